@@ -1,0 +1,106 @@
+"""Columns and the hand-written Cap'n Proto codec of the hot messages (contract; the code is codec.pyx)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from scaler_protocol.messages import Envelope, FunctionDefinition, ObjectKey, TaskOptions
+
+class MalformedMessage(ValueError): ...
+
+class TaskRun:
+    """Tasks ``first_task .. first_task + count - 1`` of one session that share function, keyword names and options.
+
+    A task has ``arity`` slots: its positional arguments, then one per keyword name. ``slot(i, j)`` is the serialized
+    argument, or an ObjectKey when it travels by reference. Immutable; ``slice`` shares the payload buffer.
+    """
+
+    session: bytes
+    function: bytes  # digest
+    function_name: str
+    serializer: bytes  # digest, empty: default
+    first_task: int
+    count: int
+    attempt: int
+    arity: int
+    keywords: tuple[str, ...]
+    options: TaskOptions
+    payload_bytes: int
+    has_references: bool
+    def __init__(
+        self,
+        session: bytes,
+        function: bytes,
+        function_name: str,
+        serializer: bytes,
+        first_task: int,
+        attempt: int,
+        keywords: tuple[str, ...],
+        options: TaskOptions,
+        tasks: Sequence[Sequence[bytes | ObjectKey]],
+    ) -> None: ...
+    def slot(self, task_index: int, slot_index: int) -> memoryview | ObjectKey: ...
+    def slots(self, task_index: int) -> list[memoryview | ObjectKey]: ...
+    def references(self) -> list[ObjectKey]: ...
+    def slice(self, start: int, stop: int) -> TaskRun: ...
+    def with_attempt(self, attempt: int) -> TaskRun: ...
+    def with_options(self, options: TaskOptions) -> TaskRun: ...
+    def __eq__(self, other: object) -> bool: ...
+
+class TaskRunBuilder:
+    """Collects tasks one by one into a run; ``append`` is the submit path and costs about 0.1 us. ``fits`` says whether
+    a task of so many bytes may join (same shape is the caller's to check; the message limit is this class's)."""
+
+    count: int
+    payload_bytes: int
+    def __init__(
+        self,
+        session: bytes,
+        function: bytes,
+        function_name: str,
+        serializer: bytes,
+        first_task: int,
+        arity: int,
+        keywords: tuple[str, ...],
+        options: TaskOptions,
+    ) -> None: ...
+    def append(self, slots: Sequence[bytes | ObjectKey]) -> None: ...
+    def append_one(self, slot: bytes) -> None: ...
+    def build(self) -> TaskRun: ...
+
+class ResultRun:
+    """Results of tasks of one session, in the order they ended. Columns are packed little-endian."""
+
+    session: bytes
+    count: int
+    payload_bytes: int
+    def __init__(self, session: bytes, rows: Iterable[tuple[int, int, int, bytes, int, int, int]]) -> None:
+        """rows: task, attempt, status, payload, duration in microseconds, cpu time in microseconds, memory peak bytes"""
+    def task(self, index: int) -> int: ...
+    def attempt(self, index: int) -> int: ...
+    def status(self, index: int) -> int: ...
+    def payload(self, index: int) -> memoryview: ...
+    def duration_us(self, index: int) -> int: ...
+    def cpu_time_us(self, index: int) -> int: ...
+    def memory_peak(self, index: int) -> int: ...
+    def rows(self) -> Iterator[tuple[int, int, int, memoryview, int, int, int]]: ...
+    def select(self, indices: Sequence[int]) -> ResultRun: ...
+    def __eq__(self, other: object) -> bool: ...
+
+class ResultRunBuilder:
+    count: int
+    payload_bytes: int
+    def __init__(self, session: bytes) -> None: ...
+    def append(
+        self, task: int, attempt: int, status: int, payload: bytes, duration_us: int, cpu_time_us: int, memory_peak: int
+    ) -> None: ...
+    def build(self) -> ResultRun: ...
+
+def encode(envelope: Envelope) -> list[bytes]:
+    """The message's frames: a Cap'n Proto message, then payload frames. Raises ValueError over the message limit."""
+
+def decode(frames: Sequence[bytes]) -> Envelope:
+    """Raises MalformedMessage, whatever the bytes are. Runs keep the payload frame alive and copy nothing."""
+
+def split(runs: Iterable[TaskRun], limit_bytes: int = ...) -> Iterator[list[TaskRun]]:
+    """Groups (and slices where one run is too large) so that each group is one message under the limit."""
+
+def split_results(runs: Iterable[ResultRun], limit_bytes: int = ...) -> Iterator[list[ResultRun]]: ...

@@ -1,0 +1,407 @@
+"""Every message two peers exchange, as plain values.
+
+An :class:`Envelope` numbers a body within one link (see ``link``); a body is one of the classes below. Bodies are
+compared with ``==``. Hot bodies (:class:`Tasks`, :class:`Results`) carry runs, which are Cython columns (``codec``);
+all others are small and written by pycapnp. Sessions are 16 random bytes; a peer is named by its session.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Union
+
+if TYPE_CHECKING:
+    from scaler_protocol.codec import ResultRun, TaskRun
+
+PROTOCOL_MAJOR = 1
+PROTOCOL_MINOR = 0
+
+INLINE_LIMIT_BYTES = 32 * 1024
+"""An argument, function or result above this size travels as an object, in chunks."""
+
+MESSAGE_LIMIT_BYTES = 1024 * 1024
+"""No message is larger: it must cross the network within the heartbeat timeout."""
+
+CHUNK_SIZE_BYTES = 512 * 1024
+OBJECT_WINDOW_BYTES = 8 * CHUNK_SIZE_BYTES
+"""Object bytes that may be under way to one receiver before it grants more."""
+
+
+class Role(enum.IntEnum):
+    """What a peer may do. Each value is on the wire for ever."""
+
+    OBSERVE = 0
+    SUBMIT = 1
+    WORK = 2
+    ADMIN = 3
+
+
+class Status(enum.IntEnum):
+    """How a task ended, one byte in a result column. Payloads: see docs/protocol.md."""
+
+    SUCCESS = 0
+    SUCCESS_LARGE = 1  # payload: size, u64 little-endian; the bytes are object ObjectKey(session, task)
+    EXCEPTION = 2  # raised by the user's function; payload: pickled (exception bytes, type name, message, traceback)
+    EXCEPTION_NOT_SERIALIZABLE = 3  # same payload, exception bytes empty
+    CANCELLED = 4
+    PROCESSOR_DIED = 5  # payload: JSON list of death certificates (from an agent: one certificate)
+    TIMED_OUT = 6  # payload: UTF-8 sentence
+    MEMORY_EXCEEDED = 7  # payload: UTF-8 sentence
+    DESERIALIZE_FAILED = 8  # function or argument did not load; payload as EXCEPTION
+    WORKER_DIED = 9  # made by the scheduler; payload: UTF-8 sentence
+    OBJECT_MISSING = 10  # payload: UTF-8 sentence
+    NO_WORKER = 11  # payload: UTF-8 sentence
+    NOT_FOUND = 12
+
+
+class RefusalReason(enum.IntEnum):
+    VERSION = 0
+    TOKEN = 1
+    ROLE = 2
+    MALFORMED = 3
+    SESSION = 4  # the session in Hello is not the routing id of the connection
+    OTHER = 5
+
+
+class ObjectKey(NamedTuple):
+    """Names bytes above the inline limit: a result (owner is the session, number the task), an uploaded argument
+    (number counts down from 2**64 - 1) or a function (owner is its digest, number 0)."""
+
+    owner: bytes
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    name: str
+    amount: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What the tasks of a run share beside function and client. Frozen, hashable: runs join when options are equal."""
+
+    priority: int = 0
+    depth: int = 0
+    retries: int = 0
+    rerun: bool = True
+    timeout_seconds: float = 0.0  # 0: none
+    memory_bytes: int = 0  # 0: none
+    profiling: bool = False
+    stream_output: bool = False
+    capabilities: tuple[Capability, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionDefinition:
+    """A function, or a serializer, by content. ``payload`` is its pickle, or empty when ``size`` is over the inline
+    limit: then the bytes are object ``ObjectKey(digest, 0)``."""
+
+    digest: bytes  # blake2b, 16 bytes, of the pickle
+    name: str  # qualified name, for people
+    payload: bytes
+    size: int
+
+
+# ---- frozen for ever -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """First message on every connection and after every reconnection. Unnumbered (sequence 0)."""
+
+    role: Role
+    session: bytes
+    epoch: int = 0  # the scheduler's epoch this peer last was welcomed in; 0: none
+    received: int = 0  # highest sequence received from the scheduler in that epoch
+    major: int = PROTOCOL_MAJOR
+    minor: int = PROTOCOL_MINOR
+    distribution: str = ""
+    distribution_version: str = ""
+    python_version: str = ""
+    host: str = ""
+    pid: int = 0
+    token: bytes = b""
+    features: tuple[str, ...] = ()
+    parent_session: bytes = b""  # a nested client: the task it lives in
+    parent_task: int = 0
+    parent_attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """Answers Hello. ``resumed``: the link goes on where it was, both sides send again what the other has not
+    received; otherwise both start at sequence 1 and state is rebuilt."""
+
+    session: bytes  # the scheduler's
+    epoch: int
+    received: int = 0
+    resumed: bool = False
+    protected: bool = True
+    major: int = PROTOCOL_MAJOR
+    minor: int = PROTOCOL_MINOR
+    distribution_version: str = ""
+    python_version: str = ""
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    reason: RefusalReason
+    text: str  # one sentence that says what to do
+
+
+@dataclass(frozen=True, slots=True)
+class WhoAreYou:
+    """The scheduler got a message from a connection that has not said Hello: say it now. Unnumbered."""
+
+
+# ---- the hot path ----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Tasks:
+    """Client to scheduler, scheduler to agent, agent to processor. Functions ride with their first batch per host."""
+
+    runs: list[TaskRun]
+    functions: list[FunctionDefinition] = field(default_factory=list)
+    serializers: list[FunctionDefinition] = field(default_factory=list)
+    resubmitted: bool = False  # a client states again, to a new epoch, what an earlier scheduler had accepted
+
+
+@dataclass(slots=True)
+class Results:
+    """Processor to agent, agent to scheduler, scheduler to client."""
+
+    runs: list[ResultRun]
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """Nothing but the envelope's ``acknowledged``. Unnumbered."""
+
+
+# ---- everything else -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskColumn:
+    """Tasks of one session. ``tasks`` and ``attempts`` are parallel; ``attempts`` empty means the current one."""
+
+    session: bytes
+    tasks: tuple[int, ...]
+    attempts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Client to scheduler, scheduler to agent. An agent answers each with a result of status CANCELLED unless the task
+    ended otherwise first."""
+
+    columns: tuple[TaskColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """A client cancels all its tasks and drops all its objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Scheduler to agent: give back up to ``count`` tasks that never started, lowest priority and newest first."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """Agent to scheduler, answering each Withdraw: the tasks given back; they were not and will not be started here.
+    May be empty. Also sent unasked for tasks that an agent cannot start (its lease ran out, it is leaving)."""
+
+    columns: tuple[TaskColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsReleased:
+    """Scheduler to agent: the Results messages with these link sequences were received by their clients."""
+
+    sequences: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAttach:
+    """First numbered message of an agent on a fresh (not resumed) link: what it is and what it still holds. Results
+    not yet released follow as ordinary Results."""
+
+    name: str
+    host: str
+    pid: int
+    worker_names: tuple[str, ...]  # one per slot
+    capabilities: tuple[Capability, ...] = ()
+    holds: tuple[TaskColumn, ...] = ()  # queued or running here, with attempts
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """One processor slot, for monitors."""
+
+    name: str
+    pid: int
+    cpu_percent: float
+    rss_bytes: int
+    initialized: bool
+    has_task: bool
+    slot_lent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Agent to scheduler every ``heartbeat_interval_seconds``: a status report, not liveness. Unnumbered."""
+
+    sent_at: float  # agent's monotonic clock, echoed
+    lag_seconds: float
+    cpu_percent: float
+    rss_bytes: int
+    rss_free_bytes: int
+    queued: int
+    workers: tuple[WorkerStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatEcho:
+    """Unnumbered."""
+
+    sent_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Liveness, each way, whenever nothing else was sent for 0.4 s. The receiver only notes the time. Unnumbered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Agent to scheduler: the number of slots whose task is blocked and lent (nested tasks). Unnumbered is wrong
+    here: it changes what may be sent, so it is numbered."""
+
+    lent_slots: int
+    deepest: int  # depth of the deepest blocked task; only deeper tasks may use lent slots
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """Between agent and scheduler: the frames of a nested client's session, in further message frames."""
+
+    session: bytes
+    frames: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RelayClosed:
+    """Agent to scheduler: the nested client's connection to the agent ended."""
+
+    session: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChunk:
+    """A piece of an object, ``offset`` bytes from its start; ``size`` is the whole object's."""
+
+    key: ObjectKey
+    size: int
+    offset: int
+    data: bytes  # a payload frame
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRequest:
+    """Asks for the object from ``offset`` on. The sender may send OBJECT_WINDOW_BYTES beyond the last credit."""
+
+    key: ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectCredit:
+    """The receiver has consumed the object up to ``offset``; the sender may send up to offset + window. A receiver
+    that wants no more sends offset 2**64 - 1."""
+
+    key: ObjectKey
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMissing:
+    key: ObjectKey
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRelease:
+    """The sender no longer needs these objects (a client: the result was fetched or its future is gone; the
+    scheduler to an agent: free them)."""
+
+    keys: tuple[ObjectKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainRequest:
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    task: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a task wrote to stdout (1) or stderr (2), for the client that asked for it."""
+
+    session: bytes
+    task: int
+    stream: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownRequest:
+    """A client asks scheduler and workers to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownReply:
+    accepted: bool
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Scheduler to agent: end, the cluster is being shut down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goodbye:
+    """The peer leaves on purpose. From a client: its tasks are cancelled, its objects dropped. From an agent: it has
+    withdrawn or finished all it held."""
+
+
+Body = Union[
+    Hello, Welcome, Refused, WhoAreYou, Tasks, Results, Acknowledgement, Cancel, Clear, Withdraw, Withdrawn,
+    ResultsReleased, AgentAttach, Heartbeat, HeartbeatEcho, Ping, Blocked, Relay, RelayClosed, ObjectChunk,
+    ObjectRequest, ObjectCredit, ObjectMissing, ObjectRelease, ExplainRequest, Explanation, Output, ShutdownRequest,
+    ShutdownReply, Stop, Goodbye,
+]  # fmt: skip
+
+UNNUMBERED = (Hello, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)
+"""Bodies that travel with sequence 0: losing one loses nothing, receiving one twice does no harm."""
+
+
+@dataclass(slots=True)
+class Envelope:
+    """A body on a link. ``sequence`` 0: unnumbered. ``acknowledged``: highest sequence received from the other side."""
+
+    body: Body
+    sequence: int = 0
+    acknowledged: int = 0
