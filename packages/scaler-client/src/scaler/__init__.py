@@ -1,0 +1,3 @@
+"""Send Python functions to a cluster: submit, map and futures."""
+
+__version__ = "1.0.0"
