@@ -1,0 +1,95 @@
+"""Addresses of peers, as users write them: ``tcp://host:port``, ``ipc://path`` and ``inproc://name``."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+FORMS = "tcp://host:port, ipc://path or inproc://name"
+_PATH_LIMIT_BYTES = 107
+"""What the kernel takes in a socket address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """``host`` and ``port`` are set for tcp, ``path`` for ipc (a file or ``@abstract``) and inproc (a name)."""
+
+    scheme: str
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Only processes of this machine can reach it: loopback tcp, ipc, inproc."""
+        return self.scheme != "tcp" or _is_loopback(self.host)
+
+    def __str__(self) -> str:
+        if self.scheme != "tcp":
+            return f"{self.scheme}://{self.path}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"tcp://{host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Raises ValueError with one plain sentence when ``text`` is none of the three forms."""
+    scheme, separator, rest = str(text).partition("://")
+    if not separator:
+        raise ValueError(f"{text!r} is not an address: expected {FORMS}.")
+    if scheme == "tcp":
+        return _parse_tcp(text, rest)
+    if scheme == "ipc":
+        return _parse_ipc(text, rest)
+    if scheme == "inproc":
+        return _parse_inproc(text, rest)
+    raise ValueError(f"{text!r} has the unknown scheme {scheme!r}: expected {FORMS}.")
+
+
+def default_monitor_address(address: Address | str) -> str:
+    """Where a scheduler at ``address`` publishes for monitors: tcp://127.0.0.1:2345 gives
+    ipc:///tmp/127.0.0.1_2345_monitor."""
+    parsed = parse_address(address) if isinstance(address, str) else address
+    if parsed.scheme == "tcp":
+        host = parsed.host.replace("*", "any").replace(":", "_").replace("/", "_").replace("%", "_")
+        return f"ipc:///tmp/{host}_{parsed.port}_monitor"
+    if parsed.scheme == "ipc":
+        return f"ipc://{parsed.path}_monitor"
+    return f"ipc:///tmp/inproc_{parsed.path.replace('/', '_')}_monitor"
+
+
+def _parse_tcp(text: str, rest: str) -> Address:
+    host, separator, port = rest.rpartition(":")
+    if not separator or not host:
+        raise ValueError(f"{text!r} has no port: expected tcp://host:port.")
+    if not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise ValueError(f"{text!r} has the port {port!r}: expected a number from 0 to 65535.")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{text!r} has an IPv6 host without brackets: write tcp://[{host}]:{port}.")
+    if not host or any(character.isspace() or character in "/?#@[]" for character in host):
+        raise ValueError(f"{text!r} has the host {host!r}, which is no host name: expected tcp://host:port.")
+    return Address("tcp", host=host, port=int(port))
+
+
+def _parse_ipc(text: str, path: str) -> Address:
+    if not path or "\0" in path:
+        raise ValueError(f"{text!r} has no path: expected ipc://path.")
+    if len(path.encode("utf-8", "surrogateescape")) > _PATH_LIMIT_BYTES:
+        raise ValueError(f"{text!r} is too long: the path of a socket has at most {_PATH_LIMIT_BYTES} bytes.")
+    return Address("ipc", path=path)
+
+
+def _parse_inproc(text: str, name: str) -> Address:
+    if not name:
+        raise ValueError(f"{text!r} has no name: expected inproc://name.")
+    return Address("inproc", path=name)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

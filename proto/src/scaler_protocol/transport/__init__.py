@@ -1,0 +1,1 @@
+"""How frames travel: ZeroMQ between hosts, stream sockets within one."""
