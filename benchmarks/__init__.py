@@ -1,0 +1,1 @@
+"""Scaler measured beside its peers: ``python -m benchmarks --help``."""

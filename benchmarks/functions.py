@@ -1,0 +1,36 @@
+"""The task functions of the workloads. Kept small and importable by name, so that every peer pickles them the same."""
+
+from __future__ import annotations
+
+import time
+
+
+def noop(value: int) -> None:
+    """Does nothing: what is measured is the engine."""
+
+
+def add(value: int, *, step: int = 1) -> int:
+    return value + step
+
+
+def scale(value: int, *, factor: int = 2) -> int:
+    return value * factor
+
+
+def power(value: int, *, exponent: int = 2) -> int:
+    return value**exponent
+
+
+def label(value: int, *, prefix: str = "") -> str:
+    return prefix + str(value)
+
+
+def sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def sleep_span(seconds: float) -> tuple[float, float]:
+    """Start and end on the clock that all processes of a host share."""
+    start = time.monotonic()
+    time.sleep(seconds)
+    return start, time.monotonic()

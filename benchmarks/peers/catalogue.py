@@ -1,0 +1,33 @@
+"""Which engines there are, what to install for each, and how large a workload each can be given in a few seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Peer:
+    """``requirements`` empty: runs in the interpreter of the benchmark itself. ``rate`` is a rough number of tasks a
+    second, used only to choose how many tasks to give it."""
+
+    name: str
+    title: str
+    requirements: tuple[str, ...]
+    rate: int
+
+
+PEERS = {
+    peer.name: peer
+    for peer in (
+        Peer("scaler_here", "Scaler", (), 200_000),
+        Peer("process_pool", "ProcessPoolExecutor", (), 7_000),
+        Peer("multiprocessing_pool", "multiprocessing.Pool, chunk 1", (), 50_000),
+        Peer("multiprocessing_pool_chunked", "multiprocessing.Pool, automatic chunks", (), 1_000_000),
+        Peer("scaler_1", "scaler 1.9.9", ("scaler==1.9.9",), 400),
+        Peer("opengris", "opengris-scaler", ("opengris-scaler",), 250),
+        Peer("dask", "dask.distributed", ("dask[distributed]",), 600),
+        Peer("ray", "ray", ("ray",), 1_700),
+    )
+}
+
+ALWAYS = ("scaler_here", "process_pool", "multiprocessing_pool")

@@ -1,0 +1,65 @@
+"""All workloads by name: what runs, on whom, how large, and the figure that is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.workloads import balance, elastic, latency, memory, startup, throughput
+
+
+@dataclass(frozen=True)
+class Workload:
+    """``size`` is the count at full size; ``seconds`` caps a peer's share: a peer gets at most rate x seconds tasks.
+    ``kind``: "engine" is run on an open engine, "peer" opens its own, "here" is for this Scaler alone."""
+
+    name: str
+    title: str
+    function: Callable[..., dict[str, float]]
+    kind: str
+    figure: str
+    size: int = 0
+    seconds: float = 4.0
+    higher_is_better: bool = True
+    only_here: bool = False
+
+
+WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        Workload("map", "map of 100,000 no-ops", throughput.map_noops, "engine", "tasks_per_second", 100_000),
+        Workload("submit", "50,000 submits, results", throughput.submit_noops, "engine", "tasks_per_second", 50_000),
+        Workload("mixed", "submits over 4 functions", throughput.submit_mixed, "engine", "tasks_per_second", 50_000),
+        Workload("latency", "submit and wait", latency.submit_and_wait, "engine", "p50_us", 2_000, 2.0, False),
+        Workload("makespan", "uneven sleeps", balance.makespan, "engine", "slow_first_ratio", -1, 0, False),
+        Workload("startup", "first result", startup.first_result, "peer", "seconds", 0, 0, False),
+        Workload(
+            "clusters", "uneven sleeps, two clusters", elastic.two_clusters_makespan, "here", "slow_first_ratio", 0, 0,
+            False, True,
+        ),
+        Workload(
+            "join", "seven workers join", elastic.seven_join, "here", "all_busy_after_first_joined_s", 0, 0, False, True
+        ),
+        Workload(
+            "outstanding", "200,000 outstanding", memory.outstanding, "engine", "client_mib_per_100k", 200_000, 60.0,
+            False, True,
+        ),
+        Workload("flat", "imap, memory", memory.flat, "engine", "servers_growth_mib", 10_000_000, 600.0, False, True),
+    )
+}  # fmt: skip
+
+DEFAULT = ("map", "submit", "mixed", "latency", "makespan", "startup", "clusters", "join", "outstanding")
+
+
+def run(workload: Workload, peer: str, size: int, workers: int) -> dict[str, float]:
+    """Figures of one run, in this very process."""
+    from benchmarks.peers import open_engine
+
+    if workload.kind == "here":
+        return workload.function()
+    if workload.kind == "peer":
+        return workload.function(peer, workers)
+    with open_engine(peer, workers) as engine:
+        arguments: Any = workers if workload.size < 0 else size
+        return workload.function(engine, arguments)
