@@ -1,0 +1,43 @@
+"""One machinery for all commands: settings, logging, signals, and starting a command as a child process.
+
+A command is a frozen dataclass of settings and a function that takes it::
+
+    @dataclass(frozen=True, kw_only=True)
+    class SchedulerSettings(LoggingSettings):
+        address: str = argument(help="where to listen, such as tcp://127.0.0.1:2345")
+        io_threads: int = option(1, "-it", help="threads that move bytes", minimum=1)
+
+    def main(arguments: Sequence[str] | None = None) -> None:
+        run_command(SchedulerSettings, _run, program="scaler_scheduler", section="scheduler",
+                    description="The scheduler.", arguments=arguments)
+"""
+
+from scaler_protocol.command.child import ChildCommand
+from scaler_protocol.command.errors import BadInput
+from scaler_protocol.command.event_loop import EVENT_LOOPS, new_event_loop
+from scaler_protocol.command.interpreter import module_command, restore_environment
+from scaler_protocol.command.logs import LoggingSettings, setup_logging
+from scaler_protocol.command.parent import Parent, current_parent
+from scaler_protocol.command.reader import read_settings, settings_arguments
+from scaler_protocol.command.runner import run_command
+from scaler_protocol.command.settings import argument, option
+from scaler_protocol.command.signals import install_stop_signals
+
+__all__ = [
+    "EVENT_LOOPS",
+    "BadInput",
+    "ChildCommand",
+    "LoggingSettings",
+    "Parent",
+    "argument",
+    "current_parent",
+    "install_stop_signals",
+    "module_command",
+    "new_event_loop",
+    "option",
+    "read_settings",
+    "restore_environment",
+    "run_command",
+    "settings_arguments",
+    "setup_logging",
+]

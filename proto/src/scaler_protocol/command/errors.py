@@ -1,0 +1,7 @@
+"""What a command says when its user made a mistake."""
+
+from __future__ import annotations
+
+
+class BadInput(ValueError):
+    """One plain sentence for the user. A command prints it on stderr as one line and ends with exit code 2."""

@@ -1,0 +1,25 @@
+"""The event loop of a command, by name."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from scaler_protocol.command.errors import BadInput
+
+EVENT_LOOPS = ("builtin", "uvloop")
+
+
+def new_event_loop(name: str) -> asyncio.AbstractEventLoop:
+    """A new loop of this kind, not yet set as the current one; logs its name. BadInput when uvloop is not installed."""
+    loop = _uvloop() if name == "uvloop" else asyncio.new_event_loop()
+    logging.info(f"use event loop: {name}")
+    return loop
+
+
+def _uvloop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        raise BadInput("--event-loop uvloop needs the package uvloop: pip install uvloop") from None
+    return uvloop.new_event_loop()

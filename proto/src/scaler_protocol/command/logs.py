@@ -1,0 +1,66 @@
+"""Logs of commands: where they go and the form of their lines."""
+
+from __future__ import annotations
+
+import logging
+import logging.config
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scaler_protocol.command.errors import BadInput
+from scaler_protocol.command.settings import option
+
+LINE_FORMAT = "[%(levelname)s]%(asctime)s: %(message)s"
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S%z"
+LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggingSettings:
+    """The settings that every command with a log has: derive a command's settings from it."""
+
+    logging_paths: tuple[str, ...] = option(("/dev/stdout",), "-lp", help="where log lines go")
+    logging_level: str = option("INFO", "-ll", help="least level that is logged", choices=LEVELS, parse=str.upper)
+    logging_config_file: str | None = option(None, "-lc", help="logging configuration file, instead of paths and level")
+
+
+def setup_logging(settings: LoggingSettings) -> None:
+    """Set up the root logger and log where it logs to. Raises BadInput when a path cannot be written."""
+    logging.raiseExceptions = False  # a closed terminal must not fill stderr with tracebacks
+    if settings.logging_config_file is not None:
+        _load_configuration(settings.logging_config_file)
+        logging.info(f"logging as configured in {settings.logging_config_file}")
+        return
+    handlers = _handlers(settings.logging_paths)
+    logging.basicConfig(level=settings.logging_level, handlers=handlers, force=True)
+    logging.info(f"logging to {tuple(settings.logging_paths)}")
+
+
+def _handlers(paths: Sequence[str]) -> list[logging.Handler]:
+    formatter = logging.Formatter(LINE_FORMAT, TIME_FORMAT)
+    handlers = [_handler(path) for path in paths]
+    for handler in handlers:
+        handler.setFormatter(formatter)
+    return handlers
+
+
+def _handler(path: str) -> logging.Handler:
+    if path == "/dev/stdout":
+        return logging.StreamHandler(sys.stdout)
+    if path == "/dev/stderr":
+        return logging.StreamHandler(sys.stderr)
+    try:
+        return logging.FileHandler(path)
+    except OSError as error:
+        raise BadInput(f"cannot write the log {path}: {error.strerror}") from None
+
+
+def _load_configuration(path: str) -> None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            logging.config.fileConfig(file, disable_existing_loggers=False)
+    except OSError as error:
+        raise BadInput(f"cannot read the logging configuration {path}: {error.strerror}") from None
+    except Exception as error:  # fileConfig raises whatever a wrong file makes it stumble over
+        raise BadInput(f"{path} is not a logging configuration file: {error}") from None

@@ -1,0 +1,212 @@
+"""The reader: settings out of a command line, environment variables, a file and defaults, in this precedence."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from scaler_protocol.command.errors import BadInput
+from scaler_protocol.command.settings import Setting, settings_of
+
+SECTIONS = ("scheduler", "cluster", "symphony", "top", "ui", "gui", "keygen")
+"""The sections one file may hold: it can serve all commands."""
+
+_T = TypeVar("_T")
+_SWITCH_WORDS = ("true", "false", "yes", "no", "on", "off", "1", "0")
+
+
+def read_settings(
+    settings_class: type[_T],
+    arguments: Sequence[str],
+    *,
+    program: str,
+    section: str,
+    description: str = "",
+    environment: Mapping[str, str] = os.environ,
+) -> _T:
+    """The settings, or BadInput with one sentence. ``-h`` prints the help and raises SystemExit(0)."""
+    settings = settings_of(settings_class)
+    parser = _parser(settings, program, section, description)
+    given = _given(parser, settings, arguments)
+    values = _from_file(settings, section, given.pop("config", None))
+    values.update(_from_environment(settings, section, environment))
+    values.update(
+        {each.name: each.from_texts(given[each.name], each.shown_name) for each in settings if each.name in given}
+    )
+    _require(settings, values)
+    return settings_class(**values)
+
+
+def settings_arguments(settings_class: type, values: Mapping[str, Any]) -> list[str]:
+    """The command line that gives these values, by field name. None and () are left out, so their defaults hold."""
+    positional, flagged = [], []
+    for each in settings_of(settings_class):
+        value = values.get(each.name)
+        if value is None or value == ():
+            continue
+        text = ",".join(map(str, value)) if each.many and not isinstance(value, str) else str(value)
+        if each.description.positional:
+            positional.append(text)
+        else:
+            flagged.append(f"{each.flag}={text}")
+    unknown = set(values) - {each.name for each in settings_of(settings_class)}
+    if unknown:
+        raise TypeError(f"{settings_class.__name__} has no setting {', '.join(sorted(unknown))}")
+    return positional + flagged
+
+
+# ---- the command line ------------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(message)
+
+
+def _parser(settings: Iterable[Setting], program: str, section: str, description: str) -> _Parser:
+    epilog = (
+        f"Each option may also stand in a file (--config), in its section [{section}], or in the environment as "
+        f"SCALER_{section.upper()}_<OPTION>. The command line goes before the environment, "
+        "the environment before the file."
+    )
+    parser = _Parser(prog=program, description=description, epilog=epilog, allow_abbrev=False)
+    parser.add_argument("--config", metavar="FILE.toml", default=argparse.SUPPRESS, help="read options from this file")
+    for each in settings:
+        _add(parser, each)
+    return parser
+
+
+def _add(parser: _Parser, setting: Setting) -> None:
+    """All values arrive as lists of texts; ``Setting`` gives them their meaning, wherever they come from."""
+    common: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": setting.name, "help": _help(setting)}
+    if setting.description.positional:
+        del common["dest"]
+        parser.add_argument(setting.name, nargs="?", metavar=setting.name.upper(), **common)
+    elif setting.is_switch:
+        parser.add_argument(*setting.flags, nargs="?", metavar="True|False", **common)
+        common["help"] = argparse.SUPPRESS
+        parser.add_argument("--no-" + setting.key, action="store_const", const="False", **common)
+    else:
+        metavar = "|".join(setting.description.choices) or setting.name.rsplit("_", 1)[-1].upper()
+        parser.add_argument(*setting.flags, nargs="+" if setting.many else None, metavar=metavar, **common)
+
+
+def _help(setting: Setting) -> str:
+    text = setting.description.help.replace("%", "%%")
+    if setting.is_switch:
+        text += f"; --no-{setting.key} turns it off"
+    if setting.description.positional or setting.default is None or setting.default == ():
+        return text
+    shown = ",".join(map(str, setting.default)) if setting.many else setting.default
+    return f"{text} (default: {shown})".replace("%%", "%").replace("%", "%%")
+
+
+def _given(parser: _Parser, settings: Sequence[Setting], arguments: Sequence[str]) -> dict[str, Any]:
+    """What the command line says: lists of texts by field name, and the path of ``config``."""
+    namespace, extra = parser.parse_known_args(_with_switch_values(settings, arguments))
+    if extra:
+        raise BadInput(_unknown_argument(extra[0], settings))
+    given = {
+        name: value if isinstance(value, list) or name == "config" else [value]
+        for name, value in vars(namespace).items()
+    }
+    _move_trailing_words(settings, given)
+    return given
+
+
+def _with_switch_values(settings: Iterable[Setting], arguments: Sequence[str]) -> list[str]:
+    """``--protected`` and ``-p False`` become ``--protected=True`` and ``--protected=False``: otherwise a switch
+    would swallow an address that follows it."""
+    switches = {flag: each.flag for each in settings if each.is_switch for flag in each.flags}
+    result: list[str] = []
+    waiting = iter([*arguments, None])
+    word = next(waiting)
+    while word is not None:
+        following = next(waiting)
+        if word not in switches:
+            result.append(word)
+        elif following is not None and following.lower() in _SWITCH_WORDS:
+            result.append(f"{switches[word]}={following}")
+            following = next(waiting)
+        else:
+            result.append(f"{switches[word]}=True")
+        word = following
+    return result
+
+
+def _move_trailing_words(settings: Sequence[Setting], given: dict[str, Any]) -> None:
+    """In ``--logging-paths a b tcp://host:port`` argparse takes the address for a third path: give it back."""
+    missing = [each for each in settings if each.description.positional and each.name not in given]
+    for each in reversed(missing):
+        for many in settings:
+            if many.many and len(given.get(many.name, ())) > 1:
+                given[each.name] = [given[many.name].pop()]
+                break
+
+
+def _unknown_argument(word: str, settings: Iterable[Setting]) -> str:
+    if not word.startswith("-"):
+        return f"unexpected argument {word!r}"
+    flags = [flag for each in settings for flag in each.flags] + ["--config", "--help"]
+    return f"unknown option {word.split('=')[0]}{_nearest(word.split('=')[0], flags)}"
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def _require(settings: Iterable[Setting], values: Mapping[str, Any]) -> None:
+    for each in settings:
+        if each.default is dataclasses.MISSING and each.name not in values:
+            raise BadInput(f"{each.shown_name} is missing; -h shows how to call this")
+
+
+# ---- environment and file --------------------------------------------------------------------------------------
+
+
+def _from_environment(settings: Iterable[Setting], section: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    values = {}
+    for each in settings:
+        variable = each.variable(section)
+        if variable in environment:
+            values[each.name] = each.from_text(environment[variable], variable)
+    return values
+
+
+def _from_file(settings: Iterable[Setting], section: str, path: str | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    document = _load(path)
+    for name, table in document.items():
+        if name not in SECTIONS:
+            raise BadInput(f"{path}: unknown section [{name}]{_nearest(name, SECTIONS)}")
+        if not isinstance(table, dict):
+            raise BadInput(f"{path}: {name} must be a section [{name}]")
+    return _from_table(settings, document.get(section, {}), f"{path} [{section}]")
+
+
+def _load(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} is not a TOML file: {error}") from None
+
+
+def _from_table(settings: Iterable[Setting], table: Mapping[str, Any], source: str) -> dict[str, Any]:
+    by_key = {each.key: each for each in settings}
+    values = {}
+    for key, value in table.items():
+        setting = by_key.get(key.replace("_", "-"))
+        if setting is None:
+            raise BadInput(f"{source}: unknown key {key}{_nearest(key, by_key)}")
+        values[setting.name] = setting.from_toml(value, f"{source} {key}")
+    return values

@@ -1,0 +1,45 @@
+"""The runner: from a command line to a running command, and from its end to an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeVar
+
+from scaler_protocol.command.errors import BadInput
+from scaler_protocol.command.interpreter import restore_environment
+from scaler_protocol.command.parent import current_parent
+from scaler_protocol.command.reader import read_settings
+
+_T = TypeVar("_T")
+
+
+def run_command(
+    settings_class: type[_T],
+    body: Callable[[_T], int | None],
+    *,
+    program: str,
+    section: str,
+    description: str,
+    arguments: Sequence[str] | None = None,
+) -> NoReturn:
+    """Read the settings, run ``body`` and exit with what it returns (None is 0). BadInput from either is one line on
+    stderr (or an exception in the script that started this command) and exit code 2."""
+    current_parent()
+    restore_environment()
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = body(read_settings(settings_class, given, program=program, section=section, description=description))
+    except BadInput as error:
+        code = 2
+        _complain(program, str(error))
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
+
+
+def _complain(program: str, text: str) -> None:
+    parent = current_parent()
+    line = " ".join(text.split())
+    if parent is None or not parent.report_error(line):
+        print(f"{program}: {line}", file=sys.stderr)

@@ -1,0 +1,42 @@
+"""Signals that stop a command: the first one asks it to end in good order, a second one ends it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+
+from scaler_protocol.command.parent import current_parent
+
+
+def install_stop_signals(
+    loop: asyncio.AbstractEventLoop, on_stop: Callable[[], None], on_end_at_once: Callable[[], None] | None = None
+) -> None:
+    """SIGINT and SIGTERM call ``on_stop``; a second one calls ``on_end_at_once`` (a last clean-up that must not wait)
+    and exits with 128 + signal. A script that started this command and is gone counts as a second signal."""
+    stop = _Stop(on_stop, on_end_at_once or (lambda: None))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.on_signal, number)
+    parent = current_parent()
+    if parent is not None:
+        parent.watch(loop, stop.end_at_once)
+
+
+class _Stop:
+    def __init__(self, on_stop: Callable[[], None], on_end_at_once: Callable[[], None]) -> None:
+        self._on_stop = on_stop
+        self._on_end_at_once = on_end_at_once
+        self._asked = False
+
+    def on_signal(self, number: int) -> None:
+        if self._asked:
+            self.end_at_once(128 + number)
+        self._asked = True
+        self._on_stop()
+
+    def end_at_once(self, exit_code: int = 1) -> None:
+        try:
+            self._on_end_at_once()
+        finally:
+            os._exit(exit_code)
