@@ -1,0 +1,1 @@
+"""Carries out what the core decides: sockets, timer, signals, the publisher process."""

@@ -1,0 +1,156 @@
+"""The publisher, seen from the scheduler's process: a child process that serves the monitor address.
+
+Watchers talk to that child only, so a thousand of them, slow or stopped, cost the scheduler nothing. One snapshot is
+one memfd passed over a socket: handing it over never blocks, and while the child has not taken one no other is made.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import time
+
+from scaler_protocol.command.interpreter import module_command
+from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.messages import MonitorMessage
+
+START_TIMEOUT_SECONDS = 15.0
+EXIT_TIMEOUT_SECONDS = 2.0
+RESTART_INTERVAL_SECONDS = 5.0
+_MODULE = "scaler_scheduler.shell.publisher_process"
+_LINE_LIMIT_BYTES = 4096
+
+
+class Publisher:
+    """Not thread-safe. Only ``start`` and ``close`` wait; the other calls return at once, whatever the child does.
+    The child ends with this process, however it ends; a child that died is started again by ``watched``."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._sequence = 0
+        self._watched = False
+        self._taken = True
+        self._error: str | None = None
+        self._ready = False
+        self._started_at = 0.0
+
+    @property
+    def address(self) -> str:
+        """Where it listens; after ``start`` with the port that was found for port 0."""
+        return self._address
+
+    def start(self, timeout_seconds: float = START_TIMEOUT_SECONDS) -> None:
+        """Start the child and wait until it listens. OSError, with one plain sentence, when it cannot."""
+        self._spawn()
+        deadline = time.monotonic() + timeout_seconds
+        while not self._ready and self._error is None:
+            self._wait_readable(deadline)
+            if not self._read() and self._error is None:
+                self._error = f"the publisher of the monitor address {self._address} did not start"
+        if self._error is not None:
+            self.close()
+            raise OSError(self._error)
+
+    def watched(self) -> bool:
+        """Whether anybody watches now: only then is a snapshot worth making."""
+        if not self._read():
+            self._restart()
+        return self._watched
+
+    def publish(self, message: MonitorMessage) -> None:
+        """Send to all watchers, and keep it for those who come later. Nothing happens while nobody watches, or while
+        the child has not yet taken the message before."""
+        if not self.watched() or not self._taken or self._socket is None:
+            return
+        self._sequence += 1
+        self._hand_over(self._socket, feed.encode(message, self._sequence))
+
+    def close(self) -> None:
+        """End the child and wait for it. May be called twice."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            _end(self._process)
+            self._process = None
+        self._watched = False
+
+    def _spawn(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command, environment = module_command(_MODULE, str(theirs.fileno()), self._address)
+        with theirs:
+            self._process = subprocess.Popen(
+                command,
+                env=environment,
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+        ours.setblocking(False)
+        self._socket = ours
+        self._started_at = time.monotonic()
+        self._watched, self._taken, self._ready = False, True, False
+
+    def _restart(self) -> None:
+        if self._process is None or time.monotonic() - self._started_at < RESTART_INTERVAL_SECONDS:
+            self._watched = False
+            return
+        self.close()
+        self._spawn()
+
+    def _wait_readable(self, deadline: float) -> None:
+        assert self._socket is not None
+        readable, _, _ = select.select([self._socket], [], [], max(0.0, deadline - time.monotonic()))
+        if not readable:
+            self._error = f"the publisher of the monitor address {self._address} did not start in time"
+
+    def _read(self) -> bool:
+        """Take in what the child said. False: it is gone."""
+        while self._socket is not None:
+            try:
+                line = self._socket.recv(_LINE_LIMIT_BYTES)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            if not line:
+                return False
+            self._on_line(line.decode())
+        return False
+
+    def _on_line(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        if word == "watched":
+            self._watched = True
+        elif word == "unwatched":
+            self._watched = False
+        elif word == "taken":
+            self._taken = True
+        elif word == "ready":
+            self._ready, self._address = True, rest
+        elif word == "error":
+            self._error = rest
+
+    def _hand_over(self, connection: socket.socket, payload: bytes) -> None:
+        descriptor = os.memfd_create("scaler_monitor", os.MFD_CLOEXEC)
+        try:
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(payload)
+            socket.send_fds(connection, [feed.SNAPSHOT_KIND], [descriptor])
+            self._taken = False
+        except OSError:  # the child is gone or its queue is full: the next snapshot replaces this one
+            pass
+        finally:
+            os.close(descriptor)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(EXIT_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
