@@ -17,10 +17,19 @@ def install_stop_signals(
     and exits with 128 + signal. A script that started this command and is gone counts as a second signal."""
     stop = _Stop(on_stop, on_end_at_once or (lambda: None))
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.on_signal, number)
+        _handle(loop, number, stop.on_signal)
     parent = current_parent()
     if parent is not None:
         parent.watch(loop, stop.end_at_once)
+
+
+def _handle(loop: asyncio.AbstractEventLoop, number: int, callback: Callable[[int], None]) -> None:
+    """uvloop loses a signal that comes between its ``add_signal_handler`` and its first run, but wakes for plain
+    handlers; asyncio's own loop is the other way round."""
+    if isinstance(loop, asyncio.SelectorEventLoop):
+        loop.add_signal_handler(number, callback, number)
+    else:
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(callback, number))
 
 
 class _Stop:

@@ -1,0 +1,85 @@
+"""Log lines: their form is read by people's scripts."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scaler_protocol.command import BadInput, LoggingSettings, setup_logging
+
+LINE = re.compile(r"\[INFO\]\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4}: (.*)")
+COMMAND = Path(__file__).with_name("command_under_test.py")
+
+
+def serve_briefly(*arguments: str) -> str:
+    process = subprocess.Popen(
+        [sys.executable, "-u", str(COMMAND), "serve", *arguments], stdout=subprocess.PIPE, text=True, env=os.environ
+    )
+    with process:
+        assert process.stdout is not None
+        lines = []
+        while process.poll() is None and (line := process.stdout.readline()):
+            lines.append(line)
+            if "serving" in line:
+                process.terminate()
+        return "".join(lines)
+
+
+def texts(log: str) -> list[str]:
+    matches = [LINE.fullmatch(line) for line in log.splitlines()]
+    assert all(matches), log
+    return [match[1] for match in matches if match]
+
+
+@pytest.mark.parametrize("loop", ["builtin", "uvloop"])
+def test_lines_on_start(loop: str) -> None:
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    assert texts(serve_briefly("-e", loop)) == ["logging to ('/dev/stdout',)", f"use event loop: {loop}", "serving"]
+
+
+def test_paths(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    lines = texts(serve_briefly("-lp", "/dev/stdout", str(path)))
+    assert lines[0] == f"logging to ('/dev/stdout', {str(path)!r})"
+    assert texts(path.read_text()) == lines
+
+
+def test_level() -> None:
+    assert subprocess.run(
+        [sys.executable, str(COMMAND), "serve", "-ll", "loud"], capture_output=True, text=True, timeout=20
+    ).stderr.startswith("under_test: --logging-level: 'LOUD' is not one of")
+
+
+def test_configuration_file(tmp_path: Path) -> None:
+    path, log = tmp_path / "logging.ini", tmp_path / "log"
+    path.write_text(
+        "[loggers]\nkeys=root\n[handlers]\nkeys=file\n[formatters]\nkeys=bare\n"
+        "[logger_root]\nlevel=INFO\nhandlers=file\n"
+        f"[handler_file]\nclass=FileHandler\nargs=({str(log)!r},)\nformatter=bare\n"
+        "[formatter_bare]\nformat=bare %(message)s\n"
+    )
+    process = subprocess.Popen([sys.executable, str(COMMAND), "serve", "-lc", str(path)])
+    try:
+        while process.poll() is None and not (log.exists() and "serving" in log.read_text()):
+            pass
+    finally:
+        process.terminate()
+        process.wait(10)
+    assert "bare use event loop: builtin" in log.read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (LoggingSettings(logging_paths=("/nowhere/log",)), "cannot write the log /nowhere/log"),
+        (LoggingSettings(logging_config_file="/nowhere.ini"), "cannot read the logging configuration /nowhere.ini"),
+        (LoggingSettings(logging_config_file="/proc/version"), "is not a logging configuration file"),
+    ],
+)
+def test_bad_input(settings: LoggingSettings, words: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(words)):
+        setup_logging(settings)

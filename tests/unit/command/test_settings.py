@@ -1,0 +1,154 @@
+"""Settings: where their values come from, which source wins, and what bad input is told."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from scaler_protocol.command import BadInput, LoggingSettings, argument, option, read_settings, settings_arguments
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(LoggingSettings):
+    address: str = argument(help="where")
+    protected: bool = option(True, "-p", help="refuse shutdown")
+    io_threads: int = option(1, "-it", help="threads, 100% busy", minimum=1)
+    tasks_waiting: int = option(-1, "-mt", help="bound")
+    grace_seconds: float = option(10.0, help="time to end")
+    event_loop: str = option("builtin", "-e", help="loop", choices=("builtin", "uvloop"))
+    worker_names: tuple[str, ...] = option((), "-wn", help="names")
+    path: str | None = option(None, help="a path")
+
+
+def read(*arguments: str, environment: dict[str, str] | None = None) -> Settings:
+    return read_settings(
+        Settings, arguments, program="program", section="scheduler", environment=environment or {}, description="Text."
+    )
+
+
+def complaint(*arguments: str, environment: dict[str, str] | None = None) -> str:
+    with pytest.raises(BadInput) as caught:
+        read(*arguments, environment=environment)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def config(directory: Path, text: str) -> str:
+    path = directory / "scaler.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_defaults() -> None:
+    assert read("tcp://a:1") == Settings(address="tcp://a:1")
+
+
+def test_long_and_short_flags() -> None:
+    settings = read("-it", "3", "tcp://a:1", "--grace-seconds", "0.5", "-mt", "-1", "-e", "uvloop", "--path=/x")
+    assert (settings.io_threads, settings.grace_seconds, settings.tasks_waiting) == (3, 0.5, -1)
+    assert (settings.event_loop, settings.path) == ("uvloop", "/x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--protected", "tcp://a:1"], True),
+        (["--no-protected", "tcp://a:1"], False),
+        (["-p", "tcp://a:1"], True),
+        (["-p", "False", "tcp://a:1"], False),
+        (["-p", "true", "tcp://a:1"], True),
+        (["tcp://a:1", "--protected=off"], False),
+        (["tcp://a:1", "--no-protected", "-p"], True),
+    ],
+)
+def test_switches_never_swallow_the_address(arguments: list[str], expected: bool) -> None:
+    settings = read(*arguments)
+    assert (settings.protected, settings.address) == (expected, "tcp://a:1")
+
+
+def test_lists_take_words_and_commas() -> None:
+    assert read("tcp://a:1", "-wn", "a,b", "c").worker_names == ("a", "b", "c")
+
+
+def test_an_address_after_a_list_is_the_address() -> None:
+    settings = read("--logging-paths", "/dev/stdout", "/tmp/log", "tcp://a:1")
+    assert settings.logging_paths == ("/dev/stdout", "/tmp/log")
+    assert settings.address == "tcp://a:1"
+
+
+def test_environment_and_file(tmp_path: Path) -> None:
+    path = config(
+        tmp_path, '[scheduler]\nio-threads = 5\nprotected = false\nworker_names = ["x", "y"]\n[top]\ntimeout = 1\n'
+    )
+    environment = {"SCALER_SCHEDULER_IO_THREADS": "4", "SCALER_SCHEDULER_ADDRESS": "tcp://b:2"}
+    settings = read("--config", path, environment=environment)
+    assert (settings.io_threads, settings.address, settings.protected) == (4, "tcp://b:2", False)
+    assert settings.worker_names == ("x", "y")
+
+
+def test_precedence(tmp_path: Path) -> None:
+    path = config(tmp_path, "[scheduler]\nio-threads = 5\n")
+    environment = {"SCALER_SCHEDULER_IO_THREADS": "4"}
+    assert read("a", "--config", path, "-it", "3", environment=environment).io_threads == 3
+    assert read("a", "--config", path, environment=environment).io_threads == 4
+    assert read("a", "--config", path).io_threads == 5
+    assert read("a").io_threads == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "ADDRESS is missing"),
+        (["a", "b"], "unexpected argument 'b'"),
+        (["a", "--protcted"], "unknown option --protcted; did you mean --protected?"),
+        (["a", "--io-threads", "x"], "--io-threads: 'x' is not a whole number"),
+        (["a", "-it", "0"], "--io-threads: 0 is less than 1"),
+        (["a", "-it"], "expected one argument"),
+        (["a", "-e", "fast"], "--event-loop: 'fast' is not one of builtin, uvloop"),
+        (["a", "--protected=maybe"], "--protected: 'maybe' is not True or False"),
+        (["a", "-ll", "loud"], "--logging-level"),
+        (["a", "--config", "/nowhere.toml"], "cannot read /nowhere.toml"),
+    ],
+)
+def test_bad_arguments(arguments: list[str], words: str) -> None:
+    assert words in complaint(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[scheduler]\nio-thread = 1", "[scheduler]: unknown key io-thread; did you mean io-threads?"),
+        ("[schedular]\nio-threads = 1", "unknown section [schedular]; did you mean scheduler?"),
+        ("scheduler = 1", "scheduler must be a section"),
+        ("[scheduler]\nio-threads = true", "True is not a whole number"),
+        ("[scheduler]\nprotected = 1", "1 is not True or False"),
+        ("[scheduler]\nio-threads = [1]", "takes one value"),
+        ("[scheduler", "is not a TOML file"),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, words: str) -> None:
+    assert words in complaint("a", "--config", config(tmp_path, text))
+
+
+def test_a_bad_variable_is_named() -> None:
+    assert "SCALER_SCHEDULER_IO_THREADS: 'x'" in complaint("a", environment={"SCALER_SCHEDULER_IO_THREADS": "x"})
+
+
+def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        read("-h")
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    for word in ("--config", "--protected", "-p", "--io-threads", "-it", "--worker-names", "ADDRESS", "100% busy"):
+        assert word in text
+
+
+def test_arguments_of_values_give_the_values_back() -> None:
+    values = {"address": "tcp://a:1", "protected": False, "tasks_waiting": -1, "worker_names": ("a", "b"), "path": None}
+    settings = read(*settings_arguments(Settings, values))
+    assert {name: getattr(settings, name) for name in values} == values
+
+
+def test_arguments_of_an_unknown_setting() -> None:
+    with pytest.raises(TypeError, match="nonsense"):
+        settings_arguments(Settings, {"nonsense": 1})
