@@ -1,0 +1,176 @@
+"""Scaler typed into ``python -``, a script without a main guard, a notebook's kernel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.commands import Stopwatch, child_environment, run_python
+from tests.support.waiting import wait_until
+
+QUICK_START = """
+import math
+from scaler import Client, SchedulerClusterCombo
+
+def double(value):
+    return 2 * value
+
+class Point:
+    def __init__(self, x):
+        self.x = x
+
+def shift(point, by):
+    return Point(point.x + by)
+
+cluster = SchedulerClusterCombo(n_workers=2)
+with Client(address=cluster.get_address()) as client:
+    print(client.map(math.sqrt, [(i,) for i in range(3)]))
+    print(client.map(double, range(4)))
+    future = client.submit(shift, Point(1), by=2)
+    print(future.result().x)
+"""
+
+
+def processes_using(marker: str) -> list[psutil.Process]:
+    """Processes that carry the marker in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if marker in process.environ().values():
+                found.append(process)
+        except psutil.Error:
+            pass
+    return found
+
+
+def expect_quick_start(completed: subprocess.CompletedProcess[str]) -> None:
+    assert completed.returncode == 0, completed.stderr
+    lines = [line for line in completed.stdout.splitlines() if not line.startswith("[INFO]")]
+    assert lines == ["[0.0, 1.0, 1.4142135623730951]", "[0, 2, 4, 6]", "3"], completed.stdout + completed.stderr
+
+
+def test_quick_start_piped_into_python() -> None:
+    expect_quick_start(run_python(QUICK_START + "cluster.shutdown()\n"))
+
+
+def test_script_without_main_guard(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(QUICK_START + "cluster.shutdown()\n")
+    expect_quick_start(
+        subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, timeout=40, env=child_environment()
+        )
+    )
+
+
+@pytest.mark.parametrize("ending", ["", "raise SystemExit(0)\n", "client = Client(cluster.get_address())\n"])
+def test_a_script_that_forgets_shutdown_exits_promptly(ending: str, tmp_path: Path) -> None:
+    marker = str(tmp_path)
+    watch = Stopwatch()
+    expect_quick_start(run_python(QUICK_START + ending, SCALER_TEST_MARKER=marker))
+    assert watch.seconds < 10
+    wait_until(lambda: not processes_using(marker), 5, "nothing of the script is left")
+
+
+def test_a_script_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    marker = str(tmp_path)
+    completed = run_python(QUICK_START + "1 / 0\n", SCALER_TEST_MARKER=marker)
+    assert completed.returncode == 1 and "ZeroDivisionError" in completed.stderr
+    wait_until(lambda: not processes_using(marker), 5, "nothing of the script is left")
+
+
+def test_a_killed_script_leaves_nothing(tmp_path: Path) -> None:
+    marker = str(tmp_path)
+    child = subprocess.Popen(
+        [sys.executable, "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=child_environment(SCALER_TEST_MARKER=marker),
+    )
+    assert child.stdin is not None and child.stdout is not None
+    child.stdin.write(QUICK_START + "print('ready', flush=True)\nimport time; time.sleep(60)\n")
+    child.stdin.close()
+    try:
+        for line in child.stdout:
+            if line.startswith("ready"):
+                break
+        assert len(processes_using(marker)) > 2
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+    wait_until(lambda: not processes_using(marker), 8, "nothing of the script is left")
+
+
+def test_modules_beside_the_script_load_on_the_workers(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("def triple(value):\n    return 3 * value\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from scaler import Client, SchedulerClusterCombo\nimport beside\n"
+        "with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:\n"
+        "    print('answer', client.map(beside.triple, range(3)))\n"
+    )
+    environment = child_environment()
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=40, env=environment)
+    assert "answer [0, 3, 6]" in done.stdout, done.stdout + done.stderr
+
+
+def test_an_interactive_interpreter() -> None:
+    done = subprocess.run(
+        [sys.executable, "-i", "-q"],
+        input=QUICK_START.replace("\n\nclass", "\n\n\nclass") + "\ncluster.shutdown()\nexit()\n",
+        capture_output=True,
+        text=True,
+        timeout=40,
+        env=child_environment(),
+    )
+    assert "[0, 2, 4, 6]" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_forked_child_of_the_program_is_not_hurt_and_does_not_hurt() -> None:
+    """multiprocessing with fork in a program that holds a client."""
+    source = """
+import math, multiprocessing
+from scaler import Client, SchedulerClusterCombo
+with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
+    assert client.submit(math.sqrt, 4).result() == 2
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.map(math.sqrt, [9]) == [3]
+    assert client.submit(math.sqrt, 16).result() == 4
+print("good")
+"""
+    done = run_python(source)
+    assert "good" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(90)
+def test_a_notebook_kernel() -> None:
+    manager_module = pytest.importorskip("jupyter_client.manager")
+    pytest.importorskip("ipykernel")
+    manager, kernel = manager_module.start_new_kernel(
+        kernel_name="python3", env=child_environment(), startup_timeout=40
+    )
+    try:
+        printed: list[str] = []
+
+        def hook(message: dict) -> None:  # type: ignore[type-arg]
+            content = message["content"]
+            printed.append(content.get("text", "") or "\n".join(content.get("traceback", [])))
+
+        reply = kernel.execute_interactive(QUICK_START, timeout=40, output_hook=hook)
+        assert reply["content"]["status"] == "ok", printed
+        assert "[0, 2, 4, 6]" in "".join(printed)
+        awaited = "client = Client(cluster.get_address())\nprint('awaited', await client.submit(double, 21))"
+        reply = kernel.execute_interactive(awaited, timeout=40, output_hook=hook)
+        assert reply["content"]["status"] == "ok", printed
+        assert "awaited 42" in "".join(printed)
+        reply = kernel.execute_interactive("client.disconnect(); cluster.shutdown()", timeout=40, output_hook=hook)
+        assert reply["content"]["status"] == "ok", printed
+    finally:
+        kernel.stop_channels()
+        manager.shutdown_kernel(now=True)

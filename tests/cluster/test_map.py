@@ -1,0 +1,155 @@
+"""map and starmap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import Client
+from tests.support import functions
+from tests.support.commands import Stopwatch
+
+
+def fail_at(value: int, bad: int) -> int:
+    if value == bad:
+        raise KeyError(f"bad {value}")
+    return value
+
+
+def test_readme_line(client: Client) -> None:
+    assert client.map(math.sqrt, [(i,) for i in range(100)]) == [math.sqrt(i) for i in range(100)]
+
+
+def test_one_iterable(client: Client) -> None:
+    assert client.map(functions.square, range(10)) == [n * n for n in range(10)]
+
+
+def test_several_iterables_stop_at_the_shortest(client: Client) -> None:
+    assert client.map(functions.add, [1, 2, 3], [10, 20]) == [11, 22]
+
+
+def test_several_iterables_of_tuples_are_not_unpacked(client: Client) -> None:
+    assert client.map(functions.add, [(1,), (2,)], [(3,), (4,)]) == [(1, 3), (2, 4)]
+
+
+def test_tuples_are_argument_lists(client: Client) -> None:
+    assert client.map(functions.add, [(1, 2), (3, 4)]) == [3, 7]
+
+
+def test_tuples_of_different_lengths(client: Client) -> None:
+    assert client.map(max, [(1, 2), (3, 4, 5), (9, 8)]) == [2, 5, 9]
+
+
+def test_a_single_item_that_is_no_tuple_keeps_the_builtin_meaning(client: Client) -> None:
+    assert client.map(functions.identity, [(1, 2), 3]) == [(1, 2), 3]
+
+
+def test_generators_are_consumed(client: Client) -> None:
+    assert client.map(functions.square, (n for n in range(50))) == [n * n for n in range(50)]
+
+
+@pytest.mark.parametrize("empty", [[], (), iter(()), range(0)], ids=["list", "tuple", "iterator", "range"])
+def test_empty_input(client: Client, empty: list[int]) -> None:
+    assert client.map(functions.square, empty) == []
+
+
+def test_results_keep_their_order(client: Client) -> None:
+    delays = [0.02, 0.0, 0.01, 0.0] * 5
+    values = list(range(20))
+    assert client.map(functions.sleep_and_return, delays, values) == values
+
+
+def test_none_results(client: Client) -> None:
+    assert client.map(functions.identity, [None, None]) == [None, None]
+
+
+def test_a_hundred_thousand(client: Client) -> None:
+    assert client.map(functions.square, range(100_000)) == [n * n for n in range(100_000)]
+
+
+def test_function_is_serialized_once_per_call(client: Client) -> None:
+    count = 0
+
+    class Counted:
+        def __getstate__(self) -> dict[str, int]:
+            nonlocal count
+            count += 1
+            return {}
+
+        def __call__(self, value: int) -> int:
+            return value
+
+    assert client.map(Counted(), range(100)) == list(range(100))
+    assert count <= 2
+
+
+def test_first_failure_is_raised_and_the_client_stays_usable(client: Client) -> None:
+    with pytest.raises(KeyError, match="bad 5"):
+        client.map(fail_at, range(100), [5] * 100)
+    assert client.map(functions.square, [2]) == [4]
+
+
+def test_failure_cancels_the_rest_of_the_call(single_client: Client, tmp_path: Path) -> None:
+    path = str(tmp_path / "ran")
+
+    def run(value: int) -> None:
+        if value == 0:
+            raise ValueError("first")
+        functions.note(path)
+        functions.sleep_and_return(0.05)
+
+    watch = Stopwatch()
+    with pytest.raises(ValueError, match="first"):
+        single_client.map(run, range(400))
+    assert single_client.submit(functions.square, 3).result() == 9
+    assert watch.seconds < 10  # 400 x 0.05 s would be 20
+    assert len(functions.notes(path)) < 200
+
+
+def test_an_iterable_that_fails_raises_its_own_error(client: Client) -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+        raise LookupError("no more input")
+
+    with pytest.raises(LookupError, match="no more input"):
+        client.map(functions.square, numbers())
+    assert client.map(functions.square, [2]) == [4]
+
+
+def test_what_is_not_iterable_is_a_type_error(client: Client) -> None:
+    with pytest.raises(TypeError):
+        client.map(functions.square, 5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        client.map(functions.square)
+
+
+def test_wrong_number_of_arguments_is_a_type_error(client: Client) -> None:
+    with pytest.raises(TypeError):
+        client.map(functions.add, [1, 2, 3])
+
+
+def test_starmap(client: Client) -> None:
+    assert client.starmap(functions.add, [(1, 2), (3, 4)]) == [3, 7]
+    assert client.starmap(functions.add, [[1, 2], iter((3, 4))]) == [3, 7]
+    assert client.starmap(functions.add, iter(())) == []
+
+
+def test_starmap_of_what_is_not_iterable_is_a_type_error(client: Client) -> None:
+    with pytest.raises(TypeError):
+        client.starmap(functions.square, [1, 2])
+
+
+def test_map_of_items_of_all_sizes(client: Client) -> None:
+    items = [b"x" * size for size in (0, 1, 1000, 32_000, 33_000, 200_000, 0, 1_000_000, 5)]
+    assert client.map(len, items) == [len(item) for item in items]
+    assert client.map(functions.identity, items) == items
+
+
+def test_map_between_submits(client: Client) -> None:
+    before = client.submit(functions.square, 3)
+    assert client.map(functions.square, range(1000)) == [n * n for n in range(1000)]
+    after = client.submit(functions.square, 4)
+    assert (before.result(), after.result()) == (9, 16)

@@ -1,0 +1,204 @@
+"""Clients used inside tasks."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from scaler import Client, SchedulerClusterCombo, Serializer
+from tests.cluster.conftest import Gate
+from tests.support import functions
+from tests.support.commands import child_environment
+from tests.support.waiting import wait_until
+
+
+def fibonacci(client: Client, number: int) -> int:
+    if number < 2:
+        return number
+    first = client.submit(fibonacci, client, number - 1)
+    second = client.submit(fibonacci, client, number - 2)
+    return first.result() + second.result()
+
+
+def fibonacci_without_argument(number: int) -> int:
+    if number < 2:
+        return number
+    with Client() as client:
+        first = client.submit(fibonacci_without_argument, number - 1)
+        second = client.submit(fibonacci_without_argument, number - 2)
+        return first.result() + second.result()
+
+
+def depth(client: Client, levels: int) -> int:
+    return 0 if levels == 0 else 1 + client.submit(depth, client, levels - 1).result()
+
+
+def test_recursion_with_one_worker(single_client: Client) -> None:
+    assert single_client.submit(fibonacci, single_client, 7).result(timeout=50) == 13
+
+
+def test_recursion_without_an_argument(single_client: Client) -> None:
+    assert single_client.submit(fibonacci_without_argument, 5).result(timeout=50) == 5
+
+
+def test_several_recursions_at_once(client: Client) -> None:
+    futures = [client.submit(fibonacci, client, 5) for _ in range(4)]
+    assert [future.result(timeout=50) for future in futures] == [5] * 4
+
+
+def test_ten_levels_deep(single_client: Client) -> None:
+    assert single_client.submit(depth, single_client, 10).result(timeout=50) == 10
+
+
+def test_a_queue_of_one_does_not_deadlock() -> None:
+    with SchedulerClusterCombo(1, per_worker_queue_size=1) as combo, Client(combo.get_address()) as client:
+        futures = [client.submit(fibonacci, client, 4) for _ in range(3)]
+        assert [future.result(timeout=50) for future in futures] == [3] * 3
+
+
+@pytest.mark.parametrize("way", ["map", "imap", "wait", "as_completed", "exception", "await", "get_polling"])
+def test_every_way_of_waiting_lends_the_slot(single_client: Client, way: str) -> None:
+    def parent(client: Client) -> int:
+        if way == "map":
+            return sum(client.map(functions.square, range(4)))
+        if way == "imap":
+            return sum(client.imap(functions.square, range(4)))
+        futures = [client.submit(functions.square, number) for number in range(4)]
+        if way == "wait":
+            concurrent.futures.wait(futures)
+        elif way == "as_completed":
+            return sum(future.result() for future in concurrent.futures.as_completed(futures))
+        elif way == "exception":
+            assert [future.exception() for future in futures] == [None] * 4
+        elif way == "await":
+            import asyncio
+
+            async def main() -> int:
+                return sum([await future for future in futures])
+
+            return asyncio.run(main())
+        elif way == "get_polling":
+            while True:
+                try:
+                    return sum(future.result(timeout=0.5) for future in futures)
+                except TimeoutError:
+                    pass
+        return sum(future.result() for future in futures)
+
+    assert single_client.submit(parent, single_client).result(timeout=30) == 14
+
+
+def test_threads_of_a_task_may_wait(single_client: Client) -> None:
+    def parent(client: Client) -> list[int]:
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            return list(pool.map(lambda number: client.submit(functions.square, number).result(), range(3)))
+
+    assert single_client.submit(parent, single_client).result(timeout=30) == [0, 1, 4]
+
+
+def test_a_subprocess_of_a_task_reaches_the_same_scheduler(single_client: Client) -> None:
+    def parent(executable: str, environment: dict[str, str]) -> str:
+        source = "import math; from scaler import Client; print(Client().submit(math.sqrt, 16).result(timeout=20))"
+        inherited = {**environment, **{key: value for key, value in os.environ.items() if "SCALER" in key}}
+        done = subprocess.run([executable, "-c", source], capture_output=True, text=True, env=inherited, timeout=30)
+        return done.stdout.strip() or done.stderr
+
+    # A subprocess that waits for a child task occupies its parent's slot like any other wait of that task.
+    assert single_client.submit(parent, sys.executable, child_environment()).result(timeout=40) == "4.0"
+
+
+def test_client_without_address_outside_a_task_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="address"):
+        Client()
+
+
+class MarkedSerializer(Serializer):
+    @staticmethod
+    def serialize(obj: Any) -> bytes:
+        return b"M" + cloudpickle.dumps(obj)
+
+    @staticmethod
+    def deserialize(payload: bytes) -> Any:
+        assert payload[:1] == b"M"
+        return pickle.loads(payload[1:])
+
+
+def test_a_passed_client_keeps_its_serializer(single_combo: SchedulerClusterCombo) -> None:
+    def parent(client: Client) -> int:
+        return client.submit(functions.square, 3).result()
+
+    with Client(single_combo.get_address(), serializer=MarkedSerializer()) as client:
+        assert client.submit(parent, client).result(timeout=20) == 9
+
+
+def test_exceptions_of_children_pass_through(single_client: Client) -> None:
+    def parent(client: Client) -> None:
+        client.submit(functions.raise_value_error, "from the child").result()
+
+    with pytest.raises(ValueError, match="from the child"):
+        single_client.submit(parent, single_client).result(timeout=20)
+
+
+def test_large_values_of_children(single_client: Client) -> None:
+    def parent(client: Client) -> int:
+        return len(client.submit(functions.identity, b"x" * 2_000_000).result())
+
+    assert single_client.submit(parent, single_client).result(timeout=30) == 2_000_000
+
+
+def test_children_of_a_cancelled_parent_are_cancelled(client: Client, gate: Gate) -> None:
+    def parent(nested: Client, started: str, gate_path: str) -> None:
+        nested.submit(functions.wait_at_gate, started, gate_path).result()
+
+    future = client.submit(parent, client, *gate.paths)
+    wait_until(lambda: gate.waiting_pids)
+    assert future.cancel()
+    gates = [client.submit(functions.identity, number) for number in range(4)]
+    assert [other.result(timeout=15) for other in gates] == list(range(4))
+    probe = str(gate.started) + "-probe"
+    busy = [client.submit(functions.wait_at_gate, probe, str(gate.gate)) for _ in range(2)]
+    wait_until(lambda: len(functions.notes(probe)) == 2, 10, "both slots are free again")
+    gate.open()
+    [future.result(timeout=10) for future in busy]
+
+
+def test_children_nobody_waited_for_go_on(client: Client, gate: Gate) -> None:
+    def parent(nested: Client, path: str) -> str:
+        for number in range(5):
+            nested.submit(functions.note, path, str(number))
+        return "parent ended"
+
+    assert client.submit(parent, client, str(gate.started)).result(timeout=20) == "parent ended"
+    wait_until(lambda: sorted(functions.notes(gate.started)) == list("01234"), 10, "children ran")
+
+
+def test_a_dead_parent_is_run_again_with_new_children(client: Client, gate: Gate) -> None:
+    def parent(nested: Client, path: str) -> int:
+        child = nested.submit(functions.square, 3)
+        return functions.exit_process_at_first(path, child.result())
+
+    assert client.submit(parent, client, str(gate.started)).result(timeout=30) == 9
+
+
+def test_the_task_runs_in_the_main_thread(client: Client) -> None:
+    def is_main() -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    assert client.submit(is_main).result() is True
+
+
+def test_processes_stay_bounded_while_parents_wait(single_client: Client) -> None:
+    def pids(client: Client, levels: int) -> set[int]:
+        if levels == 0:
+            return {os.getpid()}
+        return {os.getpid()}.union(*client.map(pids, [client] * 3, [levels - 1] * 3))
+
+    assert len(single_client.submit(pids, single_client, 3).result(timeout=40)) <= 8

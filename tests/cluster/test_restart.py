@@ -1,0 +1,189 @@
+"""The scheduler is killed and started again on the same port: its state is soft, nothing is lost."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from scaler import Client
+from scaler.utility.exceptions import DisconnectedError
+from tests.cluster.conftest import Gate
+from tests.support import functions
+from tests.support.commands import Stopwatch, free_address, start_cluster, start_scheduler
+from tests.support.waiting import wait_until
+
+
+def note_and_square(path: str, value: int) -> int:
+    functions.note(path, str(value))
+    return functions.spin_and_square(value, 0.0003)
+
+
+@pytest.mark.timeout(90)
+def test_twenty_thousand_tasks_across_a_restart(tmp_path: Path) -> None:
+    address, path = free_address(), str(tmp_path / "ran")
+    first = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 2), Client(address) as client:
+            futures = [client.submit(note_and_square, path, number) for number in range(20_000)]
+            wait_until(lambda: sum(future.done() for future in futures) > 2_000, 20)
+            first.kill()
+            assert not all(future.done() for future in futures)
+            with start_scheduler(address):
+                assert [future.result(timeout=60) for future in futures] == [n * n for n in range(20_000)]
+            ran = functions.notes(path)
+            assert set(ran) == {str(number) for number in range(20_000)}
+            assert len(ran) == 20_000, f"{len(ran) - 20_000} tasks ran twice although their agent lived"
+    finally:
+        first.__exit__()
+
+
+@pytest.mark.timeout(90)
+def test_three_restarts_in_a_row_during_a_map() -> None:
+    address = free_address()
+    scheduler = start_scheduler(address)
+    results: list[list[int]] = []
+    try:
+        with start_cluster(address, "-n", 2), Client(address) as client:
+            caller = threading.Thread(
+                target=lambda: results.append(client.map(functions.spin_and_square, range(15_000))), daemon=True
+            )
+            caller.start()
+            for _ in range(3):
+                caller.join(1.0)
+                scheduler.kill()
+                scheduler.__exit__()
+                scheduler = start_scheduler(address)
+            caller.join(60)
+            assert results == [[n * n for n in range(15_000)]]
+    finally:
+        scheduler.__exit__()
+
+
+def test_a_running_task_goes_on_and_its_result_arrives(gate: Gate) -> None:
+    address = free_address()
+    first = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 1), Client(address) as client:
+            future = client.submit(functions.wait_at_gate, *gate.paths, "value")
+            wait_until(lambda: gate.waiting_pids)
+            first.kill()
+            with start_scheduler(address):
+                assert client.submit(functions.identity, "x").running()
+                gate.open()
+                assert future.result(timeout=20) == "value"
+            assert len(gate.waiting_pids) == 1
+    finally:
+        first.__exit__()
+
+
+def test_a_task_that_ends_while_the_scheduler_is_away(gate: Gate) -> None:
+    address = free_address()
+    first = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 1), Client(address) as client:
+            future = client.submit(functions.wait_at_gate, *gate.paths, "value")
+            wait_until(lambda: gate.waiting_pids)
+            first.kill()
+            gate.open()
+            assert not future.done()
+            with start_scheduler(address):
+                assert future.result(timeout=20) == "value"
+            assert len(gate.waiting_pids) == 1
+    finally:
+        first.__exit__()
+
+
+def test_submitting_while_the_scheduler_is_away() -> None:
+    address = free_address()
+    first = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 1), Client(address) as client:
+            assert client.submit(functions.square, 3).result(timeout=10) == 9
+            first.kill()
+            futures = [client.submit(functions.square, number) for number in range(100)]
+            with start_scheduler(address):
+                assert [future.result(timeout=20) for future in futures] == [n * n for n in range(100)]
+    finally:
+        first.__exit__()
+
+
+def test_a_cancel_survives_a_restart(gate: Gate, tmp_path: Path) -> None:
+    address, path = free_address(), str(tmp_path / "ran")
+    first = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 1), Client(address) as client:
+            running = client.submit(functions.wait_at_gate, *gate.paths, "value")
+            wait_until(lambda: gate.waiting_pids)
+            queued = client.submit(functions.note, path)
+            first.kill()
+            assert running.cancel() and queued.cancel()
+            with start_scheduler(address):
+                assert client.submit(functions.square, 3).result(timeout=20) == 9
+            assert functions.notes(path) == []
+    finally:
+        first.__exit__()
+
+
+def test_large_values_survive_a_restart(gate: Gate) -> None:
+    address = free_address()
+    first = start_scheduler(address)
+    value = b"x" * 3_000_000
+    try:
+        with start_cluster(address, "-n", 1), Client(address) as client:
+            done = client.submit(functions.identity, value)
+            assert done.exception(timeout=20) is None
+            running = client.submit(functions.wait_at_gate, *gate.paths, value)
+            wait_until(lambda: gate.waiting_pids)
+            queued = client.submit(functions.identity, value)
+            first.kill()
+            with start_scheduler(address):
+                gate.open()
+                assert running.result(timeout=20) == value
+                assert queued.result(timeout=20) == value
+                assert done.result(timeout=20) == value
+    finally:
+        first.__exit__()
+
+
+def test_a_stopped_scheduler_that_wakes_up(gate: Gate) -> None:
+    address = free_address()
+    with start_scheduler(address) as scheduler, start_cluster(address, "-n", 2), Client(address) as client:
+        futures = [client.submit(functions.spin_and_square, number, 0.001) for number in range(2_000)]
+        wait_until(lambda: sum(future.done() for future in futures) > 100)
+        scheduler.signal(signal.SIGSTOP)
+        watch = Stopwatch()
+        wait_until(lambda: watch.seconds > 4, 10)
+        scheduler.signal(signal.SIGCONT)
+        assert [future.result(timeout=30) for future in futures] == [n * n for n in range(2_000)]
+
+
+def test_a_scheduler_that_stays_away_is_a_disconnected_error() -> None:
+    address = free_address()
+    scheduler = start_scheduler(address)
+    try:
+        client = Client(address, timeout_seconds=2)
+        try:
+            future = client.submit(functions.square, 3)
+            scheduler.kill()
+            watch = Stopwatch()
+            with pytest.raises(DisconnectedError):
+                future.result(timeout=20)
+            assert 1.0 < watch.seconds < 8
+            with pytest.raises(TimeoutError):
+                client.submit(functions.square, 3).result(timeout=20)
+        finally:
+            watch = Stopwatch()
+            client.disconnect()
+            assert watch.seconds < 2
+    finally:
+        scheduler.__exit__()
+
+
+def test_nobody_listening_is_a_disconnected_error() -> None:
+    watch = Stopwatch()
+    with pytest.raises(DisconnectedError), Client(free_address(), timeout_seconds=1) as client:
+        client.submit(functions.square, 3).result(timeout=20)
+    assert watch.seconds < 6

@@ -1,0 +1,23 @@
+"""Waiting for a condition with a bound, in place of sleeping and hoping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+POLL_SECONDS = 0.005
+
+
+def wait_until(predicate: Callable[[], Value], timeout_seconds: float = 10.0, what: str = "") -> Value:
+    """The first true value of ``predicate``; AssertionError when none came in time."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        value = predicate()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_seconds} s: {what or predicate}")
+        time.sleep(POLL_SECONDS)
