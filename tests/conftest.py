@@ -1,0 +1,35 @@
+"""For every test: a SCALER_HOME of its own run, and proof that a module of tests leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import leftovers
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test module is imported: nothing may touch the user's own ~/.scaler."""
+    os.environ["SCALER_HOME"] = tempfile.mkdtemp(prefix="scaler-home-")
+    for name in [name for name in os.environ if name.startswith(("SCALER_SCHEDULER_", "SCALER_CLUSTER_"))]:
+        del os.environ[name]
+    leftovers.adopt_orphans()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(os.environ["SCALER_HOME"], ignore_errors=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Per module, so that its tests may share a cluster."""
+    before = leftovers.present()
+    yield
+    left = leftovers.left_since(before)
+    leftovers.sweep(left)
+    if left:
+        pytest.fail(f"{request.node.name} left behind: " + "; ".join(sorted(left.values())), pytrace=False)
