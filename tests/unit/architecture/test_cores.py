@@ -1,0 +1,125 @@
+"""Cores are deterministic: no clock, no sockets, no chance, and no order that differs from run to run."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.unit.architecture.sources import Source, sources
+
+FORBIDDEN = {
+    "asyncio", "capnp", "concurrent", "datetime", "ipaddress", "logging", "mmap", "multiprocessing", "os", "pathlib",
+    "psutil", "queue", "random", "secrets", "select", "selectors", "signal", "socket", "socketserver", "subprocess",
+    "tempfile", "threading", "time", "uuid", "uvloop", "zmq",
+}  # fmt: skip
+CORES = [source for source in sources() if source.is_core]
+
+
+def test_there_are_cores() -> None:
+    assert {source.distribution for source in CORES} >= {"scaler", "scaler_scheduler", "scaler_worker"}
+
+
+@pytest.mark.parametrize("source", CORES, ids=lambda source: source.name)
+def test_a_core_imports_nothing_of_the_world(source: Source) -> None:
+    found = [f"{source.name}:{each.line} {each.module}" for each in source.imports() if _top(each.module) in FORBIDDEN]
+    assert not found
+
+
+@pytest.mark.parametrize("source", CORES, ids=lambda source: source.name)
+def test_a_core_does_not_reach_into_a_shell(source: Source) -> None:
+    rooms = ("shell", "transport", "command", "processor", "cli")
+    found = [
+        f"{source.name}:{each.line} {each.module}"
+        for each in source.imports()
+        if set(each.module.split(".")) & set(rooms)
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "source", [each for each in CORES if each.path.suffix == ".py"], ids=lambda source: source.name
+)
+def test_a_core_iterates_no_set(source: Source) -> None:
+    assert not [f"{source.name}:{line}" for line in set_iterations(source.tree)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for x in {1, 2}: pass",
+        "a = set()\nfor x in a: pass",
+        "def f(a: set[int]): return [x for x in a]",
+        "class A:\n def __init__(self): self.a: set[int] = set()\n def f(self): return list(self.a)",
+        "a: frozenset[int]\nfor x in a | {1}: pass",
+        "a = set()\na.pop()",
+    ],
+)
+def test_the_test_sees_set_iterations(text: str) -> None:
+    assert set_iterations(ast.parse(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["a = set()\nfor x in sorted(a): pass", "a = {}\nfor x in a: pass", "a = set()\nif 1 in a: len(a)"]
+)
+def test_the_test_allows_the_rest(text: str) -> None:
+    assert not set_iterations(ast.parse(text))
+
+
+def set_iterations(tree: ast.Module) -> list[int]:
+    """Lines where a set, or a name or attribute that this module makes a set, is iterated."""
+    names = _set_names(tree)
+    iterated = [each for node in ast.walk(tree) for each in _iterated(node)]
+    return sorted(each.lineno for each in iterated if _is_set(each, names))
+
+
+def _top(module: str) -> str:
+    return module.split(".")[0]
+
+
+def _set_names(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AnnAssign) and _is_set_annotation(node.annotation):
+            names.add(_name(node.target))
+        elif isinstance(node, ast.arg) and node.annotation is not None and _is_set_annotation(node.annotation):
+            names.add(node.arg)
+        elif isinstance(node, ast.Assign) and _is_set(node.value, names):
+            names.update(_name(target) for target in node.targets)
+    return names - {""}
+
+
+def _is_set_annotation(annotation: ast.expr) -> bool:
+    base = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    return _name(base) in ("set", "frozenset", "Set", "AbstractSet", "MutableSet")
+
+
+def _name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _is_set(node: ast.AST, names: set[str]) -> bool:
+    if isinstance(node, (ast.Set, ast.SetComp)):
+        return True
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in ("set", "frozenset")
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitOr, ast.BitAnd, ast.Sub)):
+        return _is_set(node.left, names) or _is_set(node.right, names)
+    return _name(node) in names
+
+
+def _iterated(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, (ast.For, ast.comprehension)):
+        return [node.iter]
+    if isinstance(node, ast.Call):
+        return _iterated_by_call(node)
+    return []
+
+
+def _iterated_by_call(call: ast.Call) -> list[ast.expr]:
+    function = call.func
+    if isinstance(function, ast.Attribute) and function.attr == "pop" and not call.args:
+        return [function.value]
+    if isinstance(function, ast.Name) and function.id in ("list", "tuple", "iter", "enumerate", "map", "zip", "next"):
+        return list(call.args)
+    return []

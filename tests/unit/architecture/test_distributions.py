@@ -1,0 +1,76 @@
+"""Distributions are installed alone: what each may import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.architecture.sources import SOURCE_FOLDERS, Source, sources
+
+PACKAGES = {"scaler", "scaler_protocol", "scaler_scheduler", "scaler_worker", "scaler_gui"}
+JOINS_ALL = "scaler/cluster/"
+"""The only folder that may import siblings, and only inside functions: it runs a whole cluster on this machine."""
+
+ROOMS = {
+    "capnp": ("scaler_protocol/bodies.py", "scaler_protocol/monitor/"),
+    "cloudpickle": ("scaler/client/serializer.py", "scaler_worker/processor/"),
+    "numpy": (),
+    "psutil": ("scaler_scheduler/shell/", "scaler_worker/shell/"),
+    "tblib": ("scaler/client/", "scaler_worker/processor/"),
+    "uvloop": ("scaler_protocol/command/event_loop.py",),
+    "zmq": ("scaler_protocol/transport/", "scaler_protocol/monitor/", "scaler_scheduler/shell/publisher_process.py"),
+}
+"""Third-party libraries and the rooms that own them: everywhere else uses the room."""
+
+NOT_EVERYWHERE = {"curses", "fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+"""Modules that only some systems have. A client runs on any."""
+
+ALL = sources()
+
+
+@pytest.mark.parametrize("source", ALL, ids=lambda source: source.name)
+def test_no_distribution_imports_a_sibling(source: Source) -> None:
+    siblings = PACKAGES - {source.distribution, "scaler_protocol"}
+    found = [each for each in source.imports() if each.module.split(".")[0] in siblings]
+    if source.name.startswith(JOINS_ALL):
+        found = [each for each in found if not each.inside_function]
+    assert not found
+
+
+@pytest.mark.parametrize("source", ALL, ids=lambda source: source.name)
+def test_each_library_has_its_room(source: Source) -> None:
+    found = [each for each in source.imports() if not _may_import(source.name, each.module.split(".")[0])]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "source", [each for each in ALL if each.distribution in ("scaler", "scaler_gui")], ids=lambda source: source.name
+)
+def test_clients_import_what_every_system_has(source: Source) -> None:
+    found = [each for each in source.imports() if each.module in NOT_EVERYWHERE and not each.inside_function]
+    assert not found
+
+
+def test_the_monitor_command_stands_alone() -> None:
+    """scaler_top ships with the scheduler so that a server has it, and shares nothing with it."""
+    own = "scaler_scheduler.top"
+    for source in ALL:
+        if source.name.startswith("scaler_scheduler/top/"):
+            assert not [
+                each
+                for each in source.imports()
+                if each.module.startswith("scaler_scheduler") and own not in each.module
+            ]
+
+
+@pytest.mark.parametrize("folder", SOURCE_FOLDERS, ids=lambda folder: folder.parent.name)
+def test_packages_are_typed_and_ordinary(folder: Path) -> None:
+    for package in [path for path in folder.iterdir() if path.is_dir() and path.name in PACKAGES]:
+        assert (package / "py.typed").exists()
+        for room in {path.parent for path in package.rglob("*.py")}:
+            assert (room / "__init__.py").exists(), f"{room} would be a namespace package"
+
+
+def _may_import(name: str, library: str) -> bool:
+    return library not in ROOMS or name.startswith(ROOMS[library] or "-")
