@@ -1,8 +1,16 @@
 """Columns and the hand-written Cap'n Proto codec of the hot messages (contract; the code is codec.pyx)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from scaler_protocol.messages import Envelope, FunctionDefinition, ObjectKey, TaskOptions
+
+TASKS_LIMIT: int
+"""No message has more tasks: a task without arguments costs no bytes."""
+
+HARD_LIMIT_BYTES: int
+"""``encode`` refuses more. Messages are planned for MESSAGE_LIMIT_BYTES (``split``, ``fits``); the rest is room for
+functions that ride along, and for a relayed message inside another."""
 
 class MalformedMessage(ValueError): ...
 
@@ -39,6 +47,8 @@ class TaskRun:
     ) -> None: ...
     def slot(self, task_index: int, slot_index: int) -> memoryview | ObjectKey: ...
     def slots(self, task_index: int) -> list[memoryview | ObjectKey]: ...
+    def slot_bytes(self, task_index: int) -> list[bytes | ObjectKey]:
+        """Like ``slots``, with bytes of their own instead of views."""
     def references(self) -> list[ObjectKey]: ...
     def slice(self, start: int, stop: int) -> TaskRun: ...
     def with_attempt(self, attempt: int) -> TaskRun: ...
@@ -49,6 +59,7 @@ class TaskRunBuilder:
     """Collects tasks one by one into a run; ``append`` is the submit path and costs about 0.1 us. ``fits`` says whether
     a task of so many bytes may join (same shape is the caller's to check; the message limit is this class's)."""
 
+    first_task: int  # may be set until build
     count: int
     payload_bytes: int
     def __init__(
@@ -64,6 +75,8 @@ class TaskRunBuilder:
     ) -> None: ...
     def append(self, slots: Sequence[bytes | ObjectKey]) -> None: ...
     def append_one(self, slot: bytes) -> None: ...
+    def append_all(self, slots: list[bytes]) -> None:
+        """One task of one slot for each."""
     def build(self) -> TaskRun: ...
 
 class ResultRun:
@@ -78,10 +91,33 @@ class ResultRun:
     def attempt(self, index: int) -> int: ...
     def status(self, index: int) -> int: ...
     def payload(self, index: int) -> memoryview: ...
+    def payload_copy(self, index: int) -> bytes: ...
     def duration_us(self, index: int) -> int: ...
     def cpu_time_us(self, index: int) -> int: ...
     def memory_peak(self, index: int) -> int: ...
     def rows(self) -> Iterator[tuple[int, int, int, memoryview, int, int, int]]: ...
+    def copied_rows(self) -> Iterator[tuple[int, int, bytes, int, int, int]]:
+        """As rows, without the attempt, and each payload as bytes of its own."""
+    @property
+    def all_succeeded(self) -> bool: ...
+    def mark(self, first_task: int, states: bytearray) -> int:
+        """Set ``states[task - first_task]`` to 1 for each result, if all of them succeeded and each was 0. Returns the
+        number of results; 0: some task is not among these, had ended before or did not succeed, and nothing was set."""
+    def load_into(self, results: list[Any], shift: int, loads: Callable[[bytes], Any]) -> None:
+        """``results[task - shift] = loads(payload)`` for each result."""
+    @property
+    def task_column(self) -> memoryview:
+        """All tasks, format Q. Like the other columns it shares the run's memory."""
+    @property
+    def attempt_column(self) -> memoryview:
+        """Format I."""
+    @property
+    def status_column(self) -> memoryview:
+        """Format B."""
+    @property
+    def duration_column(self) -> memoryview:
+        """Microseconds, format Q."""
+    def slice(self, start: int, stop: int) -> ResultRun: ...
     def select(self, indices: Sequence[int]) -> ResultRun: ...
     def __eq__(self, other: object) -> bool: ...
 
@@ -89,7 +125,7 @@ class ResultRunBuilder:
     count: int
     payload_bytes: int
     def __init__(self, session: bytes) -> None: ...
-    def append(
+    def append(  # the payload may be any contiguous buffer
         self, task: int, attempt: int, status: int, payload: bytes, duration_us: int, cpu_time_us: int, memory_peak: int
     ) -> None: ...
     def build(self) -> ResultRun: ...

@@ -1,0 +1,309 @@
+@0xd2f6a1c9be84e371;
+# The first frame of every message is one Message in Cap'n Proto's stream framing; what else a body carries is in the
+# frames after it. Changed by addition only.
+#
+# Columns are packed little-endian integers in Data: a u32 column of n entries has 4 * n bytes. An "ends" column holds,
+# for each piece in turn, where it ends, counted from the start of its run's bytes in the payload frame; a piece starts
+# where the one before it ends, the first at 0.
+
+struct Message {
+  sequence @0 :UInt64;      # 0: unnumbered
+  acknowledged @1 :UInt64;  # highest sequence received from the other side
+  union {
+    tasks @2 :Tasks;
+    results @3 :Results;
+    acknowledgement @4 :Void;
+    hello @5 :Hello;
+    welcome @6 :Welcome;
+    refused @7 :Refused;
+    whoAreYou @8 :Void;
+    cancel @9 :Cancel;
+    clear @10 :Void;
+    withdraw @11 :Withdraw;
+    withdrawn @12 :Withdrawn;
+    resultsReleased @13 :ResultsReleased;
+    agentAttach @14 :AgentAttach;
+    heartbeat @15 :Heartbeat;
+    heartbeatEcho @16 :HeartbeatEcho;
+    ping @17 :Void;
+    blocked @18 :Blocked;
+    relay @19 :Relay;
+    relayClosed @20 :RelayClosed;
+    objectChunk @21 :ObjectChunk;
+    objectRequest @22 :ObjectRequest;
+    objectCredit @23 :ObjectCredit;
+    objectMissing @24 :ObjectMissing;
+    objectRelease @25 :ObjectRelease;
+    explainRequest @26 :ExplainRequest;
+    explanation @27 :Explanation;
+    output @28 :Output;
+    shutdownRequest @29 :Void;
+    shutdownReply @30 :ShutdownReply;
+    stop @31 :Void;
+    goodbye @32 :Void;
+  }
+}
+
+# ---- frozen for ever ------------------------------------------------------------------------------------------------
+
+enum Role {
+  observe @0;
+  submit @1;
+  work @2;
+  admin @3;
+}
+
+struct Hello {
+  role @0 :UInt16;  # a Role
+  session @1 :Data;
+  epoch @2 :UInt64;
+  received @3 :UInt64;
+  major @4 :UInt16;
+  minor @5 :UInt16;
+  distribution @6 :Text;
+  distributionVersion @7 :Text;
+  pythonVersion @8 :Text;
+  host @9 :Text;
+  pid @10 :UInt64;
+  token @11 :Data;
+  features @12 :List(Text);
+  parentSession @13 :Data;
+  parentTask @14 :UInt64;
+  parentAttempt @15 :UInt32;
+}
+
+struct Welcome {
+  session @0 :Data;
+  epoch @1 :UInt64;
+  received @2 :UInt64;
+  resumed @3 :Bool;
+  protected @4 :Bool;
+  major @5 :UInt16;
+  minor @6 :UInt16;
+  distributionVersion @7 :Text;
+  pythonVersion @8 :Text;
+  features @9 :List(Text);
+}
+
+enum RefusalReason {
+  version @0;
+  token @1;
+  role @2;
+  malformed @3;
+  session @4;
+  other @5;
+}
+
+struct Refused {
+  reason @0 :UInt16;  # a RefusalReason
+  text @1 :Text;
+}
+
+# ---- the hot path: one payload frame, which holds the bytes of all runs ---------------------------------------------
+
+struct Tasks {
+  runs @0 :List(TaskRun);
+  functions @1 :List(FunctionDefinition);
+  serializers @2 :List(FunctionDefinition);
+  resubmitted @3 :Bool;
+}
+
+struct TaskRun {
+  # Tasks firstTask .. firstTask + count - 1 of one session. Each has `arity` slots: its positional arguments, then one
+  # per keyword. Slot s of task t is piece t * arity + s of the columns.
+  session @0 :Data;
+  function @1 :Data;      # digest
+  functionName @2 :Text;
+  serializer @3 :Data;    # digest; empty: the default
+  firstTask @4 :UInt64;
+  count @5 :UInt32;
+  attempt @6 :UInt32;
+  arity @7 :UInt32;
+  keywords @8 :List(Text);
+  options @9 :TaskOptions;  # null: all defaults
+  ends @10 :Data;           # u32 column
+  references @11 :Data;     # empty: no references; else u8 column, 1: the piece is an object key, 24 bytes: owner (16), number (u64)
+  payloadOffset @12 :UInt64;  # of this run's bytes in the payload frame
+  payloadSize @13 :UInt64;
+}
+
+struct TaskOptions {
+  priority @0 :Int64;
+  depth @1 :UInt32;
+  retries @2 :UInt32;
+  timeoutSeconds @3 :Float64;  # 0: none
+  memoryBytes @4 :UInt64;      # 0: none
+  startOnce @5 :Bool;          # a started task is never started again
+  profiling @6 :Bool;
+  streamOutput @7 :Bool;
+  capabilities @8 :List(Capability);
+}
+
+struct Capability {
+  name @0 :Text;
+  amount @1 :UInt64;
+}
+
+struct FunctionDefinition {
+  digest @0 :Data;
+  name @1 :Text;
+  payload @2 :Data;
+  size @3 :UInt64;
+}
+
+enum Status {
+  success @0;
+  successLarge @1;
+  exception @2;
+  exceptionNotSerializable @3;
+  cancelled @4;
+  processorDied @5;
+  timedOut @6;
+  memoryExceeded @7;
+  deserializeFailed @8;
+  workerDied @9;
+  objectMissing @10;
+  noWorker @11;
+  notFound @12;
+}
+
+struct Results {
+  runs @0 :List(ResultRun);
+}
+
+struct ResultRun {
+  # Results of tasks of one session, in the order they ended.
+  session @0 :Data;
+  count @1 :UInt32;
+  tasks @2 :Data;        # u64 column
+  attempts @3 :Data;     # u32 column
+  statuses @4 :Data;     # u8 column of Status
+  durations @5 :Data;    # u64 column, microseconds
+  cpuTimes @6 :Data;     # u64 column, microseconds
+  memoryPeaks @7 :Data;  # u64 column, bytes; empty: all 0
+  ends @8 :Data;         # u32 column
+  payloadOffset @9 :UInt64;  # of this run's bytes in the payload frame
+  payloadSize @10 :UInt64;
+}
+
+# ---- everything else ------------------------------------------------------------------------------------------------
+
+struct TaskColumn {
+  session @0 :Data;
+  tasks @1 :Data;     # u64 column
+  attempts @2 :Data;  # u32 column, or empty: the current ones
+}
+
+struct Cancel {
+  columns @0 :List(TaskColumn);
+}
+
+struct Withdraw {
+  count @0 :UInt32;
+}
+
+struct Withdrawn {
+  columns @0 :List(TaskColumn);
+}
+
+struct ResultsReleased {
+  sequences @0 :Data;  # u64 column
+}
+
+struct AgentAttach {
+  name @0 :Text;
+  host @1 :Text;
+  pid @2 :UInt64;
+  workerNames @3 :List(Text);
+  capabilities @4 :List(Capability);
+  holds @5 :List(TaskColumn);
+}
+
+struct WorkerStatus {
+  name @0 :Text;
+  pid @1 :UInt64;
+  cpuPercent @2 :Float64;
+  rssBytes @3 :UInt64;
+  initialized @4 :Bool;
+  hasTask @5 :Bool;
+  slotLent @6 :Bool;
+}
+
+struct Heartbeat {
+  sentAt @0 :Float64;
+  lagSeconds @1 :Float64;
+  cpuPercent @2 :Float64;
+  rssBytes @3 :UInt64;
+  rssFreeBytes @4 :UInt64;
+  queued @5 :UInt64;
+  workers @6 :List(WorkerStatus);
+}
+
+struct HeartbeatEcho {
+  sentAt @0 :Float64;
+}
+
+struct Blocked {
+  lentSlots @0 :UInt32;
+  deepest @1 :UInt32;
+}
+
+struct Relay {
+  # The frames relayed are this message's further frames.
+  session @0 :Data;
+}
+
+struct RelayClosed {
+  session @0 :Data;
+}
+
+struct ObjectKey {
+  owner @0 :Data;
+  number @1 :UInt64;
+}
+
+struct ObjectChunk {
+  # The bytes are this message's payload frame.
+  key @0 :ObjectKey;
+  size @1 :UInt64;
+  offset @2 :UInt64;
+}
+
+struct ObjectRequest {
+  key @0 :ObjectKey;
+}
+
+struct ObjectCredit {
+  key @0 :ObjectKey;
+  offset @1 :UInt64;
+}
+
+struct ObjectMissing {
+  key @0 :ObjectKey;
+  text @1 :Text;
+}
+
+struct ObjectRelease {
+  keys @0 :List(ObjectKey);
+}
+
+struct ExplainRequest {
+  task @0 :UInt64;
+}
+
+struct Explanation {
+  task @0 :UInt64;
+  text @1 :Text;
+}
+
+struct Output {
+  session @0 :Data;
+  task @1 :UInt64;
+  stream @2 :UInt8;
+  data @3 :Data;
+}
+
+struct ShutdownReply {
+  accepted @0 :Bool;
+  text @1 :Text;
+}
