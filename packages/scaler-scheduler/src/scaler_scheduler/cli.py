@@ -1,0 +1,113 @@
+"""The command ``scaler_scheduler``."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import platform
+import secrets
+import socket
+from collections.abc import Sequence
+
+import zmq
+from scaler_protocol.address import default_monitor_address, parse_address
+from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop, run_command, setup_logging
+from scaler_protocol.ids import new_session
+from scaler_protocol.security import check_bind_allowed, ensure_token
+from scaler_protocol.transport.sockets import RouterSocket
+
+import scaler_scheduler
+from scaler_scheduler.config import SchedulerSettings
+from scaler_scheduler.core.settings import Settings
+from scaler_scheduler.shell.gateway import Gateway
+from scaler_scheduler.shell.reporter import Reporter
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    run_command(
+        SchedulerSettings,
+        run,
+        program="scaler_scheduler",
+        section="scheduler",
+        description="The scheduler: takes tasks from clients and spreads them over workers.",
+        arguments=arguments,
+    )
+
+
+def run(settings: SchedulerSettings) -> int:
+    """Serve until told to stop; the exit code."""
+    try:
+        check_bind_allowed(parse_address(settings.address), settings.insecure)
+        token = ensure_token()
+    except (ValueError, OSError) as error:
+        raise BadInput(str(error)) from None
+    setup_logging(settings)
+    loop = new_event_loop(settings.event_loop)
+    context = zmq.Context(settings.io_threads)
+    router = RouterSocket(context)
+    try:
+        address = _bind(router, settings.address)
+        return _serve(settings, loop, router, address, token)
+    finally:
+        router.close()
+        context.term()
+        loop.close()
+
+
+def _bind(router: RouterSocket, address: str) -> str:
+    try:
+        return router.bind(address)
+    except OSError as error:
+        raise BadInput(str(error)) from None
+
+
+def _serve(settings: SchedulerSettings, loop, router: RouterSocket, address: str, token: bytes) -> int:
+    monitor_address = settings.monitor_address or default_monitor_address(address)
+    logging.info(f"Scheduler: monitor address is {monitor_address}")
+    gateway = Gateway(loop, router, _core_settings(settings, address, token))
+    reporter = Reporter(loop, gateway, monitor_address)
+    gc.freeze()  # what the imports made lives for ever: collections need not look at it
+    install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds), reporter.kill)
+    try:
+        gateway.start()
+        reporter.start()
+        _report_ready(address, monitor_address)
+        loop.run_forever()
+    finally:
+        reporter.close()
+        gateway.close()
+    if reporter.error is not None:
+        raise BadInput(reporter.error)
+    return 0
+
+
+def _report_ready(address: str, monitor_address: str) -> None:
+    parent = current_parent()
+    if parent is not None:
+        parent.report_ready(address=address, monitor_address=monitor_address)
+
+
+def _core_settings(settings: SchedulerSettings, address: str, token: bytes) -> Settings:
+    return Settings(
+        address=address,
+        session=new_session(),
+        epoch=secrets.randbelow(2**63 - 1) + 1,
+        token=token,
+        protected=settings.protected,
+        max_number_of_tasks_waiting=settings.max_number_of_tasks_waiting,
+        client_timeout_seconds=settings.client_timeout_seconds,
+        worker_timeout_seconds=settings.worker_timeout_seconds,
+        object_retention_seconds=settings.object_retention_seconds,
+        load_balance_seconds=settings.load_balance_seconds,
+        load_balance_trigger_times=settings.load_balance_trigger_times,
+        per_worker_queue_size=settings.per_worker_queue_size,
+        version=scaler_scheduler.__version__,
+        python_version=platform.python_version(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+    )
+
+
+if __name__ == "__main__":
+    main()

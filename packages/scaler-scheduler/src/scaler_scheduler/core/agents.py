@@ -1,0 +1,77 @@
+"""What the scheduler knows of one agent."""
+
+from __future__ import annotations
+
+from scaler_protocol.codec import TaskRun
+from scaler_protocol.link import Link
+from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello
+
+from scaler_scheduler.core.tasks import AgentLoad
+
+
+class Agent:
+    """One agent session. ``load`` holds the counters that per-task code changes; all else is per message."""
+
+    def __init__(self, hello: Hello, index: int, now: float) -> None:
+        self.session = hello.session
+        self.hello = hello
+        self.index = index
+        self.link = Link()
+        self.load = AgentLoad(index, 0, 0)
+        self.route: bytes | None = None
+        self.connected = True
+        self.attached = False
+        self.suspect = False
+        self.heard_at = now
+        self.sent_at = now
+        self.attached_at = now
+        self.lost_at: float | None = None
+        self.name = ""
+        self.host = hello.host
+        self.pid = hello.pid
+        self.worker_names: tuple[str, ...] = ()
+        self.capabilities: dict[str, int] = {}
+        self.heartbeat: Heartbeat | None = None
+        self.known: set[bytes] = set()
+        self.outbox: list[TaskRun] = []
+        self.cancels: dict[bytes, tuple[list[int], list[int]]] = {}
+        self.releases: list[int] = []
+        self.version = 0
+        self.progress_at = now
+        self.withdraw_pending = False
+        self.fruitless_withdraws = 0
+        self.rest_until = 0.0
+
+    @property
+    def is_available(self) -> bool:
+        """May be given new tasks."""
+        return self.attached and self.connected and not self.suspect
+
+    def attach(self, body: AgentAttach, per_worker_queue_size: int, now: float) -> None:
+        """Take over what the agent says of itself. Capabilities are amounts per worker."""
+        slots = len(body.worker_names)
+        self.attached = True
+        self.attached_at = self.progress_at = now
+        self.name, self.host, self.pid = body.name, body.host, body.pid
+        self.worker_names = body.worker_names
+        self.capabilities = {capability.name: capability.amount for capability in body.capabilities}
+        total = {name: max(1, amount) * slots for name, amount in self.capabilities.items()}
+        self.load = AgentLoad(self.index, slots, max(1, per_worker_queue_size) * slots, total)
+
+    def can_serve(self, demand: tuple[tuple[str, int], ...]) -> bool:
+        """Whether one of its workers has what a task demands."""
+        return all(self.capabilities.get(name, 0) >= amount for name, amount in demand)
+
+    def cancel(self, session: bytes, tasks: list[int], attempts: list[int]) -> None:
+        """Tell it, at the end of this drain, to stop these."""
+        column = self.cancels.setdefault(session, ([], []))
+        column[0].extend(tasks)
+        column[1].extend(attempts)
+
+    def title(self) -> str:
+        return f"{self.name or self.session.hex()[:8]} ({self.host}, pid {self.pid})"
+
+
+def demand_of(capabilities: tuple[Capability, ...]) -> tuple[tuple[str, int], ...]:
+    """The capabilities of a task as a key: equal demands share a queue."""
+    return tuple(sorted((capability.name, max(1, capability.amount)) for capability in capabilities))

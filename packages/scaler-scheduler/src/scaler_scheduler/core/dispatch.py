@@ -1,0 +1,53 @@
+"""Turns what an agent was given into messages: merged, with the functions it has not seen, under the limit."""
+
+from __future__ import annotations
+
+from scaler_protocol.codec import TaskRun
+from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, FunctionDefinition, Tasks
+
+from scaler_scheduler.core.agents import Agent
+
+_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 9 // 10
+_RUN_BYTES = 256
+_TASK_BYTES = 8
+_DEFINITION_BYTES = 128
+
+
+def task_messages(
+    agent: Agent, functions: dict[bytes, FunctionDefinition], serializers: dict[bytes, FunctionDefinition]
+) -> list[Tasks]:
+    """Empties the agent's outbox. Functions and serializers ride with the first batch that needs them here."""
+    messages: list[Tasks] = []
+    size = _LIMIT_BYTES
+    for run in agent.outbox:
+        cost = run.payload_bytes + _RUN_BYTES + run.count * (run.arity + 1) * _TASK_BYTES
+        function = _unseen(agent, run.function, functions)
+        serializer = _unseen(agent, run.serializer, serializers) if run.serializer else None
+        cost += sum(len(item.payload) + _DEFINITION_BYTES for item in (function, serializer) if item is not None)
+        if size + cost > _LIMIT_BYTES:
+            message = Tasks([])
+            messages.append(message)
+            size = 0
+        size += cost
+        _add(message, run, function, serializer)
+    agent.outbox = []
+    return messages
+
+
+def _add(
+    message: Tasks, run: TaskRun, function: FunctionDefinition | None, serializer: FunctionDefinition | None
+) -> None:
+    message.runs.append(run)
+    if function is not None:
+        message.functions.append(function)
+    if serializer is not None:
+        message.serializers.append(serializer)
+
+
+def _unseen(agent: Agent, digest: bytes, definitions: dict[bytes, FunctionDefinition]) -> FunctionDefinition | None:
+    if digest in agent.known:
+        return None
+    definition = definitions.get(digest)
+    if definition is not None:
+        agent.known.add(digest)
+    return definition

@@ -1,0 +1,69 @@
+"""Where a task is, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scaler_protocol.messages import Explanation
+
+from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.tasks import RunRecord
+
+if TYPE_CHECKING:
+    from scaler_scheduler.core.scheduler import SchedulerCore
+
+
+def answer(task: int, text: str) -> Explanation:
+    return Explanation(task, text)
+
+
+def explain(core: SchedulerCore, session: bytes, task: int) -> str:
+    """One sentence or two on where the task is and why it is not further."""
+    client = core.clients.get(session)
+    known = client.table.describe(task) if client is not None else None
+    if client is None or known is None:
+        return f"Task {task} is not known here: it has ended, or was never submitted."
+    state, attempt, agent_index, deaths, losses, record = known
+    text = f"Task {task} ({record.function.name}) {_place(core, client, state, agent_index, record)}"
+    if attempt > 1:
+        text += f" This is attempt {attempt}: {deaths} of its processors died, {losses} of its workers were lost."
+    return text
+
+
+def _place(core: SchedulerCore, client, state: int, agent_index: int, record: RunRecord) -> str:
+    if state in (TaskState.ASSIGNED, TaskState.CANCELLING):
+        return _assigned(core, state, agent_index)
+    if state == TaskState.WAITING:
+        limit = core.settings.max_number_of_tasks_waiting
+        return f"waits outside the queue, which holds at most {limit} tasks."
+    if state == TaskState.HELD:
+        return "waits a second after the scheduler's restart, in case an agent already has it."
+    if state == TaskState.DONE_LARGE:
+        return f"has finished; its large result is at {core.agent_by_index[agent_index].title()}."
+    if client.is_paused:
+        return "is queued: its client has too many results under way, further tasks wait until it has taken them."
+    return "is queued: " + _queued(core, record)
+
+
+def _assigned(core: SchedulerCore, state: int, agent_index: int) -> str:
+    agent = core.agent_by_index[agent_index]
+    if state == TaskState.CANCELLING:
+        return f"is being cancelled at {agent.title()}."
+    if agent.suspect or not agent.connected:
+        return f"is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
+    return f"is with {agent.title()}, running or next to run ({agent.load.outstanding} tasks there)."
+
+
+def _queued(core: SchedulerCore, record: RunRecord) -> str:
+    agents = core.allocator.agents
+    if not agents:
+        return "no worker is connected."
+    able = [agent for agent in agents.values() if agent.can_serve(record.demand)]
+    if not able:
+        demand = ", ".join(f"{name}={amount}" for name, amount in record.demand)
+        return f"no connected worker has the capabilities it needs ({demand})."
+    if core.is_stopping:
+        return "the scheduler is stopping and hands out nothing more."
+    if not any(agent.is_available for agent in able):
+        return "every worker that could run it is silent."
+    return f"all {sum(agent.load.slots for agent in able)} workers that could run it are busy ({core.allocator.queued} queued)."

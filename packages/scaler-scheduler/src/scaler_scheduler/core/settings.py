@@ -1,0 +1,46 @@
+"""What a scheduler's core is told when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Times are in seconds. ``token`` is what local peers must show in Hello."""
+
+    address: str
+    session: bytes
+    epoch: int
+    token: bytes = b""
+    protected: bool = True
+    max_number_of_tasks_waiting: int = -1
+    client_timeout_seconds: float = 60.0
+    worker_timeout_seconds: float = 60.0
+    object_retention_seconds: float = 3600.0
+    load_balance_seconds: float = 1.0
+    load_balance_trigger_times: int = 2
+    per_worker_queue_size: int = 1000
+    version: str = ""
+    python_version: str = ""
+    host: str = ""
+    pid: int = 0
+
+
+PING_SECONDS = 0.4
+"""An agent that was sent nothing for so long is sent a Ping, so that its lease goes on."""
+
+TICK_SECONDS = 0.2
+"""How often timed things are looked at while anybody is connected."""
+
+ALIVE_SECONDS = 1.2
+"""A connection that ends within this time of its agent's last message ended because the process died or reconnects."""
+
+RECONNECT_SECONDS = 0.7
+SUSPECT_SECONDS = 1.5
+HOLD_SECONDS = 1.0
+RESULT_BUDGET_BYTES = 64 * 1024 * 1024
+"""Result bytes a client may leave unacknowledged before its further tasks pause."""
+
+RELEASE_DELAY_SECONDS = 0.01
+STOP_SECONDS = 1.0

@@ -1,0 +1,105 @@
+"""What monitors show, read off the core."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scaler_protocol.messages import Status
+from scaler_protocol.monitor.messages import (
+    AgentStatus,
+    ClientStatus,
+    FunctionStatus,
+    PeerState,
+    SchedulerStatus,
+    Snapshot,
+    TaskCounts,
+)
+
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.states import TaskState
+
+if TYPE_CHECKING:
+    from scaler_scheduler.core.scheduler import SchedulerCore
+
+_WAITING = (TaskState.WAITING, TaskState.HELD, TaskState.QUEUED)
+_RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)
+_FUNCTIONS_SHOWN = 200
+_SUCCESSES = (Status.SUCCESS, Status.SUCCESS_LARGE)
+_OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FOUND)
+
+
+def snapshot_of(core: SchedulerCore, now: float) -> Snapshot:
+    return Snapshot(
+        scheduler=_scheduler(core, now),
+        tasks=_tasks(core),
+        agents=tuple(_agent(agent, now) for agent in core.agents.values() if agent.attached),
+        clients=tuple(_client(client) for client in core.clients.values()),
+        functions=_functions(core),
+    )
+
+
+def _scheduler(core: SchedulerCore, now: float) -> SchedulerStatus:
+    settings = core.settings
+    return SchedulerStatus(
+        address=settings.address,
+        epoch=settings.epoch,
+        version=settings.version,
+        host=settings.host,
+        pid=settings.pid,
+        uptime_seconds=now - core.started_at,
+    )
+
+
+def _tasks(core: SchedulerCore) -> TaskCounts:
+    tables = [client.table for client in core.clients.values()]
+    large = sum(table.count(TaskState.DONE_LARGE) for table in tables)
+    return TaskCounts(
+        unassigned=sum(table.count(state) for table in tables for state in _WAITING),
+        running=sum(table.count(state) for table in tables for state in _RUNNING),
+        success=large + sum(core.totals.outcome(status) for status in _SUCCESSES),
+        failed=sum(core.totals.outcome(status) for status in Status if status not in _OTHERS),
+        canceled=core.totals.outcome(Status.CANCELLED),
+        not_found=core.totals.outcome(Status.NOT_FOUND),
+    )
+
+
+def _agent(agent: Agent, now: float) -> AgentStatus:
+    beat = agent.heartbeat
+    return AgentStatus(
+        session=agent.session,
+        name=agent.name,
+        host=agent.host,
+        pid=agent.pid,
+        state=PeerState.CONNECTED if agent.is_available else PeerState.SUSPECT,
+        cpu_percent=beat.cpu_percent if beat else 0.0,
+        rss_bytes=beat.rss_bytes if beat else 0,
+        rss_free_bytes=beat.rss_free_bytes if beat else 0,
+        queued=beat.queued if beat else 0,
+        lag_seconds=beat.lag_seconds if beat else 0.0,
+        sent=agent.load.outstanding,
+        free=max(0, agent.load.ceiling - agent.load.outstanding),
+        silent_seconds=now - agent.heard_at,
+        workers=beat.workers if beat else (),
+    )
+
+
+def _client(client: Client) -> ClientStatus:
+    return ClientStatus(
+        session=client.session,
+        host=client.hello.host,
+        pid=client.hello.pid,
+        connected=client.connected,
+        unassigned=sum(client.table.count(state) for state in _WAITING),
+        running=sum(client.table.count(state) for state in _RUNNING),
+        finished=client.table.finished,
+        parent_session=client.hello.parent_session,
+    )
+
+
+def _functions(core: SchedulerCore) -> tuple[FunctionStatus, ...]:
+    """The functions with most to do: there may be as many as tasks."""
+    loads = core.function_loads.values()
+    if len(loads) > _FUNCTIONS_SHOWN:
+        loads = sorted(loads, key=lambda load: -load.unfinished)[:_FUNCTIONS_SHOWN]
+    return tuple(FunctionStatus(load.digest, load.name, load.unfinished, load.finished) for load in loads)

@@ -1,0 +1,946 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The task tables: all work that is done once per task. See tasks.pyi for the contract and states.py for the rules."""
+
+from collections import deque
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+cdef enum:
+    PAGE_BITS = 12
+    PAGE_SIZE = 4096
+    DEPTHS = 64
+    STATUSES = 16
+
+cdef enum:
+    ENDED = 0
+    WAITING = 1
+    HELD = 2
+    QUEUED = 3
+    ASSIGNED = 4
+    CANCELLING = 5
+    DONE_LARGE = 6
+    DECIDING = 7
+
+cdef enum:
+    SUCCESS = 0
+    SUCCESS_LARGE = 1
+    EXCEPTION = 2
+    EXCEPTION_NOT_SERIALIZABLE = 3
+    CANCELLED = 4
+    PROCESSOR_DIED = 5
+
+cdef enum:
+    NO_AGENT = 0xFFFFFFFF
+    UNKNOWN_DURATION_US = 5000
+    HORIZON_US = 5000
+    CHUNK_US = 1000
+    TURN = 1024
+
+LARGE, DIED, RETRY, DISCARD = "large", "died", "retry", "discard"
+
+
+cdef struct Page:
+    int live
+    uint8_t state[PAGE_SIZE]
+    uint8_t deaths[PAGE_SIZE]
+    uint8_t losses[PAGE_SIZE]
+    uint32_t attempt[PAGE_SIZE]
+    uint32_t agent[PAGE_SIZE]
+    uint32_t run[PAGE_SIZE]
+    uint32_t estimate_us[PAGE_SIZE]
+
+
+cdef class PageBox:
+    cdef Page* page
+    cdef uint64_t number
+
+    def __cinit__(self):
+        self.page = <Page*> calloc(1, sizeof(Page))
+        if self.page == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.page)
+
+
+cdef class Totals:
+    cdef int64_t outcomes[STATUSES]
+
+    def __cinit__(self):
+        for index in range(STATUSES):
+            self.outcomes[index] = 0
+
+    def outcome(self, int status):
+        return self.outcomes[status]
+
+    def add(self, int status, int64_t number=1):
+        if 0 <= status < STATUSES:
+            self.outcomes[status] += number
+
+
+cdef class FunctionLoad:
+    cdef readonly bytes digest
+    cdef readonly str name
+    cdef public double duration_us
+    cdef public int64_t samples
+    cdef public int64_t unfinished
+    cdef public int64_t finished
+
+    def __init__(self, bytes digest, str name):
+        self.digest = digest
+        self.name = name
+
+    cpdef observe(self, double total_us, int64_t number):
+        """Results that took ``total_us`` together arrived: recent ones count more, many at once count fully."""
+        cdef double mean = total_us / number
+        cdef double weight = 1.0 if self.samples == 0 else (0.9 if number >= 16 else 1.0 - 0.87 ** number)
+        self.duration_us += weight * (mean - self.duration_us)
+        self.samples += number
+
+    cdef uint32_t estimate(self):
+        if self.samples == 0:
+            return UNKNOWN_DURATION_US
+        if self.duration_us < 1.0:
+            return 1
+        if self.duration_us > 4.0e9:
+            return 4000000000
+        return <uint32_t> self.duration_us
+
+    @property
+    def estimate_us(self):
+        return self.estimate()
+
+
+cdef class AgentLoad:
+    cdef readonly uint32_t index
+    cdef public int slots
+    cdef public int lent
+    cdef public int deepest
+    cdef public int ceiling
+    cdef readonly int outstanding
+    cdef readonly int64_t load_us
+    cdef int by_depth[DEPTHS]
+    cdef public dict resources
+
+    def __init__(self, uint32_t index, int slots, int ceiling, dict resources=None):
+        self.index = index
+        self.slots = slots
+        self.ceiling = ceiling
+        self.deepest = -1
+        self.resources = dict(resources or {})
+        for depth in range(DEPTHS):
+            self.by_depth[depth] = 0
+
+    cdef int deep(self, int depth):
+        """Tasks here that are at least so deep: shallower ones never hold deeper ones up."""
+        cdef int total = 0, level
+        if depth <= 0:
+            return self.outstanding
+        for level in range(min(depth, DEPTHS - 1), DEPTHS):
+            total += self.by_depth[level]
+        return total
+
+    cdef int usable(self, int depth):
+        return self.slots + (self.lent if depth > self.deepest else 0)
+
+    cpdef bint has_room(self, int depth):
+        cdef int here = self.deep(depth)
+        if here >= self.ceiling:
+            return False
+        return here < self.usable(depth) or self.budget_us(depth) > 0
+
+    cpdef int64_t queued_us(self):
+        """How long what is queued there, beside what runs, would keep all slots busy, in slot-microseconds."""
+        cdef int usable = self.slots + self.lent
+        if self.outstanding <= usable:
+            return 0
+        return self.load_us * (self.outstanding - usable) // self.outstanding
+
+    cpdef int64_t budget_us(self, int depth):
+        cdef int here = self.deep(depth)
+        cdef int usable = self.usable(depth)
+        cdef int64_t horizon = <int64_t> HORIZON_US * self.slots
+        if here <= usable:
+            return horizon
+        return horizon - self.load_us * (here - usable) // self.outstanding
+
+    cpdef int queued(self):
+        return max(0, self.outstanding - self.slots - self.lent)
+
+    def key(self, int depth):
+        """Order of preference: free slots first, then the least loaded."""
+        cdef int here = self.outstanding
+        return (here >= self.slots + self.lent, self.load_us / max(1, self.slots), here / max(1, self.slots))
+
+    def fits(self, tuple demand):
+        """How many more tasks that each need ``demand`` this agent has the resources for."""
+        if not demand:
+            return self.ceiling
+        return min([self.resources.get(name, 0) // max(1, amount) for name, amount in demand])
+
+    cdef take(self, RunRecord record, int number, int64_t load_us):
+        self.outstanding += number
+        self.load_us += load_us
+        self.by_depth[record.depth] += number
+        for name, amount in record.demand:
+            self.resources[name] = self.resources.get(name, 0) - amount * number
+
+    cdef give_back(self, RunRecord record, int number, int64_t load_us):
+        self.outstanding -= number
+        self.load_us -= load_us
+        self.by_depth[record.depth] -= number
+        for name, amount in record.demand:
+            self.resources[name] = self.resources.get(name, 0) + amount * number
+
+
+cdef class RunRecord:
+    """A run that a client sent, kept until its last task has ended."""
+    cdef readonly object run
+    cdef readonly uint64_t first
+    cdef readonly uint64_t stop
+    cdef readonly int64_t remaining
+    cdef readonly FunctionLoad function
+    cdef readonly int depth
+    cdef readonly int priority
+    cdef readonly int retries
+    cdef readonly bint rerun
+    cdef readonly tuple demand
+    cdef readonly QueueClass queue
+    cdef uint32_t index
+
+    def __init__(self, run, FunctionLoad function, QueueClass queue):
+        options = run.options
+        self.run = run
+        self.first = run.first_task
+        self.stop = self.first + <uint64_t> run.count
+        self.remaining = run.count
+        self.function = function
+        self.depth = min(max(options.depth, 0), DEPTHS - 1)
+        self.priority = options.priority
+        self.retries = options.retries
+        self.rerun = options.rerun
+        self.demand = queue.demand
+        self.queue = queue
+
+    def piece(self, uint64_t first, uint64_t stop, uint32_t attempt):
+        run = self.run
+        if first != self.first or stop != self.stop:
+            run = run.slice(first - self.first, stop - self.first)
+        return run if run.attempt == attempt else run.with_attempt(attempt)
+
+
+cdef class TaskTable:
+    cdef readonly bytes session
+    cdef Totals totals
+    cdef dict pages
+    cdef list records
+    cdef list free_records
+    cdef Page* last_page
+    cdef uint64_t last_number
+    cdef uint64_t newest
+    cdef int64_t counts[8]
+    cdef readonly int64_t finished
+
+    def __init__(self, bytes session, Totals totals):
+        self.session = session
+        self.totals = totals
+        self.pages = {}
+        self.records = []
+        self.free_records = []
+        self.last_page = NULL
+        self.newest = 0
+        self.finished = 0
+        for state in range(8):
+            self.counts[state] = 0
+
+    # ---- looking up -----------------------------------------------------------------------------------------------
+
+    cdef Page* find(self, uint64_t task):
+        cdef uint64_t number = task >> PAGE_BITS
+        cdef PageBox box
+        if self.last_page != NULL and number == self.last_number:
+            return self.last_page
+        box = <PageBox> self.pages.get(number)
+        if box is None:
+            return NULL
+        self.last_page = box.page
+        self.last_number = number
+        return box.page
+
+    cdef Page* make(self, uint64_t task):
+        cdef Page* page = self.find(task)
+        cdef uint64_t number = task >> PAGE_BITS
+        cdef PageBox box
+        if page != NULL:
+            return page
+        box = PageBox()
+        box.number = number
+        self.pages[number] = box
+        if number > self.newest:
+            self.drop_page(self.newest)
+            self.newest = number
+        self.last_page = box.page
+        self.last_number = number
+        return box.page
+
+    cdef drop_page(self, uint64_t number):
+        """Free the page if nothing on it is alive."""
+        cdef PageBox box = <PageBox> self.pages.get(number)
+        if box is None or box.page.live:
+            return
+        if self.last_page == box.page:
+            self.last_page = NULL
+        del self.pages[number]
+
+    cdef inline RunRecord record_at(self, Page* page, int offset):
+        return <RunRecord> self.records[page.run[offset]]
+
+    cdef inline void move(self, Page* page, int offset, int state):
+        self.counts[page.state[offset]] -= 1
+        page.state[offset] = state
+        self.counts[state] += 1
+
+    cdef end(self, Page* page, uint64_t task, int status):
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef RunRecord record = self.record_at(page, offset)
+        self.counts[page.state[offset]] -= 1
+        page.state[offset] = ENDED
+        page.live -= 1
+        self.finished += 1
+        self.totals.outcomes[status & 15] += 1
+        record.function.unfinished -= 1
+        record.function.finished += 1
+        record.remaining -= 1
+        if record.remaining == 0:
+            self.records[record.index] = None
+            self.free_records.append(record.index)
+        if page.live == 0 and (task >> PAGE_BITS) != self.newest:
+            self.drop_page(task >> PAGE_BITS)
+
+    cdef list all_tasks(self):
+        """Every unfinished task; only for what happens once in a client's life."""
+        cdef list found = []
+        cdef PageBox box
+        cdef int offset
+        for number in sorted(self.pages):
+            box = <PageBox> self.pages[number]
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] != ENDED:
+                    found.append((number << PAGE_BITS) + offset)
+        return found
+
+    def count(self, int state):
+        return self.counts[state]
+
+    @property
+    def unfinished(self):
+        cdef int64_t total = 0
+        for state in range(1, 8):
+            total += self.counts[state]
+        return total
+
+    def describe(self, uint64_t task):
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] == ENDED:
+            return None
+        return (page.state[offset], page.attempt[offset], page.agent[offset], page.deaths[offset],
+                page.losses[offset], self.record_at(page, offset))
+
+    def state(self, uint64_t task):
+        cdef Page* page = self.find(task)
+        return ENDED if page == NULL else page.state[task & (PAGE_SIZE - 1)]
+
+    # ---- coming in ------------------------------------------------------------------------------------------------
+
+    def append(self, RunRecord record, int state):
+        """Enter a run's tasks in ``state``. False, and nothing changed, when one of them is there already."""
+        cdef uint64_t task
+        cdef Page* page
+        cdef int offset
+        if not self.is_free(record.first, record.stop):
+            return False
+        if self.free_records:
+            record.index = self.free_records.pop()
+            self.records[record.index] = record
+        else:
+            record.index = len(self.records)
+            self.records.append(record)
+        page = NULL
+        for task in range(record.first, record.stop):
+            offset = task & (PAGE_SIZE - 1)
+            if page == NULL or offset == 0:
+                page = self.make(task)
+            page.state[offset] = state
+            page.deaths[offset] = 0
+            page.losses[offset] = 0
+            page.attempt[offset] = 1
+            page.agent[offset] = NO_AGENT
+            page.run[offset] = record.index
+            page.live += 1
+        self.counts[state] += record.stop - record.first
+        record.function.unfinished += record.stop - record.first
+        return True
+
+    cdef bint is_free(self, uint64_t first, uint64_t stop):
+        cdef uint64_t task
+        cdef Page* page
+        cdef int offset
+        for task in range(first, stop):
+            page = self.find(task)
+            offset = task & (PAGE_SIZE - 1)
+            if page != NULL and page.state[offset] != ENDED:
+                return False
+            if page == NULL and offset == 0 and stop - task > PAGE_SIZE:
+                continue
+        return True
+
+    def requeue(self, uint64_t task):
+        """Queue a task again, with its next attempt; the record it belongs to."""
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        self.move(page, offset, QUEUED)
+        page.attempt[offset] += 1
+        page.agent[offset] = NO_AGENT
+        return self.record_at(page, offset)
+
+    def finish(self, uint64_t task, int status):
+        cdef Page* page = self.find(task)
+        if page != NULL and page.state[task & (PAGE_SIZE - 1)] != ENDED:
+            self.end(page, task, status)
+
+    def died(self, uint64_t task):
+        """Count one death of its own processor; how many there were."""
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        page.deaths[offset] += 1
+        return page.deaths[offset]
+
+    def ready(self, uint64_t first, uint64_t stop):
+        """WAITING or HELD tasks of a range may be queued: (record, first, stop) of those that are still there."""
+        cdef Page* page
+        cdef uint64_t task
+        cdef int offset
+        cdef list ranges = []
+        for task in range(first, stop):
+            page = self.find(task)
+            offset = task & (PAGE_SIZE - 1)
+            if page != NULL and (page.state[offset] == WAITING or page.state[offset] == HELD):
+                self.move(page, offset, QUEUED)
+                extend(ranges, self.record_at(page, offset), task)
+        return ranges
+
+    # ---- results --------------------------------------------------------------------------------------------------
+
+    def accept(self, run, AgentLoad agent):
+        """Take in results from ``agent``. None: all of them count and may be forwarded as they are. Otherwise
+        (indices to forward, [(index, task, what)] to be decided, indices of tasks never heard of)."""
+        cdef int64_t count = run.count
+        cdef const uint64_t[::1] tasks
+        cdef const uint32_t[::1] attempts
+        cdef const uint8_t[::1] statuses
+        cdef const uint64_t[::1] durations
+        cdef int64_t index, plain = 0
+        cdef uint64_t task
+        cdef Page* page
+        cdef int offset, state, status, what
+        cdef RunRecord record = None
+        cdef RunRecord current = None
+        cdef int group = 0, timed = 0
+        cdef int64_t group_load = 0
+        cdef double group_us = 0.0
+        cdef list forward = None, special = [], unknown = []
+        tasks = run.task_column
+        attempts = run.attempt_column
+        statuses = run.status_column
+        durations = run.duration_column
+        for index in range(count):
+            task = tasks[index]
+            status = statuses[index]
+            offset = task & (PAGE_SIZE - 1)
+            page = self.find(task)
+            state = ENDED if page == NULL else page.state[offset]
+            if state == ASSIGNED or state == CANCELLING:
+                if page.attempt[offset] != attempts[index] or page.agent[offset] != agent.index:
+                    what = -1
+                else:
+                    what = 1
+            elif state == HELD:
+                what = 1
+            else:
+                what = -2 if state == ENDED else -1
+            if what < 0:
+                if forward is None:
+                    forward = list(range(index))
+                if what == -2:
+                    unknown.append(index)
+                continue
+            record = self.record_at(page, offset)
+            if state != HELD:
+                if record is not current:
+                    if group:
+                        agent.give_back(current, group, group_load)
+                        if timed:
+                            current.function.observe(group_us, timed)
+                    current = record
+                    group = timed = 0
+                    group_load = 0
+                    group_us = 0.0
+                group += 1
+                group_load += page.estimate_us[offset]
+                if status <= EXCEPTION_NOT_SERIALIZABLE:
+                    timed += 1
+                    group_us += durations[index]
+            if status != SUCCESS and self.decide(page, offset, state, status, record, attempts[index], agent.index):
+                if status == SUCCESS_LARGE and state != CANCELLING:
+                    special.append((index, task, LARGE))
+                else:
+                    if forward is None:
+                        forward = list(range(index))
+                    special.append((index, task, DISCARD if status == SUCCESS_LARGE
+                                    else (DIED if status == PROCESSOR_DIED else RETRY)))
+                    continue
+            else:
+                self.end(page, task, status)
+            if forward is not None:
+                forward.append(index)
+        if group:
+            agent.give_back(current, group, group_load)
+            if timed:
+                current.function.observe(group_us, timed)
+        if forward is None and not special:
+            return None
+        return forward, special, unknown
+
+    cdef bint decide(self, Page* page, int offset, int state, int status, RunRecord record, uint32_t attempt,
+                     uint32_t agent):
+        """True: the row does not simply end its task; what becomes of it is decided by the core."""
+        if status == SUCCESS_LARGE:
+            if state == CANCELLING:
+                self.move(page, offset, DECIDING)
+            else:
+                self.move(page, offset, DONE_LARGE)
+                page.attempt[offset] = attempt
+                page.agent[offset] = agent
+            return True
+        if state == CANCELLING:
+            return False
+        if status == PROCESSOR_DIED or (record.retries and (
+                status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE)):
+            page.attempt[offset] = max(page.attempt[offset], attempt)
+            self.move(page, offset, DECIDING)
+            return True
+        return False
+
+    # ---- agents ---------------------------------------------------------------------------------------------------
+
+    def claim(self, tasks, attempts, AgentLoad agent):
+        """``agent`` says it holds these. Returns (indices it must drop, indices never heard of)."""
+        cdef list stale = [], unknown = []
+        cdef Page* page
+        cdef int offset, state, index
+        cdef uint64_t task
+        cdef RunRecord record
+        for index in range(len(tasks)):
+            task = tasks[index]
+            offset = task & (PAGE_SIZE - 1)
+            page = self.find(task)
+            state = ENDED if page == NULL else page.state[offset]
+            if state == HELD:
+                record = self.record_at(page, offset)
+                self.move(page, offset, ASSIGNED)
+                page.attempt[offset] = attempts[index]
+                page.agent[offset] = agent.index
+                page.estimate_us[offset] = record.function.estimate()
+                agent.take(record, 1, page.estimate_us[offset])
+            elif state == ENDED:
+                unknown.append(index)
+            elif page.agent[offset] != agent.index or page.attempt[offset] != <uint32_t> attempts[index]:
+                stale.append(index)
+        return stale, unknown
+
+    def withdrawn(self, tasks, attempts, AgentLoad agent):
+        """``agent`` gave these back unstarted. Returns (ranges queued again, tasks whose cancel this answers)."""
+        cdef list ranges = [], cancelled = []
+        cdef Page* page
+        cdef int offset, index
+        cdef uint64_t task
+        cdef RunRecord record
+        for index in range(len(tasks)):
+            task = tasks[index]
+            offset = task & (PAGE_SIZE - 1)
+            page = self.find(task)
+            if not self.is_with(page, offset, agent.index):
+                continue
+            if len(attempts) and page.attempt[offset] != <uint32_t> attempts[index]:
+                continue
+            record = self.record_at(page, offset)
+            agent.give_back(record, 1, page.estimate_us[offset])
+            if page.state[offset] == ASSIGNED:
+                self.requeue(task)
+                extend(ranges, record, task)
+            else:
+                self.end(page, task, CANCELLED)
+                cancelled.append(task)
+        return ranges, cancelled
+
+    cdef bint is_with(self, Page* page, int offset, uint32_t agent):
+        if page == NULL or page.agent[offset] != agent:
+            return False
+        return page.state[offset] == ASSIGNED or page.state[offset] == CANCELLING
+
+    def lose(self, uint32_t agent, bint blameless, int losses_limit, int status):
+        """The agent is gone. Returns (ranges queued again, tasks ended with ``status``, tasks whose cancel this
+        answers). ``blameless``: it had said goodbye, nothing of it may have been started."""
+        cdef list ranges = [], died = [], cancelled = []
+        cdef PageBox box
+        cdef Page* page
+        cdef int offset, state
+        cdef uint64_t task
+        cdef RunRecord record
+        for number in sorted(self.pages):
+            box = <PageBox> self.pages[number]
+            page = box.page
+            for offset in range(PAGE_SIZE):
+                state = page.state[offset]
+                if state < ASSIGNED or page.agent[offset] != agent:
+                    continue
+                task = (box.number << PAGE_BITS) + offset
+                record = self.record_at(page, offset)
+                if state == CANCELLING:
+                    self.end(page, task, CANCELLED)
+                    cancelled.append(task)
+                    continue
+                if not blameless:
+                    page.losses[offset] += 1
+                if (not record.rerun and not (blameless and state == ASSIGNED)) or page.losses[offset] >= losses_limit:
+                    self.end(page, task, status)
+                    died.append(task)
+                    continue
+                self.requeue(task)
+                extend(ranges, record, task)
+        return ranges, died, cancelled
+
+    # ---- cancels --------------------------------------------------------------------------------------------------
+
+    def cancel(self, tasks):
+        """Returns (tasks that ended, {agent: ([tasks], [attempts])} to be told, {agent: [tasks]} whose large results
+        are not wanted any more)."""
+        cdef list ended = []
+        cdef dict told = {}, freed = {}
+        cdef Page* page
+        cdef int offset, state
+        cdef uint64_t task
+        cdef RunRecord record
+        if tasks is None:
+            tasks = self.all_tasks()
+        for task in tasks:
+            offset = task & (PAGE_SIZE - 1)
+            page = self.find(task)
+            state = ENDED if page == NULL else page.state[offset]
+            if state == ENDED or state == CANCELLING:
+                continue
+            if state == ASSIGNED:
+                self.move(page, offset, CANCELLING)
+                column = told.setdefault(page.agent[offset], ([], []))
+                column[0].append(task)
+                column[1].append(page.attempt[offset])
+                continue
+            if state == QUEUED:
+                record = self.record_at(page, offset)
+                record.queue.count -= 1
+            if state == DONE_LARGE:
+                freed.setdefault(page.agent[offset], []).append(task)
+                self.totals.outcomes[SUCCESS_LARGE] += 1
+                self.totals.outcomes[CANCELLED] -= 1
+            else:
+                ended.append(task)
+            self.end(page, task, CANCELLED)
+        return ended, told, freed
+
+    def check(self):
+        """Assert that counters agree with the columns."""
+        cdef int64_t seen[8]
+        cdef PageBox box
+        cdef int offset
+        cdef int64_t live
+        for state in range(8):
+            seen[state] = 0
+        left = {}
+        for number in self.pages:
+            box = <PageBox> self.pages[number]
+            live = 0
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] != ENDED:
+                    live += 1
+                    seen[box.page.state[offset]] += 1
+                    left[box.page.run[offset]] = left.get(box.page.run[offset], 0) + 1
+            assert live == box.page.live, (number, live, box.page.live)
+        for state in range(1, 8):
+            assert seen[state] == self.counts[state], (state, seen[state], self.counts[state])
+        assert seen[DECIDING] == 0
+        for index, record in enumerate(self.records):
+            assert (record.remaining if record is not None else 0) == left.get(index, 0), index
+
+    def queued_by_class(self):
+        """{queue class: number of queued tasks}, counted from the columns; for ``check``."""
+        cdef PageBox box
+        cdef int offset
+        found = {}
+        for number in self.pages:
+            box = <PageBox> self.pages[number]
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] == QUEUED:
+                    queue = self.record_at(box.page, offset).queue
+                    found[queue] = found.get(queue, 0) + 1
+        return found
+
+    def assigned_by_agent(self):
+        """{agent: tasks with it}, counted from the columns; for ``check``."""
+        cdef PageBox box
+        cdef int offset
+        found = {}
+        for number in self.pages:
+            box = <PageBox> self.pages[number]
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] == ASSIGNED or box.page.state[offset] == CANCELLING:
+                    found[box.page.agent[offset]] = found.get(box.page.agent[offset], 0) + 1
+        return found
+
+
+cdef extend(list ranges, RunRecord record, uint64_t task):
+    """Add a task to a list of [record, first, stop], joining neighbours of one run."""
+    cdef list last
+    if ranges:
+        last = <list> ranges[len(ranges) - 1]
+        if last[0] is record and last[2] == task:
+            last[2] = task + 1
+            return
+    ranges.append([record, task, task + 1])
+
+
+# ---- the run queue ------------------------------------------------------------------------------------------------
+
+
+cdef class ClientQueue:
+    """The ranges of one client at one level, oldest first."""
+    cdef readonly TaskTable table
+    cdef public bint listed
+    cdef object client
+    cdef object ranges
+    cdef uint64_t first
+    cdef uint64_t stop
+
+    def __init__(self, client, TaskTable table):
+        self.client = client
+        self.table = table
+        self.ranges = deque()
+
+    cdef push(self, uint64_t first, uint64_t stop, bint front):
+        if front:
+            if self.first < self.stop:
+                self.ranges.appendleft((self.first, self.stop))
+            self.first = first
+            self.stop = stop
+        elif self.first == self.stop:
+            self.first = first
+            self.stop = stop
+        elif self.stop == first and not self.ranges:
+            self.stop = stop
+        else:
+            self.ranges.append((first, stop))
+
+    cdef bint advance(self):
+        """Make the next range current if this one is used up. False: nothing left."""
+        if self.first < self.stop:
+            return True
+        if not self.ranges:
+            return False
+        self.first, self.stop = self.ranges.popleft()
+        return True
+
+
+cdef class Level:
+    """All clients that have tasks of one priority, in turn."""
+    cdef readonly int priority
+    cdef object rotation
+    cdef dict clients
+
+    def __init__(self, int priority):
+        self.priority = priority
+        self.rotation = deque()
+        self.clients = {}
+
+    cdef push(self, client, TaskTable table, uint64_t first, uint64_t stop, bint front):
+        cdef ClientQueue queue = <ClientQueue> self.clients.get(table.session)
+        if queue is None:
+            queue = self.clients[table.session] = ClientQueue(client, table)
+            self.rotation.append(queue)
+        queue.push(first, stop, front)
+
+
+cdef class QueueClass:
+    """The tasks that need the same capabilities and have the same depth, highest priority first. ``demand`` is a
+    tuple of (name, amount)."""
+    cdef readonly tuple demand
+    cdef readonly int depth
+    cdef public int64_t count
+    cdef list levels
+    cdef public list heap
+    cdef public dict candidates
+
+    def __init__(self, tuple demand, int depth):
+        self.demand = demand
+        self.depth = depth
+        self.levels = []
+        self.heap = []
+        self.candidates = {}
+
+    @property
+    def priority(self):
+        return (<Level> self.levels[0]).priority if self.levels else 0
+
+    def push(self, client, TaskTable table, int priority, uint64_t first, uint64_t stop, bint front=False):
+        """Tasks first .. stop - 1 of the table, all QUEUED just now, wait here."""
+        self.level(priority).push(client, table, first, stop, front)
+        self.count += stop - first
+
+    cdef Level level(self, int priority):
+        cdef Level level
+        cdef int index = 0
+        for level in self.levels:
+            if level.priority == priority:
+                return level
+            if level.priority < priority:
+                break
+            index += 1
+        level = Level(priority)
+        self.levels.insert(index, level)
+        return level
+
+    def take(self, AgentLoad agent, int64_t share):
+        """Assign tasks to ``agent`` until it is full, or has ``share`` of them that last a while. Returns task runs
+        ready to be sent, and whether the agent may take more."""
+        cdef Takings takings = Takings(agent, self, share)
+        cdef Level level
+        cdef int index = 0
+        if self.count == 0:
+            self.levels.clear()
+            return [], True
+        while index < len(self.levels) and not takings.full:
+            level = <Level> self.levels[index]
+            self.take_level(level, takings)
+            if not level.rotation:
+                del self.levels[index]
+            else:
+                index += 1
+        return takings.runs, not takings.agent_full
+
+    cdef take_level(self, Level level, Takings takings):
+        cdef ClientQueue queue
+        cdef int idle = 0
+        while level.rotation and idle < len(level.rotation) and not takings.full:
+            queue = <ClientQueue> level.rotation[0]
+            if queue.client.is_paused:
+                level.rotation.rotate(-1)
+                idle += 1
+                continue
+            idle = 0
+            if not queue.advance():
+                level.rotation.popleft()
+                del level.clients[queue.table.session]
+                continue
+            takings.take(queue)
+            if not takings.full:
+                level.rotation.rotate(-1)
+
+    def check(self):
+        assert self.count >= 0, self.count
+
+
+cdef class Takings:
+    """What one agent is given in one go."""
+    cdef AgentLoad agent
+    cdef QueueClass source
+    cdef list runs
+    cdef int64_t share
+    cdef int64_t free
+    cdef int64_t room
+    cdef int64_t budget_us
+    cdef int64_t taken
+    cdef int64_t taken_us
+    cdef bint full
+    cdef bint agent_full
+
+    def __init__(self, AgentLoad agent, QueueClass source, int64_t share):
+        cdef int here = agent.deep(source.depth)
+        self.agent = agent
+        self.source = source
+        self.runs = []
+        self.share = share
+        self.free = max(0, agent.usable(source.depth) - here)
+        self.room = min(agent.ceiling - here, agent.fits(source.demand))
+        self.budget_us = agent.budget_us(source.depth)
+        self.full = self.agent_full = self.room <= 0
+
+    cdef take(self, ClientQueue queue):
+        """Take from the front of the current range, one run after another, for at most one turn."""
+        cdef int64_t before = self.taken
+        while queue.first < queue.stop and not self.full and self.taken - before < TURN:
+            self.take_run(queue)
+
+    cdef take_run(self, ClientQueue queue):
+        cdef TaskTable table = queue.table
+        cdef uint64_t task = queue.first, start
+        cdef Page* page = table.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef uint32_t attempt, estimate, run
+        cdef RunRecord record
+        cdef int64_t number = 0
+        if page == NULL or page.state[offset] != QUEUED:
+            queue.first += 1
+            return
+        record = table.record_at(page, offset)
+        attempt = page.attempt[offset]
+        run = page.run[offset]
+        estimate = record.function.estimate()
+        start = task
+        while task < queue.stop and self.admit(estimate):
+            page.state[offset] = ASSIGNED
+            page.agent[offset] = self.agent.index
+            page.estimate_us[offset] = estimate
+            number += 1
+            task += 1
+            offset = task & (PAGE_SIZE - 1)
+            if offset == 0:
+                page = table.find(task)
+            if (page == NULL or page.state[offset] != QUEUED or page.run[offset] != run
+                    or page.attempt[offset] != attempt):
+                break
+        queue.first = task
+        if number:
+            table.counts[QUEUED] -= number
+            table.counts[ASSIGNED] += number
+            self.source.count -= number
+            self.agent.take(record, number, number * estimate)
+            self.runs.append(record.piece(start, task, attempt))
+
+    cdef inline bint admit(self, uint32_t estimate):
+        if self.room <= 0:
+            self.full = self.agent_full = True
+            return False
+        if self.taken >= self.share and self.taken_us >= CHUNK_US:
+            self.full = True
+            return False
+        if self.free > 0:
+            self.free -= 1
+        elif self.budget_us >= estimate:
+            self.budget_us -= estimate
+        else:
+            self.full = self.agent_full = True
+            return False
+        self.room -= 1
+        self.taken += 1
+        self.taken_us += estimate
+        return True

@@ -1,0 +1,58 @@
+"""What agents brought from before a restart for clients that have not come back yet."""
+
+from __future__ import annotations
+
+from scaler_protocol.codec import ResultRun
+
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.deliveries import Delivery
+
+Hold = tuple[float, Agent, tuple[int, ...], tuple[int, ...]]
+Result = tuple[float, Agent, ResultRun, Delivery]
+
+
+class Unclaimed:
+    """Holds and results by client session, each until its deadline."""
+
+    def __init__(self) -> None:
+        self._holds: dict[bytes, list[Hold]] = {}
+        self._results: dict[bytes, list[Result]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._holds or self._results)
+
+    def add_holds(
+        self, agent: Agent, session: bytes, tasks: tuple[int, ...], attempts: tuple[int, ...], deadline: float
+    ) -> None:
+        self._holds.setdefault(session, []).append((deadline, agent, tuple(tasks), tuple(attempts)))
+
+    def add_results(self, agent: Agent, run: ResultRun, delivery: Delivery, deadline: float) -> None:
+        self._results.setdefault(run.session, []).append((deadline, agent, run, delivery))
+
+    def take(self, session: bytes) -> tuple[list, list]:
+        """Everything kept for a session, in order: (agent, tasks, attempts) and (agent, run, delivery)."""
+        holds = [item[1:] for item in self._holds.pop(session, [])]
+        results = [item[1:] for item in self._results.pop(session, [])]
+        return holds, results
+
+    def expire(self, now: float) -> tuple[list, list[Delivery]]:
+        """What nobody came for: (agent, session, tasks, attempts), and deliveries to let go."""
+        holds = [
+            (agent, session, tasks, attempts)
+            for session, items in self._holds.items()
+            for deadline, agent, tasks, attempts in items
+            if deadline <= now
+        ]
+        results = [item[3] for items in self._results.values() for item in items if item[0] <= now]
+        self._holds = _kept(self._holds, lambda item: item[0] > now)
+        self._results = _kept(self._results, lambda item: item[0] > now)
+        return holds, results
+
+    def forget_agent(self, agent: Agent) -> None:
+        self._holds = _kept(self._holds, lambda item: item[1] is not agent)
+        self._results = _kept(self._results, lambda item: item[1] is not agent)
+
+
+def _kept(items, condition) -> dict:
+    kept = {session: [item for item in values if condition(item)] for session, values in items.items()}
+    return {session: values for session, values in kept.items() if values}

@@ -1,0 +1,78 @@
+"""Feeds the publisher with a snapshot a second."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import psutil
+from scaler_protocol.monitor.messages import MessageCount
+
+from scaler_scheduler.shell.gateway import Gateway
+from scaler_scheduler.shell.publisher import Publisher
+
+_PERIOD_SECONDS = 1.0
+
+
+class Reporter:
+    """Starts the publisher beside the running scheduler: tasks need not wait for monitors."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, gateway: Gateway, monitor_address: str) -> None:
+        self.error: str | None = None
+        self._loop = loop
+        self._gateway = gateway
+        self._publisher = Publisher(monitor_address)
+        self._process = psutil.Process()
+        self._starting: threading.Thread | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def start(self) -> None:
+        """Returns at once. If the publisher cannot listen, the loop stops and ``error`` says why."""
+        self._starting = threading.Thread(target=self._start, name="publisher-start", daemon=True)
+        self._starting.start()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._starting is not None:
+            self._starting.join()
+        self._publisher.close()
+
+    def kill(self) -> None:
+        """At once; the publisher ends when its scheduler has."""
+
+    def _start(self) -> None:
+        try:
+            self._publisher.start()
+        except OSError as error:
+            self.error = str(error)
+        if not self._closed:
+            self._loop.call_soon_threadsafe(self._started)
+
+    def _started(self) -> None:
+        if self._closed:
+            return
+        if self.error is not None:
+            self._loop.stop()
+            return
+        self._report()
+
+    def _report(self) -> None:
+        self._timer = self._loop.call_later(_PERIOD_SECONDS, self._report)
+        if self._publisher.watched():
+            self._publisher.publish(self._snapshot())
+
+    def _snapshot(self):
+        gateway = self._gateway
+        snapshot = gateway.core.snapshot(time.monotonic())
+        snapshot = replace(snapshot, sent=_counts(gateway.sent), received=_counts(gateway.received))
+        return snapshot.with_process(self._process.cpu_percent(), self._process.memory_info().rss)
+
+
+def _counts(counts: Mapping[str, int]) -> tuple[MessageCount, ...]:
+    return tuple(MessageCount(name, count) for name, count in sorted(counts.items()))
