@@ -1,0 +1,123 @@
+"""Wheels of every distribution, built once from their source archives, and clean environments to install them in."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FOLDERS = {
+    "scaler-protocol": REPOSITORY / "proto",
+    "scaler-client": REPOSITORY / "packages" / "scaler-client",
+    "scaler-scheduler": REPOSITORY / "packages" / "scaler-scheduler",
+    "scaler-worker": REPOSITORY / "packages" / "scaler-worker",
+}
+NOT_SOURCE = shutil.ignore_patterns("build", "dist", "*.egg-info", "*.so", "*.c", "*.cpp", "__pycache__")
+TIMEOUT_SECONDS = 600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
+
+
+def run(*command: object, cwd: Path | None = None, text: str | None = None, **environment: str) -> str:
+    """Output of a command that must succeed."""
+    done = try_to_run(*command, cwd=cwd, text=text, **environment)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def try_to_run(
+    *command: object, cwd: Path | None = None, text: str | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    words = [str(word) for word in command]
+    clean = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(Path.home()), **_pip_environment(), **environment}
+    return subprocess.run(
+        words, cwd=cwd, input=text, env=clean, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+    )
+
+
+def _pip_environment() -> dict[str, str]:
+    import os
+
+    kept = ("PIP_", "SCALER_HOME", "SSL_CERT", "REQUESTS_CA", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+    return {name: value for name, value in os.environ.items() if name.startswith(kept)}
+
+
+def source_archive(name: str, folder: Path) -> Path:
+    """Copies the sources only, and packs them as for the package index."""
+    copy = folder / name
+    shutil.copytree(FOLDERS[name], copy, ignore=NOT_SOURCE)
+    run(sys.executable, "-c", "import setuptools.build_meta as b; b.build_sdist('dist')", cwd=copy)
+    return next((copy / "dist").glob("*.tar.gz"))
+
+
+def build_wheel(archive: Path, wheels: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
+    return try_to_run(*pip, "--wheel-dir", wheels, archive, **environment)
+
+
+@dataclass(frozen=True)
+class Built:
+    archives: dict[str, Path]
+    wheels: Path
+
+    def wheel(self, name: str) -> Path:
+        return next(self.wheels.glob(name.replace("-", "_") + "-*.whl"))
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("distributions")
+    archives = {name: source_archive(name, folder) for name in FOLDERS}
+    with ThreadPoolExecutor(2) as pool:
+        for done in pool.map(lambda archive: build_wheel(archive, folder / "wheels"), archives.values()):
+            assert done.returncode == 0, done.stdout + done.stderr
+    return Built(archives, folder / "wheels")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A fresh virtual environment."""
+
+    folder: Path
+    wheels: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    def install(self, *requirements: str) -> None:
+        pip = [sys.executable, "-m", "pip", "--python", self.python, "install", "--quiet", "--no-warn-script-location"]
+        run(*pip, "--find-links", self.wheels, *requirements)
+
+    def installed(self) -> set[str]:
+        code = "import importlib.metadata as m; print(*[d.metadata['Name'] for d in m.distributions()])"
+        return set(self.run_python(code).split())
+
+    def run_python(self, code: str) -> str:
+        """Typed into ``python -``: without a file and without a main guard."""
+        return run(self.python, "-", text=code, cwd=self.folder)
+
+    def fail_python(self, code: str) -> str:
+        done = try_to_run(self.python, "-", text=code, cwd=self.folder)
+        assert done.returncode != 0
+        return done.stderr
+
+    def command(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return try_to_run(self.folder / "bin" / name, *arguments, cwd=self.folder)
+
+
+def make_environment(folder: Path, built: Built, *requirements: str) -> Environment:
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    environment = Environment(folder, built.wheels)
+    environment.install(*requirements)
+    return environment

@@ -1,0 +1,72 @@
+"""Each distribution, installed alone in a clean environment with what it requires."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.packaging.conftest import Built, Environment, make_environment
+
+SIBLINGS = {"scaler-client", "scaler-scheduler", "scaler-worker", "scaler-gui"}
+
+ALONE = {
+    "scaler-protocol": ("scaler_protocol", ["scaler_keygen"]),
+    "scaler-client": ("scaler", []),
+    "scaler-scheduler": ("scaler_scheduler", ["scaler_scheduler", "scaler_top"]),
+    "scaler-worker": ("scaler_worker", ["scaler_cluster", "scaler_worker"]),
+}
+
+COMBO = """
+from scaler import Client, SchedulerClusterCombo
+import math
+cluster = SchedulerClusterCombo(n_workers=2, logging_paths=("/dev/stderr",))
+client = Client(cluster.get_address())
+print(client.submit(math.sqrt, 16.0).result(), client.map(abs, [-1, -2]))
+client.disconnect()
+cluster.shutdown()
+"""
+
+HINT = "pip install 'scaler-client[local]'"
+
+
+@pytest.fixture(scope="module", params=ALONE)
+def alone(request: pytest.FixtureRequest, built: Built, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return make_environment(tmp_path_factory.mktemp("alone") / request.param, built, request.param)
+
+
+def test_alone(alone: Environment) -> None:
+    name = alone.folder.name
+    package, commands = ALONE[name]
+    assert alone.installed() & SIBLINGS <= {name}
+    assert alone.run_python(f"import {package}; print({package}.__version__)").strip()
+    for command in commands:
+        shown = alone.command(command, "-h")
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert shown.stdout.startswith(f"usage: {command}")
+        wrong = alone.command(command, "--no-such-option")
+        assert wrong.returncode == 2
+        assert len(wrong.stderr.splitlines()) == 1
+
+
+@pytest.fixture(scope="module")
+def client_only(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return make_environment(tmp_path_factory.mktemp("client") / "client", built, "scaler-client")
+
+
+@pytest.mark.parametrize("name", ["SchedulerClusterCombo", "Scheduler", "Cluster"])
+def test_a_client_alone_says_what_a_local_cluster_needs(client_only: Environment, name: str) -> None:
+    last = client_only.fail_python(f"from scaler import {name}\n{name}").splitlines()[-1]
+    assert last.startswith("ImportError:") and HINT in last
+
+
+def test_a_client_alone_has_its_names(client_only: Environment) -> None:
+    client_only.run_python(
+        "from scaler import Client, ScalerFuture, Serializer, ObjectReference\n"
+        "from scaler.client.future import ScalerFuture\n"
+        "from scaler.client.object_reference import ObjectReference\n"
+        "from scaler.utility.exceptions import ScalerError\n"
+    )
+
+
+def test_a_local_cluster(built: Built, tmp_path_factory: pytest.TempPathFactory) -> None:
+    environment = make_environment(tmp_path_factory.mktemp("local") / "local", built, "scaler-client[local]")
+    assert environment.run_python(COMBO).strip() == "4.0 [1, 2]"
