@@ -1,0 +1,188 @@
+"""One message of every body, with every field set to something other than its default."""
+
+from __future__ import annotations
+
+import random
+
+from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.messages import (
+    Acknowledgement,
+    AgentAttach,
+    Blocked,
+    Body,
+    Cancel,
+    Capability,
+    Clear,
+    Envelope,
+    ExplainRequest,
+    Explanation,
+    FunctionDefinition,
+    Goodbye,
+    Heartbeat,
+    HeartbeatEcho,
+    Hello,
+    ObjectChunk,
+    ObjectCredit,
+    ObjectKey,
+    ObjectMissing,
+    ObjectRelease,
+    ObjectRequest,
+    Output,
+    Ping,
+    RefusalReason,
+    Refused,
+    Relay,
+    RelayClosed,
+    Results,
+    ResultsReleased,
+    Role,
+    ShutdownReply,
+    ShutdownRequest,
+    Stop,
+    TaskColumn,
+    TaskOptions,
+    Tasks,
+    Welcome,
+    WhoAreYou,
+    Withdraw,
+    Withdrawn,
+    WorkerStatus,
+)
+
+SESSION = bytes(range(1, 17))
+FUNCTION = b"function digest!"
+SERIALIZER = b"serializer diges"
+KEY = ObjectKey(b"owner of objects", 2**64 - 1)
+
+OPTIONS = TaskOptions(
+    priority=-3,
+    depth=2,
+    retries=4,
+    rerun=False,
+    timeout_seconds=1.5,
+    memory_bytes=2**40,
+    profiling=True,
+    stream_output=True,
+    capabilities=(Capability("gpu", 2), Capability("größe", 1)),
+)
+COLUMNS = (TaskColumn(SESSION, (1, 2**63), (1, 2**32 - 1)), TaskColumn(FUNCTION, (7,)))
+
+
+def plain_run(count: int = 5, first_task: int = 10, size: int = 8) -> TaskRun:
+    tasks = [[bytes([index % 256]) * (size + index % 3)] for index in range(count)]
+    return TaskRun(SESSION, FUNCTION, "module.function", b"", first_task, 1, (), TaskOptions(), tasks)
+
+
+def rich_run() -> TaskRun:
+    """Two slots, one of them a keyword; references, options, a serializer, an empty slot."""
+    tasks: list[list[bytes | ObjectKey]] = [[b"", KEY], [b"abc", b"def"], [KEY, b"x" * 100], [b"1", b"2"]]
+    return TaskRun(SESSION, FUNCTION, "módule.fünction", SERIALIZER, 2**40, 3, ("keyword",), OPTIONS, tasks)
+
+
+def result_run(count: int = 5) -> ResultRun:
+    rows = [(index * 3, 1 + index, index % 13, b"r" * index, 10 + index, 5 + index, index) for index in range(count)]
+    return ResultRun(SESSION, rows)
+
+
+def function(name: str = "module.function") -> FunctionDefinition:
+    return FunctionDefinition(FUNCTION, name, b"the pickle", 10)
+
+
+def all_bodies() -> list[Body]:
+    return [
+        Tasks([plain_run(), rich_run()], [function()], [function("module.Serializer")], True),
+        Results([result_run(), result_run(2)]),
+        Acknowledgement(),
+        _hello(),
+        Welcome(SESSION, 2**63 - 1, 7, True, False, 1, 2, "1.2.3", "3.11.7", ("feature",)),
+        Refused(RefusalReason.TOKEN, "Run both as one user."),
+        WhoAreYou(),
+        Cancel(COLUMNS),
+        Clear(),
+        Withdraw(17),
+        Withdrawn(COLUMNS),
+        ResultsReleased((1, 2, 2**40)),
+        AgentAttach("name", "host", 123, ("a", "b"), (Capability("linux", 1),), COLUMNS),
+        Heartbeat(1.5, 0.25, 99.5, 2**31, 2**33, 12, (WorkerStatus("w", 1, 0.5, 2**30, True, True, True),)),
+        HeartbeatEcho(1.5),
+        Ping(),
+        Blocked(3, 2),
+        Relay(SESSION, (b"frame", b"", b"another")),
+        RelayClosed(SESSION),
+        ObjectChunk(KEY, 2**32, 2**31, b"some data"),
+        ObjectRequest(KEY),
+        ObjectCredit(KEY, 2**64 - 1),
+        ObjectMissing(KEY, "It is gone."),
+        ObjectRelease((KEY, KEY)),
+        ExplainRequest(5),
+        Explanation(5, "It waits for a worker."),
+        Output(SESSION, 5, 2, b"to stderr"),
+        ShutdownRequest(),
+        ShutdownReply(True, "Good night."),
+        Stop(),
+        Goodbye(),
+    ]
+
+
+def _hello() -> Hello:
+    return Hello(
+        role=Role.WORK,
+        session=SESSION,
+        epoch=2**63 - 1,
+        received=7,
+        major=1,
+        minor=2,
+        distribution="scaler-worker",
+        distribution_version="1.2.3",
+        python_version="3.11.7",
+        host="host",
+        pid=123,
+        token=b"token",
+        features=("one", "two"),
+        parent_session=FUNCTION,
+        parent_task=9,
+        parent_attempt=2,
+    )
+
+
+def name_of(body: Body) -> str:
+    return type(body).__name__
+
+
+def all_envelopes() -> list[Envelope]:
+    return [Envelope(body, 5, 6) for body in all_bodies()]
+
+
+def random_run(chance: random.Random) -> TaskRun:
+    arity = chance.randrange(4)
+    keywords = tuple(f"keyword{index}" for index in range(chance.randrange(arity + 1)))
+    tasks = [[_random_slot(chance) for _ in range(arity)] for _ in range(1 + chance.randrange(20))]
+    options = chance.choice([TaskOptions(), OPTIONS, TaskOptions(depth=chance.randrange(5))])
+    serializer = chance.choice([b"", SERIALIZER])
+    return TaskRun(
+        SESSION, FUNCTION, "f" * chance.randrange(20), serializer, chance.randrange(2**40), 1, keywords, options, tasks
+    )
+
+
+def _random_slot(chance: random.Random) -> bytes | ObjectKey:
+    if chance.random() < 0.1:
+        return ObjectKey(chance.randbytes(16), chance.randrange(2**64))
+    return chance.randbytes(chance.randrange(50))
+
+
+def random_results(chance: random.Random) -> ResultRun:
+    return ResultRun(
+        SESSION,
+        [
+            (
+                chance.randrange(2**63),
+                chance.randrange(2**32),
+                chance.randrange(13),
+                chance.randbytes(chance.randrange(40)),
+                chance.randrange(2**64),
+                chance.randrange(2**64),
+                chance.choice([0, chance.randrange(2**64)]),
+            )
+            for _ in range(chance.randrange(20))
+        ],
+    )
