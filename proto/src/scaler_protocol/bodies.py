@@ -44,10 +44,13 @@ class _Field:
 
 
 def write(envelope: Envelope) -> list[bytes]:
-    """The frames of a message with a body of this module."""
+    """The frames of a message with a body of this module. Raises ValueError for a number that is out of range."""
     body = envelope.body
-    message = schema.Message.new_message(sequence=envelope.sequence, acknowledged=envelope.acknowledged)
-    _put_struct(message.init(_union_name(type(body))), body)
+    try:
+        message = schema.Message.new_message(sequence=envelope.sequence, acknowledged=envelope.acknowledged)
+        _put_struct(message.init(_union_name(type(body))), body)
+    except (capnp.KjException, struct.error) as error:
+        raise ValueError(f"{type(body).__name__} cannot be written: {error}") from None
     frames: list[bytes] = [message.to_bytes()]
     if isinstance(body, ObjectChunk):
         frames.append(body.data)
@@ -62,7 +65,7 @@ def read(body_class: type[Body], frames: Sequence[bytes]) -> Envelope:
         return _read(body_class, frames)
     except Unreadable:
         raise
-    except (capnp.KjException, ValueError, TypeError, OverflowError, AttributeError, MemoryError) as error:
+    except (capnp.KjException, struct.error, ValueError, TypeError, OverflowError, AttributeError, MemoryError) as error:
         raise Unreadable(f"{body_class.__name__} cannot be read: {error}") from error
 
 
