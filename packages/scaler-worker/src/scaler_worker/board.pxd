@@ -1,0 +1,40 @@
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+cdef uint64_t monotonic_ns() noexcept nogil
+cdef uint64_t process_cpu_ns() noexcept nogil
+
+cdef class Handed:
+    cdef readonly object run
+    cdef readonly bytes session
+    cdef readonly uint64_t first_sequence
+    cdef readonly uint64_t count
+    cdef readonly uint64_t first_task
+    cdef readonly uint32_t attempt
+    cdef public uint64_t unfinished
+
+cdef class Harvest:
+    cdef readonly list runs
+    cdef readonly list totals
+    cdef readonly list interrupted
+    cdef readonly list large
+
+cdef class Board:
+    cdef object _memory
+    cdef uint8_t[::1] _view
+    cdef uint8_t* _base
+    cdef uint8_t* _cells
+    cdef uint8_t* _arena
+    cdef uint64_t _arena_bytes
+    cdef uint64_t _head
+    cdef uint64_t _tail
+    cdef uint64_t _harvested
+
+    cdef bint claim(self, uint64_t sequence) noexcept nogil
+    cdef void begin(self, uint64_t sequence, uint64_t now_ns) noexcept nogil
+    cdef void finish(self) noexcept nogil
+    cdef bint lease_ended(self, uint64_t now_ns) noexcept nogil
+    cdef bint has_room(self, uint64_t payload_bytes) noexcept nogil
+    cdef void append(
+        self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
+        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak
+    ) noexcept nogil

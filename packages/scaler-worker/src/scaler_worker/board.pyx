@@ -1,0 +1,312 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The memory that an agent shares with one of its processors; it survives the processor.
+
+Every task handed over has a sequence number (0, 1, 2 ... per processor, counted alike on both sides) and a claim cell:
+HANDED until either side claims it with one compare-and-swap, then STARTED (the processor's) or WITHDRAWN (the agent's).
+So a task that never started can be taken back without asking, and a task that a dying processor had started is known.
+
+Results go into a ring of records: the processor moves the head, the agent the tail. A record is complete once the head has
+passed it, so what a processor finished before it died is there. ``running`` names the task under way, ``interrupt`` the
+task that the agent wants ended, ``lease`` the time after which the processor may start nothing.
+"""
+
+from libc.string cimport memcpy
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from scaler_protocol.codec import ResultRunBuilder
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <time.h>
+    static inline uint64_t scaler_load(uint8_t *p) { return __atomic_load_n((uint64_t *)p, __ATOMIC_ACQUIRE); }
+    static inline void scaler_store(uint8_t *p, uint64_t v) { __atomic_store_n((uint64_t *)p, v, __ATOMIC_RELEASE); }
+    static inline int scaler_swap(uint8_t *p, uint8_t expected, uint8_t wanted) {
+        return __atomic_compare_exchange_n(p, &expected, wanted, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    }
+    static inline uint8_t scaler_load_cell(uint8_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+    static inline void scaler_store_cell(uint8_t *p, uint8_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
+    static inline uint64_t scaler_clock(clockid_t id) {
+        struct timespec t;
+        clock_gettime(id, &t);
+        return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+    }
+    static inline uint64_t scaler_monotonic(void) { return scaler_clock(CLOCK_MONOTONIC); }
+    static inline uint64_t scaler_process_cpu(void) { return scaler_clock(CLOCK_PROCESS_CPUTIME_ID); }
+    """
+    uint64_t scaler_load(uint8_t* p) noexcept nogil
+    void scaler_store(uint8_t* p, uint64_t v) noexcept nogil
+    bint scaler_swap(uint8_t* p, uint8_t expected, uint8_t wanted) noexcept nogil
+    uint8_t scaler_load_cell(uint8_t* p) noexcept nogil
+    void scaler_store_cell(uint8_t* p, uint8_t v) noexcept nogil
+    uint64_t scaler_monotonic() noexcept nogil
+    uint64_t scaler_process_cpu() noexcept nogil
+
+cdef enum:
+    # offsets of words, each group on a cache line of its own, by who writes it
+    RUNNING = 64  # processor: sequence + 1 of the task under way, 0: none
+    STARTED = 72  # processor: when it started, monotonic nanoseconds
+    POSITION = 80  # processor: sequence it looks at next
+    INTERRUPT = 128  # agent: sequence + 1 of the task to end
+    LEASE = 192  # agent: nothing starts after this, monotonic nanoseconds; 0: no lease
+    HEAD = 256  # processor: bytes of records committed
+    TAIL = 320  # agent: bytes of records taken
+    CELLS = 4096
+    CELL_COUNT = 16384
+    ARENA = 4096 + 16384
+    ARENA_SIZE = 1048576
+    RECORD_BYTES = 48  # sequence, duration, cpu, memory peak (u64 each), size of payload (u32), status (u8), padding
+    SKIP = 255  # status of a record that fills the end of the ring
+
+cdef enum:
+    CELL_HANDED = 0
+    CELL_STARTED = 1
+    CELL_WITHDRAWN = 2
+
+cdef enum:
+    STATUS_SUCCESS_LARGE = 1
+    STATUS_CANCELLED = 4
+
+HANDED = CELL_HANDED
+STARTED_CELL = CELL_STARTED
+WITHDRAWN = CELL_WITHDRAWN
+
+WINDOW = CELL_COUNT
+"""More tasks than this are never handed over and unfinished at a time."""
+
+BOARD_BYTES = ARENA + ARENA_SIZE
+
+
+cdef uint64_t monotonic_ns() noexcept nogil:
+    return scaler_monotonic()
+
+
+cdef uint64_t process_cpu_ns() noexcept nogil:
+    return scaler_process_cpu()
+
+
+cdef inline uint64_t _padded(uint64_t size) noexcept nogil:
+    return (size + 7) & ~(<uint64_t>7)
+
+
+cdef class Handed:
+    """A run handed to a processor: its tasks have the sequences ``first_sequence`` and following."""
+
+    def __init__(self, object run, uint64_t first_sequence):
+        self.run = run
+        self.session = run.session
+        self.first_sequence = first_sequence
+        self.count = run.count
+        self.first_task = run.first_task
+        self.attempt = run.attempt
+        self.unfinished = self.count
+
+    @property
+    def end_sequence(self):
+        return self.first_sequence + self.count
+
+
+cdef class Harvest:
+    """What a processor finished since the last harvest.
+
+    runs: list[ResultRun]; totals: list of (Handed, finished, seconds); interrupted: list of (Handed, sequence, duration in
+    microseconds) for tasks that ended because they were interrupted, which are not among the runs; large: list of
+    (Handed, sequence) whose bytes travel beside the board.
+    """
+
+    def __init__(self):
+        self.runs = []
+        self.totals = []
+        self.interrupted = []
+        self.large = []
+
+
+cdef class Board:
+    def __init__(self, memory):
+        """``memory``: a writable buffer of BOARD_BYTES, zero when new (an mmap of a memfd; in tests a bytearray)."""
+        self._memory = memory
+        self._view = memory
+        if self._view.shape[0] < BOARD_BYTES:
+            raise ValueError("A board needs BOARD_BYTES of memory")
+        self._base = &self._view[0]
+        self._cells = self._base + CELLS
+        self._arena = self._base + ARENA
+        self._arena_bytes = ARENA_SIZE
+        self._head = scaler_load(self._base + HEAD)
+        self._tail = scaler_load(self._base + TAIL)
+
+    # ---- the agent's side ------------------------------------------------------------------------------------
+
+    def room(self, uint64_t next_sequence):
+        """How many tasks may be handed over now."""
+        return CELL_COUNT - (next_sequence - scaler_load(self._base + POSITION))
+
+    def hand_over(self, uint64_t first_sequence, uint64_t count):
+        """Make the cells of tasks about to be handed over claimable."""
+        cdef uint64_t sequence
+        for sequence in range(first_sequence, first_sequence + count):
+            scaler_store_cell(self._cells + (sequence & (CELL_COUNT - 1)), CELL_HANDED)
+
+    def withdraw(self, uint64_t sequence):
+        """Take a task back. False: it has started, or was taken back before."""
+        return scaler_swap(self._cells + (sequence & (CELL_COUNT - 1)), CELL_HANDED, CELL_WITHDRAWN)
+
+    def withdraw_newest(self, uint64_t first_sequence, uint64_t end_sequence, uint64_t limit):
+        """Take back up to ``limit`` tasks of a range, newest first. Returns their sequences, newest first."""
+        cdef list taken = []
+        cdef uint64_t sequence = end_sequence
+        cdef uint8_t cell
+        while sequence > first_sequence and <uint64_t>len(taken) < limit:
+            sequence -= 1
+            if self.withdraw(sequence):
+                taken.append(sequence)
+            else:
+                cell = scaler_load_cell(self._cells + (sequence & (CELL_COUNT - 1)))
+                if cell == CELL_STARTED:
+                    break
+        return taken
+
+    def cell(self, uint64_t sequence):
+        return scaler_load_cell(self._cells + (sequence & (CELL_COUNT - 1)))
+
+    @property
+    def running(self):
+        """The sequence under way, or None."""
+        cdef uint64_t word = scaler_load(self._base + RUNNING)
+        return word - 1 if word else None
+
+    @property
+    def started(self):
+        """When the task under way started, in monotonic seconds."""
+        return scaler_load(self._base + STARTED) / 1e9
+
+    @property
+    def position(self):
+        """The sequence that the processor looks at next."""
+        return scaler_load(self._base + POSITION)
+
+    def interrupt(self, uint64_t sequence):
+        scaler_store(self._base + INTERRUPT, sequence + 1)
+
+    def set_lease(self, double until):
+        """Nothing starts after ``until`` (monotonic seconds)."""
+        scaler_store(self._base + LEASE, <uint64_t>(until * 1e9) if until > 0 else 1)
+
+    @property
+    def harvested(self):
+        """Everything below this sequence has ended, and its result was harvested, or was withdrawn."""
+        return self._harvested
+
+    def has_results(self):
+        return scaler_load(self._base + HEAD) != self._tail
+
+    def harvest(self, list handed):
+        """Take what the processor finished. ``handed``: the runs it was handed, oldest first, unfinished ones at least;
+        their ``unfinished`` goes down."""
+        cdef uint64_t head = scaler_load(self._base + HEAD)
+        cdef Harvest harvest = Harvest()
+        cdef Handed entry = None
+        cdef object builder = None
+        cdef object append = None
+        cdef bytes session = None
+        cdef uint64_t sequence, duration, finished = 0, total_ns = 0, index = 0
+        cdef uint32_t payload_bytes
+        cdef uint8_t status
+        cdef uint8_t* record
+        while self._tail != head:
+            record = self._arena + (self._tail & (ARENA_SIZE - 1))
+            payload_bytes = (<uint32_t*>(record + 32))[0]
+            status = record[36]
+            self._tail += _padded(RECORD_BYTES + payload_bytes)
+            if status == SKIP:
+                continue
+            sequence = (<uint64_t*>record)[0]
+            duration = (<uint64_t*>(record + 8))[0]
+            if entry is None or sequence >= entry.first_sequence + entry.count:
+                if finished:
+                    harvest.totals.append((entry, finished, total_ns / 1e9))
+                finished = total_ns = 0
+                entry = handed[index]
+                while sequence >= entry.first_sequence + entry.count:
+                    index += 1
+                    entry = handed[index]
+                if builder is None or entry.session != session:
+                    if builder is not None and builder.count:
+                        harvest.runs.append(builder.build())
+                    session = entry.session
+                    builder = ResultRunBuilder(session)
+                    append = builder.append
+            entry.unfinished -= 1
+            self._harvested = sequence + 1
+            finished += 1
+            total_ns += duration
+            if status == STATUS_CANCELLED:
+                harvest.interrupted.append((entry, sequence, duration // 1000))
+                continue
+            if status == STATUS_SUCCESS_LARGE:
+                harvest.large.append((entry, sequence))
+            append(
+                entry.first_task + (sequence - entry.first_sequence), entry.attempt, status,
+                (<char*>(record + RECORD_BYTES))[:payload_bytes],
+                duration // 1000, (<uint64_t*>(record + 16))[0] // 1000, (<uint64_t*>(record + 24))[0],
+            )
+        if finished:
+            harvest.totals.append((entry, finished, total_ns / 1e9))
+        if builder is not None and builder.count:
+            harvest.runs.append(builder.build())
+        scaler_store(self._base + TAIL, self._tail)
+        return harvest
+
+    # ---- the processor's side --------------------------------------------------------------------------------
+
+    cdef bint claim(self, uint64_t sequence) noexcept nogil:
+        scaler_store(self._base + POSITION, sequence + 1)
+        return scaler_swap(self._cells + (sequence & (CELL_COUNT - 1)), CELL_HANDED, CELL_STARTED)
+
+    cdef void begin(self, uint64_t sequence, uint64_t now_ns) noexcept nogil:
+        scaler_store(self._base + STARTED, now_ns)
+        scaler_store(self._base + RUNNING, sequence + 1)
+
+    cdef void finish(self) noexcept nogil:
+        scaler_store(self._base + RUNNING, 0)
+
+    cdef bint lease_ended(self, uint64_t now_ns) noexcept nogil:
+        cdef uint64_t lease = scaler_load(self._base + LEASE)
+        return lease != 0 and now_ns > lease
+
+    cdef bint has_room(self, uint64_t payload_bytes) noexcept nogil:
+        cdef uint64_t used = self._head - scaler_load(self._base + TAIL)
+        return used + 2 * _padded(RECORD_BYTES + payload_bytes) + RECORD_BYTES <= ARENA_SIZE
+
+    cdef void append(
+        self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
+        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak
+    ) noexcept nogil:
+        """Only after ``has_room``."""
+        cdef uint64_t size = _padded(RECORD_BYTES + payload_bytes)
+        cdef uint64_t offset = self._head & (ARENA_SIZE - 1)
+        cdef uint8_t* record
+        if offset + size + RECORD_BYTES > ARENA_SIZE:
+            record = self._arena + offset
+            (<uint32_t*>(record + 32))[0] = <uint32_t>(ARENA_SIZE - offset - RECORD_BYTES)
+            record[36] = SKIP
+            self._head += ARENA_SIZE - offset
+            offset = 0
+        record = self._arena + offset
+        (<uint64_t*>record)[0] = sequence
+        (<uint64_t*>(record + 8))[0] = duration_ns
+        (<uint64_t*>(record + 16))[0] = cpu_ns
+        (<uint64_t*>(record + 24))[0] = memory_peak
+        (<uint32_t*>(record + 32))[0] = payload_bytes
+        record[36] = status
+        memcpy(record + RECORD_BYTES, payload, payload_bytes)
+        self._head += size
+        scaler_store(self._base + HEAD, self._head)
+
+    def interrupted(self):
+        """Whether the agent wants the task under way ended."""
+        cdef uint64_t running = scaler_load(self._base + RUNNING)
+        return running != 0 and running == scaler_load(self._base + INTERRUPT)
+
+    def used_bytes(self):
+        return self._head - scaler_load(self._base + TAIL)

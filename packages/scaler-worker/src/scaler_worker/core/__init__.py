@@ -1,0 +1,1 @@
+"""What an agent decides: pure state machines, fed with messages and the time, answering with effects."""

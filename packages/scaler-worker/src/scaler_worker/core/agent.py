@@ -1,0 +1,494 @@
+"""AgentCore: one host's part in the cluster.
+
+Tasks arrive, wait for their objects, wait for a processor and run; results are kept until the scheduler says that their
+clients have them. Each connection begins with Hello. A scheduler that resumes gets what it has not received; one that
+does not (a new epoch) is told what is held here, and gets every unreleased result again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scaler_protocol.codec import ResultRun, TaskRun, split_results
+from scaler_protocol.effects import Log, Send
+from scaler_protocol.link import Link, LinkGap
+from scaler_protocol.messages import (
+    Acknowledgement,
+    AgentAttach,
+    Blocked,
+    Body,
+    Cancel,
+    Capability,
+    Envelope,
+    Goodbye,
+    Heartbeat,
+    HeartbeatEcho,
+    Hello,
+    ObjectChunk,
+    ObjectCredit,
+    ObjectKey,
+    ObjectMissing,
+    ObjectRelease,
+    ObjectRequest,
+    Output,
+    Ping,
+    Refused,
+    Relay,
+    RelayClosed,
+    Results,
+    ResultsReleased,
+    RefusalReason,
+    Status,
+    Stop,
+    TaskColumn,
+    Tasks,
+    Welcome,
+    WhoAreYou,
+    Withdraw,
+    Withdrawn,
+    WorkerStatus,
+)
+
+from scaler_worker.board import Board
+from scaler_worker.core.effects import DropObjects, Exit, RenewNested, SendNested
+from scaler_worker.core.lease import Lease
+from scaler_worker.core.nested import NestedClients
+from scaler_worker.core.objects import ObjectExchange, Store
+from scaler_worker.core.slots import MEMORY, Slots
+
+SCHEDULER = b""
+"""The name of the only peer, in effects."""
+
+PING_SECONDS = 0.4
+HELLO_SECONDS = 1.0
+FAREWELL_SECONDS = 0.5
+"""How long the last acknowledgements are waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    name: str
+    worker_names: tuple[str, ...]
+    capabilities: tuple[Capability, ...] = ()
+    task_timeout_seconds: float = 0.0
+    death_timeout_seconds: float = 300.0
+    grace_seconds: float = 10.0
+    hard_suspend: bool = False
+    process_limit: int = 0
+
+
+class AgentCore:
+    def __init__(self, settings: AgentSettings, hello: Hello, store: Store, now: float) -> None:
+        """``hello``: what this agent says first; epoch and received are filled in here."""
+        self._settings = settings
+        self._hello = hello
+        self._effects: list[Any] = []
+        self._objects = ObjectExchange(store)
+        self.slots = Slots(
+            settings.worker_names,
+            effects=self._effects,
+            objects=self._objects,
+            task_timeout_seconds=settings.task_timeout_seconds,
+            process_limit=settings.process_limit,
+            hard_suspend=settings.hard_suspend,
+        )
+        self._nested = NestedClients()
+        self._lease = Lease(now)
+        self._link = Link()
+        self._epoch = 0
+        self._connected = False
+        self._welcomed = False
+        self._outbox: list[Body] = []
+        self._retained: dict[int, list[ResultRun]] = {}
+        self._lent = (0, 0)
+        self._sent_at = now
+        self._hello_at = now
+        self._away_since: float | None = now
+        self._lag_seconds = 0.0
+        self._heartbeat: Heartbeat | None = None
+        self._stop_at: float | None = None
+        self._farewell_at: float | None = None
+        self._goodbye_due = False
+        self._ended = False
+        self._handlers: dict[type, Callable[[Any, float], None]] = {
+            Tasks: self._on_tasks,
+            Cancel: self._on_cancel,
+            Withdraw: self._on_withdraw,
+            ResultsReleased: self._on_results_released,
+            HeartbeatEcho: self._on_heartbeat_echo,
+            Relay: self._on_relay,
+            ObjectChunk: self._on_object_chunk,
+            ObjectRequest: self._on_object_request,
+            ObjectCredit: self._on_object_credit,
+            ObjectMissing: self._on_object_missing,
+            ObjectRelease: self._on_object_release,
+            Stop: self._on_stop_message,
+        }
+
+    # ---- the connection --------------------------------------------------------------------------------------
+
+    def on_connected(self, now: float) -> None:
+        """The transport is connected (again): say who this is."""
+        self._connected = True
+        self._say_hello(now)
+
+    def on_peer_lost(self, peer: bytes, now: float) -> None:
+        """The connection is gone. The transport tries again; tasks that run go on."""
+        self._connected = False
+        self._leave(now)
+
+    def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
+        body = envelope.body
+        self._turn(now)
+        if isinstance(body, Welcome):
+            self._on_welcome(body, now)
+        elif isinstance(body, WhoAreYou):
+            self._say_hello(now)
+        elif isinstance(body, Refused):
+            self._on_refused(body, now)
+        elif self._welcomed:
+            self._on_linked(envelope, now)
+
+    def _on_linked(self, envelope: Envelope, now: float) -> None:
+        self._lease.heard(now)
+        try:
+            fresh = self._link.accept(envelope)
+        except LinkGap as gap:
+            self._effects.append(Log("WARNING", f"{gap}: saying hello again"))
+            self._say_hello(now)
+            return
+        handler = self._handlers.get(type(envelope.body))
+        if fresh and handler is not None:
+            handler(envelope.body, now)
+
+    def _say_hello(self, now: float) -> None:
+        self._leave(now)
+        self._hello_at = now
+        hello = replace(self._hello, epoch=self._epoch, received=self._link.received)
+        self._send(Envelope(hello), now)
+
+    def _leave(self, now: float) -> None:
+        if self._away_since is None:
+            self._away_since = now
+        self._welcomed = False
+
+    def _on_welcome(self, welcome: Welcome, now: float) -> None:
+        self._away_since = None
+        self._welcomed = True
+        self._lease.end()
+        self._lease.heard(now)
+        if welcome.resumed and welcome.epoch == self._epoch:
+            for envelope in self._link.resume(welcome.received):
+                self._send(envelope, now)
+            return
+        self._epoch = welcome.epoch
+        self._start_link()
+
+    def _start_link(self) -> None:
+        """A scheduler that knows nothing of this agent: tell it what is here."""
+        self._link = Link()
+        unreleased = [run for runs in self._retained.values() for run in runs]
+        self._retained.clear()
+        self.slots.finished[:0] = unreleased
+        settings = self._settings
+        self._outbox = [
+            AgentAttach(
+                settings.name, self._hello.host, self._hello.pid, settings.worker_names, settings.capabilities,
+                tuple(self.slots.holds()),
+            ),
+            *self._objects.restart(),
+        ]  # fmt: skip
+        if self._lent[0]:
+            self._outbox.append(Blocked(*self._lent))
+        self._effects.extend(RenewNested(session) for session in self._nested.sessions())
+
+    def _on_refused(self, refused: Refused, now: float) -> None:
+        if refused.reason == RefusalReason.MALFORMED and self._epoch:
+            self._effects.append(Log("ERROR", f"the scheduler closed the session: {refused.text}"))
+            self._epoch = 0
+            self._say_hello(now)
+            return
+        self._exit(1, f"the scheduler refuses this worker: {refused.text}")
+
+    # ---- tasks -----------------------------------------------------------------------------------------------
+
+    def _on_tasks(self, tasks: Tasks, now: float) -> None:
+        for definition in tasks.functions:
+            self.slots.functions[definition.digest] = definition
+        for definition in tasks.serializers:
+            self.slots.serializers[definition.digest] = definition
+        for run in tasks.runs:
+            if run.has_references and run.count > 1:
+                for index in range(run.count):
+                    self._accept(run.slice(index, index + 1))
+            else:
+                self._accept(run)
+
+    def _accept(self, run: TaskRun) -> None:
+        function = self.slots.functions.get(run.function)
+        serializer = self.slots.serializers.get(run.serializer) if run.serializer else None
+        if function is None or (run.serializer and serializer is None):
+            self.slots.fail_runs([run], Status.OBJECT_MISSING, f"The function {run.function_name} did not arrive.")
+            return
+        keys = [ObjectKey(each.digest, 0) for each in (function, serializer) if each is not None and not each.payload]
+        if run.has_references:
+            keys.extend(run.references())
+        if self._objects.all_here(keys):
+            self.slots.queue.push(run)
+        else:
+            self._outbox.extend(self._objects.require(run, keys))
+
+    def _on_cancel(self, cancel: Cancel, now: float) -> None:
+        for column in cancel.columns:
+            self.slots.cancel(column, now)
+
+    def _on_withdraw(self, withdraw: Withdraw, now: float) -> None:
+        self._outbox.append(Withdrawn(tuple(self.slots.withdraw(withdraw.count))))
+
+    def _on_results_released(self, released: ResultsReleased, now: float) -> None:
+        for sequence in released.sequences:
+            self._retained.pop(sequence, None)
+
+    # ---- objects ---------------------------------------------------------------------------------------------
+
+    def _on_object_chunk(self, chunk: ObjectChunk, now: float) -> None:
+        ready, credit = self._objects.on_chunk(chunk)
+        for run in ready:
+            self.slots.queue.push(run)
+        if credit is not None:
+            self._outbox.append(credit)
+
+    def _on_object_request(self, request: ObjectRequest, now: float) -> None:
+        chunks = self._objects.on_request(request.key)
+        if chunks is None:
+            self._outbox.append(ObjectMissing(request.key, "The worker that held this result no longer has it."))
+        else:
+            self._outbox.extend(chunks)
+
+    def _on_object_credit(self, credit: ObjectCredit, now: float) -> None:
+        self._outbox.extend(self._objects.on_credit(credit))
+
+    def _on_object_missing(self, missing: ObjectMissing, now: float) -> None:
+        self.slots.fail_runs(self._objects.on_missing(missing.key), Status.OBJECT_MISSING, missing.text)
+
+    def _on_object_release(self, release: ObjectRelease, now: float) -> None:
+        for key in release.keys:
+            self._objects.release(key)
+            if key.number == 0:
+                self.slots.functions.pop(key.owner, None)
+                self.slots.serializers.pop(key.owner, None)
+        for processor in self.slots.processors.values():
+            gone = [key for key in release.keys if key in processor.objects or key.owner in processor.functions]
+            if gone:
+                processor.objects.difference_update(gone)
+                processor.functions.difference_update(key.owner for key in gone if key.number == 0)
+                self._effects.append(DropObjects(processor.number, gone))
+
+    # ---- processors ------------------------------------------------------------------------------------------
+
+    def on_processor_started(self, number: int, board: Board, pid: int, now: float) -> None:
+        self.slots.on_started(number, board, pid)
+        board.set_lease(self._lease.until)
+
+    def on_processor_ready(self, number: int, now: float) -> None:
+        self.slots.on_ready(number, now)
+
+    def on_processor_news(self, number: int, now: float) -> None:
+        """Something is on its board."""
+        self._turn(now)
+        processor = self.slots.processors.get(number)
+        if processor is not None:
+            self.slots.harvest(processor, now)
+
+    def on_processor_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
+        """``certificate``: what is known about this death, ready for JSON."""
+        self._nested.processor_gone(number)
+        self.slots.on_died(number, certificate, now)
+
+    def on_memory_exceeded(self, number: int, now: float) -> None:
+        self.slots.end_by_number(number, MEMORY, now)
+
+    def on_output(self, number: int, sequence: int, stream: int, data: bytes, now: float) -> None:
+        named = self.slots.task_of(number, sequence)
+        if named is not None:
+            self._outbox.append(Output(named[0], named[1], stream, data))
+
+    def on_failed_start(self, text: str, now: float) -> None:
+        """A processor cannot be made ready, and no other could."""
+        self._exit(1, text)
+
+    # ---- clients inside tasks --------------------------------------------------------------------------------
+
+    def on_nested_opened(self, session: bytes, parent: TaskColumn, now: float) -> None:
+        """A client connected; ``parent`` names the one task that it lives in."""
+        attempt = parent.attempts[0] if parent.attempts else 0
+        self._nested.open(session, self.slots.number_running(parent.session, parent.tasks[0], attempt))
+
+    def on_nested_frames(self, session: bytes, frames: tuple[bytes, ...], now: float) -> None:
+        self._outbox.append(Relay(session, frames))
+
+    def on_nested_blocked(self, session: bytes, now: float) -> None:
+        number = self._nested.wait(session)
+        if number is not None:
+            self.slots.block(number)
+
+    def on_nested_unblocked(self, session: bytes, now: float) -> None:
+        number = self._nested.go_on(session)
+        if number is not None:
+            self.slots.unblock(number)
+
+    def on_nested_closed(self, session: bytes, now: float) -> None:
+        number = self._nested.close(session)
+        if number is not None:
+            self.slots.unblock(number)
+        self._outbox.append(RelayClosed(session))
+
+    def _on_relay(self, relay: Relay, now: float) -> None:
+        self._effects.append(SendNested(relay.session, relay.frames))
+
+    # ---- reports ---------------------------------------------------------------------------------------------
+
+    def report(
+        self, cpu_percent: float, rss_bytes: int, rss_free_bytes: int, workers: tuple[WorkerStatus, ...], now: float
+    ) -> None:
+        """Send a status report with these figures of the host."""
+        self._heartbeat = Heartbeat(
+            now, self._lag_seconds, cpu_percent, rss_bytes, rss_free_bytes, self.slots.queued, workers
+        )
+        if self._welcomed:
+            self._send(self._link.wrap(self._heartbeat), now)
+
+    def _on_heartbeat_echo(self, echo: HeartbeatEcho, now: float) -> None:
+        self._lag_seconds = max(0.0, now - echo.sent_at)
+        self._lease.proved(echo.sent_at, now)
+
+    def _turn(self, now: float) -> None:
+        if self._lease.turn(now):
+            self._ask_for_proof(now)
+
+    def _ask_for_proof(self, now: float) -> None:
+        if self._heartbeat is not None and self._welcomed:
+            self._send(self._link.wrap(replace(self._heartbeat, sent_at=now)), now)
+
+    # ---- the end ---------------------------------------------------------------------------------------------
+
+    def on_stop(self, now: float) -> None:
+        """Leave in good order: start nothing more, give back what waits, let what runs end within the grace time."""
+        if self._stop_at is not None:
+            return
+        self._stop_at = now + self._settings.grace_seconds
+        self.slots.accepting = False
+        columns = [*self.slots.withdraw_everything(), *self._withdraw_waiting()]
+        if columns:
+            self._outbox.append(Withdrawn(tuple(columns)))
+
+    def _withdraw_waiting(self) -> list[TaskColumn]:
+        for run in self._objects.take_waiting():
+            self.slots.queue.push(run)
+        return self.slots.withdraw_everything()
+
+    def _on_stop_message(self, stop: Stop, now: float) -> None:
+        self._exit(0, "the cluster is shut down")
+
+    def _advance_stop(self, now: float) -> None:
+        """Running tasks, then farewell, then acknowledgements, then the end."""
+        if self._stop_at is None or self._ended:
+            return
+        if self._farewell_at is None:
+            if self._welcomed and not self.slots.is_idle and now < self._stop_at:
+                return
+            self._farewell_at = now
+            self._goodbye_due = True
+        elif not self._welcomed or not self._link.in_flight or now >= self._farewell_at + FAREWELL_SECONDS:
+            self._exit(0, "stopped")
+
+    def _exit(self, code: int, text: str) -> None:
+        if not self._ended:
+            self._ended = True
+            self._effects.append(Exit(code, text))
+
+    # ---- time ------------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float | None:
+        times = [self.slots.next_deadline()]
+        if self._welcomed:
+            times.append(self._sent_at + PING_SECONDS)
+        else:
+            times.append(None if self._away_since is None else self._away_since + self._settings.death_timeout_seconds)
+            times.append(self._hello_at + HELLO_SECONDS if self._connected else None)
+        if self._farewell_at is not None:
+            times.append(self._farewell_at + FAREWELL_SECONDS)
+        elif self._stop_at is not None:
+            times.append(self._stop_at)
+        return min((each for each in times if each is not None), default=None)
+
+    def on_deadline(self, now: float) -> None:
+        self._turn(now)
+        self.slots.on_deadline(now)
+        if self._welcomed:
+            self._keep_alive(now)
+        elif self._away_since is not None and now >= self._away_since + self._settings.death_timeout_seconds:
+            self._exit(1, f"the scheduler is away for {self._settings.death_timeout_seconds:g} seconds")
+        elif self._connected and now >= self._hello_at + HELLO_SECONDS:
+            self._say_hello(now)
+
+    def _keep_alive(self, now: float) -> None:
+        if now < self._sent_at + PING_SECONDS:
+            return
+        if self._lease.proof_wanted_since is not None:
+            self._ask_for_proof(now)
+        self._send(self._link.wrap(Ping()), now)
+
+    def take_effects(self, now: float) -> list[Any]:
+        """Once per drain: hand out tasks, send what has gathered, and give up the list of wishes."""
+        lease = self._lease.until
+        for processor in self.slots.processors.values():
+            if processor.board is not None:
+                processor.board.set_lease(lease)
+        self.slots.start_missing(now)
+        if lease > now and self._welcomed and self.slots.accepting:
+            self.slots.hand_out(now)
+        self.slots.suspend_blocked()
+        self._note_lent()
+        self._advance_stop(now)
+        if self._welcomed:
+            self._flush(now)
+        effects = self._effects[:]
+        self._effects.clear()
+        return effects
+
+    def _note_lent(self) -> None:
+        lent = self.slots.lent()
+        if lent != self._lent:
+            self._lent = lent
+            self._outbox.append(Blocked(*lent))
+
+    def _flush(self, now: float) -> None:
+        for body in self._outbox:
+            self._send(self._link.wrap(body), now)
+        self._outbox.clear()
+        self.slots.flush_rows()
+        if self.slots.finished:
+            for runs in split_results(self.slots.finished):
+                envelope = self._link.wrap(Results(runs))
+                self._retained[envelope.sequence] = runs
+                self._send(envelope, now)
+            self.slots.finished.clear()
+        if self._goodbye_due:
+            self._goodbye_due = False
+            self._send(self._link.wrap(Goodbye()), now)
+        if self._link.owes_acknowledgement:
+            self._send(self._link.wrap(Acknowledgement()), now)
+
+    def _send(self, envelope: Envelope, now: float) -> None:
+        self._sent_at = now
+        self._effects.append(Send(SCHEDULER, envelope))
+
+    def check(self) -> None:
+        """Assert what must always hold."""
+        self._link.check()
+        self.slots.check()
+        assert not self._retained or max(self._retained) <= self._link.sent
+        assert not (self._welcomed and not self._epoch)

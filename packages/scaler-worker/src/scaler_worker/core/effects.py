@@ -1,0 +1,77 @@
+"""What the agent's core wants done, beside the effects that all cores share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scaler_protocol.messages import ObjectKey, Tasks
+
+
+@dataclass(slots=True)
+class StartProcessor:
+    """Fork a processor and report it with ``on_processor_started``, later ``on_processor_ready``."""
+
+    number: int
+    name: str
+
+
+@dataclass(slots=True)
+class HandOver:
+    """Send tasks to a processor, after the objects that it has not seen yet."""
+
+    number: int
+    tasks: Tasks
+    objects: list[ObjectKey] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Interrupt:
+    """Signal the processor: the task that its board names is to end."""
+
+    number: int
+
+
+@dataclass(slots=True)
+class Kill:
+    number: int
+
+
+@dataclass(slots=True)
+class Suspend:
+    number: int
+
+
+@dataclass(slots=True)
+class Resume:
+    number: int
+
+
+@dataclass(slots=True)
+class DropObjects:
+    """The processor may forget these."""
+
+    number: int
+    keys: list[ObjectKey]
+
+
+@dataclass(slots=True)
+class SendNested:
+    """To a client inside a task."""
+
+    session: bytes
+    frames: tuple[bytes, ...]
+
+
+@dataclass(slots=True)
+class RenewNested:
+    """Ask a client inside a task for a new Hello: the scheduler does not know it any more."""
+
+    session: bytes
+
+
+@dataclass(slots=True)
+class Exit:
+    """End the agent with everything it started."""
+
+    code: int
+    text: str

@@ -1,0 +1,190 @@
+"""Objects on their way to and from this host."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from scaler_protocol.codec import TaskRun
+from scaler_protocol.messages import (
+    CHUNK_SIZE_BYTES,
+    OBJECT_WINDOW_BYTES,
+    ObjectChunk,
+    ObjectCredit,
+    ObjectKey,
+    ObjectRequest,
+)
+
+from scaler_worker.core.queue import without_tasks
+
+
+class Store(Protocol):
+    """Where this host's objects are. The shell's is made of memfds; tests use a dict."""
+
+    def create(self, key: ObjectKey, size: int) -> None: ...
+    def write(self, key: ObjectKey, offset: int, data: bytes) -> None: ...
+    def read(self, key: ObjectKey, offset: int, size: int) -> bytes: ...
+    def size(self, key: ObjectKey) -> int | None: ...
+    def name_result(self, number: int, sequence: int, key: ObjectKey) -> None: ...
+    def drop(self, key: ObjectKey) -> None: ...
+
+
+@dataclass(slots=True)
+class _Incoming:
+    received: int = 0
+    size: int | None = None
+    waiting: list[_Waiting] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A run (in parts, when tasks of it were cancelled) whose objects are not all here."""
+
+    runs: list[TaskRun]
+    missing: int
+
+
+@dataclass(slots=True)
+class _Outgoing:
+    offset: int
+    limit: int
+    size: int
+
+
+class ObjectExchange:
+    """Fetches what tasks need and sends what others ask for, a window at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._complete: set[ObjectKey] = set()
+        self._incoming: dict[ObjectKey, _Incoming] = {}
+        self._outgoing: dict[ObjectKey, _Outgoing] = {}
+
+    # ---- coming in -------------------------------------------------------------------------------------------
+
+    def require(self, run: TaskRun, keys: list[ObjectKey]) -> list[ObjectRequest]:
+        """Hold ``run`` until all ``keys`` are here; what must be asked for."""
+        missing = [key for key in dict.fromkeys(keys) if key not in self._complete]
+        waiting = _Waiting([run], len(missing))
+        requests = []
+        for key in missing:
+            if key not in self._incoming:
+                self._incoming[key] = _Incoming()
+                requests.append(ObjectRequest(key))
+            self._incoming[key].waiting.append(waiting)
+        return requests
+
+    def all_here(self, keys: list[ObjectKey]) -> bool:
+        return all(key in self._complete for key in keys)
+
+    def on_chunk(self, chunk: ObjectChunk) -> tuple[list[TaskRun], ObjectCredit | None]:
+        """The runs that need nothing more, and what the sender may be told."""
+        incoming = self._incoming.get(chunk.key)
+        if incoming is None or chunk.offset != incoming.received:
+            return [], None
+        if incoming.size is None:
+            incoming.size = chunk.size
+            self.store.create(chunk.key, chunk.size)
+        self.store.write(chunk.key, chunk.offset, chunk.data)
+        incoming.received += len(chunk.data)
+        credit = ObjectCredit(chunk.key, incoming.received)
+        if incoming.received < chunk.size:
+            return [], credit
+        return self._completed(chunk.key), None
+
+    def _completed(self, key: ObjectKey) -> list[TaskRun]:
+        self._complete.add(key)
+        ready = []
+        for waiting in self._incoming.pop(key).waiting:
+            waiting.missing -= 1
+            if waiting.missing == 0:
+                ready.extend(waiting.runs)
+        return ready
+
+    def on_missing(self, key: ObjectKey) -> list[TaskRun]:
+        """Nobody has it: the runs that waited for it."""
+        incoming = self._incoming.pop(key, None)
+        if incoming is None:
+            return []
+        for waiting in incoming.waiting:
+            self._forget(waiting)
+        return [run for waiting in incoming.waiting for run in waiting.runs]
+
+    def waiting_runs(self) -> list[TaskRun]:
+        return [run for waiting in self._waiting() for run in waiting.runs]
+
+    def remove_waiting(self, session: bytes, tasks: Collection[int]) -> list[tuple[int, int]]:
+        """Take out the given tasks; returns (task, attempt) of those that waited here."""
+        removed: list[tuple[int, int]] = []
+        for waiting in self._waiting():
+            waiting.runs = [part for run in waiting.runs for part in without_tasks(run, session, tasks, removed)]
+        return removed
+
+    def _waiting(self) -> list[_Waiting]:
+        seen: dict[int, _Waiting] = {}
+        for incoming in self._incoming.values():
+            for waiting in incoming.waiting:
+                seen[id(waiting)] = waiting
+        return list(seen.values())
+
+    def take_waiting(self) -> list[TaskRun]:
+        """Give up all runs that wait."""
+        runs = self.waiting_runs()
+        for incoming in self._incoming.values():
+            incoming.waiting.clear()
+        return runs
+
+    def restart(self) -> list[ObjectRequest]:
+        """A new epoch: what was under way is asked for again, from the start."""
+        self._outgoing.clear()
+        for incoming in self._incoming.values():
+            incoming.received = 0
+        return [ObjectRequest(key) for key in self._incoming]
+
+    def _forget(self, gone: _Waiting) -> None:
+        for incoming in self._incoming.values():
+            incoming.waiting = [waiting for waiting in incoming.waiting if waiting is not gone]
+
+    # ---- going out -------------------------------------------------------------------------------------------
+
+    def add_result(self, number: int, sequence: int, key: ObjectKey) -> None:
+        """A processor wrote a large result."""
+        self.store.name_result(number, sequence, key)
+        self._complete.add(key)
+
+    def on_request(self, key: ObjectKey) -> list[ObjectChunk] | None:
+        """The first window; None: not here."""
+        size = self.store.size(key) if key in self._complete else None
+        if size is None:
+            return None
+        self._outgoing[key] = _Outgoing(0, OBJECT_WINDOW_BYTES, size)
+        return self._chunks(key)
+
+    def on_credit(self, credit: ObjectCredit) -> list[ObjectChunk]:
+        outgoing = self._outgoing.get(credit.key)
+        if outgoing is None:
+            return []
+        outgoing.limit = max(outgoing.limit, credit.offset + OBJECT_WINDOW_BYTES)
+        if credit.offset >= outgoing.size:
+            del self._outgoing[credit.key]
+            return []
+        return self._chunks(credit.key)
+
+    def _chunks(self, key: ObjectKey) -> list[ObjectChunk]:
+        outgoing = self._outgoing[key]
+        chunks = []
+        while outgoing.offset < outgoing.size and outgoing.offset < outgoing.limit:
+            size = min(CHUNK_SIZE_BYTES, outgoing.size - outgoing.offset, outgoing.limit - outgoing.offset)
+            data = self.store.read(key, outgoing.offset, size)
+            chunks.append(ObjectChunk(key, outgoing.size, outgoing.offset, data))
+            outgoing.offset += size
+        if outgoing.offset >= outgoing.size:
+            del self._outgoing[key]
+        return chunks
+
+    def release(self, key: ObjectKey) -> None:
+        self._outgoing.pop(key, None)
+        if key in self._complete:
+            self._complete.discard(key)
+            self.store.drop(key)

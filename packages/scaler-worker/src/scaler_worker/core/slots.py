@@ -1,0 +1,659 @@
+"""The processors of one host and what they run.
+
+A processor holds, beside the task it runs, about two milliseconds of work, and at least one task more, so that it never
+waits for its agent. That costs nothing: what has not started can be taken back through the board, for another processor
+that has nothing to do, for another agent, or because it was cancelled.
+
+At most ``slots`` processors run tasks; each one whose task is blocked (it waits for tasks of its own) lends its slot to
+tasks that are deeper than any blocked one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.effects import Log
+from scaler_protocol.messages import FunctionDefinition, ObjectKey, Status, TaskColumn, Tasks
+
+from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed
+from scaler_worker.core.durations import Durations
+from scaler_worker.core.effects import HandOver, Interrupt, Kill, Resume, StartProcessor, Suspend
+from scaler_worker.core.objects import ObjectExchange
+from scaler_worker.core.processor import Ending, Processor
+from scaler_worker.core.queue import TaskQueue
+
+HAND_OVER_SECONDS = 0.002
+"""How much work a processor is given at a time, and how little makes it get more."""
+
+LEAST_HAND_OVER_SECONDS = 0.0002
+"""Less than this is not worth spreading over processors."""
+
+HAND_OVER_LIMIT = 4096
+POLL_SECONDS = 0.002
+LIMIT_CHECK_SECONDS = 0.05
+KILL_AFTER_SECONDS = 2.0
+RESTART_AFTER_SECONDS = 1.0
+RETIRE_AFTER_SECONDS = 10.0
+
+CANCELLED = "cancelled"
+TIMED_OUT = "timed out"
+MEMORY = "memory"
+
+Row = tuple[int, int, int, bytes, int, int, int]
+
+
+class Slots:
+    def __init__(
+        self,
+        worker_names: tuple[str, ...],
+        *,
+        effects: list[Any],
+        objects: ObjectExchange,
+        task_timeout_seconds: float = 0.0,
+        process_limit: int = 0,
+        hard_suspend: bool = False,
+    ) -> None:
+        self.names = worker_names
+        self.slots = len(worker_names)
+        self.queue = TaskQueue()
+        self.durations = Durations()
+        self.processors: dict[int, Processor] = {}
+        self.functions: dict[bytes, FunctionDefinition] = {}
+        self.serializers: dict[bytes, FunctionDefinition] = {}
+        self.finished: list[ResultRun] = []
+        self.accepting = True
+        self._effects = effects
+        self._objects = objects
+        self._task_timeout_seconds = task_timeout_seconds
+        self._process_limit = process_limit or self.slots * 4 + 128
+        self._hard_suspend = hard_suspend
+        self._rows: dict[bytes, list[Row]] = {}
+        self._numbers = 0
+        self._poll_at: float | None = None
+        self._limits_at: float | None = None
+        self._failures_to_start = 0
+        self._start_after = 0.0
+
+    # ---- processors come and go ------------------------------------------------------------------------------
+
+    def on_started(self, number: int, board: Board, pid: int) -> None:
+        """The process exists; it is not ready yet."""
+        processor = self.processors[number]
+        processor.board = board
+        processor.pid = pid
+
+    def on_ready(self, number: int, now: float) -> None:
+        processor = self.processors.get(number)
+        if processor is not None:
+            processor.ready = True
+            processor.idle_since = now
+            self._failures_to_start = 0
+
+    def on_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
+        """The process ended, for whatever reason. What it finished counts, the task under way fails, the others wait
+        for another processor."""
+        processor = self.processors.pop(number, None)
+        if processor is None:
+            return
+        if processor.board is not None:
+            self.harvest(processor, now)
+            self._bury(processor, certificate)
+        if not processor.ready and not processor.dying:
+            self._delay_start(certificate, now)
+        self._fill_slot(processor.slot)
+
+    def _bury(self, processor: Processor, certificate: dict[str, Any]) -> None:
+        waiting: list[tuple[Handed, int]] = []
+        for entry, sequence, cell in processor.open_sequences():
+            if cell == STARTED_CELL:
+                self._fail_dead(processor, entry, sequence, certificate)
+            elif cell == HANDED:
+                waiting.append((entry, sequence))
+        self._put_back(reversed(waiting))
+        processor.handed.clear()
+
+    def _fail_dead(self, processor: Processor, entry: Handed, sequence: int, certificate: dict[str, Any]) -> None:
+        ending = processor.ending.get(sequence)
+        if ending is not None:
+            self._add_ended_row(entry, sequence, ending.reason, 0)
+            return
+        named = {**certificate, "task": entry.run.function_name}
+        self._add_row(entry, sequence, Status.PROCESSOR_DIED, json.dumps([named]).encode(), 0)
+
+    def _delay_start(self, certificate: dict[str, Any], now: float) -> None:
+        """A process that dies before it is ready would be started for ever in a tight loop."""
+        self._failures_to_start += 1
+        if self._failures_to_start >= 3:
+            self._start_after = now + RESTART_AFTER_SECONDS
+            self._effects.append(Log("ERROR", f"a processor ended before it was ready: {json.dumps(certificate)}"))
+
+    def _fill_slot(self, slot: int | None) -> None:
+        """A spare processor becomes the worker of a slot that lost its own."""
+        spare = next((each for each in self.processors.values() if each.slot is None), None)
+        if slot is not None and spare is not None:
+            spare.slot = slot
+            spare.name = self.names[slot]
+
+    def start_missing(self, now: float) -> None:
+        """As many processes as slots; more only while a task that may use a lent slot finds none idle."""
+        if not self.accepting or now < self._start_after:
+            return
+        while len(self.processors) < self.slots:
+            self._start()
+        usable = sum(1 for each in self.processors.values() if not each.busy and not each.blocked)
+        missing = min(self._capacity() - self._running() - usable, self._eligible_count())
+        while missing > 0 and len(self.processors) < self._process_limit:
+            self._start()
+            missing -= 1
+        if missing > 0 and not usable and self._running() == self._blocked_count():
+            self._fail_for_process_limit()
+
+    def _start(self) -> None:
+        taken = [each.slot for each in self.processors.values()]
+        slot = next((index for index in range(self.slots) if index not in taken), None)
+        name = self.names[slot] if slot is not None else f"spare-{self._numbers}"
+        processor = Processor(self._numbers, slot, name)
+        self.processors[processor.number] = processor
+        self._numbers += 1
+        self._effects.append(StartProcessor(processor.number, name))
+
+    def _fail_for_process_limit(self) -> None:
+        """Every process is blocked and no more may be started: nothing would ever go on."""
+        run = self.queue.take(1)
+        text = (
+            f"Nested tasks block all {len(self.processors)} processes of this host, which is the limit "
+            f"({self._process_limit}): nest less deeply or use more hosts."
+        )
+        self._fail_run(run, Status.NO_WORKER, text.encode())
+
+    def _eligible_count(self) -> int:
+        head = self.queue.head(self._depth_needed())
+        return self.queue.count if head is not None else 0
+
+    # ---- what may run ----------------------------------------------------------------------------------------
+
+    def _blocked_count(self) -> int:
+        return sum(1 for each in self.processors.values() if each.blocked)
+
+    def _running(self) -> int:
+        return sum(1 for each in self.processors.values() if each.busy)
+
+    def _capacity(self) -> int:
+        return self.slots + self._blocked_count()
+
+    def deepest_blocked(self) -> int:
+        return max((each.blocked_depth for each in self.processors.values() if each.blocked), default=0)
+
+    def lent(self) -> tuple[int, int]:
+        """How many slots are lent, and the depth that tasks in them must exceed."""
+        return self._blocked_count(), self.deepest_blocked()
+
+    def _depth_needed(self, more: int = 1) -> int | None:
+        """The depth that a task must exceed to be started when ``more`` processors become busy."""
+        return None if self._running() + more <= self.slots else self.deepest_blocked()
+
+    # ---- handing over ----------------------------------------------------------------------------------------
+
+    def hand_out(self, now: float) -> None:
+        """Give every processor what it needs, as long as something waits."""
+        idle = [each for each in self.processors.values() if each.available and not each.busy]
+        if self.queue.count:
+            self._feed_idle(idle)
+            self._feed_busy()
+        idle = [each for each in idle if not each.busy]
+        if idle and not self.queue.count:
+            self._steal_for(idle, now)
+        self._plan_poll(now)
+
+    def _feed_idle(self, idle: list[Processor]) -> None:
+        for position, processor in enumerate(idle):
+            if self._running() >= self._capacity() or self.queue.head(self._depth_needed()) is None:
+                return
+            self._hand_over(processor, self._depth_needed(), len(idle) - position)
+
+    def _feed_busy(self) -> None:
+        running, capacity = self._running(), self._capacity()
+        if running > capacity:
+            return
+        depth = None if running <= self.slots else self.deepest_blocked()
+        needy = [each for each in self.processors.values() if each.available and each.busy and self._is_short(each)]
+        for position, processor in enumerate(needy):
+            self._hand_over(processor, depth, len(needy) - position)
+
+    def _is_short(self, processor: Processor) -> bool:
+        """It would soon have nothing behind the task it runs."""
+        assert processor.board is not None
+        return processor.unfinished() < 2 or self._work_of(processor) < HAND_OVER_SECONDS
+
+    def _work_of(self, processor: Processor) -> float:
+        """Estimated seconds of all it holds, as of the last harvest."""
+        return sum(entry.unfinished * (self.durations.estimate(entry.run.function) or 0.0) for entry in processor.handed)
+
+    def _hand_over(self, processor: Processor, depth: int | None, sharers: int) -> None:
+        """About two milliseconds of tasks, no more than a fair share of what waits."""
+        assert processor.board is not None
+        runs: list[TaskRun] = []
+        seconds, count = 0.0, processor.board.room(processor.next_sequence)
+        budget = HAND_OVER_SECONDS
+        share = -(-self.queue.count // sharers)
+        while seconds < budget and count > 0 and (head := self.queue.head(depth)) is not None:
+            estimate = self.durations.estimate(head.function)
+            run = self.queue.take(min(count, self._batch(estimate, share, budget - seconds)))
+            runs.append(run)
+            count -= run.count
+            share = max(1, share - run.count)
+            seconds += budget if estimate is None else run.count * estimate
+        if runs:
+            self._give(processor, runs)
+
+    def _batch(self, estimate: float | None, share: int, budget: float) -> int:
+        if estimate is None:
+            return 1
+        worthwhile = int(LEAST_HAND_OVER_SECONDS / estimate)
+        return max(1, min(int(budget / estimate), max(share, worthwhile), HAND_OVER_LIMIT))
+
+    def _give(self, processor: Processor, runs: list[TaskRun]) -> None:
+        assert processor.board is not None
+        if not processor.busy:
+            processor.polled_position = -1
+        for run in runs:
+            processor.board.hand_over(processor.next_sequence, run.count)
+            processor.handed.append(Handed(run, processor.next_sequence))
+            processor.next_sequence += run.count
+            if self._limits_at is None and self._has_limits(run):
+                self._limits_at = 0.0
+        functions = [self.functions[digest] for digest in self._news(processor, (run.function for run in runs))]
+        serializers = [
+            self.serializers[digest] for digest in self._news(processor, (run.serializer for run in runs if run.serializer))
+        ]
+        objects = self._new_objects(processor, runs, functions + serializers)
+        self._effects.append(HandOver(processor.number, Tasks(runs, functions, serializers), objects))
+
+    def _news(self, processor: Processor, digests: Iterable[bytes]) -> list[bytes]:
+        """Those that the processor has not seen; now it has."""
+        news = [digest for digest in dict.fromkeys(digests) if digest not in processor.functions]
+        processor.functions.update(news)
+        return news
+
+    def _new_objects(
+        self, processor: Processor, runs: list[TaskRun], definitions: list[FunctionDefinition]
+    ) -> list[ObjectKey]:
+        keys = [ObjectKey(each.digest, 0) for each in definitions if not each.payload]
+        for run in runs:
+            if run.has_references:
+                keys.extend(run.references())
+        news = [key for key in dict.fromkeys(keys) if key not in processor.objects]
+        processor.objects.update(news)
+        return news
+
+    # ---- taking back -----------------------------------------------------------------------------------------
+
+    def _steal_for(self, idle: list[Processor], now: float) -> None:
+        """Processors have nothing and nothing waits: take back half of what the fullest one has not started."""
+        if self._running() >= self._capacity():
+            return
+        victim = max(
+            (each for each in self.processors.values() if each.board is not None and each.unfinished() > 1),
+            key=lambda each: (self._work_of(each), each.unfinished()),
+            default=None,
+        )
+        if victim is None or not self._is_worth_stealing(victim, now):
+            return
+        self.take_back(victim, victim.unfinished() // 2)
+        if self.queue.count:
+            self._feed_idle(idle)
+
+    def _is_worth_stealing(self, victim: Processor, now: float) -> bool:
+        assert victim.board is not None
+        if self._work_of(victim) >= 2 * LEAST_HAND_OVER_SECONDS:
+            return True
+        return victim.board.running is not None and now - victim.board.started > LEAST_HAND_OVER_SECONDS
+
+    def take_back(self, processor: Processor, limit: int) -> int:
+        """Queue again up to ``limit`` tasks that the processor has not started, newest first. How many it were."""
+        taken = self._reclaim(processor, limit)
+        self._put_back(taken)
+        return len(taken)
+
+    def _reclaim(self, processor: Processor, limit: int) -> list[tuple[Handed, int]]:
+        assert processor.board is not None
+        taken: list[tuple[Handed, int]] = []
+        for entry in reversed(processor.handed):
+            if len(taken) >= limit:
+                break
+            start = max(entry.first_sequence, processor.board.harvested)
+            sequences = processor.board.withdraw_newest(start, entry.end_sequence, limit - len(taken))
+            entry.unfinished -= len(sequences)
+            taken.extend((entry, sequence) for sequence in sequences)
+        processor.forget_finished()
+        return taken
+
+    def _put_back(self, newest_first: Iterable[tuple[Handed, int]]) -> None:
+        """To the front of the queue, in their order."""
+        for run in _joined(newest_first):
+            self.queue.push_front(run)
+
+    def withdraw(self, count: int) -> list[TaskColumn]:
+        """Up to ``count`` tasks that never started and will not start here."""
+        runs = self.queue.withdraw(count)
+        count -= sum(run.count for run in runs)
+        for processor in sorted(self.processors.values(), key=self._work_of, reverse=True):
+            if count <= 0:
+                break
+            if processor.board is not None:
+                taken = _joined(self._reclaim(processor, count))
+                count -= sum(run.count for run in taken)
+                runs.extend(taken)
+        return columns_of(runs)
+
+    def withdraw_everything(self) -> list[TaskColumn]:
+        return self.withdraw(1 << 62)
+
+    def cancel(self, column: TaskColumn, now: float) -> None:
+        """Each task ends as cancelled unless it ends otherwise first."""
+        wanted = frozenset(column.tasks)
+        for task, attempt in self.queue.remove(column.session, wanted):
+            self._add_plain_row(column.session, task, attempt, Status.CANCELLED)
+        for task, attempt in self._objects.remove_waiting(column.session, wanted):
+            self._add_plain_row(column.session, task, attempt, Status.CANCELLED)
+        attempts = column.attempts or (0,) * len(column.tasks)
+        for processor in self.processors.values():
+            if processor.busy:
+                self._cancel_handed(processor, column.session, zip(column.tasks, attempts), now)
+
+    def _cancel_handed(
+        self, processor: Processor, session: bytes, tasks: Iterable[tuple[int, int]], now: float
+    ) -> None:
+        assert processor.board is not None
+        for task, attempt in tasks:
+            found = processor.find(session, task, attempt)
+            if found is None:
+                continue
+            entry, sequence = found
+            if processor.board.withdraw(sequence):
+                entry.unfinished -= 1
+                self._add_ended_row(entry, sequence, CANCELLED, 0)
+            elif processor.board.cell(sequence) == STARTED_CELL:
+                self.end(processor, sequence, CANCELLED, now)
+        processor.forget_finished()
+
+    # ---- ending what runs ------------------------------------------------------------------------------------
+
+    def end(self, processor: Processor, sequence: int, reason: str, now: float) -> None:
+        """Interrupt a running task; kill its process when that does not help."""
+        if sequence not in processor.ending:
+            processor.ending[sequence] = Ending(reason, now + KILL_AFTER_SECONDS)
+            self._interrupt(processor, sequence)
+            self._limits_at = now + LIMIT_CHECK_SECONDS
+
+    def _interrupt(self, processor: Processor, sequence: int) -> None:
+        assert processor.board is not None
+        processor.board.interrupt(sequence)
+        processor.ending[sequence].reached = processor.board.running == sequence
+        if processor.suspended:
+            processor.suspended = False
+            self._effects.append(Resume(processor.number))
+        self._effects.append(Interrupt(processor.number))
+
+    def end_by_number(self, number: int, reason: str, now: float) -> None:
+        """End whatever this processor runs."""
+        processor = self.processors.get(number)
+        if processor is not None and processor.board is not None and processor.board.running is not None:
+            self.end(processor, processor.board.running, reason, now)
+
+    def _enforce(self, now: float) -> None:
+        """Time limits, and interrupts that were not heard."""
+        self._limits_at = None
+        for processor in self.processors.values():
+            if processor.busy and processor.board is not None:
+                self._enforce_endings(processor, now)
+                self._enforce_timeout(processor, now)
+                if processor.ending or any(self._has_limits(entry.run) for entry in processor.handed):
+                    self._limits_at = now + LIMIT_CHECK_SECONDS
+
+    def _enforce_endings(self, processor: Processor, now: float) -> None:
+        for sequence, ending in list(processor.ending.items()):
+            if now >= ending.kill_at and not processor.dying:
+                processor.dying = True
+                self._effects.append(Kill(processor.number))
+            elif not ending.reached:
+                self._interrupt(processor, sequence)
+
+    def _enforce_timeout(self, processor: Processor, now: float) -> None:
+        assert processor.board is not None
+        sequence = processor.board.running
+        entry = processor.entry_of(sequence) if sequence is not None else None
+        if entry is None or sequence is None:
+            return
+        limit = entry.run.options.timeout_seconds or self._task_timeout_seconds
+        if limit and now - processor.board.started >= limit:
+            self.end(processor, sequence, TIMED_OUT, now)
+
+    def _has_limits(self, run: TaskRun) -> bool:
+        return bool(run.options.timeout_seconds or self._task_timeout_seconds)
+
+    # ---- harvest ---------------------------------------------------------------------------------------------
+
+    def harvest(self, processor: Processor, now: float) -> None:
+        """Take what it finished."""
+        if processor.board is None or not processor.board.has_results():
+            return
+        harvest = processor.board.harvest(processor.handed)
+        for entry, count, seconds in harvest.totals:
+            self.durations.add(entry.run.function, count, seconds)
+        self.finished.extend(harvest.runs)
+        for entry, sequence in harvest.large:
+            key = ObjectKey(entry.session, entry.first_task + sequence - entry.first_sequence)
+            self._objects.add_result(processor.number, sequence, key)
+        for entry, sequence, duration in harvest.interrupted:
+            ending = processor.ending.get(sequence)
+            self._add_ended_row(entry, sequence, ending.reason if ending else CANCELLED, duration)
+        self._after_harvest(processor, now)
+
+    def _after_harvest(self, processor: Processor, now: float) -> None:
+        assert processor.board is not None
+        processor.forget_finished()
+        harvested = processor.board.harvested
+        if processor.ending:
+            processor.ending = {each: ending for each, ending in processor.ending.items() if each >= harvested}
+        if processor.blocked_sequence is not None and processor.blocked_sequence < harvested:
+            processor.blocked_sequence = None
+        if not processor.handed:
+            processor.idle_since = now
+
+    def flush_rows(self) -> None:
+        """Results made here join those of processors."""
+        for session, rows in self._rows.items():
+            self.finished.append(ResultRun(session, rows))
+        self._rows.clear()
+
+    def _add_ended_row(self, entry: Handed, sequence: int, reason: str, duration_us: int) -> None:
+        if reason == CANCELLED:
+            self._add_row(entry, sequence, Status.CANCELLED, b"", duration_us)
+        elif reason == MEMORY:
+            text = f"{entry.run.function_name} used more than its {entry.run.options.memory_bytes} bytes of memory."
+            self._add_row(entry, sequence, Status.MEMORY_EXCEEDED, text.encode(), duration_us)
+        else:
+            limit = entry.run.options.timeout_seconds or self._task_timeout_seconds
+            text = f"{entry.run.function_name} ran for more than its {limit:g} seconds."
+            self._add_row(entry, sequence, Status.TIMED_OUT, text.encode(), duration_us)
+
+    def _add_row(self, entry: Handed, sequence: int, status: int, payload: bytes, duration_us: int) -> None:
+        task = entry.first_task + sequence - entry.first_sequence
+        self._add_plain_row(entry.session, task, entry.attempt, status, payload, duration_us)
+
+    def _add_plain_row(
+        self, session: bytes, task: int, attempt: int, status: int, payload: bytes = b"", duration_us: int = 0
+    ) -> None:
+        self._rows.setdefault(session, []).append((task, attempt, int(status), payload, duration_us, duration_us, 0))
+
+    def _fail_run(self, run: TaskRun, status: int, payload: bytes) -> None:
+        for index in range(run.count):
+            self._add_plain_row(run.session, run.first_task + index, run.attempt, status, payload)
+
+    def fail_runs(self, runs: Iterable[TaskRun], status: int, text: str) -> None:
+        for run in runs:
+            self._fail_run(run, status, text.encode())
+
+    # ---- blocked tasks ---------------------------------------------------------------------------------------
+
+    def block(self, number: int) -> bool:
+        """The task that this processor runs waits for tasks of its own: its slot is lent. False: it runs none."""
+        processor = self.processors.get(number)
+        if processor is None or processor.board is None:
+            return False
+        sequence = processor.board.running
+        entry = processor.entry_of(sequence) if sequence is not None else None
+        if entry is None:
+            return False
+        processor.blocked_sequence = sequence
+        processor.blocked_depth = entry.run.options.depth
+        self.take_back(processor, processor.unfinished())
+        return True
+
+    def unblock(self, number: int) -> None:
+        processor = self.processors.get(number)
+        if processor is not None:
+            processor.blocked_sequence = None
+
+    def suspend_blocked(self) -> None:
+        """With ``hard_suspend`` a blocked parent stands still while others use all slots."""
+        if not self._hard_suspend:
+            return
+        full = sum(1 for each in self.processors.values() if each.busy and not each.blocked) >= self.slots
+        for processor in self.processors.values():
+            wanted = processor.blocked and full and not processor.ending
+            if wanted != processor.suspended:
+                processor.suspended = wanted
+                self._effects.append(Suspend(processor.number) if wanted else Resume(processor.number))
+
+    # ---- time ------------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float | None:
+        times = [each for each in (self._poll_at, self._limits_at) if each is not None]
+        if len(self.processors) < self.slots and self._start_after:
+            times.append(self._start_after)
+        if len(self.processors) > self.slots:
+            times.extend(each.idle_since + RETIRE_AFTER_SECONDS for each in self._spares())
+        return min(times, default=None)
+
+    def on_deadline(self, now: float) -> None:
+        if self._limits_at is not None and now >= self._limits_at:
+            self._enforce(now)
+        if self._poll_at is not None and now >= self._poll_at:
+            self._poll_at = None
+            for processor in self.processors.values():
+                self.harvest(processor, now)
+        if len(self.processors) > self.slots:
+            self._retire(now)
+
+    def _plan_poll(self, now: float) -> None:
+        """A processor tells of its results when it runs out of tasks, or when a task ends two milliseconds after the
+        last news. So finished results can only hide behind a task that started since the last look."""
+        if self._poll_at is not None:
+            return
+        for processor in self.processors.values():
+            if processor.handed and processor.board is not None and processor.unfinished() > 1:
+                position = processor.board.position
+                if position != processor.polled_position:
+                    processor.polled_position = position
+                    self._poll_at = now + POLL_SECONDS
+
+    def _spares(self) -> list[Processor]:
+        return [each for each in self.processors.values() if each.slot is None and each.available and not each.busy]
+
+    def _retire(self, now: float) -> None:
+        for processor in self._spares():
+            if now >= processor.idle_since + RETIRE_AFTER_SECONDS:
+                processor.dying = True
+                self._effects.append(Kill(processor.number))
+
+    # ---- reports ---------------------------------------------------------------------------------------------
+
+    @property
+    def queued(self) -> int:
+        return self.queue.count + sum(max(0, each.unfinished() - 1) for each in self.processors.values())
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.queue.count and not any(each.busy for each in self.processors.values())
+
+    def holds(self) -> list[TaskColumn]:
+        """Everything that is queued or running here."""
+        pairs: dict[bytes, list[tuple[int, int]]] = {}
+        for run in [*self.queue.runs(), *self._objects.waiting_runs()]:
+            tasks = pairs.setdefault(run.session, [])
+            tasks.extend((run.first_task + index, run.attempt) for index in range(run.count))
+        for processor in self.processors.values():
+            for entry, sequence, cell in processor.open_sequences() if processor.board is not None else ():
+                if cell in (HANDED, STARTED_CELL):
+                    task = entry.first_task + sequence - entry.first_sequence
+                    pairs.setdefault(entry.session, []).append((task, entry.attempt))
+        return [TaskColumn(session, *map(tuple, zip(*tasks))) for session, tasks in pairs.items()]
+
+    def running_task(self, number: int) -> tuple[bytes, int] | None:
+        """(session, task) under way."""
+        processor = self.processors.get(number)
+        if processor is None or processor.board is None or processor.board.running is None:
+            return None
+        entry = processor.entry_of(processor.board.running)
+        return (entry.session, entry.first_task + processor.board.running - entry.first_sequence) if entry else None
+
+    def task_of(self, number: int, sequence: int) -> tuple[bytes, int] | None:
+        processor = self.processors.get(number)
+        entry = processor.entry_of(sequence) if processor is not None else None
+        return (entry.session, entry.first_task + sequence - entry.first_sequence) if entry else None
+
+    def number_running(self, session: bytes, task: int, attempt: int) -> int | None:
+        """The processor that runs this task."""
+        for processor in self.processors.values():
+            found = processor.find(session, task, attempt) if processor.busy else None
+            if found is not None and processor.board is not None and processor.board.cell(found[1]) == STARTED_CELL:
+                return processor.number
+        return None
+
+    def memory_limits(self) -> list[tuple[int, int, int]]:
+        """(processor, process id, bytes) of running tasks whose memory is limited."""
+        limits = []
+        for processor in self.processors.values():
+            sequence = processor.board.running if processor.busy and processor.board is not None else None
+            entry = processor.entry_of(sequence) if sequence is not None else None
+            if entry is not None and entry.run.options.memory_bytes:
+                limits.append((processor.number, processor.pid, entry.run.options.memory_bytes))
+        return limits
+
+    def check(self) -> None:
+        self.queue.check()
+        slots = [each.slot for each in self.processors.values() if each.slot is not None]
+        assert len(slots) == len(frozenset(slots)) and all(0 <= slot < self.slots for slot in slots)
+        for processor in self.processors.values():
+            assert all(0 < entry.unfinished <= entry.count for entry in processor.handed)
+            assert not processor.handed or processor.board is not None
+
+
+def columns_of(runs: Iterable[TaskRun]) -> list[TaskColumn]:
+    pairs: dict[bytes, list[tuple[int, int]]] = {}
+    for run in runs:
+        tasks = pairs.setdefault(run.session, [])
+        tasks.extend((run.first_task + index, run.attempt) for index in range(run.count))
+    return [TaskColumn(session, *map(tuple, zip(*tasks))) for session, tasks in pairs.items()]
+
+
+def _joined(newest_first: Iterable[tuple[Handed, int]]) -> list[TaskRun]:
+    """Neighbours as one run; newest runs first."""
+    runs: list[TaskRun] = []
+    current: Handed | None = None
+    start = end = 0
+    for entry, sequence in newest_first:
+        if entry is current and sequence == start - 1:
+            start = sequence
+            continue
+        if current is not None:
+            runs.append(current.run.slice(start - current.first_sequence, end - current.first_sequence))
+        current, start, end = entry, sequence, sequence + 1
+    if current is not None:
+        runs.append(current.run.slice(start - current.first_sequence, end - current.first_sequence))
+    return runs

@@ -1,0 +1,1 @@
+"""The processes that run tasks, and the zygote that forks them."""

@@ -1,0 +1,60 @@
+"""What an agent, its zygote and its processors say to each other beside task messages.
+
+Frames from the agent to a processor: an encoded Tasks message, or OBJECT (key, size, with a descriptor), DROP (keys).
+From a processor to its agent: READY, NEWS (results on the board), LARGE (sequence, size, with a descriptor), OUTPUT
+(sequence, stream, bytes), FAILED (text). From the agent to the zygote: a pickled ProcessorOptions with the descriptors of
+stream, board, stderr and fault file; the zygote answers with the number and the process id.
+"""
+
+from __future__ import annotations
+
+import signal
+import struct
+from dataclasses import dataclass
+
+from scaler_protocol.messages import ObjectKey
+
+READY = b"ready"
+NEWS = b"news"
+LARGE = b"large"
+OUTPUT = b"output"
+FAILED = b"failed"
+OBJECT = b"object"
+DROP = b"drop"
+
+BLOCKED = b"blocked"
+UNBLOCKED = b"unblocked"
+"""From a nested client to the agent: its task waits, or goes on."""
+
+INTERRUPT_SIGNAL = signal.SIGRTMIN + 8
+"""Not one of the signals that user code usually takes for itself."""
+
+_NUMBER = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorOptions:
+    number: int
+    agent_pid: int
+    worker_name: str
+    agent_socket: str
+    scheduler_address: str
+    preload: str
+    collect_interval_seconds: float
+    trim_threshold_bytes: int
+
+
+def pack_number(number: int) -> bytes:
+    return _NUMBER.pack(number)
+
+
+def unpack_number(frame: bytes) -> int:
+    return int(_NUMBER.unpack(frame)[0])
+
+
+def pack_key(key: ObjectKey) -> bytes:
+    return _NUMBER.pack(key.number) + key.owner
+
+
+def unpack_key(frame: bytes) -> ObjectKey:
+    return ObjectKey(frame[8:], unpack_number(frame[:8]))

@@ -1,0 +1,68 @@
+"""How a task's failure becomes bytes."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from types import TracebackType
+
+import cloudpickle
+from scaler_protocol.messages import Status
+from tblib import pickling_support
+
+MESSAGE_LIMIT_CHARACTERS = 16 * 1024
+TRACEBACK_LIMIT_CHARACTERS = 64 * 1024
+PAYLOAD_LIMIT_BYTES = 256 * 1024
+
+
+class TaskCancelled(BaseException):
+    """Raised in a task's main thread when the task was cancelled or has run for too long."""
+
+
+class ObjectMissing(Exception):
+    """An argument that travels by reference is nowhere to be found."""
+
+
+def exception_payload(error: BaseException, status: int = Status.EXCEPTION) -> tuple[int, bytes]:
+    """Status and payload of a task that raised ``error``: the pickle of (exception bytes, type name, message,
+    formatted traceback). Exception bytes are empty when it cannot be pickled."""
+    error.__traceback__ = _user_traceback(error.__traceback__)
+    name, message, text = _describe(error)
+    data = _pickled(error)
+    if not data and status == Status.EXCEPTION:
+        status = Status.EXCEPTION_NOT_SERIALIZABLE
+    return int(status), pickle.dumps((data, name, message, text))
+
+
+def _describe(error: BaseException) -> tuple[str, str, str]:
+    """Never raises, whatever the exception's own methods do."""
+    name = type(error).__qualname__
+    try:
+        message = str(error)[:MESSAGE_LIMIT_CHARACTERS]
+    except BaseException:
+        message = "(its message could not be made)"
+    try:
+        text = "".join(traceback.format_exception(error))[-TRACEBACK_LIMIT_CHARACTERS:]
+    except BaseException:
+        text = f"{name}: {message}\n"
+    return name, message, text
+
+
+def _pickled(error: BaseException) -> bytes:
+    try:
+        pickling_support.install(error)
+        data = cloudpickle.dumps(error)
+    except BaseException:
+        return b""
+    return data if len(data) <= PAYLOAD_LIMIT_BYTES else b""
+
+
+def _user_traceback(trace: TracebackType | None) -> TracebackType | None:
+    """Without the leading frames of this package."""
+    first = trace
+    while trace is not None:
+        filename = trace.tb_frame.f_code.co_filename
+        if not filename.endswith((".pyx", "serialization.py")):
+            return trace
+        trace = trace.tb_next
+    return first

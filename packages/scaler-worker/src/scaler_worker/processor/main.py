@@ -1,0 +1,271 @@
+"""A processor: runs tasks one after another in its main thread, until its agent is gone."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import gc
+import importlib
+import mmap
+import os
+import pickle
+import random
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from scaler_protocol.codec import decode
+from scaler_protocol.messages import FunctionDefinition, ObjectKey, Tasks
+from scaler_protocol.transport.stream import StreamConnection
+
+from scaler_worker.board import BOARD_BYTES, Board
+from scaler_worker.processor import channel, context
+from scaler_worker.processor.errors import ObjectMissing, TaskCancelled
+from scaler_worker.processor.output import OutputStream
+from scaler_worker.processor.runner import Runner, install_parent_variable, read_parent_variable
+
+
+class Processor:
+    """Between its agent's stream and the runner."""
+
+    def __init__(self, connection: StreamConnection, board: Board, options: channel.ProcessorOptions) -> None:
+        self._connection = connection
+        self._options = options
+        self._runner = Runner(board, self)
+        self._definitions: dict[bytes, FunctionDefinition] = {}
+        self._serializers: dict[bytes, Any] = {}
+        self._functions: dict[tuple[bytes, bytes], Any] = {}
+        self._objects: dict[ObjectKey, memoryview] = {}
+        self._collected_at = time.monotonic()
+        self._ran_since_collection = False
+        self._streams: tuple[Any, Any] | None = None
+        self._poll = select.poll()
+        self._poll.register(connection.fd, select.POLLIN)
+
+    # ---- the loop --------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        self._connection.send([channel.READY])
+        while True:
+            frames = self._connection.receive()
+            if frames is None:
+                self._runner.tell()
+                frames = self._next_message()
+                self._runner.woken()
+            self._handle(frames)
+            self._collect_when_due()
+
+    def _next_message(self) -> list[bytes]:
+        while True:
+            frames = self._connection.receive()
+            if frames is not None:
+                return frames
+            if self._connection.eof:
+                os._exit(0)
+            self.wait(self._options.collect_interval_seconds)
+            self._collect_when_due()
+
+    def _handle(self, frames: list[bytes]) -> None:
+        kind = frames[0]
+        if kind == channel.OBJECT:
+            self._take_object(frames)
+        elif kind == channel.DROP:
+            for frame in frames[1:]:
+                self._drop(channel.unpack_key(frame))
+        else:
+            self._run_tasks(decode(frames).body)
+
+    def _run_tasks(self, tasks: Tasks) -> None:
+        for definition in tasks.functions:
+            self._definitions[definition.digest] = definition
+        for definition in tasks.serializers:
+            self._definitions[definition.digest] = definition
+        self._ran_since_collection = True
+        self._runner.run_tasks(tasks.runs)
+
+    # ---- what the runner asks for ----------------------------------------------------------------------------
+
+    def function(self, run: Any) -> Callable[..., Any]:
+        key = (run.function, run.serializer)
+        function = self._functions.get(key)
+        if function is None:
+            serializer = self.serializer(run)
+            data = self._definition_bytes(run.function)
+            function = pickle.loads(data) if serializer is None else serializer.deserialize(bytes(data))
+            self._functions[key] = function
+            self._objects.pop(ObjectKey(run.function, 0), None)
+        return function  # type: ignore[no-any-return]
+
+    def serializer(self, run: Any) -> Any:
+        if not run.serializer:
+            return None
+        serializer = self._serializers.get(run.serializer)
+        if serializer is None:
+            serializer = pickle.loads(self._definition_bytes(run.serializer))
+            self._serializers[run.serializer] = serializer
+        return serializer
+
+    def object(self, key: ObjectKey) -> memoryview:
+        try:
+            return self._objects[key]
+        except KeyError:
+            raise ObjectMissing("An argument that travels by reference did not arrive.") from None
+
+    def notify(self) -> None:
+        if self._connection.wants_write:
+            self._connection.flush()
+        self._connection.send([channel.NEWS])
+
+    def send_large(self, sequence: int, data: bytes) -> None:
+        fd = os.memfd_create("scaler-result", os.MFD_CLOEXEC)
+        try:
+            with open(fd, "wb", buffering=0, closefd=False) as file:
+                view = memoryview(data)
+                while view:
+                    view = view[file.write(view) :]
+            self._connection.send([channel.LARGE, channel.pack_number(sequence), channel.pack_number(len(data))], [fd])
+        finally:
+            os.close(fd)
+        while self._connection.wants_write and not self._connection.eof:
+            self.wait(0.01)
+
+    def wait(self, seconds: float) -> None:
+        """Until the agent says something, or for so long; what waits to be written goes out meanwhile."""
+        events = select.POLLIN | select.POLLOUT if self._connection.wants_write else select.POLLIN
+        if self._connection.eof:
+            os._exit(0)
+        self._poll.modify(self._connection.fd, events)
+        if self._poll.poll(max(1.0, seconds * 1000)) and self._connection.wants_write:
+            self._connection.flush()
+
+    def begin_output(self, run: Any, sequence: int) -> None:
+        self._streams = sys.stdout, sys.stderr
+        sys.stdout = OutputStream(sys.stdout, 1, sequence, self._connection)  # type: ignore[assignment]
+        sys.stderr = OutputStream(sys.stderr, 2, sequence, self._connection)  # type: ignore[assignment]
+
+    def end_output(self) -> None:
+        if self._streams is not None:
+            for stream in (sys.stdout, sys.stderr):
+                if isinstance(stream, OutputStream):
+                    stream.flush()
+            sys.stdout, sys.stderr = self._streams
+            self._streams = None
+
+    def memory_peak(self, reset: bool) -> int:
+        """Bytes at most resident since the last reset."""
+        try:
+            if reset:
+                with open("/proc/self/clear_refs", "w") as file:
+                    file.write("5")
+                return 0
+            with open("/proc/self/status") as file:
+                peak = next(line for line in file if line.startswith("VmHWM"))
+            return int(peak.split()[1]) * 1024
+        except (OSError, StopIteration):
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    def leave_fork(self) -> None:
+        """A task forked and its child came back into this loop, which is the parent's alone."""
+        os._exit(0)
+
+    def mark_fork(self) -> None:
+        self._runner.forked = True
+
+    # ---- objects ---------------------------------------------------------------------------------------------
+
+    def _take_object(self, frames: list[bytes]) -> None:
+        key, size = channel.unpack_key(frames[1]), channel.unpack_number(frames[2])
+        fd = self._connection.received_fds.popleft()
+        try:
+            memory = mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+            self._objects[key] = memoryview(memory)
+        finally:
+            os.close(fd)
+
+    def _drop(self, key: ObjectKey) -> None:
+        self._objects.pop(key, None)
+        if key.number == 0 and key.owner in self._definitions:
+            del self._definitions[key.owner]
+            self._serializers.pop(key.owner, None)
+            self._functions = {names: each for names, each in self._functions.items() if key.owner not in names}
+
+    def _definition_bytes(self, digest: bytes) -> bytes | memoryview:
+        definition = self._definitions.get(digest)
+        if definition is not None and definition.payload:
+            return definition.payload
+        return self.object(ObjectKey(digest, 0))
+
+    # ---- memory ----------------------------------------------------------------------------------------------
+
+    def _collect_when_due(self) -> None:
+        now = time.monotonic()
+        if not self._ran_since_collection or now - self._collected_at < self._options.collect_interval_seconds:
+            return
+        self._collected_at = now
+        self._ran_since_collection = False
+        gc.collect()
+        if _resident_bytes() > self._options.trim_threshold_bytes:
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def run_processor(options: channel.ProcessorOptions, connection: StreamConnection, board_fd: int, fault_fd: int) -> None:
+    """Never returns. The calling process is a fresh fork whose parent is the agent."""
+    faulthandler.enable(file=fault_fd, all_threads=True)
+    memory = mmap.mmap(board_fd, BOARD_BYTES)
+    os.close(board_fd)
+    board = Board(memory)
+    _set_environment(options)
+    _reseed()
+    processor = Processor(connection, board, options)
+    os.register_at_fork(after_in_child=processor.mark_fork)
+    _install_interrupt(board)
+    if options.preload:
+        preload(options.preload, connection)
+    processor.run()
+
+
+def preload(target: str, connection: StreamConnection) -> None:
+    """``module:function``, called once in each processor."""
+    try:
+        module_name, _, function_name = target.partition(":")
+        module = importlib.import_module(module_name)
+        if function_name:
+            getattr(module, function_name)()
+    except BaseException as error:
+        text = f"--preload {target}: {type(error).__name__}: {error}"
+        connection.send([channel.FAILED, text.encode(errors="replace")])
+        os._exit(1)
+
+
+def _set_environment(options: channel.ProcessorOptions) -> None:
+    os.environ[context.AGENT_SOCKET_VARIABLE] = options.agent_socket
+    os.environ[context.SCHEDULER_ADDRESS_VARIABLE] = options.scheduler_address
+    os.environ["SCALER_WORKER_NAME"] = options.worker_name
+    install_parent_variable()
+    context.install(read_parent_variable)
+
+
+def _reseed() -> None:
+    """Forks would otherwise all draw the same numbers."""
+    random.seed()
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+
+
+def _install_interrupt(board: Board) -> None:
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if board.interrupted():
+            raise TaskCancelled("the task was cancelled")
+
+    signal.signal(channel.INTERRUPT_SIGNAL, on_interrupt)
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * mmap.PAGESIZE

@@ -1,0 +1,280 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The loop that runs tasks: claim, load, call, write the result. Everything here is paid once per task."""
+
+import pickle
+from pickle import loads
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, strlen
+from scaler_worker.board cimport Board, monotonic_ns, process_cpu_ns
+
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
+from scaler_worker.processor.errors import ObjectMissing, TaskCancelled, exception_payload
+from scaler_worker.processor.serialization import NONE_BYTES, dumps
+
+cdef extern from "stdlib.h":
+    int putenv(char* string) nogil
+
+cdef enum:
+    SUCCESS = 0
+    SUCCESS_LARGE = 1
+    EXCEPTION = 2
+    CANCELLED = 4
+    DESERIALIZE_FAILED = 8
+    OBJECT_MISSING = 10
+
+cdef enum:
+    LOADING = 0
+    CALLING = 1
+    STORING = 2
+
+cdef uint64_t NOTIFY_NS = 2_000_000
+"""Finished results stay unmentioned no longer than this, unless a task runs for longer."""
+
+cdef uint64_t CPU_TIME_FROM_NS = 20_000
+"""The processor time of a shorter task is taken to be its duration: asking the kernel would cost more."""
+
+cdef uint64_t LARGE_BYTES = INLINE_LIMIT_BYTES
+cdef bytes NONE_PAYLOAD = NONE_BYTES
+cdef object plain_dumps = pickle.dumps
+
+# "SCALER_PARENT=" 32 hex digits ":" up to 20 digits ":" up to 10 digits NUL; the C environment points at it
+cdef char parent_variable[128]
+memcpy(parent_variable, b"SCALER_PARENT=", 15)
+
+
+def install_parent_variable():
+    """Put the buffer into the C environment."""
+    putenv(parent_variable)
+
+
+def read_parent_variable():
+    return <bytes>(parent_variable + 14)
+
+
+def set_parent(bytes session, uint64_t task, uint32_t attempt):
+    """Name the task under way, outside the loop (tests)."""
+    cdef bytes prefix = session.hex().encode() + b":"
+    cdef bytes suffix = b":" + str(attempt).encode()
+    _write_parent(prefix, task, suffix)
+
+
+cdef void _write_parent(bytes prefix, uint64_t task, bytes suffix) noexcept:
+    cdef char digits[24]
+    cdef int at = 24
+    cdef char* end
+    while True:
+        at -= 1
+        digits[at] = 48 + <char>(task % 10)
+        task = task // 10
+        if task == 0:
+            break
+    end = parent_variable + 14
+    memcpy(end, PyBytes_AS_STRING(prefix), PyBytes_GET_SIZE(prefix))
+    end += PyBytes_GET_SIZE(prefix)
+    memcpy(end, digits + at, 24 - at)
+    end += 24 - at
+    memcpy(end, PyBytes_AS_STRING(suffix), PyBytes_GET_SIZE(suffix) + 1)
+
+
+cdef class Runner:
+    """Runs handed-over tasks in order. ``host`` does what needs the outside: ``function(run)``, ``serializer(run)``,
+    ``object(key)`` (memory of an object), ``notify()``, ``send_large(sequence, data)``, ``wait(seconds)``,
+    ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``."""
+
+    cdef readonly Board board
+    cdef object host
+    cdef uint64_t sequence
+    cdef uint64_t notified_ns
+    cdef uint64_t cpu_ns
+    cdef uint64_t wall_since_cpu_ns
+    cdef bint untold
+    cdef public bint forked
+
+    def __init__(self, Board board, host):
+        self.board = board
+        self.host = host
+        self.notified_ns = monotonic_ns()
+
+    def run_tasks(self, list runs):
+        """Run all that was not withdrawn; what it finished is told at the latest 2 ms later or when a task ends."""
+        self.cpu_ns = process_cpu_ns()
+        self.wall_since_cpu_ns = 0
+        for run in runs:
+            self._run(run)
+
+    cdef _run(self, run):
+        cdef Board board = self.board
+        cdef uint64_t count = run.count
+        cdef uint64_t index, sequence, started, ended, duration, cpu, peak
+        cdef uint64_t first_task = run.first_task
+        cdef tuple keywords = run.keywords
+        cdef Py_ssize_t positional = run.arity - len(keywords)
+        cdef bytes prefix = run.session.hex().encode() + b":"
+        cdef bytes suffix = b":" + str(run.attempt).encode()
+        cdef object function = None, serializer = None, failure = None, trace = None, options = run.options
+        cdef object result, named
+        cdef tuple arguments
+        cdef object slots = run.slots
+        cdef object host = self.host
+        cdef bint profiling = options.profiling, output = options.stream_output
+        cdef bint references = run.has_references
+        cdef bint plain
+        cdef bytes payload
+        cdef uint8_t status
+        cdef int stage
+        plain = not keywords and not run.serializer and not references
+        for index in range(count):
+            sequence = self.sequence
+            self.sequence += 1
+            if board.lease_ended(monotonic_ns()):
+                self._wait_for_lease()
+            if not board.claim(sequence):
+                continue
+            _write_parent(prefix, first_task + index, suffix)
+            if profiling:
+                host.memory_peak(True)
+            if output:
+                host.begin_output(run, sequence)
+            stage = LOADING
+            status = SUCCESS
+            started = monotonic_ns()
+            board.begin(sequence, started)  # from here on the task may be interrupted
+            try:
+                if function is None:
+                    if failure is not None:
+                        raise failure.with_traceback(trace)
+                    serializer = host.serializer(run)
+                    function = host.function(run)
+                    started = monotonic_ns()
+                if plain:
+                    arguments = _load_plain(slots(index))
+                    stage = CALLING
+                    result = function(*arguments)
+                else:
+                    arguments, named = self._load(slots(index), positional, keywords, serializer)
+                    stage = CALLING
+                    result = function(*arguments, **named)
+                arguments = named = None
+                stage = STORING
+                if serializer is not None:
+                    payload = serializer.serialize(result)
+                else:
+                    payload = _dump(result)
+            except TaskCancelled:
+                status, payload = CANCELLED, b""
+            except ObjectMissing as error:
+                status, payload = _failure(error, OBJECT_MISSING if stage == LOADING else EXCEPTION)
+            except BaseException as error:
+                if function is None and failure is None:
+                    failure, trace = error, error.__traceback__
+                status, payload = _failure(error, DESERIALIZE_FAILED if stage == LOADING else EXCEPTION)
+            board.finish()  # from here on it may not
+            if self.forked:
+                host.leave_fork()
+            ended = monotonic_ns()
+            result = arguments = named = None
+            duration = ended - started
+            cpu = duration
+            if duration >= CPU_TIME_FROM_NS:
+                cpu = self._cpu_time(duration)
+            else:
+                self.wall_since_cpu_ns += duration
+            peak = host.memory_peak(False) if profiling else 0
+            if output:
+                host.end_output()
+            self._store(sequence, status, payload, duration, cpu, peak)
+            parent_variable[14] = 0
+            if ended - self.notified_ns > NOTIFY_NS:
+                self._notify(ended)
+
+    cdef _notify(self, uint64_t now):
+        self.notified_ns = now
+        self.untold = False
+        self.host.notify()
+
+    def tell(self):
+        """Nothing is left to run: what the agent has not been told it is told now."""
+        if self.untold:
+            self._notify(monotonic_ns())
+
+    def woken(self):
+        """A wait for tasks is over."""
+        self.notified_ns = monotonic_ns()
+
+    cdef uint64_t _cpu_time(self, uint64_t duration):
+        """Since the last reading, without what short tasks used meanwhile."""
+        cdef uint64_t now = process_cpu_ns()
+        cdef uint64_t used = now - self.cpu_ns
+        used = used - self.wall_since_cpu_ns if used > self.wall_since_cpu_ns else 0
+        self.cpu_ns = now
+        self.wall_since_cpu_ns = 0
+        return used
+
+    cdef tuple _load(self, list slots, Py_ssize_t positional, tuple keywords, object serializer):
+        cdef list values = []
+        for slot in slots:
+            if type(slot) is ObjectKey:
+                slot = self.host.object(slot)
+            values.append(loads(slot) if serializer is None else serializer.deserialize(bytes(slot)))
+        return tuple(values[:positional]), dict(zip(keywords, values[positional:]))
+
+    cdef _store(self, uint64_t sequence, uint8_t status, bytes payload, uint64_t duration, uint64_t cpu, uint64_t peak):
+        cdef uint64_t size = PyBytes_GET_SIZE(payload)
+        if size > LARGE_BYTES and status == SUCCESS:
+            self.host.send_large(sequence, payload)
+            payload = size.to_bytes(8, "little")
+            status = SUCCESS_LARGE
+            size = 8
+        if not self.board.has_room(size):
+            self._wait_for_room(size)
+        self.board.append(sequence, status, PyBytes_AS_STRING(payload), size, duration, cpu, peak)
+        self.untold = True
+
+    cdef _wait_for_room(self, uint64_t size):
+        """The agent is behind: tell it and wait."""
+        self._notify(monotonic_ns())
+        while not self.board.has_room(size):
+            self.host.wait(0.0005)
+
+    cdef _wait_for_lease(self):
+        """The agent has not heard the scheduler for a while: the tasks may already be another agent's."""
+        self.tell()
+        while self.board.lease_ended(monotonic_ns()):
+            self.host.wait(0.01)
+
+
+cdef tuple _load_plain(list slots):
+    cdef Py_ssize_t count = len(slots), index
+    cdef tuple arguments = PyTuple_New(count)
+    cdef object value
+    for index in range(count):
+        value = None
+        Py_INCREF(value)
+        PyTuple_SET_ITEM(arguments, index, value)
+    for index in range(count):
+        value = loads(slots[index])
+        Py_INCREF(value)
+        PyTuple_SET_ITEM(arguments, index, value)
+    return arguments
+
+
+cdef bytes _dump(object result):
+    cdef object kind
+    if result is None:
+        return NONE_PAYLOAD
+    kind = type(result)
+    if kind is int or kind is float or kind is str or kind is bytes or kind is bool:
+        return plain_dumps(result, -1)
+    return dumps(result)
+
+
+cdef _failure(error, int status):
+    """Status and payload; a cancellation that arrives while the failure is written down is the agent's to repeat."""
+    try:
+        return exception_payload(error, status)
+    except TaskCancelled:
+        return CANCELLED, b""

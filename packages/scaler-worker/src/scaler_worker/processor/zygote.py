@@ -1,0 +1,108 @@
+"""The zygote: one thread, all imports done, forks a processor in milliseconds.
+
+A processor is forked twice, so that the process between the two ends and the agent, who adopts orphans, becomes the
+parent: it learns each processor's exit code and memory itself, and the death of the zygote costs no running task.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import socket
+import struct
+import sys
+import time
+
+from scaler_protocol.command import restore_environment
+from scaler_protocol.transport.stream import StreamConnection
+
+from scaler_worker.processor import channel
+from scaler_worker.processor.main import run_processor
+from scaler_worker.system import die_with_parent
+
+REPARENT_TIMEOUT_SECONDS = 10.0
+_PID = struct.Struct("<q")
+
+
+def serve(control: socket.socket) -> None:
+    """Fork a processor per request until the agent is gone."""
+    while True:
+        data, fds, _, _ = socket.recv_fds(control, 65536, 8)
+        if not data:
+            return
+        options: channel.ProcessorOptions = pickle.loads(data)
+        pid = _fork_twice(control, options, fds)
+        for fd in fds:
+            os.close(fd)
+        control.send(pickle.dumps((options.number, pid)))
+
+
+def _fork_twice(control: socket.socket, options: channel.ProcessorOptions, fds: list[int]) -> int:
+    """The process id of the processor, which by now is the agent's child."""
+    reader, writer = os.pipe()
+    between = os.fork()
+    if between == 0:
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            os.close(writer)
+            _become_processor(control, options, fds)
+        os.write(writer, _PID.pack(pid))
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(between, 0)
+    answer = os.read(reader, _PID.size)
+    os.close(reader)
+    return int(_PID.unpack(answer)[0]) if answer else 0
+
+
+def _become_processor(control: socket.socket, options: channel.ProcessorOptions, fds: list[int]) -> None:
+    """Never returns."""
+    try:
+        control.close()
+        _wait_for_parent(options.agent_pid)
+        die_with_parent(options.agent_pid)
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stream_fd, board_fd, stderr_fd, fault_fd = fds
+        os.dup2(stderr_fd, 2)
+        os.close(stderr_fd)
+        run_processor(options, StreamConnection(socket.socket(fileno=stream_fd)), board_fd, fault_fd)
+    except BaseException as error:
+        _say_last_words(error)
+    finally:
+        os._exit(1)
+
+
+def _wait_for_parent(agent_pid: int) -> None:
+    deadline = time.monotonic() + REPARENT_TIMEOUT_SECONDS
+    while os.getppid() != agent_pid:
+        if time.monotonic() > deadline:
+            os._exit(1)
+        time.sleep(0.0001)
+
+
+def _say_last_words(error: BaseException) -> None:
+    import traceback
+
+    traceback.print_exception(error)
+    sys.stderr.flush()
+
+
+def main() -> None:
+    restore_environment()
+    control = socket.socket(fileno=int(sys.argv[1]))
+    die_with_parent(int(sys.argv[2]))
+    os.set_inheritable(control.fileno(), False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.argv = [""]
+    gc.collect()
+    gc.freeze()
+    serve(control)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

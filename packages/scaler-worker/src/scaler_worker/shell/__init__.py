@@ -1,0 +1,1 @@
+"""What an agent does: sockets, processes, timers. No decision is made here."""

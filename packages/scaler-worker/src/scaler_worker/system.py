@@ -1,0 +1,29 @@
+"""What Linux offers to keep processes together, beyond the standard library."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+
+_SET_PARENT_DEATH_SIGNAL = 1
+_SET_CHILD_SUBREAPER = 36
+
+_library = ctypes.CDLL(None, use_errno=True)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _library.prctl(option, ctypes.c_ulong(value), 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl failed")
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent ends become this process's children."""
+    _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """Be killed when the parent ends; at once when it has ended already."""
+    _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent_pid:
+        os._exit(1)
