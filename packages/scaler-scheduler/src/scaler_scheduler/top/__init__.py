@@ -1,0 +1,1 @@
+"""``scaler_top``: the monitor for a terminal. It uses nothing else of this distribution."""

@@ -1,0 +1,194 @@
+"""The screen: what a model and a view look like in a terminal of some size. A pure function; no terminal is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scaler_protocol.monitor.format import clip, format_duration
+from scaler_protocol.monitor.messages import AgentStatus, PeerState, Snapshot
+from scaler_protocol.monitor.model import FeedState, MonitorModel, filter_rows, sort_rows, total_of
+from scaler_scheduler.top.lines import Line, Span, Style, cut, joined, line_of, padded
+from scaler_scheduler.top.tables import (
+    Entry,
+    Table,
+    client_entries,
+    function_entries,
+    header_lines,
+    table_of,
+    total_width,
+    widened,
+)
+from scaler_scheduler.top.view import COLUMN_HELP, HELP, SORT_KEYS, View
+from scaler_scheduler.top.workers import WorkerTable, worker_table
+
+HEADER_ROWS = 6
+FIXED_ROWS = 6
+"""Title, rule, shortcuts, status, total, table header."""
+
+LEAST_WORKER_ROWS = 3
+PANEL_LABEL_WIDTH, PANEL_LABEL_WIDTH_LIMIT = 17, 60
+RESTART_SHOWN_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    lines: list[Line]
+    """At most as many as the terminal has, none wider than it."""
+
+    page_rows: int
+    """How many workers fit."""
+
+    last_first_row: int
+    """The ``View.first_row`` that shows the last worker at the bottom."""
+
+
+def draw(model: MonitorModel, view: View, width: int, height: int, now: float, address: str) -> Screen:
+    """Everything a user sees."""
+    if view.help_shown:
+        return _finished(_help_lines(), width, height)
+    if model.snapshot is None:
+        return _finished(_waiting_lines(model, now, address), width, height)
+    return _draw_snapshot(model, model.snapshot, view, width, height, now)
+
+
+def _draw_snapshot(
+    model: MonitorModel, snapshot: Snapshot, view: View, width: int, height: int, now: float
+) -> Screen:
+    header_rows = _header_rows(snapshot, height)
+    rows = sort_rows(filter_rows(model.rows, view.filter_text), view.order)
+    page_rows = max(1, height - FIXED_ROWS - header_rows)
+    last_first_row = max(0, len(rows) - page_rows)
+    first = min(view.first_row, last_first_row)
+    panel = _panel_tables(snapshot)
+    panel_width = 3 + max(table.width for table in panel)
+    shown = rows[first : first + page_rows]
+    table = worker_table(shown, total_of(rows), len(model.rows), view.order, width, panel_width)
+    lines = header_lines(snapshot, width, header_rows + 1)
+    lines += [line_of("-" * width, Style.DIM), _shortcut_line(width), _status_line(model, snapshot, view, now)]
+    lines += [table.total_line(), *_body_lines(table, panel, width, height - len(lines) - 1)]
+    if model.state(now) is FeedState.LOST:
+        lines = _dimmed(lines, header_rows + 3)
+    return _finished(lines, width, height, page_rows, last_first_row)
+
+
+def _finished(lines: Sequence[Line], width: int, height: int, page_rows: int = 1, last_first_row: int = 0) -> Screen:
+    return Screen([cut(line, width) for line in lines[: max(0, height)]], page_rows, last_first_row)
+
+
+def _header_rows(snapshot: Snapshot, height: int) -> int:
+    """Six where there is room for some workers too; more for the messages on a tall screen."""
+    messages = max(len(snapshot.sent), len(snapshot.received))
+    most = max(HEADER_ROWS, min(messages, height // 4))
+    return max(1, min(most, height - FIXED_ROWS - LEAST_WORKER_ROWS))
+
+
+# ---- workers, and beside or below them clients and functions ---------------------------------------------------------
+
+
+def _panel_tables(snapshot: Snapshot) -> list[Table]:
+    clients = client_entries(snapshot.clients)
+    functions = function_entries(snapshot.functions)
+    return [_panel_table("client_manager", clients), _panel_table("func_to_num_tasks", functions)]
+
+
+def _panel_table(title: str, entries: Sequence[Entry]) -> Table:
+    table = table_of(title, entries, PANEL_LABEL_WIDTH, 7)
+    return widened(table, min(table.label_width, PANEL_LABEL_WIDTH) + 1 + table.value_width)
+
+
+def _body_lines(table: WorkerTable, panel: Sequence[Table], width: int, height: int) -> list[Line]:
+    """The worker table with its header, and the panel where it fits: beside it, else below it."""
+    left = [table.header_line()] + [table.row_line(row) for row in table.rows]
+    room = width - table.width - 3
+    if room >= max(each.width for each in panel):
+        return _beside(left, table.width, _stacked(panel, min(room, PANEL_LABEL_WIDTH_LIMIT), height))
+    if height - len(left) >= 3:
+        return left + [()] + _side_by_side(panel, width, height - len(left) - 1)
+    return left
+
+
+def _beside(left: Sequence[Line], left_width: int, right: Sequence[Line]) -> list[Line]:
+    count = max(len(left), len(right))
+    lines = [*left, *[()] * (count - len(left))]
+    others = [*right, *[()] * (count - len(right))]
+    return [joined([padded(line, left_width), other]) for line, other in zip(lines, others, strict=True)]
+
+
+def _stacked(panel: Sequence[Table], width: int, height: int) -> list[Line]:
+    """Clients over functions; each gets the lines it needs, or half of them when both need more."""
+    clients, functions = (widened(each, width) for each in panel)
+    needed = [1 + len(each.entries) for each in (clients, functions)]
+    half = (height - 1) // 2
+    first = min(needed[0], max(half, height - 1 - needed[1]))
+    second = min(needed[1], max(0, height - 1 - first))
+    return [*clients.lines(first), (), *functions.lines(second)]
+
+
+def _side_by_side(panel: Sequence[Table], width: int, height: int) -> list[Line]:
+    height = min(height, 1 + max(len(each.entries) for each in panel))
+    half = (width - 3) // 2
+    tables = [widened(each, min(half, PANEL_LABEL_WIDTH_LIMIT)) for each in panel]
+    if total_width(tables) > width:
+        tables = tables[:1]
+    return [joined(parts) for parts in zip(*(each.lines(height) for each in tables), strict=True)]
+
+
+# ---- the lines between -----------------------------------------------------------------------------------------------
+
+
+def _shortcut_line(width: int) -> Line:
+    text = " ".join(f"{key.value}[{character}]" for character, key in SORT_KEYS.items())
+    prefix = "Shortcuts: "
+    return line_of(prefix + text if len(prefix) + len(text) <= width else text, Style.DIM)
+
+
+def _status_line(model: MonitorModel, snapshot: Snapshot, view: View, now: float) -> Line:
+    """The most urgent thing there is to say."""
+    if view.editing_filter:
+        return (Span("filter: ", Style.TITLE), Span(view.filter_text + "_"))
+    if model.problem is not None:
+        return line_of(model.problem, Style.ALARM)
+    if model.state(now) is FeedState.LOST:
+        silent = format_duration(model.silent_seconds(now))
+        return line_of(f"scheduler lost: silent for {silent}; waiting for it to come back", Style.ALARM)
+    if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
+        return line_of("the scheduler has restarted: counts start again", Style.WARNING)
+    silent_agents = [agent for agent in snapshot.agents if agent.state is not PeerState.CONNECTED]
+    if silent_agents:
+        return line_of(_silent_text(silent_agents), Style.WARNING)
+    return line_of(f"filter: {view.filter_text}   / to change, Esc to drop", Style.DIM) if view.filter_text else ()
+
+
+def _silent_text(agents: Sequence[AgentStatus]) -> str:
+    first = max(agents, key=lambda agent: agent.silent_seconds)
+    silent = format_duration(first.silent_seconds)
+    return f"{len(agents)} agent(s) silent, longest {first.pid}|{first.host}: {silent}"
+
+
+def _dimmed(lines: Sequence[Line], but: int) -> list[Line]:
+    """Old values must not look like present ones."""
+    dim = [tuple(Span(span.text, Style.DIM) for span in line) for line in lines]
+    return [*dim[:but], lines[but], *dim[but + 1 :]] if but < len(lines) else list(dim)
+
+
+def _waiting_lines(model: MonitorModel, now: float, address: str) -> list[Line]:
+    silent = model.silent_seconds(now)
+    lines: list[Line] = [line_of("scaler_top", Style.TITLE), (), line_of(f"waiting for the scheduler at {address}")]
+    if model.problem is not None:
+        lines += [(), line_of(model.problem, Style.ALARM)]
+    elif silent > model.timeout_seconds:
+        lines += [(), line_of(f"nothing heard for {format_duration(silent)}", Style.ALARM)]
+        lines += [line_of("Is a scheduler running, and is this its monitor address?")]
+    return [*lines, (), line_of("q quits", Style.DIM)]
+
+
+def _help_lines() -> list[Line]:
+    lines: list[Line] = [line_of("scaler_top: help", Style.TITLE), ()]
+    lines += [_help_line(name, text) for name, text in HELP]
+    lines += [(), *(_help_line(name, text) for name, text in COLUMN_HELP)]
+    return [*lines, (), line_of("any key goes back", Style.DIM)]
+
+
+def _help_line(name: str, text: str) -> Line:
+    return (Span(f"  {clip(name, 24):<24}", Style.TITLE), Span(text))

@@ -1,0 +1,130 @@
+"""The terminal: paints a screen with curses, and turns what the user types into names of keys. Nothing else here."""
+
+from __future__ import annotations
+
+import curses
+import os
+from collections.abc import Iterator, Sequence
+
+from scaler_scheduler.top.lines import Line, Style
+
+_KEY_NAMES = {
+    curses.KEY_UP: "up",
+    curses.KEY_DOWN: "down",
+    curses.KEY_PPAGE: "page up",
+    curses.KEY_NPAGE: "page down",
+    curses.KEY_HOME: "home",
+    curses.KEY_END: "end",
+    curses.KEY_ENTER: "enter",
+    curses.KEY_BACKSPACE: "backspace",
+}
+_CHARACTER_NAMES = {"\n": "enter", "\r": "enter", "\x1b": "escape", "\x7f": "backspace", "\b": "backspace"}
+
+_COLOURS = {
+    Style.GOOD: curses.COLOR_GREEN,
+    Style.WARNING: curses.COLOR_YELLOW,
+    Style.BAD: curses.COLOR_RED,
+    Style.ALARM: curses.COLOR_RED,
+    Style.TITLE: curses.COLOR_CYAN,
+}
+_ATTRIBUTES = {
+    Style.PLAIN: curses.A_NORMAL,
+    Style.TITLE: curses.A_BOLD,
+    Style.DIM: curses.A_DIM,
+    Style.HEADER: curses.A_REVERSE,
+    Style.SORTED: curses.A_REVERSE | curses.A_BOLD,
+    Style.GOOD: curses.A_NORMAL,
+    Style.WARNING: curses.A_NORMAL,
+    Style.BAD: curses.A_BOLD,
+    Style.ALARM: curses.A_BOLD | curses.A_REVERSE,
+}
+_ESCAPE_DELAY_MILLISECONDS = 25
+
+
+class Terminal:
+    """A context: the terminal is as it was before when it ends. ``TerminalError`` when there is none to draw on."""
+
+    def __enter__(self) -> Terminal:
+        curses.set_escdelay(_ESCAPE_DELAY_MILLISECONDS)
+        try:
+            curses.setupterm()
+            self._window = curses.initscr()
+        except curses.error as error:
+            raise TerminalError(f"this terminal cannot be used: {error}") from None
+        try:
+            self._prepare()
+        except BaseException:
+            curses.endwin()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        curses.endwin()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines."""
+        lines, columns = self._window.getmaxyx()
+        return columns, lines
+
+    def follow_size(self) -> None:
+        """Take over the size that the terminal has now."""
+        size = os.get_terminal_size(0)
+        if (size.columns, size.lines) != self.size and size.columns > 0 and size.lines > 0:
+            curses.resizeterm(size.lines, size.columns)
+            self._window.clear()
+
+    def paint(self, lines: Sequence[Line]) -> None:
+        self._window.erase()
+        for number, line in enumerate(lines):
+            self._paint_line(number, line)
+        self._window.refresh()
+
+    def keys(self) -> Iterator[str]:
+        """What was typed since the last call: characters, and names of other keys. Never waits."""
+        while True:
+            try:
+                typed = self._window.get_wch()
+            except curses.error:
+                return
+            if isinstance(typed, int):
+                yield _KEY_NAMES.get(typed, "")
+            else:
+                yield _CHARACTER_NAMES.get(typed, typed)
+
+    def _prepare(self) -> None:
+        curses.noecho()
+        curses.cbreak()
+        self._window.keypad(True)
+        self._window.nodelay(True)
+        _try_hide_cursor()
+        self._attributes = dict(_ATTRIBUTES)
+        if curses.has_colors():
+            self._add_colours()
+
+    def _add_colours(self) -> None:
+        curses.start_color()
+        curses.use_default_colors()
+        for number, (style, colour) in enumerate(_COLOURS.items(), 1):
+            curses.init_pair(number, colour, -1)
+            self._attributes[style] |= curses.color_pair(number)
+
+    def _paint_line(self, number: int, line: Line) -> None:
+        column = 0
+        for text, style in line:
+            try:
+                self._window.addstr(number, column, text, self._attributes[style])
+            except curses.error:  # the last cell of the last line cannot be left without scrolling; it is painted
+                return
+            column = self._window.getyx()[1] if self._window.getyx()[0] == number else column + len(text)
+
+
+class TerminalError(Exception):
+    """One plain sentence."""
+
+
+def _try_hide_cursor() -> None:
+    try:
+        curses.curs_set(0)
+    except curses.error:  # this terminal always shows it
+        pass

@@ -1,0 +1,93 @@
+"""How every screen writes a number."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_UNITS = ("b", "k", "m", "g", "t", "p")
+
+
+def format_bytes(size_bytes: float) -> str:
+    """``37.1m``; units of 1,024, one decimal above bytes."""
+    size = max(0.0, float(size_bytes))
+    for unit in _UNITS:
+        if size < 999.95 or unit == _UNITS[-1]:
+            return f"{size:.0f}{unit}" if unit == "b" else f"{size:.1f}{unit}"
+        size /= 1024
+    raise AssertionError("unreachable")
+
+
+def format_count(count: int) -> str:
+    """``200,000``."""
+    return f"{count:,}"
+
+
+def format_percent(percent: float) -> str:
+    """``0.5%``."""
+    return f"{percent:.1f}%"
+
+
+def format_latency(seconds: float) -> str:
+    """Three figures or so: ``730us`` is written ``0.7ms``, then ``12.3ms``, ``123ms``, ``1.2s``, ``75s``."""
+    if seconds < 0.09995:
+        return f"{max(0.0, seconds) * 1000:.1f}ms"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f}ms"
+    return f"{seconds:.1f}s" if seconds < 9.95 else f"{seconds:.0f}s"
+
+
+def format_duration(seconds: float) -> str:
+    """``12 s``, ``3 min``, ``2 h``: how long ago, for people."""
+    if seconds < 90:
+        return f"{max(0.0, seconds):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
+
+
+def format_flags(*flags: bool) -> str:
+    """``101``."""
+    return "".join("1" if flag else "0" for flag in flags)
+
+
+def display_width(text: str) -> int:
+    """How many terminal columns the text takes."""
+    return len(text) if text.isascii() else sum(_character_width(character) for character in text)
+
+
+def printable(text: str) -> str:
+    """The text without what could move a cursor: names come from other people's programs."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
+
+
+def clip(text: str, width: int) -> str:
+    """At most ``width`` columns; ``+`` at the end says that something is missing."""
+    clean = printable(text)
+    if display_width(clean) <= width:
+        return clean
+    return "" if width <= 0 else _prefix(clean, width - 1) + "+"
+
+
+def right(text: str, width: int) -> str:
+    """Exactly ``width`` columns, clipped, at the right edge."""
+    clipped = clip(text, width)
+    return " " * (width - display_width(clipped)) + clipped
+
+
+def left(text: str, width: int) -> str:
+    """Exactly ``width`` columns, clipped, at the left edge."""
+    clipped = clip(text, width)
+    return clipped + " " * (width - display_width(clipped))
+
+
+def _prefix(text: str, width: int) -> str:
+    used = 0
+    for position, character in enumerate(text):
+        used += _character_width(character)
+        if used > width:
+            return text[:position]
+    return text
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

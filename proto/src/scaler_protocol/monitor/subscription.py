@@ -1,0 +1,52 @@
+"""A watcher's connection to the monitor address, the same for every screen."""
+
+from __future__ import annotations
+
+import zmq
+
+from scaler_protocol.address import Address, parse_address
+from scaler_protocol.monitor import feed
+
+_RECONNECT_MILLISECONDS = 100
+_RECONNECT_LIMIT_MILLISECONDS = 500
+_HEARTBEAT_INTERVAL_MILLISECONDS = 1000
+_HEARTBEAT_TIMEOUT_MILLISECONDS = 3000
+
+
+class Subscription:
+    """Connects again for ever, by itself. ``socket`` is for a ``zmq.Poller``. ValueError for what is no address."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: Address | str) -> None:
+        parsed = parse_address(address) if isinstance(address, str) else address
+        self.socket = context.socket(zmq.SUB)
+        _set_options(self.socket)
+        self.socket.setsockopt(zmq.IPV6, ":" in parsed.host)
+        self.socket.subscribe(feed.SNAPSHOT_KIND)
+        try:
+            self.socket.connect(str(parsed))
+        except zmq.ZMQError as error:
+            self.socket.close()
+            raise ValueError(f"Cannot connect to {parsed}: {error.strerror}.") from None
+
+    def receive(self) -> feed.Received | None:
+        """The latest of the messages that wait, since each says everything; None: nothing waits. FeedError when the
+        latest cannot be read."""
+        payload = None
+        while True:
+            try:
+                payload = self.socket.recv_multipart(zmq.DONTWAIT)[-1]
+            except zmq.Again:
+                return feed.decode(payload) if payload is not None else None
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def _set_options(socket: zmq.Socket[bytes]) -> None:
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.RCVHWM, 0)  # a finite one with heartbeats aborts the process when it stalls
+    socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_LIMIT_MILLISECONDS)
+    socket.setsockopt(zmq.CONNECT_TIMEOUT, 1000)
+    socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_INTERVAL_MILLISECONDS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MILLISECONDS)
