@@ -1,0 +1,101 @@
+"""A simulated agent: the real core, with simulated processors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler_protocol.effects import Send
+from scaler_protocol.handshake import make_hello
+from scaler_protocol.messages import Role
+from scaler_worker.core.agent import SCHEDULER, AgentCore, AgentSettings
+from scaler_worker.core.effects import DropObjects, Exit, HandOver, Interrupt, Kill, StartProcessor
+from tests.simulation.network import Connection, Frames, Network
+from tests.simulation.node import Node
+from tests.simulation.processor import SimulatedProcessor
+from tests.simulation.world import World
+
+START_SECONDS = (0.002, 0.02)
+SIGNAL_SECONDS = (0.0001, 0.003)
+
+
+class AgentNode(Node):
+    def __init__(self, world: World, network: Network, slots: int, executions: dict[bytes, int]) -> None:
+        super().__init__(world, "agent")
+        self.session = world.chance.randbytes(16)
+        self.processors: dict[int, SimulatedProcessor] = {}
+        self._executions = executions
+        names = tuple(f"worker {number}" for number in range(slots))
+        hello = make_hello(Role.WORK, self.session, token=b"")
+        self.core = AgentCore(AgentSettings("agent", names), hello, store=None, now=world.now)  # type: ignore[arg-type]
+        self.connection: Connection = network.join(self)
+        self.post(lambda now: None)
+
+    def kill(self) -> None:
+        """SIGKILL: its processors die with it."""
+        for processor in self.processors.values():
+            processor.die()
+        self.die()
+        self.connection.close()
+
+    def kill_processor(self) -> None:
+        numbers = [number for number, processor in self.processors.items() if processor.alive]
+        if numbers:
+            self._end_processor(self.world.chance.choice(numbers))
+
+    def check_empty(self) -> None:
+        """Nothing is left of the tasks that ended."""
+        assert self.core.slots.is_idle
+        assert not self.core._retained, f"{len(self.core._retained)} results are kept for ever"
+
+    # ---- the network -------------------------------------------------------------------------------------------
+
+    def on_frames(self, frames: Frames) -> None:
+        self.post(lambda now: self.core.on_message(SCHEDULER, self.decode(frames), now))
+
+    def on_connected(self) -> None:
+        self.post(self.core.on_connected)
+
+    def on_disconnected(self) -> None:
+        self.post(lambda now: self.core.on_peer_lost(SCHEDULER, now))
+
+    # ---- processors --------------------------------------------------------------------------------------------
+
+    def on_news(self, processor: SimulatedProcessor) -> None:
+        self.post(lambda now: self.core.on_processor_news(processor.number, now))
+
+    def carry_out(self, effect: Any) -> None:
+        if isinstance(effect, Send):
+            self.connection.send_up(self.encode(effect.envelope))
+        elif isinstance(effect, StartProcessor):
+            self._start_processor(effect.number)
+        elif isinstance(effect, HandOver):
+            self.processors[effect.number].hand_over(effect.tasks.runs)
+        elif isinstance(effect, Interrupt):
+            processor = self.processors[effect.number]
+            self.world.after(self.world.between(*SIGNAL_SECONDS), processor.interrupt)
+        elif isinstance(effect, Kill):
+            self._end_processor(effect.number)
+        elif not isinstance(effect, DropObjects):
+            assert not isinstance(effect, Exit), effect
+            raise AssertionError(effect)
+
+    def _start_processor(self, number: int) -> None:
+        processor = SimulatedProcessor(self.world, self, number, self._executions)
+        self.processors[number] = processor
+        self.post(lambda now: self.core.on_processor_started(number, processor.board, 1000 + number, now))
+
+        def ready() -> None:
+            if processor.alive:
+                self.post(lambda now: self.core.on_processor_ready(number, now))
+
+        self.world.after(self.world.between(*START_SECONDS), ready)
+
+    def _end_processor(self, number: int) -> None:
+        processor = self.processors[number]
+        if processor.alive:
+            processor.die()
+            certificate = {"signal": "SIGKILL"}
+            self.world.after(
+                self.world.between(*SIGNAL_SECONDS),
+                lambda: self.post(lambda now: self.core.on_processor_died(number, certificate, now)),
+            )

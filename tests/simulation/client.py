@@ -1,0 +1,106 @@
+"""A simulated client: the real session core, and sinks that note how often each task ended, and how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler.core.effects import Finish
+from scaler.core.functions import Function, Shape
+from scaler.core.outcome import Outcome
+from scaler.core.session import SCHEDULER, Session
+from scaler_protocol.effects import Send
+from scaler_protocol.handshake import make_hello
+from scaler_protocol.messages import Role, Status, TaskOptions
+from tests.simulation.network import Connection, Frames, Network
+from tests.simulation.node import Node
+from tests.simulation.world import World
+
+TIMEOUT_SECONDS = 60.0
+
+
+class TaskSink:
+    """The future of one task."""
+
+    def __init__(self, client: ClientNode, argument: bytes) -> None:
+        self.client = client
+        self.argument = argument
+        self.outcomes: list[Outcome] = []
+        self.cancelled = False
+
+    def settle(self, outcome: Outcome) -> bool:
+        self.outcomes.append(outcome)
+        self.client.unfinished -= 1
+        return True
+
+    def finish(self, outcome: Outcome) -> None:
+        raise AssertionError("settle never asked for this")
+
+    def check(self) -> None:
+        """Ended exactly once, and with its own result."""
+        assert len(self.outcomes) + self.cancelled == 1, (self.argument, self.outcomes, self.cancelled)
+        if self.outcomes:
+            assert self.outcomes[0].status == Status.SUCCESS, (self.argument, self.outcomes)
+            assert bytes(self.outcomes[0].payload) == b"result of " + self.argument
+
+
+class ClientNode(Node):
+    """Submits tasks of several shapes, and cancels some."""
+
+    def __init__(self, world: World, network: Network, name: str) -> None:
+        super().__init__(world, name)
+        self.session = world.chance.randbytes(16)
+        self.unfinished = 0
+        self.sinks: list[TaskSink] = []
+        hello = make_hello(Role.SUBMIT, self.session, token=b"")
+        self.core = Session(
+            hello, timeout_seconds=TIMEOUT_SECONDS, heartbeat_interval_seconds=2.0, serializer=None, now=world.now
+        )
+        function_names = ("short", "long")
+        self._shapes = [
+            Shape(Function(name, name.encode()), 1, (), TaskOptions(priority=priority))
+            for name in function_names
+            for priority in (0, 1)
+        ]
+        self.connection: Connection = network.join(self)
+
+    def submit(self, count: int) -> None:
+        def add(now: float) -> None:
+            for _ in range(count):
+                shape = self.world.chance.choice(self._shapes)
+                argument = f"{self.name} {len(self.sinks)}".encode()
+                sink = TaskSink(self, argument)
+                self.sinks.append(sink)
+                self.core.add(shape, [argument], len(argument), sink)
+
+        self.unfinished += count
+        self.post(add)
+
+    def cancel_some(self, share: float) -> None:
+        def cancel(now: float) -> None:
+            for sink in self.sinks:
+                if not sink.outcomes and not sink.cancelled and self.world.chance.random() < share:
+                    place: Any = sink
+                    if self.core.cancel(place._range, place._index):
+                        sink.cancelled = True
+                        self.unfinished -= 1
+
+        self.post(cancel)
+
+    # ---- the network -------------------------------------------------------------------------------------------
+
+    def on_frames(self, frames: Frames) -> None:
+        self.post(lambda now: self.core.on_message(SCHEDULER, self.decode(frames), now))
+
+    def on_connected(self) -> None:
+        self.post(self.core.on_connected)
+
+    def on_disconnected(self) -> None:
+        self.post(lambda now: self.core.on_peer_lost(SCHEDULER, now))
+
+    def carry_out(self, effect: Any) -> None:
+        if isinstance(effect, Send):
+            self.connection.send_up(self.encode(effect.envelope))
+        elif isinstance(effect, Finish):
+            effect.sink.finish(effect.outcome)
+        else:
+            raise AssertionError(f"{self.name}: {effect}")

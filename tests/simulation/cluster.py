@@ -1,0 +1,165 @@
+"""A simulated cluster under disturbances, and the properties that must hold whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.simulation.agent import AgentNode
+from tests.simulation.client import ClientNode
+from tests.simulation.network import Network
+from tests.simulation.scheduler import SchedulerNode
+from tests.simulation.world import World
+
+HEARTBEAT_TIMEOUT_SECONDS = 1.2
+"""A process that stands still for longer loses its connection."""
+
+END_LIMIT_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens in a run; the seed decides when and to whom."""
+
+    agents: int = 3
+    slots: int = 2
+    clients: int = 2
+    bursts: int = 4
+    tasks_per_burst: int = 60
+    seconds: float = 6.0
+    cuts: int = 0
+    agent_kills: int = 0
+    processor_kills: int = 0
+    scheduler_restarts: int = 0
+    stops: int = 0
+    cancels: int = 0
+    most_delay_seconds: float = 0.002
+    per_worker_queue_size: int = 1000
+
+
+class Cluster:
+    def __init__(self, seed: int, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.world = World(seed)
+        self.network = Network(self.world, scenario.most_delay_seconds)
+        self.executions: dict[bytes, int] = {}
+        self.scheduler = self._start_scheduler()
+        self.agents = [self._start_agent() for _ in range(scenario.agents)]
+        self.clients = [ClientNode(self.world, self.network, f"client {n}") for n in range(scenario.clients)]
+        self.withdraws = 0
+
+    def run(self) -> None:
+        """Everything that the scenario asks for, then peace until every task has ended."""
+        self._plan()
+        self.world.run(self.world.now + self.scenario.seconds)
+        self._heal()
+        finished = self.world.run(
+            self.world.now + END_LIMIT_SECONDS, lambda: not any(client.unfinished for client in self.clients)
+        )
+        assert finished, self.report()
+        self.check_ends()
+        self._check_quiet()
+
+    def report(self) -> str:
+        lines = [f"{client.name}: {client.unfinished} tasks never ended" for client in self.clients]
+        for client in self.clients:
+            left = [sink for sink in client.sinks if not sink.outcomes and not sink.cancelled][:5]
+            for sink in left:
+                place = sink._range, sink._index  # type: ignore[attr-defined]
+                text = self.scheduler.core.explain(client.session, place[0].first + place[1])
+                lines.append(f"  {sink.argument.decode()} (task {place[0].first + place[1]}): {text}")
+        return "\n".join([*lines, *self.scheduler.log[-10:]])
+
+    def check_ends(self) -> None:
+        for client in self.clients:
+            for sink in client.sinks:
+                sink.check()
+                if sink.outcomes:
+                    assert self.executions.get(sink.argument, 0) >= 1, sink.argument
+
+    def check_ran_once(self) -> None:
+        """Nothing died, so nothing may run twice."""
+        twice = [argument for argument, count in self.executions.items() if count > 1]
+        assert not twice, twice
+
+    def _check_quiet(self) -> None:
+        """When all is done nothing moves any more but signs of life."""
+        self.world.run(self.world.now + 3.0)
+        before = dict(self.scheduler.sent)
+        self.world.run(self.world.now + 3.0)
+        moved = {
+            name
+            for name, count in self.scheduler.sent.items()
+            if count != before.get(name) and name not in ("Ping", "HeartbeatEcho", "Acknowledgement")
+        }
+        assert not moved, moved
+        assert self.scheduler.core.allocator.queued == 0
+        for agent in self.agents:
+            agent.check_empty()
+
+    # ---- who is there ------------------------------------------------------------------------------------------
+
+    def _start_scheduler(self) -> SchedulerNode:
+        return SchedulerNode(self.world, self.network, per_worker_queue_size=self.scenario.per_worker_queue_size)
+
+    def _start_agent(self) -> AgentNode:
+        return AgentNode(self.world, self.network, self.scenario.slots, self.executions)
+
+    # ---- what happens ------------------------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        scenario = self.scenario
+        for client in self.clients:
+            for _ in range(scenario.bursts):
+                count = self.world.chance.randint(1, 2 * scenario.tasks_per_burst)
+                self._sometime(lambda client=client, count=count: client.submit(count))  # type: ignore[misc]
+        plan: list[tuple[int, Callable[[], None]]] = [
+            (scenario.cuts, self._cut),
+            (scenario.agent_kills, self._kill_agent),
+            (scenario.processor_kills, self._kill_processor),
+            (scenario.scheduler_restarts, self._restart_scheduler),
+            (scenario.stops, self._stop_somebody),
+            (scenario.cancels, self._cancel),
+        ]
+        for count, action in plan:
+            for _ in range(count):
+                self._sometime(action)
+
+    def _sometime(self, action: Callable[[], None]) -> None:
+        self.world.after(self.world.between(0.1, self.scenario.seconds), action)
+
+    def _cut(self) -> None:
+        self.world.chance.choice(list(self.network.connections.values())).cut()
+
+    def _kill_agent(self) -> None:
+        victim = self.world.chance.choice(self.agents)
+        victim.kill()
+        self.agents.remove(victim)
+        self.agents.append(self._start_agent())
+
+    def _kill_processor(self) -> None:
+        self.world.chance.choice(self.agents).kill_processor()
+
+    def _restart_scheduler(self) -> None:
+        if self.scheduler.alive:
+            self.scheduler.kill()
+            self.world.after(self.world.between(0.05, 2.5), self._bring_back_scheduler)
+
+    def _bring_back_scheduler(self) -> None:
+        if not self.scheduler.alive:
+            self.scheduler = self._start_scheduler()
+
+    def _stop_somebody(self) -> None:
+        seconds = self.world.between(0.05, 3.0)
+        victim = self.world.chance.choice([*self.agents, *self.clients, self.scheduler])
+        victim.stop_for(seconds)
+        if seconds > HEARTBEAT_TIMEOUT_SECONDS:
+            victims = self.network.connections.values() if victim is self.scheduler else [victim.connection]  # type: ignore[union-attr]
+            for connection in list(victims):
+                self.world.after(HEARTBEAT_TIMEOUT_SECONDS, connection.cut)
+
+    def _cancel(self) -> None:
+        self.world.chance.choice(self.clients).cancel_some(self.world.between(0.0, 0.5))
+
+    def _heal(self) -> None:
+        self._bring_back_scheduler()

@@ -1,0 +1,173 @@
+"""A simulated processor: the shared board and the loop that claims and runs tasks, in virtual time.
+
+The board has the interface of ``scaler_worker.board.Board`` and its rules: whoever changes the cell of a task first
+has claimed it; what was finished is there although the processor died; nothing starts after the lease.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Protocol
+
+from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.messages import Status
+from tests.simulation.world import World
+
+DURATIONS_SECONDS = {"short": (0.00002, 0.001), "long": (0.02, 0.4)}
+STUBBORN_SHARE = 0.1
+LEASE_POLL_SECONDS = 0.01
+TELL_SECONDS = 0.002
+HANDED, STARTED, WITHDRAWN = 0, 1, 2
+WINDOW = 16384
+
+
+class Agent(Protocol):
+    def on_news(self, processor: SimulatedProcessor) -> None: ...
+
+
+class SimulatedHarvest:
+    def __init__(self) -> None:
+        self.runs: list[ResultRun] = []
+        self.totals: list[tuple[Any, int, float]] = []
+        self.interrupted: list[tuple[Any, int, int]] = []
+        self.large: list[tuple[Any, int]] = []
+
+
+class SimulatedBoard:
+    """What agent and processor share."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.harvested = 0
+        self.running: int | None = None
+        self.started = 0.0
+        self.lease_until = float("inf")
+        self.interrupt_sequence: int | None = None
+        self._cells: dict[int, int] = {}
+        self._records: deque[tuple[int, int, bytes, float]] = deque()
+
+    # ---- the agent's side --------------------------------------------------------------------------------------
+
+    def room(self, next_sequence: int) -> int:
+        return WINDOW - (next_sequence - self.position)
+
+    def hand_over(self, first_sequence: int, count: int) -> None:
+        for sequence in range(first_sequence, first_sequence + count):
+            self._cells[sequence] = HANDED
+
+    def withdraw(self, sequence: int) -> bool:
+        if self._cells.get(sequence) != HANDED:
+            return False
+        self._cells[sequence] = WITHDRAWN
+        return True
+
+    def withdraw_newest(self, first_sequence: int, end_sequence: int, limit: int) -> list[int]:
+        taken: list[int] = []
+        for sequence in range(end_sequence - 1, first_sequence - 1, -1):
+            if len(taken) == limit or self._cells.get(sequence) == STARTED:
+                break
+            if self.withdraw(sequence):
+                taken.append(sequence)
+        return taken
+
+    def cell(self, sequence: int) -> int:
+        return self._cells.get(sequence, HANDED)
+
+    def interrupt(self, sequence: int) -> None:
+        self.interrupt_sequence = sequence
+
+    def set_lease(self, until: float) -> None:
+        self.lease_until = until
+
+    def has_results(self) -> bool:
+        return bool(self._records)
+
+    def harvest(self, handed: list[Any]) -> SimulatedHarvest:
+        harvest = SimulatedHarvest()
+        while self._records:
+            sequence, status, payload, seconds = self._records.popleft()
+            entry = next(each for each in handed if each.first_sequence <= sequence < each.end_sequence)
+            entry.unfinished -= 1
+            self.harvested = sequence + 1
+            harvest.totals.append((entry, 1, seconds))
+            if status == Status.CANCELLED:
+                harvest.interrupted.append((entry, sequence, int(seconds * 1e6)))
+                continue
+            task = entry.first_task + sequence - entry.first_sequence
+            row = (task, entry.attempt, status, payload, int(seconds * 1e6), 0, 0)
+            harvest.runs.append(ResultRun(entry.session, [row]))
+        return harvest
+
+    # ---- the processor's side ----------------------------------------------------------------------------------
+
+    def claim(self, sequence: int) -> bool:
+        self.position = sequence + 1
+        if self._cells.get(sequence) != HANDED:
+            return False
+        self._cells[sequence] = STARTED
+        return True
+
+    def append(self, sequence: int, status: int, payload: bytes, seconds: float) -> None:
+        self._records.append((sequence, status, payload, seconds))
+
+
+class SimulatedProcessor:
+    """Claims and runs what it was handed, in order. ``executions`` counts by argument who was started how often."""
+
+    def __init__(self, world: World, agent: Agent, number: int, executions: dict[bytes, int]) -> None:
+        self.number = number
+        self.board = SimulatedBoard()
+        self.alive = True
+        self._world = world
+        self._agent = agent
+        self._executions = executions
+        self._waiting: deque[tuple[int, str, bytes]] = deque()
+        self._next_sequence = 0
+        self._told_at = world.now
+        self._stuck = False
+
+    def hand_over(self, runs: list[TaskRun]) -> None:
+        for run in runs:
+            for index in range(run.count):
+                self._waiting.append((self._next_sequence, run.function_name, bytes(run.slot(index, 0))))  # type: ignore[arg-type]
+                self._next_sequence += 1
+        self._go_on()
+
+    def interrupt(self) -> None:
+        """The signal arrives; some tasks do not care."""
+        sequence = self.board.running
+        if self.alive and sequence is not None and sequence == self.board.interrupt_sequence:
+            self._stuck = self._stuck or self._world.chance.random() < STUBBORN_SHARE
+            if not self._stuck:
+                self._end(sequence, Status.CANCELLED, b"")
+
+    def die(self) -> None:
+        self.alive = False
+        self._waiting.clear()
+
+    def _go_on(self) -> None:
+        while self.alive and self.board.running is None and self._waiting:
+            if self._world.now > self.board.lease_until:
+                self._world.after(LEASE_POLL_SECONDS, self._go_on)
+                return
+            sequence, function_name, argument = self._waiting.popleft()
+            if self.board.claim(sequence):
+                self._start(sequence, function_name, argument)
+
+    def _start(self, sequence: int, function_name: str, argument: bytes) -> None:
+        self._executions[argument] = self._executions.get(argument, 0) + 1
+        self._stuck = False
+        self.board.running = sequence
+        self.board.started = self._world.now
+        seconds = self._world.between(*DURATIONS_SECONDS[function_name])
+        self._world.after(seconds, lambda: self._end(sequence, Status.SUCCESS, b"result of " + argument))
+
+    def _end(self, sequence: int, status: Status, payload: bytes) -> None:
+        if not self.alive or self.board.running != sequence:
+            return
+        self.board.append(sequence, status, payload, self._world.now - self.board.started)
+        self.board.running = None
+        if not self._waiting or self._world.now - self._told_at >= TELL_SECONDS:
+            self._told_at = self._world.now
+            self._agent.on_news(self)
+        self._go_on()

@@ -1,0 +1,63 @@
+"""The real cores on a virtual network: every task ends exactly once, no future is lost, balancing ends.
+
+A run is a seed. ``SCALER_SEED=7 pytest tests/simulation -k everything`` replays one, ``SCALER_SEEDS=1000`` tries more.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.simulation.cluster import Cluster, Scenario
+
+SEEDS_PER_SCENARIO = int(os.environ.get("SCALER_SEEDS", "8"))
+
+SCENARIOS = {
+    "peace": Scenario(),
+    "slow network": Scenario(most_delay_seconds=0.2),
+    "cuts": Scenario(cuts=20),
+    "cancels": Scenario(cancels=20),
+    "agents die": Scenario(agent_kills=6),
+    "processors die": Scenario(processor_kills=12),
+    "scheduler restarts": Scenario(scheduler_restarts=3),
+    "standstills": Scenario(stops=8),
+    "short queues": Scenario(per_worker_queue_size=1, cuts=5, agents=5, slots=1),
+    "many agents": Scenario(agents=60, slots=1, tasks_per_burst=200, cuts=10, agent_kills=5),
+    "everything": Scenario(
+        cuts=10, agent_kills=3, processor_kills=4, scheduler_restarts=2, stops=4, cancels=6, most_delay_seconds=0.02
+    ),
+}
+
+CALM = ("peace", "slow network", "cuts", "scheduler restarts", "short queues")
+"""Here nobody dies who runs a task, so no task may run twice."""
+
+REGRESSION_SEEDS: list[tuple[str, int]] = []
+"""(scenario, seed) of every failure that was ever found."""
+
+
+def seeds() -> list[tuple[str, int]]:
+    if "SCALER_SEED" in os.environ:
+        return [(name, int(os.environ["SCALER_SEED"])) for name in SCENARIOS]
+    return REGRESSION_SEEDS + [(name, seed) for name in SCENARIOS for seed in range(1, SEEDS_PER_SCENARIO + 1)]
+
+
+@pytest.mark.parametrize(("name", "seed"), seeds())
+def test_every_task_ends_exactly_once(name: str, seed: int) -> None:
+    cluster = Cluster(seed, SCENARIOS[name])
+    try:
+        cluster.run()
+        if name in CALM:
+            cluster.check_ran_once()
+    except BaseException:
+        print(f"\nreplay: SCALER_SEED={seed} pytest tests/simulation -k '{name}'")
+        raise
+
+
+def test_a_seed_gives_the_same_run() -> None:
+    def steps() -> tuple[int, float, int]:
+        cluster = Cluster(5, SCENARIOS["everything"])
+        cluster.run()
+        return cluster.world.steps, cluster.world.now, sum(cluster.executions.values())
+
+    assert steps() == steps()
