@@ -30,6 +30,17 @@ _COLUMN_FORMATS = {"tasks": "Q", "attempts": "I", "sequences": "Q"}
 _ID_FIELDS = {"session", "owner", "parent_session"}
 
 
+_READING_ERRORS = (
+    capnp.KjException,
+    struct.error,
+    ValueError,
+    TypeError,
+    OverflowError,
+    AttributeError,
+    MemoryError,
+)
+
+
 class Unreadable(ValueError):
     """What was received is not a message."""
 
@@ -65,7 +76,7 @@ def read(body_class: type[Body], frames: Sequence[bytes]) -> Envelope:
         return _read(body_class, frames)
     except Unreadable:
         raise
-    except (capnp.KjException, struct.error, ValueError, TypeError, OverflowError, AttributeError, MemoryError) as error:
+    except _READING_ERRORS as error:
         raise Unreadable(f"{body_class.__name__} cannot be read: {error}") from error
 
 
@@ -127,7 +138,9 @@ def _field(owner: type, name: str, hint: Any) -> _Field:
     if hint is ObjectKey:
         return _struct_field(name, wire_name, hint)
     if isinstance(hint, type) and issubclass(hint, enum.IntEnum):
-        return _Field(name, lambda builder, value: setattr(builder, wire_name, int(value)), _enum_taker(hint, wire_name))
+        return _Field(
+            name, lambda builder, value: setattr(builder, wire_name, int(value)), _enum_taker(hint, wire_name)
+        )
     if name in _ID_FIELDS and owner is not Hello:
         return _id_field(name, wire_name)
     return _Field(
@@ -180,7 +193,9 @@ def _list_field(name: str, wire_name: str, item_class: type) -> _Field:
         for index, item in enumerate(value):
             _put_struct(items[index], item)
 
-    return _Field(name, put, lambda reader: tuple(_take_struct(item_class, item) for item in getattr(reader, wire_name)))
+    return _Field(
+        name, put, lambda reader: tuple(_take_struct(item_class, item) for item in getattr(reader, wire_name))
+    )
 
 
 def _struct_field(name: str, wire_name: str, value_class: type) -> _Field:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from scaler_protocol.messages import Envelope, FunctionDefinition, ObjectKey, TaskOptions
+from scaler_protocol.messages import Envelope, ObjectKey, TaskOptions
 
 TASKS_LIMIT: int
 """No message has more tasks: a task without arguments costs no bytes."""
@@ -86,7 +86,7 @@ class ResultRun:
     count: int
     payload_bytes: int
     def __init__(self, session: bytes, rows: Iterable[tuple[int, int, int, bytes, int, int, int]]) -> None:
-        """rows: task, attempt, status, payload, duration in microseconds, cpu time in microseconds, memory peak bytes"""
+        """rows: task, attempt, status, payload, duration and cpu time in microseconds, memory peak in bytes"""
     def task(self, index: int) -> int: ...
     def attempt(self, index: int) -> int: ...
     def status(self, index: int) -> int: ...

@@ -99,7 +99,9 @@ def test_slices_behave_as_runs_of_their_own() -> None:
         piece = run.slice(start, stop)
         assert piece.first_task == run.first_task + start
         assert contents(piece) == expected[start:stop]
-        assert piece.has_references == any(isinstance(slot, ObjectKey) for task in expected[start:stop] for slot in task)
+        assert piece.has_references == any(
+            isinstance(slot, ObjectKey) for task in expected[start:stop] for slot in task
+        )
         middle = chance.randrange(piece.count)
         assert contents(piece.slice(middle, piece.count)) == expected[start + middle : stop]
         received = round_trip(Tasks([piece, run]))
@@ -190,7 +192,13 @@ def test_builder_takes_references_after_bytes() -> None:
 def test_a_task_that_cannot_be_appended_leaves_no_trace() -> None:
     tasks = builder(2)
     tasks.append([b"a", b"b"])
-    for bad in ([b"a"], [b"a", "text"], [b"a", ObjectKey(b"short", 1)], [samples.KEY, None], [b"", ObjectKey(b"o" * 16, -1)]):
+    for bad in (
+        [b"a"],
+        [b"a", "text"],
+        [b"a", ObjectKey(b"short", 1)],
+        [samples.KEY, None],
+        [b"", ObjectKey(b"o" * 16, -1)],
+    ):
         with pytest.raises((ValueError, TypeError, OverflowError)):
             tasks.append(bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError):
@@ -269,7 +277,9 @@ def test_split_tasks() -> None:
     sizes = [sum(map(len, encode(Envelope(Tasks(group))))) for group in groups]
     assert max(sizes) <= MESSAGE_LIMIT_BYTES and min(sizes[:-1]) > 0.9 * MESSAGE_LIMIT_BYTES
     pieces = [piece for group in groups for piece in group]
-    assert [slot for piece in pieces for slot in contents(piece)] == contents(run) + contents(samples.rich_run()) + contents(run)
+    assert [slot for piece in pieces for slot in contents(piece)] == contents(run) + contents(
+        samples.rich_run()
+    ) + contents(run)
 
 
 def test_split_keeps_small_runs_together() -> None:
@@ -301,7 +311,9 @@ def test_split_results() -> None:
 
 
 def test_too_large_a_message_is_refused() -> None:
-    large = TaskRun(samples.SESSION, samples.FUNCTION, "f", b"", 0, 1, (), TaskOptions(), [[bytes(2 * MESSAGE_LIMIT_BYTES)]])
+    large = TaskRun(
+        samples.SESSION, samples.FUNCTION, "f", b"", 0, 1, (), TaskOptions(), [[bytes(2 * MESSAGE_LIMIT_BYTES)]]
+    )
     for body in (
         Tasks([large]),
         Tasks([samples.plain_run()], [FunctionDefinition(samples.FUNCTION, "f", bytes(2 * MESSAGE_LIMIT_BYTES), 1)]),

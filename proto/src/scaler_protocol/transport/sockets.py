@@ -1,8 +1,9 @@
 """ZeroMQ sockets with the options that this protocol needs, driven by the readiness of file descriptors.
 
-Every option below was measured: heartbeats are answered by libzmq's own thread, so a peer whose interpreter is busy stays
-connected; a DEALER with heartbeats and a bounded receive queue would abort its process; without ``ROUTER_HANDOVER`` a peer
-that comes back can be ignored for ever. A monitor must be read always and kept as long as its socket.
+Every option below was measured: heartbeats are answered by libzmq's own thread, so a peer whose interpreter is busy
+stays connected; a DEALER with heartbeats and a bounded receive queue would abort its process; without
+``ROUTER_HANDOVER`` a peer that comes back can be ignored for ever. A monitor must be read always and kept as long as
+its socket.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ class DealerConnection:
 
     @property
     def fd(self) -> int:
-        """Readable when something may be there. Edge-triggered: read until ``receive`` gives None, also after a send."""
-        return self._socket.getsockopt(zmq.FD)
+        """Readable when something may be there. Edge-triggered: drain ``receive`` until None, also after a send."""
+        return _integer(self._socket, zmq.FD)
 
     @property
     def monitor_fd(self) -> int:
@@ -135,13 +136,13 @@ class RouterSocket:
         if parsed.scheme != "tcp":
             self._file = _socket_file(parsed)
             return str(parsed)
-        bound = parse_address(self._socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode())
+        bound = parse_address(self._socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0"))
         return str(Address("tcp", parsed.host, bound.port))
 
     @property
     def fd(self) -> int:
-        """Readable when something may be there. Edge-triggered: read until ``receive`` gives None, also after a send."""
-        return self._socket.getsockopt(zmq.FD)
+        """Readable when something may be there. Edge-triggered: drain ``receive`` until None, also after a send."""
+        return _integer(self._socket, zmq.FD)
 
     @property
     def monitor_fd(self) -> int:
@@ -149,7 +150,7 @@ class RouterSocket:
         return self._monitor.fd
 
     def send(self, peer: bytes, frames: Sequence[bytes]) -> SendOutcome:
-        """Never blocks. "full": the peer takes nothing at present; "gone": no such connection. Then nothing was sent."""
+        """Never blocks. "full": the peer takes nothing now; "gone": no such connection; then nothing was sent."""
         try:
             self._socket.send_multipart([peer, *frames], zmq.DONTWAIT)
         except zmq.ZMQError as error:
@@ -212,7 +213,7 @@ class _Monitor:
 
     @property
     def fd(self) -> int:
-        return self._socket.getsockopt(zmq.FD)
+        return _integer(self._socket, zmq.FD)
 
     def events(self) -> list[int]:
         events: list[int] = []
@@ -224,7 +225,7 @@ class _Monitor:
             events.append(int.from_bytes(frames[0][:2], "little"))
 
     def close(self) -> None:
-        self._watched.monitor(None, 0)  # type: ignore[arg-type]
+        self._watched.monitor(None, 0)
         self._socket.close(0)
 
 
@@ -256,6 +257,12 @@ def _set_options(target: zmq.Socket[bytes]) -> None:
     target.setsockopt(zmq.RCVHWM, 0)
     target.setsockopt(zmq.SNDHWM, _SEND_QUEUE_LENGTH)
     target.setsockopt(zmq.IPV6, 1)
+
+
+def _integer(source: zmq.Socket[bytes], option: int) -> int:
+    value = source.getsockopt(option)
+    assert isinstance(value, int)
+    return value
 
 
 def _events(table: dict[int, ConnectionEvent]) -> int:
@@ -298,7 +305,7 @@ def _bind_error(address: Address, error: zmq.ZMQError) -> OSError:
     return _sentence(error.errno, f"Cannot listen on {address}: {error.strerror}.")
 
 
-def _sentence(number: int, text: str) -> OSError:
+def _sentence(number: int | None, text: str) -> OSError:
     """An OSError that prints as its sentence, without the number before it."""
     error = OSError(text)
     error.errno = number

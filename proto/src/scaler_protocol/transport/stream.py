@@ -1,7 +1,7 @@
 """Messages over a stream socket of one machine, with file descriptors beside them.
 
-One message on the wire, little-endian: u32 size of what follows, u16 number of frames, u32 length of each frame, then the
-frames' bytes. Descriptors (SCM_RIGHTS) travel with the first byte of their message.
+One message on the wire, little-endian: u32 size of what follows, u16 number of frames, u32 length of each frame, then
+the frames' bytes. Descriptors (SCM_RIGHTS) travel with the first byte of their message.
 """
 
 from __future__ import annotations
@@ -169,12 +169,15 @@ class StreamConnection:
             return None
         size, count = _PREFIX.unpack_from(self._incoming, self._position)
         if size > SIZE_LIMIT_BYTES or not 0 < count <= _FRAME_COUNT_LIMIT or size < 2 + 4 * count:
-            return self._break()
+            self._break()
+            return None
         if available < 4 + size:
             self._compact()
             return None
         frames = self._take_frames(count, size)
-        return self._break() if frames is None else frames
+        if frames is None:
+            self._break()
+        return frames
 
     def _take_frames(self, count: int, size: int) -> list[bytes] | None:
         start = self._position + _PREFIX.size
@@ -191,7 +194,7 @@ class StreamConnection:
         return frames
 
     def _compact(self) -> None:
-        """Forget what was taken, once per batch of messages, so that a burst of small ones is not moved again and again."""
+        """Forget what was taken, once per burst: small messages are not moved again and again."""
         if self._position:
             del self._incoming[: self._position]
             self._position = 0
