@@ -1,0 +1,58 @@
+# Sourced by the other scripts: makes .venv and installs the four distributions into it, once and again after a change.
+
+cd "$(dirname "$0")/.." || exit 1
+ENVIRONMENT=.venv
+BUILD_TOOLS="setuptools>=77 Cython>=3.1 wheel"
+
+say() { printf '\n== %s\n' "$*"; }
+
+stop() {
+    printf '%s\n' "$*" >&2
+    exit 1
+}
+
+find_python() {
+    for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+}
+
+# What a fresh Debian or Ubuntu may lack, all of it in one sentence.
+check_machine() {
+    python=$(find_python)
+    [ -n "$python" ] || stop "Python 3.11 or newer is needed: apt install python3 python3-venv python3-dev build-essential"
+    missing=
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+    "$python" -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' || missing="$missing python3-dev"
+    command -v cc >/dev/null || command -v gcc >/dev/null || missing="$missing build-essential"
+    [ -z "$missing" ] || stop "Something is missing here, please run: apt install$missing"
+}
+
+is_current() {
+    [ -e $ENVIRONMENT/installed ] && [ -z "$(find proto packages -newer $ENVIRONMENT/installed -type f \
+        ! -path '*/build/*' ! -name '*.so' ! -name '*.c' ! -path '*.egg-info/*' ! -name '*.pyc' -print -quit)" ]
+}
+
+install_distributions() {
+    check_machine
+    if [ ! -x $ENVIRONMENT/bin/python ]; then
+        say "1/3 making $ENVIRONMENT with $("$python" --version)"
+        "$python" -m venv $ENVIRONMENT || stop "Cannot make $ENVIRONMENT."
+    fi
+    if is_current; then
+        return
+    fi
+    say "2/3 installing build tools"
+    # shellcheck disable=SC2086
+    $ENVIRONMENT/bin/python -m pip install --disable-pip-version-check $BUILD_TOOLS || stop "pip failed, see above."
+    say "3/3 compiling and installing scaler-protocol, scaler-scheduler, scaler-worker and scaler-client (a minute or two)"
+    rm -rf proto/build packages/*/build
+    $ENVIRONMENT/bin/python -m pip install --disable-pip-version-check --no-build-isolation --upgrade \
+        ./proto "./packages/scaler-scheduler[uvloop]" "./packages/scaler-worker[uvloop]" ./packages/scaler-client ||
+        stop "The installation failed, see above."
+    touch $ENVIRONMENT/installed
+}
