@@ -34,7 +34,6 @@ _SCHEMA = capnp.load(str(Path(__file__).parent.parent / "schemas" / "monitor.cap
 _VERSION_HINT = "use both from the same release"
 
 
-
 class FeedError(ValueError):
     """What arrived is not a monitor message that can be shown; the text is one plain sentence."""
 
@@ -81,7 +80,9 @@ def _camel(name: str) -> str:
 _STRUCTS = (
     Snapshot, SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, ClientStatus, FunctionStatus
 )  # fmt: skip
-_NAMES = {struct: [(field.name, _camel(field.name)) for field in fields(struct)] for struct in _STRUCTS}
+_NAMES: dict[type, list[tuple[str, str]]] = {
+    struct: [(field.name, _camel(field.name)) for field in fields(struct)] for struct in _STRUCTS
+}
 
 _NESTED: dict[tuple[type, str], type] = {
     (Snapshot, "scheduler"): SchedulerStatus,

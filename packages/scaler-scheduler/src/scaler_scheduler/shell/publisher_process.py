@@ -80,7 +80,7 @@ class PublisherProcess:
         return str(replace(address, port=bound.port))
 
     def _read_watchers(self) -> None:
-        while self._watchers.get(zmq.EVENTS) & zmq.POLLIN:
+        while self._watchers.poll(0):
             request = self._watchers.recv()
             if request[:1] == b"\x01":
                 self._on_watcher(request[1:])

@@ -56,7 +56,7 @@ class Application:
         if terminal_event & (zmq.POLLERR | zmq.POLLIN) and _hung_up():
             self._stopped = True
         self._take_messages()
-        for key in self._terminal.keys():
+        for key in self._terminal.typed():
             self._view = self._view.pressed(key, self._screen.page_rows).limited(self._screen.last_first_row)
 
     def _take_messages(self) -> None:

@@ -10,24 +10,22 @@ from scaler_protocol.monitor.messages import AgentStatus, PeerState, Snapshot
 from scaler_protocol.monitor.model import FeedState, MonitorModel, filter_rows, sort_rows, total_of
 from scaler_scheduler.top.lines import Line, Span, Style, cut, joined, line_of, padded
 from scaler_scheduler.top.tables import (
-    Entry,
     Table,
     client_entries,
     function_entries,
     header_lines,
     table_of,
-    total_width,
     widened,
 )
 from scaler_scheduler.top.view import COLUMN_HELP, HELP, SORT_KEYS, View
 from scaler_scheduler.top.workers import WorkerTable, worker_table
 
 HEADER_ROWS = 6
-FIXED_ROWS = 6
-"""Title, rule, shortcuts, status, total, table header."""
+OWN_LINES = ("status", "total", "header")
+"""The lines that belong to the table of workers."""
 
 LEAST_WORKER_ROWS = 3
-PANEL_LABEL_WIDTH, PANEL_LABEL_WIDTH_LIMIT = 17, 60
+PANEL_LABEL_WIDTH, PANEL_WIDTH_LIMIT = 17, 70
 RESTART_SHOWN_SECONDS = 10.0
 
 
@@ -52,60 +50,67 @@ def draw(model: MonitorModel, view: View, width: int, height: int, now: float, a
     return _draw_snapshot(model, model.snapshot, view, width, height, now)
 
 
-def _draw_snapshot(
-    model: MonitorModel, snapshot: Snapshot, view: View, width: int, height: int, now: float
-) -> Screen:
-    header_rows = _header_rows(snapshot, height)
+def _draw_snapshot(model: MonitorModel, snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Screen:
+    above = _lines_above(snapshot, width, height)
+    status = _status_line(model, snapshot, view, now)
+    page_rows = max(1, height - len(above) - len(OWN_LINES))
     rows = sort_rows(filter_rows(model.rows, view.filter_text), view.order)
-    page_rows = max(1, height - FIXED_ROWS - header_rows)
     last_first_row = max(0, len(rows) - page_rows)
     first = min(view.first_row, last_first_row)
     panel = _panel_tables(snapshot)
-    panel_width = 3 + max(table.width for table in panel)
     shown = rows[first : first + page_rows]
-    table = worker_table(shown, total_of(rows), len(model.rows), view.order, width, panel_width)
-    lines = header_lines(snapshot, width, header_rows + 1)
-    lines += [line_of("-" * width, Style.DIM), _shortcut_line(width), _status_line(model, snapshot, view, now)]
-    lines += [table.total_line(), *_body_lines(table, panel, width, height - len(lines) - 1)]
-    if model.state(now) is FeedState.LOST:
-        lines = _dimmed(lines, header_rows + 3)
-    return _finished(lines, width, height, page_rows, last_first_row)
+    table = worker_table(shown, total_of(rows), len(model.rows), view.order, width, _widths_beside(panel))
+    below = [table.total_line(), *_body_lines(table, panel, width, height - len(above) - 2)]
+    if model.state(now) is FeedState.LOST:  # old values must not look like present ones
+        above, below = _dimmed(above), _dimmed(below)
+    return _finished([*above, status, *below], width, height, page_rows, last_first_row)
 
 
 def _finished(lines: Sequence[Line], width: int, height: int, page_rows: int = 1, last_first_row: int = 0) -> Screen:
     return Screen([cut(line, width) for line in lines[: max(0, height)]], page_rows, last_first_row)
 
 
-def _header_rows(snapshot: Snapshot, height: int) -> int:
-    """Six where there is room for some workers too; more for the messages on a tall screen."""
+def _lines_above(snapshot: Snapshot, width: int, height: int) -> list[Line]:
+    """What stands over the status line: nothing that would leave no room for workers."""
+    room = height - len(OWN_LINES) - LEAST_WORKER_ROWS
+    shortcuts = [_shortcut_line(width)] if room >= 1 else []
+    if room < 4:
+        return shortcuts
+    header = header_lines(snapshot, width, min(_wanted_header_lines(snapshot, height), room - 2))
+    return [*header, line_of("-" * width, Style.DIM), *shortcuts]
+
+
+def _wanted_header_lines(snapshot: Snapshot, height: int) -> int:
+    """More than seven on a tall screen, when there are more kinds of messages."""
     messages = max(len(snapshot.sent), len(snapshot.received))
-    most = max(HEADER_ROWS, min(messages, height // 4))
-    return max(1, min(most, height - FIXED_ROWS - LEAST_WORKER_ROWS))
+    return 1 + max(HEADER_ROWS, min(messages, height // 4))
 
 
 # ---- workers, and beside or below them clients and functions ---------------------------------------------------------
 
 
 def _panel_tables(snapshot: Snapshot) -> list[Table]:
-    clients = client_entries(snapshot.clients)
-    functions = function_entries(snapshot.functions)
-    return [_panel_table("client_manager", clients), _panel_table("func_to_num_tasks", functions)]
-
-
-def _panel_table(title: str, entries: Sequence[Entry]) -> Table:
-    table = table_of(title, entries, PANEL_LABEL_WIDTH, 7)
-    return widened(table, min(table.label_width, PANEL_LABEL_WIDTH) + 1 + table.value_width)
+    """Clients and functions, equally wide: as their labels need, within bounds."""
+    clients = table_of("client_manager", client_entries(snapshot.clients), PANEL_LABEL_WIDTH, 7)
+    functions = table_of("func_to_num_tasks", function_entries(snapshot.functions), PANEL_LABEL_WIDTH, 7)
+    width = min(max(clients.width, functions.width), PANEL_WIDTH_LIMIT)
+    return [widened(clients, width), widened(functions, width)]
 
 
 def _body_lines(table: WorkerTable, panel: Sequence[Table], width: int, height: int) -> list[Line]:
     """The worker table with its header, and the panel where it fits: beside it, else below it."""
     left = [table.header_line()] + [table.row_line(row) for row in table.rows]
     room = width - table.width - 3
-    if room >= max(each.width for each in panel):
-        return _beside(left, table.width, _stacked(panel, min(room, PANEL_LABEL_WIDTH_LIMIT), height))
+    if room >= PANEL_LABEL_WIDTH + 1 + panel[0].value_width:
+        return _beside(left, table.width, _stacked(panel, min(room, panel[0].width), height))
     if height - len(left) >= 3:
         return left + [()] + _side_by_side(panel, width, height - len(left) - 1)
     return left
+
+
+def _widths_beside(panel: Sequence[Table]) -> tuple[int, int]:
+    """Separator and panel: as it would like to be, and at least."""
+    return 3 + panel[0].width, 3 + PANEL_LABEL_WIDTH + 1 + panel[0].value_width
 
 
 def _beside(left: Sequence[Line], left_width: int, right: Sequence[Line]) -> list[Line]:
@@ -127,10 +132,7 @@ def _stacked(panel: Sequence[Table], width: int, height: int) -> list[Line]:
 
 def _side_by_side(panel: Sequence[Table], width: int, height: int) -> list[Line]:
     height = min(height, 1 + max(len(each.entries) for each in panel))
-    half = (width - 3) // 2
-    tables = [widened(each, min(half, PANEL_LABEL_WIDTH_LIMIT)) for each in panel]
-    if total_width(tables) > width:
-        tables = tables[:1]
+    tables = [widened(each, min((width - 3) // 2, each.width)) for each in panel]
     return [joined(parts) for parts in zip(*(each.lines(height) for each in tables), strict=True)]
 
 
@@ -166,10 +168,8 @@ def _silent_text(agents: Sequence[AgentStatus]) -> str:
     return f"{len(agents)} agent(s) silent, longest {first.pid}|{first.host}: {silent}"
 
 
-def _dimmed(lines: Sequence[Line], but: int) -> list[Line]:
-    """Old values must not look like present ones."""
-    dim = [tuple(Span(span.text, Style.DIM) for span in line) for line in lines]
-    return [*dim[:but], lines[but], *dim[but + 1 :]] if but < len(lines) else list(dim)
+def _dimmed(lines: Sequence[Line]) -> list[Line]:
+    return [tuple(Span(span.text, Style.DIM) for span in line) for line in lines]
 
 
 def _waiting_lines(model: MonitorModel, now: float, address: str) -> list[Line]:

@@ -104,7 +104,9 @@ def both_messages_table(snapshot: Snapshot, count: int) -> Table:
     all_counts = {name: sent.get(name, 0) + received.get(name, 0) for name in [*sent, *received]}
     names = [each.name for each in most_frequent([MessageCount(*item) for item in all_counts.items()], count)]
     pairs = [(name, *(format_count(each.get(name, 0)) for each in (sent, received))) for name in names]
-    widths = [max([len(title), *(len(pair[column]) for pair in pairs)]) for column, title in ((1, "sent"), (2, "received"))]
+    widths = [
+        max([len(title), *(len(pair[column]) for pair in pairs)]) for column, title in ((1, "sent"), (2, "received"))
+    ]
     entries = [Entry(name, f"{first:>{widths[0]}} {second:>{widths[1]}}") for name, first, second in pairs]
     hidden = [Entry(ELLIPSIS, "", Style.DIM)] if len(entries) < len(all_counts) else []
     title = f"{'messages':>{max(8, *map(len, names), 0)}} {'sent':>{widths[0]}} {'received':>{widths[1]}}"

@@ -80,7 +80,7 @@ class Terminal:
             self._paint_line(number, line)
         self._window.refresh()
 
-    def keys(self) -> Iterator[str]:
+    def typed(self) -> Iterator[str]:
         """What was typed since the last call: characters, and names of other keys. Never waits."""
         while True:
             try:

@@ -103,7 +103,9 @@ class WorkerTable:
         return tuple(spans)
 
     def row_line(self, row: WorkerRow) -> Line:
-        cells = "".join(" " + right(column.cell(row), width) for column, width in zip(COLUMNS, self.widths, strict=True))
+        cells = "".join(
+            " " + right(column.cell(row), width) for column, width in zip(COLUMNS, self.widths, strict=True)
+        )
         return line_of(self._label(row) + cells, _ROW_STYLES[row.state])
 
     def _label(self, row: WorkerRow) -> str:
@@ -112,19 +114,23 @@ class WorkerTable:
 
 
 def worker_table(
-    rows: Sequence[WorkerRow], totals: Totals, all_workers: int, order: Order, width: int, panel_width: int
+    rows: Sequence[WorkerRow],
+    totals: Totals,
+    all_workers: int,
+    order: Order,
+    width: int,
+    panel_widths: Sequence[int],
 ) -> WorkerTable:
-    """A table for these rows, in ``width`` columns of which ``panel_width`` are wanted by what stands beside it: host
-    and name take what is left over, and give way when it is tight."""
+    """A table for these rows in ``width`` columns. What stands beside it wants the first of ``panel_widths`` that fits:
+    host and name take what is left over, and give way when it is tight."""
     widths = tuple(_width(column, rows, totals, order) for column in COLUMNS)
     pid_width = max([5, *(len(str(row.pid)) for row in rows)])
     host_wish = max([HOST_WIDTH_LEAST, *(display_width(row.host) for row in rows)])
     name_wish = max([NAME_WIDTH, *(display_width(row.name) for row in rows)])
     room = width - sum(widths) - len(widths) - pid_width - 2
     host_width, name_width = min(host_wish, HOST_WIDTH), NAME_WIDTH
-    spare = room - panel_width - host_width - name_width
-    if spare < 0:
-        spare = room - host_width - name_width
+    spare = room - host_width - name_width
+    spare -= next((panel for panel in panel_widths if panel <= spare), 0)
     if spare < 0:
         host_width = max(HOST_WIDTH_LEAST, host_width + spare)
     host_width, spare = _grown(host_width, min(host_wish, HOST_WIDTH_LIMIT), spare)
