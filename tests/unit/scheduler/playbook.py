@@ -1,0 +1,216 @@
+"""Conversations with a scheduler's core: bodies from named peers go in, bodies to named peers come out.
+
+Each peer keeps its own end of its link, as a real one does, so that numbering, acknowledgements and repetition take part.
+"""
+
+from __future__ import annotations
+
+from scaler_protocol import codec
+from scaler_protocol.link import Link
+from scaler_protocol.messages import (
+    Acknowledgement,
+    AgentAttach,
+    Body,
+    Capability,
+    Envelope,
+    FunctionDefinition,
+    Hello,
+    HeartbeatEcho,
+    Ping,
+    Relay,
+    Results,
+    ResultsReleased,
+    Role,
+    Status,
+    TaskColumn,
+    TaskOptions,
+    Tasks,
+    Welcome,
+)
+from scaler_protocol.codec import ResultRun, TaskRun
+
+from scaler_scheduler.core.effects import ClosePeer, Log, Quit, Send
+from scaler_scheduler.core.scheduler import SchedulerCore
+from scaler_scheduler.core.settings import Settings
+
+TOKEN = b"token"
+FUNCTION = b"f" * 16
+ROUTINE = (Acknowledgement, Ping, HeartbeatEcho, ResultsReleased)
+"""Bodies that go without saying; tests that are about them ask for them."""
+
+
+class Peer:
+    def __init__(self, playbook: Playbook, name: str, role: Role, via: Peer | None = None) -> None:
+        self.playbook = playbook
+        self.name = name
+        self.role = role
+        self.via = via
+        self.session = name.encode().ljust(16, b".")
+        self.link = Link()
+        self.epoch = 0
+        self.welcome: Welcome | None = None
+
+    def hello(self, **changes) -> Hello:
+        values = {"role": self.role, "session": self.session, "epoch": self.epoch, "received": self.link.received,
+                  "token": TOKEN, "host": "host", "pid": 1}
+        return Hello(**{**values, **changes})
+
+    def connect(self, **changes) -> list:
+        """Say Hello; what the scheduler answers after its Welcome."""
+        self.playbook.deliver(self, Envelope(self.hello(**changes)))
+        return self.playbook.run()
+
+    def says(self, *bodies: Body) -> list:
+        """All in one drain; what the scheduler then says to whom."""
+        for body in bodies:
+            self.playbook.deliver(self, self.link.wrap(body))
+        return self.playbook.run()
+
+    def hears(self, envelope: Envelope) -> Body | None:
+        body = envelope.body
+        if isinstance(body, Welcome):
+            self.welcome, self.epoch = body, body.epoch
+            if body.resumed:
+                for again in self.link.resume(body.received):
+                    self.playbook.deliver(self, again)
+            else:
+                self.link = Link()
+            return None
+        return body if self.link.accept(envelope) else None
+
+
+class Playbook:
+    def __init__(self, now: float = 100.0, epoch: int = 1, **settings) -> None:
+        self.now = now
+        values = {"address": "tcp://127.0.0.1:2345", "session": b"scheduler.......", "epoch": epoch, "token": TOKEN}
+        self.core = SchedulerCore(Settings(**{**values, **settings}), now)
+        self.peers: dict[bytes, Peer] = {}
+        self.logs: list[str] = []
+        self.has_quit = False
+        self.deaf: set[str] = set()
+
+    # ---- peers -----------------------------------------------------------------------------------------------------
+
+    def client(self, name: str = "client", via: Peer | None = None, **hello) -> Peer:
+        peer = self._peer(name, Role.SUBMIT, via)
+        assert peer.connect(**hello) == []
+        return peer
+
+    def agent(self, name: str = "agent", slots: int = 1, capabilities: dict[str, int] | None = None,
+              holds: tuple[TaskColumn, ...] = ()) -> Peer:
+        peer = self._peer(name, Role.WORK)
+        assert peer.connect() == []
+        peer.joined = peer.says(attach(name, slots, capabilities, holds))
+        return peer
+
+    def _peer(self, name: str, role: Role, via: Peer | None = None) -> Peer:
+        peer = Peer(self, name, role, via)
+        self.peers[peer.session] = peer
+        return peer
+
+    # ---- time and messages -----------------------------------------------------------------------------------------
+
+    def deliver(self, peer: Peer, envelope: Envelope) -> None:
+        if peer.via is None:
+            self.core.on_message(peer.session, envelope, self.now)
+        else:
+            relay = Relay(peer.session, tuple(codec.encode(envelope)))
+            self.deliver(peer.via, peer.via.link.wrap(relay))
+
+    def wait(self, seconds: float, speaking: tuple[Peer, ...] = ()) -> list:
+        """Let time pass, in steps as a shell's timer would. ``speaking`` agents send a ping now and then."""
+        said = []
+        end = self.now + seconds
+        while self.now < end - 1e-9:
+            deadline = self.core.next_deadline()
+            self.now = min(end, max(self.now + 0.001, deadline if deadline is not None else end), self.now + 0.2)
+            for peer in speaking:
+                self.deliver(peer, peer.link.wrap(Ping()))
+            self.core.on_deadline(self.now)
+            said += self.run()
+        return said
+
+    def lose(self, peer: Peer) -> list:
+        self.core.on_peer_lost(peer.session, self.now)
+        return self.run()
+
+    def run(self) -> list:
+        """Carry out effects; [(peer, body)] without what goes without saying."""
+        said = []
+        for effect in self.core.take_effects(self.now):
+            if isinstance(effect, Send):
+                said += self._hear(effect)
+            elif isinstance(effect, Log):
+                self.logs.append(effect.text)
+            elif isinstance(effect, Quit):
+                self.has_quit = True
+            else:
+                assert isinstance(effect, ClosePeer)
+        self.core.check()
+        return [(name, body) for name, body in said if not isinstance(body, ROUTINE)]
+
+    def _hear(self, effect: Send) -> list:
+        peer = self.peers[effect.peer]
+        if peer.name in self.deaf:
+            return []
+        envelope = codec.decode(codec.encode(effect.envelope))
+        body = peer.hears(envelope)
+        if isinstance(body, Relay):
+            nested = self.peers[body.session]
+            inner = nested.hears(codec.decode(list(body.frames)))
+            return [] if inner is None else [(nested.name, inner)]
+        return [] if body is None else [(peer.name, body)]
+
+
+# ---- bodies -----------------------------------------------------------------------------------------------------------
+
+
+def attach(name: str, slots: int = 1, capabilities: dict[str, int] | None = None,
+           holds: tuple[TaskColumn, ...] = ()) -> AgentAttach:
+    workers = tuple(f"{name}-{index}" for index in range(slots))
+    amounts = tuple(Capability(key, amount) for key, amount in (capabilities or {}).items())
+    return AgentAttach(name, "host", 1, workers, amounts, holds)
+
+
+def run(client: Peer, first: int, count: int, attempt: int = 1, function: bytes = FUNCTION, **options) -> TaskRun:
+    slots = [[str(first + index).encode()] for index in range(count)]
+    return TaskRun(client.session, function, "f", b"", first, attempt, (), TaskOptions(**options), slots)
+
+
+def tasks(client: Peer, first: int, count: int, attempt: int = 1, function: bytes = FUNCTION, **options) -> Tasks:
+    return Tasks([run(client, first, count, attempt, function, **options)])
+
+
+def definition(function: bytes = FUNCTION) -> FunctionDefinition:
+    return FunctionDefinition(function, "f", b"pickle", 6)
+
+
+def results(client: Peer, *rows: int | tuple, duration_us: int = 100) -> Results:
+    """Rows: a task, or (task, attempt, status, payload)."""
+    full = []
+    for row in rows:
+        task, attempt, status, payload = (row, 1, Status.SUCCESS, b"r")[:4] if isinstance(row, int) else (
+            *row, *(None, 1, Status.SUCCESS, b"r")[len(row):])
+        full.append((task, attempt, status, payload, duration_us, duration_us, 0))
+    return Results([ResultRun(client.session, full)])
+
+
+def statuses(said: list, client: Peer) -> dict[int, Status]:
+    """{task: status} of all results said to a client."""
+    found = {}
+    for name, body in said:
+        if name == client.name and isinstance(body, Results):
+            for part in body.runs:
+                found.update({row[0]: Status(row[2]) for row in part.rows()})
+    return found
+
+
+def handed(said: list, agent: Peer) -> list[tuple[int, int]]:
+    """[(task, attempt)] of all tasks said to an agent."""
+    return [
+        (part.first_task + index, part.attempt)
+        for name, body in said
+        if name == agent.name and isinstance(body, Tasks)
+        for part in body.runs
+        for index in range(part.count)
+    ]

@@ -1,0 +1,99 @@
+"""Connections that are cut, and schedulers that are restarted."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import Cancel, Status, TaskColumn, Tasks
+
+from tests.unit.scheduler.playbook import Playbook, attach, definition, handed, results, run, statuses, tasks
+
+
+def test_a_resumed_link_repeats_what_was_lost():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    book.deaf = {"agent"}
+    client.says(tasks(client, 1, 1))
+    book.deaf = set()
+    book.lose(agent)
+    assert handed(agent.connect(), agent) == [(1, 1)]
+    assert agent.welcome.resumed
+
+
+def test_a_client_that_was_away_gets_its_results_when_it_returns():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 1))
+    book.lose(client)
+    assert agent.says(results(client, 1)) == []
+    assert statuses(client.connect(), client) == {1: Status.SUCCESS}
+
+
+def test_what_a_client_sent_in_vain_arrives_once():
+    book = Playbook()
+    client = book.client()
+    client.link.wrap(tasks(client, 1, 1))
+    book.lose(client)
+    client.connect()
+    book.lose(client)
+    client.connect()
+    assert book.core.allocator.queued == 1
+
+
+def resubmit(client, first, count):
+    return Tasks([run(client, first, count)], [definition()], [], True)
+
+
+def restarted(name="client", agent="agent"):
+    """A scheduler of a new epoch, to which a client and an agent come back."""
+    book = Playbook(epoch=2)
+    client = book.client(name, epoch=1, received=7)
+    return book, client
+
+
+def test_resubmitted_tasks_wait_for_the_agent_that_has_them():
+    book, client = restarted()
+    assert client.says(resubmit(client, 1, 3)) == []
+    agent = book.agent(slots=4, holds=(TaskColumn(client.session, (2,), (5,)),))
+    assert handed(agent.joined, agent) == []
+    assert statuses(agent.says(results(client, (2, 5))), client) == {2: Status.SUCCESS}
+    assert handed(book.wait(1.5, (agent,)), agent) == [(1, 1), (3, 1)]
+
+
+def test_what_an_agent_holds_waits_for_its_client():
+    book = Playbook(epoch=2)
+    client = book._peer("client", 1)
+    agent = book.agent(slots=4, holds=(TaskColumn(client.session, (2,), (5,)),))
+    agent.says(results(client, (1, 3)))
+    client.connect(epoch=1)
+    said = client.says(resubmit(client, 1, 3))
+    assert statuses(said, client) == {1: Status.SUCCESS}
+    assert statuses(agent.says(results(client, (2, 5))), client) == {2: Status.SUCCESS}
+    assert handed(book.wait(1.5, (agent,)), agent) == [(3, 1)]
+
+
+def test_what_nobody_comes_back_for_is_cancelled_and_released():
+    book = Playbook(epoch=2)
+    client = book._peer("client", 1)
+    agent = book.agent(holds=(TaskColumn(client.session, (2,), (5,)),))
+    agent.says(results(client, (1, 3)))
+    said = book.wait(1.5, (agent,))
+    assert said == [("agent", Cancel((TaskColumn(client.session, (2,), (5,)),)))]
+    assert not book.core.unclaimed
+
+
+def test_tasks_sent_again_after_a_restart_may_be_cancelled_while_they_are_held():
+    book, client = restarted()
+    client.says(resubmit(client, 1, 2))
+    assert statuses(client.says(Cancel((TaskColumn(client.session, (1,)),))), client) == {1: Status.CANCELLED}
+    agent = book.agent()
+    assert handed(book.wait(1.5, (agent,)), agent) == [(2, 1)]
+
+
+def test_an_agent_that_says_hello_anew_has_lost_its_state():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 1))
+    agent.epoch = 0
+    assert agent.connect() == []
+    assert not agent.welcome.resumed
+    said = agent.says(attach("agent"))
+    assert handed(said, agent) == [(1, 2)]
