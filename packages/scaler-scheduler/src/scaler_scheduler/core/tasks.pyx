@@ -35,7 +35,8 @@ cdef enum:
     UNKNOWN_DURATION_US = 5000
     HORIZON_US = 5000
     CHUNK_US = 1000
-    TURN = 1024
+    TURN = 256
+    NO_BOUND = 0x7FFFFFFF
 
 LARGE, DIED, RETRY, DISCARD = "large", "died", "retry", "discard"
 
@@ -851,9 +852,8 @@ cdef class QueueClass:
                 level.rotation.popleft()
                 del level.clients[queue.table.session]
                 continue
-            takings.take(queue)
-            if not takings.full:
-                level.rotation.rotate(-1)
+            takings.take(queue, TURN if len(level.rotation) > 1 else NO_BOUND)
+            level.rotation.rotate(-1)
 
     def check(self):
         assert self.count >= 0, self.count
@@ -870,6 +870,7 @@ cdef class Takings:
     cdef int64_t budget_us
     cdef int64_t taken
     cdef int64_t taken_us
+    cdef int64_t turn
     cdef bint full
     cdef bint agent_full
 
@@ -884,10 +885,10 @@ cdef class Takings:
         self.budget_us = agent.budget_us(source.depth)
         self.full = self.agent_full = self.room <= 0
 
-    cdef take(self, ClientQueue queue):
+    cdef take(self, ClientQueue queue, int64_t turn):
         """Take from the front of the current range, one run after another, for at most one turn."""
-        cdef int64_t before = self.taken
-        while queue.first < queue.stop and not self.full and self.taken - before < TURN:
+        self.turn = turn
+        while queue.first < queue.stop and not self.full and self.turn > 0:
             self.take_run(queue)
 
     cdef take_run(self, ClientQueue queue):
@@ -927,6 +928,8 @@ cdef class Takings:
             self.runs.append(record.piece(start, task, attempt))
 
     cdef inline bint admit(self, uint32_t estimate):
+        if self.turn <= 0:
+            return False
         if self.room <= 0:
             self.full = self.agent_full = True
             return False
@@ -941,6 +944,7 @@ cdef class Takings:
             self.full = self.agent_full = True
             return False
         self.room -= 1
+        self.turn -= 1
         self.taken += 1
         self.taken_us += estimate
         return True

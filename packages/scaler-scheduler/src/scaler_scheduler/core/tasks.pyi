@@ -1,0 +1,120 @@
+"""Task tables, loads of agents and functions, and run queues: all work that is done once per task.
+
+Contract of tasks.pyx. A :class:`TaskTable` holds one client's tasks in columns, in pages that are freed when all their tasks have
+ended; a :class:`QueueClass` holds ranges of queued tasks. States and their rules: see ``states``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from scaler_protocol.codec import ResultRun, TaskRun
+
+Ranges = list[list[Any]]
+"""[record, first task, stop] each."""
+
+class Totals:
+    """How many tasks ended with each status, over all tables."""
+
+    def outcome(self, status: int) -> int: ...
+    def add(self, status: int, number: int = 1) -> None: ...
+
+class FunctionLoad:
+    """How long tasks of one function take, and how many there are."""
+
+    digest: bytes
+    name: str
+    duration_us: float
+    samples: int
+    unfinished: int
+    finished: int
+    estimate_us: int
+    def __init__(self, digest: bytes, name: str) -> None: ...
+    def observe(self, total_us: float, number: int) -> None: ...
+
+class AgentLoad:
+    """What an agent has, in counts and in estimated microseconds. ``outstanding`` and ``load_us`` change only with its tasks."""
+
+    index: int
+    slots: int
+    lent: int
+    deepest: int
+    ceiling: int
+    outstanding: int
+    load_us: int
+    resources: dict[str, int]
+    def __init__(self, index: int, slots: int, ceiling: int, resources: dict[str, int] | None = None) -> None: ...
+    def has_room(self, depth: int) -> bool: ...
+    def queued_us(self) -> int: ...
+    def budget_us(self, depth: int) -> int: ...
+    def queued(self) -> int: ...
+    def key(self, depth: int) -> tuple[bool, float, float]: ...
+    def fits(self, demand: tuple[tuple[str, int], ...]) -> int: ...
+
+class RunRecord:
+    """A run that a client sent, kept until its last task has ended."""
+
+    run: TaskRun
+    first: int
+    stop: int
+    remaining: int
+    function: FunctionLoad
+    depth: int
+    priority: int
+    retries: int
+    rerun: bool
+    demand: tuple[tuple[str, int], ...]
+    queue: QueueClass
+    def __init__(self, run: TaskRun, function: FunctionLoad, queue: QueueClass) -> None: ...
+    def piece(self, first: int, stop: int, attempt: int) -> TaskRun: ...
+
+class TaskTable:
+    session: bytes
+    finished: int
+    unfinished: int
+    def __init__(self, session: bytes, totals: Totals) -> None: ...
+    def count(self, state: int) -> int: ...
+    def state(self, task: int) -> int: ...
+    def describe(self, task: int) -> tuple[int, int, int, int, int, RunRecord] | None:
+        """(state, attempt, agent, deaths, losses, record) of an unfinished task."""
+
+    def append(self, record: RunRecord, state: int) -> bool: ...
+    def ready(self, first: int, stop: int) -> Ranges: ...
+    def requeue(self, task: int) -> RunRecord: ...
+    def finish(self, task: int, status: int) -> None: ...
+    def died(self, task: int) -> int: ...
+    def accept(
+        self, run: ResultRun, agent: AgentLoad
+    ) -> tuple[list[int] | None, list[tuple[int, int, str]], list[int]] | None:
+        """None: all count, forward as they are. Else (indices to forward, None for all; rows to decide; rows unknown)."""
+
+    def claim(
+        self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad
+    ) -> tuple[list[int], list[int]]: ...
+    def withdrawn(
+        self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad
+    ) -> tuple[Ranges, list[int]]: ...
+    def lose(
+        self, agent: int, blameless: bool, losses_limit: int, status: int
+    ) -> tuple[Ranges, list[int], list[int]]: ...
+    def cancel(
+        self, tasks: Sequence[int] | None
+    ) -> tuple[list[int], dict[int, tuple[list[int], list[int]]], dict[int, list[int]]]: ...
+    def check(self) -> None: ...
+    def queued_by_class(self) -> dict[QueueClass, int]: ...
+    def assigned_by_agent(self) -> dict[int, int]: ...
+
+class QueueClass:
+    """Tasks that need the same capabilities and have the same depth: highest priority first, clients in turn, oldest first."""
+
+    demand: tuple[tuple[str, int], ...]
+    depth: int
+    priority: int
+    count: int
+    heap: list[tuple[tuple[bool, float, float], int, int]]
+    candidates: dict[int, int]
+    def __init__(self, demand: tuple[tuple[str, int], ...], depth: int) -> None: ...
+    def push(
+        self, client: Any, table: TaskTable, priority: int, first: int, stop: int, front: bool = False
+    ) -> None: ...
+    def take(self, agent: AgentLoad, share: int) -> tuple[list[TaskRun], bool]: ...
+    def check(self) -> None: ...
