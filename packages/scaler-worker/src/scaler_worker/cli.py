@@ -1,0 +1,32 @@
+"""``scaler_cluster`` (and ``scaler_worker``, the same program): the workers of this host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scaler_protocol.command import run_command, setup_logging
+
+from scaler_worker.config import ClusterSettings
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    run_command(
+        ClusterSettings, _run, program="scaler_cluster", section="cluster",
+        description="Runs workers on this host for the scheduler at ADDRESS.", arguments=arguments,
+    )  # fmt: skip
+
+
+def _run(settings: ClusterSettings) -> int:
+    count = settings.worker_count
+    setup_logging(settings)
+    from scaler_worker.shell.zygote import Zygote
+
+    zygote = Zygote()
+    zygote.start()  # it does its imports while this process does its own
+    from scaler_worker.shell.agent import run_agent
+
+    return run_agent(settings, count, zygote)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,345 @@
+"""The agent's shell: reads sockets, feeds the core, carries out its effects, arms one timer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import zmq
+from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
+from scaler_protocol.effects import Log, Send
+from scaler_protocol.handshake import make_hello
+from scaler_protocol.ids import new_session
+from scaler_protocol.messages import Envelope, Role, TaskColumn, WorkerStatus
+from scaler_protocol.transport.sockets import DealerConnection
+
+from scaler_worker.board import Board
+from scaler_worker.config import OBJECT_RETENTION_SECONDS, ClusterSettings
+from scaler_worker.core.agent import SCHEDULER, AgentCore, AgentSettings
+from scaler_worker.core.effects import (
+    DropObjects,
+    Exit,
+    HandOver,
+    Interrupt,
+    Kill,
+    RenewNested,
+    Resume,
+    SendNested,
+    StartProcessor,
+    Suspend,
+)
+from scaler_worker.processor.channel import INTERRUPT_SIGNAL, ProcessorOptions
+from scaler_worker.shell.nested import NestedListener
+from scaler_worker.shell.processors import ProcessorHost
+from scaler_worker.shell.resources import ProcessMeter, free_bytes, resident_bytes
+from scaler_worker.shell.zygote import Zygote
+from scaler_worker.system import adopt_orphans
+
+MEMORY_CHECK_SECONDS = 0.1
+
+
+class Agent:
+    """One host's agent in one event loop. ``run`` returns its exit code."""
+
+    def __init__(
+        self, settings: ClusterSettings, worker_count: int, zygote: Zygote, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._settings = settings
+        self._loop = loop
+        self._session = new_session()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(settings.io_threads)
+        self._nested = NestedListener(loop, self)
+        self._processors = ProcessorHost(loop, zygote, self._processor_options, self)
+        self._core = AgentCore(
+            _core_settings(settings, worker_count),
+            make_hello(Role.WORK, self._session, address=settings.address, distribution="scaler-worker"),
+            self._processors.store,
+            time.monotonic(),
+        )
+        self._connection = DealerConnection(self._context, settings.address, self._session)
+        self._meter = ProcessMeter()
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_for: float | None = None
+        self._turning = False
+        self._turn_again = False
+        self._announced: set[int] = set()
+        self._checks_memory = False
+        self._exit_code: int | None = None
+        self._ended = loop.create_future()
+        self._carry_out: dict[type, Callable[[Any], None]] = {
+            Send: self._send,
+            HandOver: self._hand_over,
+            StartProcessor: lambda effect: self._processors.start(effect.number, effect.name),
+            Interrupt: lambda effect: self._processors.signal(effect.number, INTERRUPT_SIGNAL),
+            Kill: lambda effect: self._processors.kill(effect.number),
+            Suspend: lambda effect: self._processors.signal(effect.number, signal.SIGSTOP),
+            Resume: lambda effect: self._processors.signal(effect.number, signal.SIGCONT),
+            DropObjects: lambda effect: self._processors.drop_objects(effect.number, effect.keys),
+            SendNested: lambda effect: self._nested.send(effect.session, effect.frames),
+            RenewNested: lambda effect: self._nested.renew(effect.session),
+            Log: lambda effect: logging.log(logging.getLevelName(effect.level), effect.text),
+            Exit: self._exit,
+        }
+
+    # ---- life ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        self._loop.add_reader(self._connection.fd, self._on_socket)
+        self._loop.add_reader(self._connection.monitor_fd, self._on_monitor)
+        self._loop.call_soon(self._on_monitor)
+        self._loop.call_later(self._settings.heartbeat_interval, self._report)
+        self._end_turn()
+        try:
+            return int(await self._ended)
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        self._core.on_stop(time.monotonic())
+        self._end_turn()
+
+    def close(self) -> None:
+        """End every process started here. May be called twice."""
+        self._processors.close()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def disconnect(self) -> None:
+        """After ``run``: the sockets."""
+        self._nested.close()
+        self._loop.remove_reader(self._connection.fd)
+        self._loop.remove_reader(self._connection.monitor_fd)
+        self._connection.close(linger_milliseconds=200)
+        self._context.term()
+
+    # ---- reading ---------------------------------------------------------------------------------------------
+
+    def _on_socket(self) -> None:
+        self._read(time.monotonic())
+        self._end_turn()
+
+    def _on_monitor(self) -> None:
+        now = time.monotonic()
+        for event in self._connection.connection_events():
+            if event == "connected":
+                self._core.on_connected(now)
+            elif event == "disconnected":
+                self._core.on_peer_lost(SCHEDULER, now)
+        self._on_socket()
+
+    def _read(self, now: float) -> bool:
+        """Whether anything came. The descriptor is edge-triggered: read until nothing is left, also after a send."""
+        came = False
+        while (frames := self._connection.receive()) is not None:
+            came = True
+            try:
+                envelope = decode(frames)
+            except MalformedMessage as error:
+                logging.error(f"the scheduler sent what is no message: {error}")
+                continue
+            self._core.on_message(SCHEDULER, envelope, now)
+        return came
+
+    def _end_turn(self) -> None:
+        """Carry out what the core wants until it wants nothing more, then set the timer."""
+        if self._turning:
+            self._turn_again = True
+            return
+        self._turning = self._turn_again = True
+        try:
+            while self._turn_again:
+                self._turn_again = False
+                now = time.monotonic()
+                for effect in self._core.take_effects(now):
+                    self._carry_out[type(effect)](effect)
+                self._turn_again |= self._read(now)
+        finally:
+            self._turning = False
+        self._arm()
+
+    def _arm(self) -> None:
+        deadline = self._core.next_deadline()
+        if self._exit_code is not None:
+            deadline = None
+        if deadline == self._armed_for and self._timer is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._armed_for = deadline
+        if deadline is not None:
+            self._timer = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = time.monotonic()
+        self._read(now)
+        self._core.on_deadline(now)
+        self._end_turn()
+
+    # ---- effects ---------------------------------------------------------------------------------------------
+
+    def _send(self, effect: Send) -> None:
+        self._connection.send(encode(effect.envelope))
+
+    def _hand_over(self, effect: HandOver) -> None:
+        for key in effect.objects:
+            self._processors.send_object(effect.number, key)
+        self._processors.send(effect.number, encode(Envelope(effect.tasks)))
+        if not self._checks_memory and any(run.options.memory_bytes for run in effect.tasks.runs):
+            self._checks_memory = True
+            self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)
+
+    def _exit(self, effect: Exit) -> None:
+        if self._exit_code is None:
+            self._exit_code = effect.code
+            logging.log(logging.ERROR if effect.code else logging.INFO, f"ClusterProcess: ends, {effect.text}")
+            if not self._ended.done():
+                self._ended.set_result(effect.code)
+
+    # ---- what the processors report --------------------------------------------------------------------------
+
+    def started(self, number: int, board: Board, pid: int) -> None:
+        self._core.on_processor_started(number, board, pid, time.monotonic())
+        self._end_turn()
+
+    def ready(self, number: int) -> None:
+        processor = self._core.slots.processors.get(number)
+        if processor is not None and processor.slot is not None and processor.slot not in self._announced:
+            self._announced.add(processor.slot)
+            logging.info(f"Worker[{processor.slot}] started")
+        self._core.on_processor_ready(number, time.monotonic())
+        self._end_turn()
+
+    def news(self, number: int) -> None:
+        self._core.on_processor_news(number, time.monotonic())
+        self._end_turn()
+
+    def died(self, number: int, certificate: dict[str, Any]) -> None:
+        process = self._processors.processes.get(number)
+        if process is not None and not process.killed:
+            logging.warning(f"processor {certificate['pid']} died: {_cause(certificate)}")
+        self._core.on_processor_died(number, certificate, time.monotonic())
+        self._end_turn()
+
+    def output(self, number: int, sequence: int, stream: int, data: bytes) -> None:
+        self._core.on_output(number, sequence, stream, data, time.monotonic())
+        self._end_turn()
+
+    def failed(self, text: str) -> None:
+        self._core.on_failed_start(text, time.monotonic())
+        self._end_turn()
+
+    # ---- what clients inside tasks report --------------------------------------------------------------------
+
+    def nested_opened(self, session: bytes, parent: TaskColumn) -> None:
+        self._core.on_nested_opened(session, parent, time.monotonic())
+
+    def nested_frames(self, session: bytes, frames: tuple[bytes, ...]) -> None:
+        self._core.on_nested_frames(session, frames, time.monotonic())
+        self._end_turn()
+
+    def nested_blocked(self, session: bytes) -> None:
+        self._core.on_nested_blocked(session, time.monotonic())
+        self._end_turn()
+
+    def nested_unblocked(self, session: bytes) -> None:
+        self._core.on_nested_unblocked(session, time.monotonic())
+        self._end_turn()
+
+    def nested_closed(self, session: bytes) -> None:
+        self._core.on_nested_closed(session, time.monotonic())
+        self._end_turn()
+
+    # ---- resources -------------------------------------------------------------------------------------------
+
+    def _report(self) -> None:
+        self._loop.call_later(self._settings.heartbeat_interval, self._report)
+        cpu_percent, rss_bytes = self._meter.read(os.getpid())
+        workers = tuple(self._worker_status())
+        self._core.report(cpu_percent, rss_bytes, free_bytes(), workers, time.monotonic())
+        self._processors.reap_orphans()
+        self._end_turn()
+
+    def _worker_status(self) -> list[WorkerStatus]:
+        processors = sorted(
+            (each for each in self._core.slots.processors.values() if each.slot is not None), key=lambda each: each.slot or 0
+        )
+        self._meter.keep_only({os.getpid(), *(each.pid for each in processors)})
+        statuses = []
+        for each in processors:
+            cpu_percent, rss_bytes = self._meter.read(each.pid) if each.pid else (0.0, 0)
+            statuses.append(WorkerStatus(each.name, each.pid, cpu_percent, rss_bytes, each.ready, each.busy, each.blocked))
+        return statuses
+
+    def _check_memory(self) -> None:
+        self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)
+        for number, pid, limit in self._core.slots.memory_limits():
+            if resident_bytes(pid) > limit:
+                self._core.on_memory_exceeded(number, time.monotonic())
+                self._end_turn()
+
+    def _processor_options(self, number: int, name: str) -> ProcessorOptions:
+        settings = self._settings
+        return ProcessorOptions(
+            number=number,
+            agent_pid=os.getpid(),
+            worker_name=name,
+            agent_socket=self._nested.address,
+            scheduler_address=settings.address,
+            preload=settings.preload or "",
+            collect_interval_seconds=settings.garbage_collect_interval_seconds,
+            trim_threshold_bytes=settings.trim_memory_threshold_bytes,
+        )
+
+
+def run_agent(settings: ClusterSettings, worker_count: int, zygote: Zygote) -> int:
+    """Run this host's agent until it is told to stop or its scheduler is gone for good. Returns the exit code."""
+    adopt_orphans()
+    loop = new_event_loop(settings.event_loop)
+    try:
+        agent = Agent(settings, worker_count, zygote, loop)
+    except (OSError, ValueError) as error:
+        zygote.close()
+        raise BadInput(str(error)) from None
+    install_stop_signals(loop, agent.stop, agent.close)
+    logging.info(
+        f"ClusterProcess: starting {worker_count} workers, "
+        f"heartbeat_interval_seconds={settings.heartbeat_interval:g}, "
+        f"object_retention_seconds={OBJECT_RETENTION_SECONDS}"
+    )
+    parent = current_parent()
+    if parent is not None:
+        parent.report_ready(pid=os.getpid())
+    try:
+        return loop.run_until_complete(agent.run())
+    finally:
+        agent.disconnect()
+        loop.close()
+
+
+def _core_settings(settings: ClusterSettings, worker_count: int) -> AgentSettings:
+    host = socket.gethostname()
+    default_names = tuple(f"{host}-{os.getpid()}-{index}" for index in range(worker_count))
+    return AgentSettings(
+        name=f"{host}-{os.getpid()}",
+        worker_names=settings.worker_names or default_names,
+        capabilities=settings.capabilities,
+        task_timeout_seconds=settings.task_timeout_seconds,
+        death_timeout_seconds=settings.death_timeout_seconds,
+        grace_seconds=settings.grace_seconds,
+        hard_suspend=settings.hard_processor_suspend,
+    )
+
+
+def _cause(certificate: dict[str, Any]) -> str:
+    if certificate["signal"]:
+        return str(certificate["signal"]) + (", out of memory" if certificate["out_of_memory"] else "")
+    return f"exit code {certificate['exit_code']}"

@@ -1,0 +1,333 @@
+"""The processes that run tasks, as the agent holds them: streams, boards, deaths."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import mmap
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scaler_protocol.messages import ObjectKey
+from scaler_protocol.transport.stream import StreamConnection
+
+from scaler_worker.board import BOARD_BYTES, Board
+from scaler_worker.processor import channel
+from scaler_worker.shell.resources import out_of_memory_kills
+from scaler_worker.shell.store import MemoryFileStore
+from scaler_worker.shell.zygote import Zygote
+
+STDERR_LINES = 20
+STDERR_LINE_CHARACTERS = 2000
+FAULT_LIMIT_BYTES = 16 * 1024
+
+
+@dataclass(slots=True)
+class ProcessorProcess:
+    """One processor's descriptors. ``pid`` and ``pidfd`` are set once it is forked."""
+
+    number: int
+    connection: StreamConnection
+    board: Board
+    fault_fd: int
+    stderr_fd: int
+    pid: int = 0
+    pidfd: int = -1
+    ready: bool = False
+    killed: bool = False
+    watches_write: bool = False
+    stderr_tail: collections.deque[str] = field(default_factory=lambda: collections.deque(maxlen=STDERR_LINES))
+    stderr_rest: str = ""
+    child_fds: list[int] = field(default_factory=list)
+
+
+class ProcessorHost:
+    """Carries out what the core wants of processors and tells it what happens to them. ``agent`` has the methods
+    ``started(number, board, pid)``, ``ready(number)``, ``news(number)``, ``died(number, certificate)``,
+    ``output(number, sequence, stream, data)`` and ``failed(text)``."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        zygote: Zygote,
+        options: Callable[[int, str], channel.ProcessorOptions],
+        agent: Any,
+    ) -> None:
+        self._loop = loop
+        self._options = options
+        self._agent = agent
+        self._host = socket.gethostname()
+        self.store = MemoryFileStore(self._drain_by_number)
+        self.processes: dict[int, ProcessorProcess] = {}
+        self._requests: dict[int, channel.ProcessorOptions] = {}
+        self._zygote = zygote
+        zygote.attach(loop, self._on_forked, self._on_lost)
+        self._out_of_memory_kills = out_of_memory_kills()
+
+    # ---- starting --------------------------------------------------------------------------------------------
+
+    def start(self, number: int, name: str) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        board_fd = os.memfd_create("scaler-board", os.MFD_CLOEXEC)
+        os.ftruncate(board_fd, BOARD_BYTES)
+        fault_fd = os.memfd_create("scaler-fault", os.MFD_CLOEXEC)
+        stderr_fd, stderr_writer = os.pipe()
+        os.set_blocking(stderr_fd, False)
+        process = ProcessorProcess(
+            number, StreamConnection(ours), Board(mmap.mmap(board_fd, BOARD_BYTES)), fault_fd, stderr_fd
+        )
+        self.processes[number] = process
+        self._requests[number] = self._options(number, name)
+        process.child_fds = [theirs.detach(), board_fd, stderr_writer]
+        self._ask(process)
+
+    def _ask(self, process: ProcessorProcess) -> None:
+        stream_fd, board_fd, stderr_fd = process.child_fds
+        self._zygote.fork(self._requests[process.number], [stream_fd, board_fd, stderr_fd, process.fault_fd])
+
+    def _on_lost(self, numbers: list[int]) -> None:
+        """The zygote died before it forked these: ask the new one."""
+        for number in numbers:
+            process = self.processes.get(number)
+            if process is not None:
+                self._ask(process)
+
+    def _on_forked(self, number: int, pid: int) -> None:
+        process = self.processes.get(number)
+        if process is None:
+            return
+        self._close_child_fds(process)
+        self._requests.pop(number, None)
+        process.pid = pid
+        try:
+            process.pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._bury(process, None)
+            return
+        self._loop.add_reader(process.pidfd, self._on_exit, process)
+        self._loop.add_reader(process.connection.fd, self._on_readable, process)
+        self._loop.add_reader(process.stderr_fd, self._on_stderr, process)
+        self._agent.started(number, process.board, pid)
+        if process.killed:
+            self.kill(number)
+
+    def _close_child_fds(self, process: ProcessorProcess) -> None:
+        for fd in process.child_fds:
+            os.close(fd)
+        process.child_fds = []
+
+    # ---- talking ---------------------------------------------------------------------------------------------
+
+    def send(self, number: int, frames: Sequence[bytes], fds: Sequence[int] = ()) -> None:
+        process = self.processes.get(number)
+        if process is None:
+            return
+        process.connection.send(frames, fds)
+        if process.connection.wants_write and not process.watches_write:
+            process.watches_write = True
+            self._loop.add_writer(process.connection.fd, self._on_writable, process)
+
+    def send_object(self, number: int, key: ObjectKey) -> None:
+        size = self.store.size(key)
+        if size is not None:
+            frames = [channel.OBJECT, channel.pack_key(key), channel.pack_number(size)]
+            self.send(number, frames, [self.store.fd(key)])
+
+    def drop_objects(self, number: int, keys: list[ObjectKey]) -> None:
+        for start in range(0, len(keys), 32):
+            self.send(number, [channel.DROP, *map(channel.pack_key, keys[start : start + 32])])
+
+    def _on_writable(self, process: ProcessorProcess) -> None:
+        if process.connection.flush() or process.connection.eof:
+            process.watches_write = False
+            self._loop.remove_writer(process.connection.fd)
+
+    def _on_readable(self, process: ProcessorProcess) -> None:
+        news = self._drain(process)
+        if process.connection.eof:
+            self._loop.remove_reader(process.connection.fd)
+        if news:
+            self._agent.news(process.number)
+
+    def _drain(self, process: ProcessorProcess) -> bool:
+        """Whether there are results on the board."""
+        news = False
+        while (frames := process.connection.receive()) is not None:
+            if frames[0] == channel.NEWS:
+                news = True
+            else:
+                self._handle(process, frames)
+        return news
+
+    def _drain_by_number(self, number: int) -> None:
+        process = self.processes.get(number)
+        if process is not None:
+            self._drain(process)
+
+    def _handle(self, process: ProcessorProcess, frames: list[bytes]) -> None:
+        kind = frames[0]
+        if kind == channel.READY:
+            process.ready = True
+            self._agent.ready(process.number)
+        elif kind == channel.LARGE:
+            fd = process.connection.received_fds.popleft()
+            sequence, size = map(channel.unpack_number, frames[1:3])
+            self.store.add_result(process.number, sequence, fd, size)
+        elif kind == channel.OUTPUT:
+            sequence, stream = map(channel.unpack_number, frames[1:3])
+            self._agent.output(process.number, sequence, stream, frames[3])
+        elif kind == channel.FAILED:
+            self._agent.failed(frames[1].decode(errors="replace"))
+
+    # ---- signals ---------------------------------------------------------------------------------------------
+
+    def signal(self, number: int, signal_number: int) -> None:
+        process = self.processes.get(number)
+        if process is not None and process.pidfd >= 0:
+            try:
+                signal.pidfd_send_signal(process.pidfd, signal_number)
+            except ProcessLookupError:
+                pass
+
+    def kill(self, number: int) -> None:
+        """With the processes that its task started in its group."""
+        process = self.processes.get(number)
+        if process is None:
+            return
+        process.killed = True
+        self.signal(number, signal.SIGKILL)
+
+    # ---- deaths ----------------------------------------------------------------------------------------------
+
+    def _on_exit(self, process: ProcessorProcess) -> None:
+        try:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        except ChildProcessError:
+            self._bury(process, None)
+            return
+        if pid:
+            self._bury(process, (status, usage.ru_maxrss * 1024))
+
+    def _bury(self, process: ProcessorProcess, outcome: tuple[int, int] | None) -> None:
+        self._drain(process)
+        self._read_stderr(process)
+        certificate = self._certificate(process, outcome)
+        self._kill_group(process.pid)
+        try:
+            self._agent.died(process.number, certificate)
+        finally:
+            self._close(process)
+
+    def _certificate(self, process: ProcessorProcess, outcome: tuple[int, int] | None) -> dict[str, Any]:
+        status, peak = outcome if outcome is not None else (0, 0)
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        kills = out_of_memory_kills()
+        starved = number == signal.SIGKILL and not process.killed and kills > self._out_of_memory_kills
+        self._out_of_memory_kills = kills
+        return {
+            "host": self._host,
+            "pid": process.pid,
+            "signal": _signal_name(number),
+            "exit_code": os.WEXITSTATUS(status) if outcome is not None and os.WIFEXITED(status) else None,
+            "out_of_memory": starved,
+            "peak_memory": peak,
+            "stack": os.pread(process.fault_fd, FAULT_LIMIT_BYTES, 0).decode(errors="replace"),
+            "stderr": [*process.stderr_tail, *([process.stderr_rest] if process.stderr_rest else [])],
+        }
+
+    def _kill_group(self, pid: int) -> None:
+        """A processor leads a group: what its tasks started and left there ends with it."""
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    def reap_orphans(self) -> None:
+        """Processes that tasks started and that outlived their processor are this process's children now."""
+        known = {process.pid for process in self.processes.values()} | {self._zygote.pid}
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None or found.si_pid in known:
+                return
+            os.waitpid(found.si_pid, os.WNOHANG)
+
+    def _close(self, process: ProcessorProcess) -> None:
+        self.processes.pop(process.number, None)
+        self._requests.pop(process.number, None)
+        self._close_child_fds(process)
+        self.store.forget_results(process.number)
+        for fd in (process.pidfd, process.stderr_fd, process.connection.fd):
+            if fd >= 0:
+                self._loop.remove_reader(fd)
+        if process.watches_write:
+            self._loop.remove_writer(process.connection.fd)
+        process.connection.close()
+        for fd in (process.pidfd, process.stderr_fd, process.fault_fd):
+            if fd >= 0:
+                os.close(fd)
+
+    def close(self) -> None:
+        """End all of them, and the zygote."""
+        self._zygote.close()
+        for process in list(self.processes.values()):
+            if process.pid:
+                self._end(process)
+            self._close(process)
+        self.reap_orphans()
+
+    def _end(self, process: ProcessorProcess) -> None:
+        for call in (lambda: os.kill(process.pid, signal.SIGKILL), lambda: os.killpg(process.pid, signal.SIGKILL)):
+            try:
+                call()
+            except (ProcessLookupError, PermissionError):
+                pass
+        try:
+            os.waitpid(process.pid, 0)
+        except ChildProcessError:
+            pass
+
+    # ---- stderr ----------------------------------------------------------------------------------------------
+
+    def _on_stderr(self, process: ProcessorProcess) -> None:
+        if not self._read_stderr(process):
+            self._loop.remove_reader(process.stderr_fd)
+
+    def _read_stderr(self, process: ProcessorProcess) -> bool:
+        """Pass it on and keep its last lines. False: its end is closed."""
+        while True:
+            try:
+                data = os.read(process.stderr_fd, 65536)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            if not data:
+                return False
+            _pass_on(data)
+            *lines, process.stderr_rest = (process.stderr_rest + data.decode(errors="replace")).split("\n")
+            process.stderr_rest = process.stderr_rest[-STDERR_LINE_CHARACTERS:]
+            process.stderr_tail.extend(line[:STDERR_LINE_CHARACTERS] for line in lines)
+
+
+def _pass_on(data: bytes) -> None:
+    try:
+        os.write(sys.stderr.fileno(), data)
+    except OSError:
+        pass
+
+
+def _signal_name(number: int | None) -> str | None:
+    if number is None:
+        return None
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

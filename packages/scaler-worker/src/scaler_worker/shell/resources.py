@@ -1,0 +1,52 @@
+"""What the agent measures of its host and processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+
+def out_of_memory_kills() -> int:
+    """How many processes the kernel has killed for memory, in this control group or on this host; 0 when unknown."""
+    for path, key in ((Path("/sys/fs/cgroup/memory.events"), "oom_kill"), (Path("/proc/vmstat"), "oom_kill")):
+        try:
+            words = dict(line.split()[:2] for line in path.read_text().splitlines())
+            return int(words[key])
+        except (OSError, KeyError, ValueError):
+            continue
+    return 0
+
+
+def resident_bytes(pid: int) -> int:
+    """0 when there is no such process."""
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+class ProcessMeter:
+    """Processor time and memory of some processes. The first reading of a process's time is 0."""
+
+    def __init__(self) -> None:
+        self._processes: dict[int, psutil.Process] = {}
+
+    def read(self, pid: int) -> tuple[float, int]:
+        """(percent of one processor since the last reading, resident bytes)"""
+        try:
+            process = self._processes.get(pid)
+            if process is None:
+                process = self._processes[pid] = psutil.Process(pid)
+            with process.oneshot():
+                return process.cpu_percent(), int(process.memory_info().rss)
+        except psutil.Error:
+            self._processes.pop(pid, None)
+            return 0.0, 0
+
+    def keep_only(self, pids: set[int]) -> None:
+        self._processes = {pid: process for pid, process in self._processes.items() if pid in pids}
+
+
+def free_bytes() -> int:
+    return int(psutil.virtual_memory().available)

@@ -1,0 +1,68 @@
+"""This host's objects: anonymous memory files, handed to processors as descriptors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scaler_protocol.messages import ObjectKey
+
+
+@dataclass(slots=True)
+class _File:
+    fd: int
+    size: int
+
+
+class MemoryFileStore:
+    """``drain(number)`` reads what a processor has sent: its large results come beside their records."""
+
+    def __init__(self, drain: Callable[[int], None]) -> None:
+        self._drain = drain
+        self._files: dict[ObjectKey, _File] = {}
+        self._results: dict[tuple[int, int], _File] = {}
+
+    def create(self, key: ObjectKey, size: int) -> None:
+        self.drop(key)
+        fd = os.memfd_create("scaler-object", os.MFD_CLOEXEC)
+        os.ftruncate(fd, size)
+        self._files[key] = _File(fd, size)
+
+    def write(self, key: ObjectKey, offset: int, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(self._files[key].fd, view, offset)
+            view, offset = view[written:], offset + written
+
+    def read(self, key: ObjectKey, offset: int, size: int) -> bytes:
+        return os.pread(self._files[key].fd, size, offset)
+
+    def size(self, key: ObjectKey) -> int | None:
+        file = self._files.get(key)
+        return file.size if file is not None else None
+
+    def fd(self, key: ObjectKey) -> int:
+        return self._files[key].fd
+
+    def add_result(self, number: int, sequence: int, fd: int, size: int) -> None:
+        """A processor sent a large result; its record on the board follows."""
+        self._results[number, sequence] = _File(fd, size)
+
+    def name_result(self, number: int, sequence: int, key: ObjectKey) -> None:
+        if (number, sequence) not in self._results:
+            self._drain(number)
+        file = self._results.pop((number, sequence), None)
+        if file is not None:
+            self.drop(key)
+            self._files[key] = file
+
+    def forget_results(self, number: int) -> None:
+        """The processor is gone: what it sent and never recorded is nobody's."""
+        for name in [name for name in self._results if name[0] == number]:
+            os.close(self._results.pop(name).fd)
+
+    def drop(self, key: ObjectKey) -> None:
+        file = self._files.pop(key, None)
+        if file is not None:
+            os.close(file.fd)
