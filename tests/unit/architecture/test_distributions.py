@@ -14,12 +14,17 @@ JOINS_ALL = "scaler/cluster/"
 
 ROOMS = {
     "capnp": ("scaler_protocol/bodies.py", "scaler_protocol/monitor/"),
-    "cloudpickle": ("scaler/client/serializer.py", "scaler_worker/processor/"),
+    "cloudpickle": ("scaler/client/", "scaler_worker/processor/"),
     "numpy": (),
     "psutil": ("scaler_scheduler/shell/", "scaler_worker/shell/"),
     "tblib": ("scaler/client/", "scaler_worker/processor/"),
     "uvloop": ("scaler_protocol/command/event_loop.py",),
-    "zmq": ("scaler_protocol/transport/", "scaler_protocol/monitor/", "scaler_scheduler/shell/publisher_process.py"),
+    "zmq": (
+        "scaler_protocol/transport/",
+        "scaler_protocol/monitor/",
+        "scaler_scheduler/shell/publisher_process.py",
+        "scaler_scheduler/top/",
+    ),
 }
 """Third-party libraries and the rooms that own them: everywhere else uses the room."""
 

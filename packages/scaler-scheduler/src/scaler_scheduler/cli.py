@@ -10,11 +10,11 @@ import secrets
 import socket
 from collections.abc import Sequence
 
-import zmq
 from scaler_protocol.address import default_monitor_address, parse_address
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop, run_command, setup_logging
 from scaler_protocol.ids import new_session
 from scaler_protocol.security import check_bind_allowed, ensure_token
+from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import RouterSocket
 
 import scaler_scheduler
@@ -44,7 +44,7 @@ def run(settings: SchedulerSettings) -> int:
         raise BadInput(str(error)) from None
     setup_logging(settings)
     loop = new_event_loop(settings.event_loop)
-    context = zmq.Context(settings.io_threads)
+    context = new_context(settings.io_threads)
     router = RouterSocket(context)
     try:
         address = _bind(router, settings.address)
