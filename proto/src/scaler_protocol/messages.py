@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 if TYPE_CHECKING:
     from scaler_protocol.codec import ResultRun, TaskRun
@@ -402,6 +402,6 @@ UNNUMBERED = (Hello, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, He
 class Envelope:
     """A body on a link. ``sequence`` 0: unnumbered. ``acknowledged``: highest sequence received from the other side."""
 
-    body: Body
+    body: Any  # a Body; whoever is called for a class of body knows which
     sequence: int = 0
     acknowledged: int = 0
