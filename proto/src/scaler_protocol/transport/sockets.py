@@ -61,7 +61,8 @@ class DealerConnection:
 
     def _connect(self, address: Address) -> None:
         try:
-            self._socket.connect(str(address))
+            self._socket.setsockopt(zmq.IPV6, ":" in address.host)
+            self._socket.connect(_loopback_by_number(address))
         except zmq.ZMQError as error:
             self.close()
             raise _sentence(error.errno, f"Cannot connect to {address}: {error.strerror}.") from None
@@ -130,6 +131,7 @@ class RouterSocket:
         if parsed.scheme == "ipc":
             _check_path_free(parsed)
         try:
+            self._socket.setsockopt(zmq.IPV6, ":" in parsed.host)
             self._socket.bind(_bindable(parsed))
         except zmq.ZMQError as error:
             raise _bind_error(parsed, error) from None
@@ -210,6 +212,7 @@ class _Monitor:
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.setsockopt(zmq.RCVHWM, 0)
         self._socket.connect(endpoint)
+        self.events()  # the descriptor tells of events only after a read that found none
 
     @property
     def fd(self) -> int:
@@ -256,7 +259,6 @@ def _set_options(target: zmq.Socket[bytes]) -> None:
     target.setsockopt(zmq.LINGER, 0)
     target.setsockopt(zmq.RCVHWM, 0)
     target.setsockopt(zmq.SNDHWM, _SEND_QUEUE_LENGTH)
-    target.setsockopt(zmq.IPV6, 1)
 
 
 def _integer(source: zmq.Socket[bytes], option: int) -> int:
@@ -272,11 +274,19 @@ def _events(table: dict[int, ConnectionEvent]) -> int:
     return mask
 
 
+def _loopback_by_number(address: Address) -> str:
+    """Some machines have localhost as ::1, some as 127.0.0.1: both ends must mean the same."""
+    return f"tcp://127.0.0.1:{address.port}" if address.host == "localhost" else str(address)
+
+
 def _bindable(address: Address) -> str:
-    """libzmq binds interfaces and numbers; the only name it need know is that of the loopback interface."""
-    if address.host == "localhost":
-        return f"tcp://127.0.0.1:{address.port}"
-    return str(address)
+    """libzmq binds numbers and names of network interfaces; a host name is looked up here."""
+    if address.scheme != "tcp" or address.host in ("localhost", "*") or ":" in address.host:
+        return _loopback_by_number(address)
+    try:
+        return f"tcp://{plain_socket.gethostbyname(address.host)}:{address.port}"
+    except OSError:
+        return str(address)
 
 
 def _check_path_free(address: Address) -> None:

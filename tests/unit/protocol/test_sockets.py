@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+
+from scaler_protocol.ids import new_session
+from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
+
+Closing = Callable[[Any], Any]
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
+    context = zmq.Context()
+    yield context
+    context.destroy(0)
+
+
+@pytest.fixture
+def closing() -> Iterator[Closing]:
+    made: list[Any] = []
+
+    def register(thing: Any) -> Any:
+        made.append(thing)
+        return thing
+
+    yield register
+    for thing in reversed(made):
+        thing.close()
+
+
+@pytest.fixture(params=["tcp", "ipc", "inproc"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return {
+        "tcp": "tcp://127.0.0.1:0",
+        "ipc": f"ipc://{tmp_path}/socket",
+        "inproc": f"inproc://{request.node.name}",
+    }[request.param]
+
+
+def eventually(call: Callable[[], Any], seconds: float = 5.0) -> Any:
+    """The first true value of ``call``."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = call()
+        if value or time.monotonic() > deadline:
+            assert value, "nothing happened"
+            return value
+        time.sleep(0.005)
+
+
+def readable(descriptor: int, seconds: float = 5.0) -> bool:
+    return bool(select.select([descriptor], [], [], seconds)[0])
+
+
+def test_messages_both_ways(context: Any, closing: Closing, address: str) -> None:
+    router = closing(RouterSocket(context))
+    bound = router.bind(address)
+    session = new_session()
+    dealer = closing(DealerConnection(context, bound, session))
+    assert readable(dealer.monitor_fd)
+    assert eventually(dealer.connection_events) == ["connected"]
+    assert dealer.connection_events() == []
+    assert dealer.send([b"one", b"payload"]) and dealer.send([b"two"])
+    assert readable(router.fd)
+    assert eventually(router.receive) == (session, [b"one", b"payload"])
+    assert eventually(router.receive) == (session, [b"two"])
+    assert router.receive() is None
+    assert router.send(session, [b"answer", b""]) == "sent"
+    assert eventually(dealer.receive) == [b"answer", b""]
+    assert dealer.receive() is None
+
+
+def test_probes_are_swallowed(context: Any, closing: Closing, address: str) -> None:
+    router = closing(RouterSocket(context))
+    session = new_session()
+    dealer = closing(DealerConnection(context, router.bind(address), session))
+    eventually(dealer.connection_events)
+    assert dealer.send([b""]) and dealer.send([b"first"])
+    assert eventually(router.receive) == (session, [b"first"])
+    assert router.probe(session) and router.send(session, [b"second"]) == "sent"
+    assert eventually(dealer.receive) == [b"second"]
+
+
+def test_who_is_gone_is_known(context: Any, closing: Closing, address: str) -> None:
+    router = closing(RouterSocket(context))
+    session = new_session()
+    dealer = closing(DealerConnection(context, router.bind(address), session))
+    assert router.send(new_session(), [b"x"]) == "gone"
+    eventually(dealer.connection_events)
+    dealer.send([b"here"])
+    eventually(router.receive)
+    assert router.disconnected_events() == 0 and router.probe(session)
+    dealer.close()
+    eventually(lambda: not router.probe(session))
+    assert router.send(session, [b"x"]) == "gone"
+    if not address.startswith("inproc"):
+        assert readable(router.monitor_fd)
+        assert eventually(router.disconnected_events) == 1
+
+
+def test_nothing_is_queued_without_a_connection(context: Any, closing: Closing) -> None:
+    dealer = closing(DealerConnection(context, "tcp://127.0.0.1:9", new_session()))
+    assert not dealer.send([b"x"])
+    assert dealer.receive() is None
+    assert "connected" not in dealer.connection_events()
+
+
+def test_reconnection_is_seen_and_quick(context: Any, closing: Closing) -> None:
+    first = closing(RouterSocket(context))
+    bound = first.bind("tcp://127.0.0.1:0")
+    session = new_session()
+    dealer = closing(DealerConnection(context, bound, session))
+    assert eventually(dealer.connection_events) == ["connected"]
+    first.close()
+    assert eventually(dealer.connection_events) == ["disconnected"]
+    assert not dealer.send([b"lost"])
+    second = closing(RouterSocket(context))
+    eventually(lambda: try_bind(second, bound))
+    began = time.monotonic()
+    assert "connected" in eventually(dealer.connection_events)
+    assert time.monotonic() - began < 1
+    assert dealer.send([b"again"])
+    assert eventually(second.receive) == (session, [b"again"])
+
+
+def try_bind(router: RouterSocket, address: str) -> bool:
+    try:
+        return bool(router.bind(address))
+    except OSError:
+        return False
+
+
+def test_a_second_connection_of_a_session_takes_over(context: Any, closing: Closing) -> None:
+    router = closing(RouterSocket(context))
+    bound = router.bind("tcp://127.0.0.1:0")
+    session = new_session()
+    old = closing(DealerConnection(context, bound, session))
+    eventually(old.connection_events)
+    new = closing(DealerConnection(context, bound, session))
+    eventually(new.connection_events)
+    new.send([b"mine"])
+    assert eventually(router.receive) == (session, [b"mine"])
+    assert router.send(session, [b"for the new one"]) == "sent"
+    assert eventually(new.receive) == [b"for the new one"]
+
+
+def test_a_stopped_peer_is_gone_after_its_heartbeats(context: Any, closing: Closing) -> None:
+    router = closing(RouterSocket(context))
+    bound = router.bind("tcp://127.0.0.1:0")
+    code = (
+        "import os, signal, sys, time, zmq\n"
+        "from scaler_protocol.transport.sockets import DealerConnection\n"
+        f"dealer = DealerConnection(zmq.Context(), {bound!r}, b'a peer that stops')\n"
+        "while not dealer.send([b'hello']): time.sleep(0.01)\n"
+        "time.sleep(0.2)\n"
+        "os.kill(os.getpid(), signal.SIGSTOP)\n"
+    )
+    peer = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        session, _ = eventually(router.receive, 20)
+        began = time.monotonic()
+        eventually(lambda: not router.probe(session), 6)
+        assert 0.5 < time.monotonic() - began < 4
+    finally:
+        peer.kill()
+        peer.wait()
+
+
+def test_a_foreign_server_is_never_connected(context: Any, closing: Closing) -> None:
+    """Something that listens on the port and does not speak ZeroMQ."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dealer = closing(DealerConnection(context, f"tcp://127.0.0.1:{server.getsockname()[1]}", new_session()))
+        connected, _ = server.accept()
+        with connected:
+            connected.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 4)
+            time.sleep(0.5)
+            assert "connected" not in dealer.connection_events()
+            assert dealer.receive() is None
+
+
+def test_a_server_with_other_security_is_told(context: Any, closing: Closing) -> None:
+    server = closing(context.socket(zmq.ROUTER))
+    server.curve_server = True
+    server.curve_secretkey = zmq.curve_keypair()[1]
+    port = server.bind_to_random_port("tcp://127.0.0.1")
+    dealer = closing(DealerConnection(context, f"tcp://127.0.0.1:{port}", new_session()))
+    assert readable(dealer.monitor_fd)
+    assert "handshake_failed" in eventually(dealer.connection_events)
+
+
+def test_a_foreign_client_does_no_harm(context: Any, closing: Closing) -> None:
+    router = closing(RouterSocket(context))
+    bound = router.bind("tcp://127.0.0.1:0")
+    with socket.create_connection(("127.0.0.1", int(bound.rsplit(":", 1)[1]))) as foreign:
+        foreign.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
+        session = new_session()
+        dealer = closing(DealerConnection(context, bound, session))
+        eventually(lambda: dealer.send([b"fine"]))
+        assert eventually(router.receive) == (session, [b"fine"])
+
+
+# ---- binding --------------------------------------------------------------------------------------------------------
+
+
+def test_a_busy_address_is_told_in_a_sentence(context: Any, closing: Closing, address: str) -> None:
+    bound = closing(RouterSocket(context)).bind(address)
+    with pytest.raises(OSError) as caught:
+        closing(RouterSocket(context)).bind(bound)
+    assert str(caught.value) == f"Cannot listen on {bound}: another process does already."
+    assert caught.value.errno == errno.EADDRINUSE
+
+
+def test_an_address_of_another_machine(context: Any, closing: Closing) -> None:
+    with pytest.raises(OSError, match="this machine has no such address"):
+        closing(RouterSocket(context)).bind("tcp://192.0.2.1:0")
+
+
+def test_localhost_is_one_address_on_both_ends(context: Any, closing: Closing) -> None:
+    router = closing(RouterSocket(context))
+    bound = router.bind("tcp://localhost:0")
+    assert bound.startswith("tcp://localhost:") and not bound.endswith(":0")
+    dealer = closing(DealerConnection(context, bound, new_session()))
+    eventually(lambda: dealer.send([b"fine"]))
+
+
+def test_socket_files_are_removed_and_stale_ones_replaced(context: Any, closing: Closing, tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    router = closing(RouterSocket(context))
+    router.bind(f"ipc://{path}")
+    assert path.is_socket()
+    router.close()
+    eventually(lambda: not path.exists())
+
+
+def test_a_file_of_somebody_else_is_left_alone(context: Any, closing: Closing, tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    router = closing(RouterSocket(context))
+    router.bind(f"ipc://{path}")
+    os.unlink(path)
+    path.write_text("mine")
+    router._remove_file()
+    assert path.read_text() == "mine"
+
+
+def test_closing_twice_is_fine(context: Any, tmp_path: Path) -> None:
+    router = RouterSocket(context)
+    dealer = DealerConnection(context, router.bind(f"ipc://{tmp_path}/socket"), new_session())
+    for thing in (router, dealer, router, dealer):
+        thing.close()
