@@ -118,7 +118,7 @@ cdef class Runner:
         cdef object function = None, serializer = None, failure = None, trace = None, options = run.options
         cdef object result, named
         cdef tuple arguments
-        cdef object slots = run.slots
+        cdef object slots = run.slots if run.has_references else run.slot_bytes
         cdef object host = self.host
         cdef bint profiling = options.profiling, output = options.stream_output
         cdef bint references = run.has_references

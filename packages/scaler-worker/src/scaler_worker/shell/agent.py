@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import zmq
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Envelope, Role, TaskColumn, WorkerStatus
+from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import DealerConnection
 
 from scaler_worker.board import Board
@@ -54,7 +54,7 @@ class Agent:
         self._settings = settings
         self._loop = loop
         self._session = new_session()
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(settings.io_threads)
+        self._context = new_context(settings.io_threads)
         self._nested = NestedListener(loop, self)
         self._processors = ProcessorHost(loop, zygote, self._processor_options, self)
         self._core = AgentCore(
