@@ -1,0 +1,1 @@
+"""The client: calls become tasks, results become futures."""

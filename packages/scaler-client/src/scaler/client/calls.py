@@ -1,0 +1,150 @@
+"""Functions and arguments of calls: checked, serialized, and remembered where that is sound."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import cloudpickle
+
+from scaler_protocol.messages import Capability, TaskOptions
+
+from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
+from scaler.core.functions import Function, Shape
+
+_REMEMBERED_LIMIT = 4096
+_VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+PLAIN_TYPES = frozenset({int, float, str, bytes, bool, complex, type(None)})
+"""Of these, pickle and cloudpickle write the same bytes."""
+
+
+class Encoder:
+    """Serializes arguments. ``plain_types``: those for which plain pickle does."""
+
+    def __init__(self, serializer: Serializer | type[Serializer]) -> None:
+        self.is_default = serializer is DefaultSerializer or type(serializer) is DefaultSerializer
+        self.plain_types = PLAIN_TYPES if self.is_default else frozenset()
+        self.encode: Callable[[Any], bytes] = DefaultSerializer.serialize if self.is_default else self._encode_custom
+        self.decode: Callable[[bytes], Any] = pickle.loads if self.is_default else self._decode_custom
+        self._serializer = serializer
+
+    def definition(self) -> Function | None:
+        """The serializer itself, for the workers; None: they have the default one."""
+        if self.is_default:
+            return None
+        serializer = self._serializer
+        name = serializer.__name__ if isinstance(serializer, type) else type(serializer).__name__
+        return Function(name, cloudpickle.dumps(serializer, PICKLE_PROTOCOL))
+
+    def _encode_custom(self, value: Any) -> bytes:
+        payload = self._serializer.serialize(value)
+        if type(payload) is bytes:
+            return payload
+        if isinstance(payload, (bytes, bytearray, memoryview)):
+            return bytes(payload)
+        raise TypeError(f"{type(self._serializer).__name__}.serialize gave {type(payload).__name__}, not bytes.")
+
+    def _decode_custom(self, payload: bytes) -> Any:
+        return self._serializer.deserialize(bytes(payload))
+
+
+class FunctionBook:
+    """Finds the Function of a callable. One that pickles by reference is serialized once; any other each time, since what
+    it captures may have changed."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self.by_reference: dict[int, tuple[Callable[..., Any], Function]] = {}
+        self._by_content: dict[bytes, Function] = {}
+
+    def find(self, callable_: Callable[..., Any]) -> Function:
+        known = self.by_reference.get(id(callable_))
+        if known is not None and known[0] is callable_:
+            return known[1]
+        if not callable(callable_):
+            raise TypeError(f"{callable_!r} is not callable.")
+        payload = self._encoder.encode(callable_)
+        function = self._remember(Function(function_name(callable_), payload))
+        if self._encoder.is_default and pickles_by_reference(callable_, payload):
+            _bound(self.by_reference)[id(callable_)] = (callable_, function)
+        return function
+
+    def _remember(self, function: Function) -> Function:
+        known = self._by_content.get(function.digest)
+        if known is not None:
+            return known
+        if not function.is_large:
+            _bound(self._by_content)[function.digest] = function
+        return function
+
+
+def _bound(book: dict[Any, Any]) -> dict[Any, Any]:
+    if len(book) >= _REMEMBERED_LIMIT:
+        book.clear()
+    return book
+
+
+def pickles_by_reference(callable_: Callable[..., Any], payload: bytes) -> bool:
+    """Whether ``payload`` only names ``callable_``. Functions of ``__main__`` are named by pickle, not by cloudpickle."""
+    if not isinstance(callable_, (types.FunctionType, types.BuiltinFunctionType, type)):
+        return False
+    owner = getattr(callable_, "__self__", None)
+    if owner is not None and not isinstance(owner, (types.ModuleType, type)):
+        return False
+    try:
+        return pickle.dumps(callable_, PICKLE_PROTOCOL) == payload
+    except Exception:
+        return False
+
+
+def function_name(callable_: Callable[..., Any]) -> str:
+    name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None)
+    return name if isinstance(name, str) else type(callable_).__qualname__
+
+
+def check_call(callable_: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raises TypeError when the arguments do not fit the signature, if there is one."""
+    if not kwargs and type(callable_) is types.FunctionType:
+        code = callable_.__code__
+        if not code.co_kwonlyargcount and not code.co_flags & _VARIABLE_FLAGS:
+            required = code.co_argcount - len(callable_.__defaults__ or ())
+            if required <= len(args) <= code.co_argcount:
+                return
+    try:
+        signature = inspect.signature(callable_, follow_wrapped=False)
+    except (ValueError, TypeError):
+        return
+    signature.bind(*args, **kwargs)
+
+
+def takes_keyword(callable_: Callable[..., Any], name: str) -> bool:
+    """Whether a keyword argument of this name is the function's own."""
+    try:
+        parameters = inspect.signature(callable_).parameters
+    except (ValueError, TypeError):
+        return False
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return True
+    parameter = parameters.get(name)
+    return parameter is not None and parameter.kind is not inspect.Parameter.POSITIONAL_ONLY
+
+
+def shape_of(function: Function, arity: int, keywords: tuple[str, ...], options: TaskOptions) -> Shape:
+    """The same object for the same call shape, so that tasks of one shape join one run. Check the call when it is new."""
+    key = (arity, keywords, options)
+    shape = function.shapes.get(key)
+    if shape is None:
+        shape = _bound(function.shapes)[key] = Shape(function, arity, keywords, options)
+    return shape
+
+
+def capabilities_of(wanted: Mapping[str, int] | Sequence[str] | None) -> tuple[Capability, ...]:
+    if not wanted:
+        return ()
+    if isinstance(wanted, Mapping):
+        return tuple(Capability(name, amount) for name, amount in sorted(wanted.items()))
+    return tuple(Capability(name) for name in sorted(wanted))

@@ -1,0 +1,523 @@
+"""The client: functions go to the cluster, results come back."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from scaler_protocol.address import parse_address
+from scaler_protocol.handshake import make_hello
+from scaler_protocol.ids import new_session
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Role, Status, TaskOptions
+
+from scaler.client.calls import (
+    PLAIN_TYPES,
+    Encoder,
+    FunctionBook,
+    capabilities_of,
+    check_call,
+    shape_of,
+    takes_keyword,
+)
+from scaler.client.future import ScalerFuture
+from scaler.client.mapping import MapCall
+from scaler.client.object_reference import ObjectReference
+from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
+from scaler.client.unordered import EndedQueue, QueuedFuture
+from scaler.core.functions import Function, Shape
+from scaler.core.session import BATCH_LIMIT_BYTES, Session
+from scaler.core.uploads import Upload
+from scaler.shell.connection import (
+    SCHEDULER_VARIABLE,
+    AgentConnection,
+    Connection,
+    SchedulerConnection,
+    nested_socket,
+    parent_task,
+)
+from scaler.shell.pump import Pump
+from scaler.shell.waiting import Answer
+from scaler.utility.exceptions import DisconnectedError, MissingObjects
+
+_FIRST_ANSWER_SECONDS = 0.5
+_SMALL_SLOT_BYTES = 1024
+_IMAP_BUFFER_SIZE = 4096
+
+
+class Client:
+    """Connects to a scheduler. Several threads may use one client; a forked process needs its own. Use it in ``with``, or
+    call ``disconnect``.
+
+    Without an address, inside a task, it uses that task's scheduler. ``timeout_seconds``: when the scheduler is out of
+    reach for so long, what waits fails with DisconnectedError."""
+
+    def __init__(
+        self,
+        address: str | None = None,
+        profiling: bool = False,
+        timeout_seconds: float = 60,
+        heartbeat_interval_seconds: float = 2,
+        serializer: Serializer | type[Serializer] = DefaultSerializer(),  # noqa: B008  immutable
+        stream_output: bool = False,
+    ) -> None:
+        self._address = address or os.environ.get(SCHEDULER_VARIABLE) or ""
+        if not self._address:
+            raise ValueError("Client() needs the address of a scheduler; only inside a task can it be left out.")
+        parse_address(self._address)
+        self._settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
+        self._encoder = Encoder(serializer)
+        self._functions = FunctionBook(self._encoder)
+        self._known = self._functions.by_reference
+        self._options = TaskOptions(profiling=profiling, stream_output=stream_output)
+        self._options_profiled = TaskOptions(profiling=True, stream_output=stream_output)
+        self._identity = new_session()
+        self._pump = self._connect(address, timeout_seconds, heartbeat_interval_seconds)
+        _clients.add(self)
+        self._await_answer()
+
+    # ---- submit ----------------------------------------------------------------------------------------------------
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture:
+        """Run ``fn(*args, **kwargs)`` on a worker. Raises TypeError at once when the arguments do not fit. ``profiling=True``
+        is an option of the task when ``fn`` takes no such parameter."""
+        known = self._known.get(id(fn))
+        function = known[1] if known is not None and known[0] is fn else self._functions.find(fn)
+        if kwargs:
+            return self._submit_keywords(fn, function, args, kwargs)
+        options = self._options
+        shape = function.shapes.get((len(args), (), options))
+        if shape is None or known is None:
+            check_call(fn, args, kwargs)
+            shape = shape_of(function, len(args), (), options)
+        return self._send_call(shape, args)
+
+    def submit_verbose(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        rerun: bool = True,
+        timeout_seconds: float | None = None,
+        memory_bytes: int | None = None,
+        profiling: bool | None = None,
+    ) -> ScalerFuture:
+        """Submit with options. ``retries``: how often it may run again after an exception of its own. ``rerun=False``: once
+        started it is never started again, whatever dies."""
+        options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
+        keywords = dict(kwargs or {})
+        check_call(fn, args, keywords)
+        shape = shape_of(self._functions.find(fn), len(args) + len(keywords), tuple(keywords), options)
+        return self._send_call(shape, (*args, *keywords.values()))
+
+    def _submit_keywords(
+        self, fn: Callable[..., Any], function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> ScalerFuture:
+        options = self._options
+        if "profiling" in kwargs and not takes_keyword(fn, "profiling"):
+            options = self._options_profiled if kwargs.pop("profiling") else options
+        arity = len(args) + len(kwargs)
+        shape = function.shapes.get((arity, tuple(kwargs), options))
+        if shape is None or id(fn) not in self._known:
+            check_call(fn, args, kwargs)
+            shape = shape_of(function, arity, tuple(kwargs), options)
+        return self._send_call(shape, (*args, *kwargs.values()))
+
+    def _send_call(self, shape: Shape, values: Sequence[Any], future: ScalerFuture | None = None) -> ScalerFuture:
+        plain, encode = self._encoder.plain_types, self._encoder.encode
+        slots = [
+            pickle.dumps(value, PICKLE_PROTOCOL)
+            if type(value) in plain
+            else encode(value) if type(value) is not ObjectReference else self._referred(value)
+            for value in values
+        ]
+        size = len(slots[0]) if len(slots) == 1 else sum(map(len, slots))
+        pump = self._pump
+        if future is None:
+            future = ScalerFuture(pump)
+        if size > INLINE_LIMIT_BYTES:
+            return self._send_large_call(shape, slots, future)
+        if pump.unusable:
+            pump.check_usable()
+        session = pump.session
+        with pump.lock:
+            session.add(shape, slots, size, future)
+            if not session.wants_turn:
+                return future
+            notices = pump.turn()
+        if pump.background_reads and not session.submitted & 63:
+            pump.wake_background()
+        pump.settle_notices(notices)
+        return future
+
+    def _send_large_call(self, shape: Shape, payloads: Sequence[bytes | Upload], future: ScalerFuture) -> ScalerFuture:
+        pump = self._pump
+        pump.check_usable()
+        with pump.lock:
+            slots, uploads, size = self._place(payloads, ())
+            pump.session.add(shape, slots, size, future)
+            entry = future._range
+            assert entry is not None
+            if uploads:
+                pump.session.refer(entry, future._index, uploads)
+            notices = pump.turn()
+        pump.settle_notices(notices)
+        return future
+
+    # ---- map ---------------------------------------------------------------------------------------------------------
+
+    def map(
+        self,
+        fn: Callable[..., Any],
+        *iterables: Iterable[Any],
+        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        rerun: bool = True,
+        timeout_seconds: float | None = None,
+        memory_bytes: int | None = None,
+        profiling: bool | None = None,
+    ) -> list[Any]:
+        """Results in order. With exactly one iterable whose items are all tuples, each tuple is an argument list; otherwise
+        as the built-in ``map``. The first failure is raised and the other tasks of this call are cancelled."""
+        options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
+        if not iterables:
+            raise TypeError("map() must have at least one iterable.")
+        if len(iterables) == 1:
+            items = list(iterables[0])
+            if not (items and all(isinstance(item, tuple) for item in items)):
+                return self._run_map(fn, [(1, items)] if items else [], options)
+        else:
+            items = list(zip(*iterables, strict=False))
+        return self._run_map(fn, _by_length(items), options)
+
+    def starmap(
+        self,
+        fn: Callable[..., Any],
+        iterable: Iterable[Iterable[Any]],
+        *,
+        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        rerun: bool = True,
+        timeout_seconds: float | None = None,
+        memory_bytes: int | None = None,
+        profiling: bool | None = None,
+    ) -> list[Any]:
+        """As ``map``, each item being an argument list."""
+        options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
+        return self._run_map(fn, _by_length([tuple(item) for item in iterable]), options)
+
+    def _run_map(
+        self, fn: Callable[..., Any], groups: Sequence[tuple[int, Sequence[Any]]], options: TaskOptions
+    ) -> list[Any]:
+        self._pump.check_usable()
+        if not groups:
+            return []
+        function = self._functions.find(fn)
+        shaped = []
+        for arity, items in groups:
+            check_call(fn, (None,) * arity, {})
+            shaped.append((shape_of(function, arity, (), options), items))
+        return MapCall(self, self._pump, sum(len(items) for _, items in groups)).run(shaped)
+
+    def imap(self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None) -> Iterator[Any]:
+        """Lazy: takes from the iterables as results are taken, at most ``buffer_size`` ahead. Results in order; tuples are
+        never unpacked."""
+        calls, shape, ahead = self._prepare_imap(fn, iterables, buffer_size)
+        return self._imap_in_order(calls, shape, ahead)
+
+    def imap_unordered(
+        self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None
+    ) -> Iterator[Any]:
+        """As ``imap``, with results in the order in which tasks end."""
+        calls, shape, ahead = self._prepare_imap(fn, iterables, buffer_size)
+        return self._imap_as_ended(calls, shape, ahead)
+
+    def _prepare_imap(
+        self, fn: Callable[..., Any], iterables: tuple[Iterable[Any], ...], buffer_size: int | None
+    ) -> tuple[Iterator[tuple[Any, ...]], Shape, int]:
+        self._pump.check_usable()
+        if not iterables:
+            raise TypeError("imap() must have at least one iterable.")
+        if buffer_size is not None and buffer_size < 1:
+            raise ValueError(f"buffer_size must be at least 1, not {buffer_size}.")
+        check_call(fn, (None,) * len(iterables), {})
+        shape = shape_of(self._functions.find(fn), len(iterables), (), self._options)
+        return zip(*iterables, strict=False), shape, buffer_size or _IMAP_BUFFER_SIZE
+
+    def _imap_in_order(self, calls: Iterator[tuple[Any, ...]], shape: Shape, ahead: int) -> Generator[Any, None, None]:
+        futures: deque[ScalerFuture] = deque()
+        try:
+            futures.extend(self._send_call(shape, call) for call in islice(calls, ahead))
+            while futures:
+                result = futures.popleft().result()
+                futures.extend(self._send_call(shape, call) for call in islice(calls, ahead - len(futures)))
+                yield result
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _imap_as_ended(self, calls: Iterator[tuple[Any, ...]], shape: Shape, ahead: int) -> Generator[Any, None, None]:
+        pump = self._pump
+        queue = EndedQueue(pump)
+        running: dict[int, ScalerFuture] = {}
+
+        def send(count: int) -> None:
+            for call in islice(calls, count):
+                future = self._send_call(shape, call, QueuedFuture(pump, queue))
+                running[id(future)] = future
+
+        try:
+            send(ahead)
+            while running:
+                future = queue.take()
+                del running[id(future)]
+                result = future.result()
+                send(ahead - len(running))
+                yield result
+        finally:
+            for future in running.values():
+                future.cancel()
+
+    # ---- objects -----------------------------------------------------------------------------------------------------
+
+    def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
+        """Send ``obj`` once; the reference stands for it as an argument or as an item of a map."""
+        pump = self._pump
+        pump.check_usable()
+        payload = self._encoder.encode(obj)
+        with pump.lock:
+            upload = pump.session.upload(payload)
+            upload.uses = 1
+            notices = pump.turn()
+        pump.settle_notices(notices)
+        owner, number = upload.key
+        return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)
+
+    def clear(self) -> None:
+        """Cancel this client's tasks and drop its objects. The client stays usable."""
+        pump = self._pump
+        pump.check_usable()
+        with pump.lock:
+            pump.session.clear()
+            notices = pump.turn()
+        pump.settle_notices(notices)
+
+    # ---- the rest ------------------------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> bytes:
+        """Names this client in the cluster."""
+        return self._identity
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    def explain(self, future: ScalerFuture) -> str:
+        """Where the task is and what it waits for."""
+        if future.done():
+            return "The task has ended." if not future.cancelled() else "The task was cancelled."
+        pump = self._pump
+        pump.check_usable()
+        answer = Answer(pump)
+        with pump.lock:
+            if not future.task_id:
+                return "The task has not left the client yet: the scheduler has not taken what was sent before it."
+            pump.session.explain(future.task_id, answer)
+            notices = pump.turn()
+        pump.settle_notices(notices)
+        outcome = answer.wait(self._settings[2])
+        return bytes(outcome.payload).decode(errors="replace")
+
+    def disconnect(self) -> None:
+        """Cancel what is unfinished and leave. May be called twice."""
+        self._pump.close()
+
+    def shutdown(self) -> None:
+        """Stop scheduler and workers. Raises ValueError when the scheduler is protected."""
+        pump = self._pump
+        pump.check_usable()
+        answer = Answer(pump)
+        with pump.lock:
+            pump.session.shut_down(answer)
+            notices = pump.turn()
+        pump.settle_notices(notices)
+        outcome = answer.wait()
+        text = bytes(outcome.payload).decode(errors="replace")
+        if outcome.status == Status.EXCEPTION:
+            raise ValueError(text)
+        if outcome.status != Status.SUCCESS:
+            raise DisconnectedError(text)
+        self.disconnect()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.disconnect()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # In a task it connects anew, by way of that task's agent when it is the same scheduler.
+        return Client, (self._address, *self._settings[1:])
+
+    def __repr__(self) -> str:
+        return f"Client({self._address!r})"
+
+    def __del__(self) -> None:
+        pump = getattr(self, "_pump", None)
+        if pump is not None and not pump.unusable:
+            pump.abandon()
+
+    # ---- for the other classes of this package ---------------------------------------------------------------------------
+
+    def encode_all(self, values: Sequence[Any]) -> list[bytes]:
+        """One slot each; a reference gives its upload."""
+        plain, encode, dumps, protocol = PLAIN_TYPES, self._encoder.encode, pickle.dumps, PICKLE_PROTOCOL
+        if not self._encoder.is_default:
+            plain = self._encoder.plain_types
+        return [
+            dumps(value, protocol)
+            if type(value) in plain
+            else encode(value) if type(value) is not ObjectReference else self._referred(value)
+            for value in values
+        ]
+
+    def slots_of(
+        self, values: Sequence[Any], known_uploads: dict[int, Upload]
+    ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
+        """Slots of one call of a map, the uploads among them, and their size. One object that is an argument of several
+        tasks travels once: ``known_uploads`` has those of this map by the id of the object."""
+        payloads: list[bytes | Upload] = []
+        for value in values:
+            known = known_uploads.get(id(value))
+            payloads.append(known if known is not None else self.encode_all((value,))[0])
+        if sum(map(len, payloads)) <= INLINE_LIMIT_BYTES:
+            return payloads, [], sum(map(len, payloads))  # type: ignore[return-value]
+        with self._pump.lock:
+            slots, uploads, size = self._place(payloads, [id(value) for value in values], known_uploads)
+        return slots, uploads, size
+
+    def _place(
+        self, payloads: Sequence[bytes | Upload], ids: Sequence[int], known_uploads: dict[int, Upload] | None = None
+    ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
+        """What is large goes by reference; so does what is not small, when a call has very much of it."""
+        session = self._pump.session
+        inline = [len(payload) for payload in payloads if len(payload) <= INLINE_LIMIT_BYTES]
+        limit = INLINE_LIMIT_BYTES if sum(inline) <= BATCH_LIMIT_BYTES else _SMALL_SLOT_BYTES
+        slots: list[bytes | ObjectKey] = []
+        uploads: list[Upload] = []
+        for position, payload in enumerate(payloads):
+            if not isinstance(payload, Upload) and len(payload) <= limit:
+                slots.append(payload)
+                continue
+            upload = payload if isinstance(payload, Upload) else session.upload(payload)
+            if known_uploads is not None:
+                known_uploads[ids[position]] = upload
+            slots.append(upload.key)
+            uploads.append(upload)
+        return slots, uploads, sum(len(slot) for slot in slots if isinstance(slot, bytes)) + 24 * len(uploads)
+
+    # ---- inside ------------------------------------------------------------------------------------------------------------
+
+    def _connect(self, address: str | None, timeout_seconds: float, heartbeat_interval_seconds: float) -> Pump:
+        agent = nested_socket(address)
+        parent_session, task, attempt = parent_task() if agent else (b"", 0, 0)
+        hello = make_hello(
+            Role.SUBMIT,
+            self._identity,
+            address=self._address,
+            distribution="scaler-client",
+            parent_session=parent_session,
+            parent_task=task,
+            parent_attempt=attempt,
+        )
+        connection: Connection = (
+            AgentConnection(agent) if agent else SchedulerConnection(self._address, self._identity)
+        )
+        session = Session(
+            hello,
+            timeout_seconds=timeout_seconds,
+            heartbeat_interval_seconds=heartbeat_interval_seconds,
+            serializer=self._encoder.definition(),
+            now=time.monotonic(),
+        )
+        return Pump(session, connection, self._encoder.decode)
+
+    def _await_answer(self) -> None:
+        """A refusal is said here. A scheduler that does not answer may come up later: then results wait for it."""
+        answer = Answer(self._pump)
+        with self._pump.lock:
+            if self._pump.session.welcomed:
+                return
+            self._pump.session.await_welcome(answer)
+        try:
+            outcome = answer.wait(_FIRST_ANSWER_SECONDS)
+        except TimeoutError:
+            return
+        if outcome.status != Status.SUCCESS:
+            self.disconnect()
+            raise DisconnectedError(bytes(outcome.payload).decode(errors="replace"))
+
+    def _make_options(
+        self,
+        capabilities: Mapping[str, int] | Sequence[str] | None,
+        priority: int,
+        retries: int,
+        rerun: bool,
+        timeout_seconds: float | None,
+        memory_bytes: int | None,
+        profiling: bool | None,
+    ) -> TaskOptions:
+        base = self._options
+        return TaskOptions(
+            priority=priority,
+            retries=retries,
+            rerun=rerun,
+            timeout_seconds=timeout_seconds or 0.0,
+            memory_bytes=memory_bytes or 0,
+            profiling=base.profiling if profiling is None else profiling,
+            stream_output=base.stream_output,
+            capabilities=capabilities_of(capabilities),
+        )
+
+    def _referred(self, reference: ObjectReference) -> Any:
+        upload = reference._upload
+        if upload is None or not self._pump.session.owns(upload):
+            raise MissingObjects(f"{reference!r} was cleared, or belongs to another client.")
+        return upload
+
+
+def _by_length(items: Sequence[tuple[Any, ...]]) -> list[tuple[int, Sequence[Any]]]:
+    """Argument lists, grouped where neighbours have the same length; alone, one argument stands for itself."""
+    groups: list[tuple[int, Sequence[Any]]] = []
+    start = 0
+    while start < len(items):
+        length = len(items[start])
+        stop = start + 1
+        while stop < len(items) and len(items[stop]) == length:
+            stop += 1
+        part: Sequence[Any] = items[start:stop]
+        groups.append((length, [item[0] for item in part] if length == 1 else part))
+        start = stop
+    return groups
+
+
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+@atexit.register
+def _disconnect_all() -> None:
+    for client in list(_clients):
+        client.disconnect()

@@ -1,0 +1,225 @@
+"""The future of one task."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, RUNNING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scaler_protocol.messages import Status
+
+from scaler.client.outcomes import failure_of, loads_result
+from scaler.core.fetches import LargeResult
+from scaler.core.outcome import CANCELLED, Outcome
+from scaler.shell.waiting import Answer
+
+if TYPE_CHECKING:
+    from scaler.core.ranges import Range
+    from scaler.shell.pump import Pump
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilingInfo:
+    """What running the task took. ``memory_peak`` is None unless profiling was asked for."""
+
+    duration_us: int
+    cpu_time_s: float
+    memory_peak: int | None = None
+
+    @property
+    def duration_s(self) -> float:
+        return self.duration_us / 1e6
+
+    @property
+    def peak_memory(self) -> int | None:
+        return self.memory_peak
+
+
+class ScalerFuture(concurrent.futures.Future):  # type: ignore[type-arg]
+    """A :class:`concurrent.futures.Future`, which can also be awaited. It is running right after submit. A result is
+    loaded when it is first asked for; a large one is fetched then.
+
+    Most futures are only ever asked by one thread for their result, so the condition is made when something needs it:
+    a second thread, a callback, or ``concurrent.futures.wait``."""
+
+    _state: str = RUNNING
+    _result: Any = None
+    _exception: BaseException | None = None
+    _lazy_condition: threading.Condition | None = None
+    _outcome: Outcome | None = None
+    _answer: Answer | None = None
+    _range: Range | None = None
+    _index = 0
+    _loaded = False
+    _waits_in_task = False
+
+    def __init__(self, pump: Pump) -> None:  # does not call its base, which makes the condition
+        self._pump = pump
+
+    # ---- concurrent.futures --------------------------------------------------------------------------------------
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Raises what the task raised, TimeoutError, or CancelledError."""
+        if not self._loaded:
+            self._load(timeout)
+        if self._exception is not None:
+            try:
+                raise self._exception
+            finally:
+                self = None  # type: ignore[assignment]  # no cycle through the traceback
+        return self._result
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        if not self._loaded:
+            self._load(timeout)
+        return self._exception
+
+    def done(self) -> bool:
+        if self._state is RUNNING:
+            self._pump.glance()
+        return self._state is not RUNNING
+
+    def running(self) -> bool:
+        return not self.done()
+
+    def cancelled(self) -> bool:
+        return self.done() and self._state is not FINISHED
+
+    def cancel(self) -> bool:
+        """True at once for anything not finished. A queued task never runs, a running one is interrupted."""
+        pump = self._pump
+        if self._state is not RUNNING:
+            return self._state is not FINISHED
+        pump.check_usable()
+        with pump.lock:
+            entry = self._range
+            mine = entry is not None and self._state is RUNNING and pump.session.cancel(entry, self._index)
+            quiet = mine and self.settle(CANCELLED)
+            notices = pump.turn() if mine else []
+        pump.settle_notices(notices)
+        if mine and not quiet:
+            self.finish(CANCELLED)
+        return self._state is not RUNNING and self._state is not FINISHED
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
+        if self._state is RUNNING:
+            super().add_done_callback(fn)
+            return
+        try:
+            fn(self)
+        except Exception:
+            LOGGER.exception("exception calling callback for %r", self)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        import asyncio
+
+        return asyncio.wrap_future(self).__await__()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {id(self):#x} state={self._state.lower()}>"
+
+    # ---- Scaler's own --------------------------------------------------------------------------------------------
+
+    def profiling_info(self) -> ProfilingInfo:
+        """Raises ValueError before the task has finished."""
+        outcome = self._outcome
+        if not self.done() or outcome is None or self._state is not FINISHED:
+            raise ValueError("The task has not finished: there is no profiling information yet.")
+        profiled = self._range is not None and self._range.shape.options.profiling
+        peak = outcome.memory_peak if profiled else None
+        return ProfilingInfo(outcome.duration_us, outcome.cpu_time_us / 1e6, peak)
+
+    @property
+    def task_id(self) -> int:
+        """The number of the task within its client; 0 while it has not left."""
+        return self._range.first + self._index if self._range is not None and self._range.first else 0
+
+    # ---- a sink of the session, a target of the pump ---------------------------------------------------------------
+
+    def settle(self, outcome: Outcome) -> bool:
+        if self._lazy_condition is not None:
+            return False
+        self._outcome = outcome
+        self._state = FINISHED if outcome[0] != Status.CANCELLED else CANCELLED_AND_NOTIFIED
+        return True
+
+    def finish(self, outcome: Outcome) -> None:
+        with self._condition:
+            if self._state is not RUNNING:
+                return
+            self._outcome = outcome
+            self._state = FINISHED if outcome.status != Status.CANCELLED else CANCELLED_AND_NOTIFIED
+            for waiter in self._waiters:
+                self._tell(waiter, outcome.status)
+            self._condition.notify_all()
+        if self._waits_in_task:
+            self._pump.leave_blocked()
+        self._invoke_callbacks()  # type: ignore[attr-defined]
+
+    def is_settled(self) -> bool:
+        return self._state is not RUNNING
+
+    @property
+    def _condition(self) -> threading.Condition:  # type: ignore[override]
+        condition = self._lazy_condition
+        return condition if condition is not None else self._make_condition()
+
+    def _make_condition(self) -> threading.Condition:
+        """Whoever asks for the condition of an unfinished future is going to wait: the task it does so in lends its slot."""
+        condition, made = self._pump.make_condition(self)
+        if made and self._state is RUNNING:
+            self._waits_in_task = True
+            self._pump.enter_blocked()
+        return condition
+
+    def prepare_condition(self) -> None:
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Any] = []
+
+    def _tell(self, waiter: Any, status: int) -> None:
+        if status == Status.CANCELLED:
+            waiter.add_cancelled(self)
+        elif status in (Status.SUCCESS, Status.SUCCESS_LARGE):
+            waiter.add_result(self)
+        else:
+            waiter.add_exception(self)
+
+    def _load(self, timeout: float | None) -> None:
+        if self._state is RUNNING:
+            self._pump.wait(self, timeout)
+        if self._state is not FINISHED:
+            raise concurrent.futures.CancelledError()
+        outcome = self._outcome
+        if outcome is None:  # somebody called set_result or set_exception
+            self._loaded = True
+            return
+        if outcome.status == Status.SUCCESS_LARGE:
+            fetched = self._fetch(outcome.payload, timeout)
+            outcome = outcome._replace(status=fetched.status, payload=fetched.payload)
+        self._take(outcome)
+
+    def _fetch(self, large: LargeResult, timeout: float | None) -> Outcome:
+        pump = self._pump
+        if self._answer is None:
+            pump.check_usable()
+            with pump.lock:
+                if self._answer is None:
+                    self._answer = Answer(pump)
+                    pump.session.fetch(large, self._answer)
+                notices = pump.turn()
+            pump.settle_notices(notices)
+        return self._answer.wait(timeout)
+
+    def _take(self, outcome: Outcome) -> None:
+        if outcome.status == Status.SUCCESS:
+            try:
+                self._result = loads_result(self._pump.loads, outcome.payload)
+            except BaseException as error:
+                self._exception = error
+        else:
+            self._exception = failure_of(outcome)
+        self._outcome = outcome._replace(payload=b"")
+        self._loaded = True

@@ -1,0 +1,231 @@
+"""One map call: its tasks leave in runs, and its results arrive in one list without a future per item."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
+
+from scaler.client.outcomes import failure_of, loads_result
+from scaler.core.fetches import LargeResult
+from scaler.core.outcome import Outcome
+from scaler.core.session import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
+from scaler.core.uploads import Upload
+from scaler.shell.waiting import Answer
+
+if TYPE_CHECKING:
+    from scaler_protocol.codec import ResultRun
+
+    from scaler.client.client import Client
+    from scaler.core.functions import Shape
+    from scaler.core.ranges import MapRange
+    from scaler.shell.pump import Pump
+
+_FIRST_CHUNK = 256
+_CHUNK_LIMIT = 4096
+_FETCHES_AT_ONCE = 4
+
+
+class MapCall:
+    """Sends items and collects results. Everything that loads user data runs in the thread that called map; other threads
+    only put what arrived into ``_pending``."""
+
+    def __init__(self, client: Client, pump: Pump, count: int) -> None:
+        self._client = client
+        self._pump = pump
+        self._count = count
+        self._loads: Callable[[bytes], Any] = pump.loads
+        self._results: list[Any] = [None] * count
+        self._ended = 0
+        self._sent = 0
+        self._entries: list[MapRange] = []
+        self._failures: list[tuple[int, Outcome | BaseException]] = []
+        self._large: list[tuple[int, LargeResult]] = []
+        self._pending: deque[tuple[MapRange | None, ResultRun | int, Outcome | None]] = deque()
+        self._uploads: dict[int, Upload] = {}
+        self._lazy_condition: threading.Condition | None = None
+
+    def run(self, groups: Sequence[tuple[Shape, Sequence[Any]]]) -> list[Any]:
+        """``groups``: shapes, each with its items: the argument itself for a shape of one slot, else an argument tuple."""
+        try:
+            for shape, items in groups:
+                self._send_items(shape, items)
+            while self._ended < self._count:
+                self._pump.wait(self)
+                self._absorb()
+            self._fetch_large()
+            return self._results
+        except BaseException:
+            self._cancel_rest()
+            raise
+
+    # ---- sending -------------------------------------------------------------------------------------------------
+
+    def _send_items(self, shape: Shape, items: Sequence[Any]) -> None:
+        size = _FIRST_CHUNK
+        start = 0
+        while start < len(items):
+            chunk = items[start : start + size]
+            if shape.arity != 1 or not self._send_plain(shape, chunk):
+                self._send_any(shape, chunk)
+            start += len(chunk)
+            size = min(size * 2, _CHUNK_LIMIT)
+
+    def _send_plain(self, shape: Shape, chunk: Sequence[Any]) -> bool:
+        """The common case: one small argument each. False: nothing was sent."""
+        slots = self._client.encode_all(chunk)
+        total = sum(map(len, slots)) + len(slots) * SLOT_OVERHEAD_BYTES
+        if total > 2 * BATCH_LIMIT_BYTES or max(map(len, slots)) > INLINE_LIMIT_BYTES or Upload in map(type, slots):
+            return False
+        entry = self._open(shape)
+        assert entry.builder is not None
+        entry.builder.append_all(slots)
+        self._close(entry)
+        return True
+
+    def _send_any(self, shape: Shape, chunk: Sequence[Any]) -> None:
+        """Large arguments, references, several arguments."""
+        entry: MapRange | None = None
+        used = 0
+        for item in chunk:
+            slots, uploads, size = self._client.slots_of(item if shape.arity != 1 else (item,), self._uploads)
+            if entry is not None and used + size > BATCH_LIMIT_BYTES:
+                self._close(entry)
+                entry = None
+            if entry is None:
+                entry, used = self._open(shape), 0
+            assert entry.builder is not None
+            if uploads:
+                self._pump.session.refer(entry, entry.builder.count, uploads)
+            entry.builder.append(slots)
+            used += size + SLOT_OVERHEAD_BYTES
+        if entry is not None:
+            self._close(entry)
+
+    def _open(self, shape: Shape) -> MapRange:
+        return self._pump.session.open_map(shape, self, self._sent)
+
+    def _close(self, entry: MapRange) -> None:
+        assert entry.builder is not None
+        self._entries.append(entry)
+        self._sent += entry.builder.count
+        pump = self._pump
+        with pump.lock:
+            pump.check_usable()
+            pump.session.close_map(entry)
+            notices = pump.turn()
+        pump.settle_notices(notices)
+        self._absorb()
+
+    # ---- receiving -----------------------------------------------------------------------------------------------
+
+    def _absorb(self) -> None:
+        pending = self._pending
+        while pending:
+            entry, what, outcome = pending.popleft()
+            if outcome is None:
+                self._take_values(entry, what)  # type: ignore[arg-type]
+            else:
+                self._take_one(entry, what, outcome)  # type: ignore[arg-type]
+        if self._failures:
+            self._raise_first()
+
+    def _take_values(self, entry: MapRange, run: ResultRun) -> None:
+        self._ended += run.count
+        try:
+            run.load_into(self._results, entry.first - entry.offset, self._loads)
+        except Exception:
+            self._load_one_by_one(entry, run)
+
+    def _load_one_by_one(self, entry: MapRange, run: ResultRun) -> None:
+        for task, _, payload, *_ in run.copied_rows():
+            place = task - entry.first + entry.offset
+            try:
+                self._results[place] = loads_result(self._loads, payload)
+            except Exception as error:
+                self._failures.append((place, error))
+
+    def _take_one(self, entry: MapRange | None, index: int, outcome: Outcome) -> None:
+        place = entry.offset + index if entry is not None else -1
+        self._ended += 1
+        if outcome.status == Status.SUCCESS:
+            try:
+                self._results[place] = loads_result(self._loads, outcome.payload)
+            except Exception as error:
+                self._failures.append((place, error))
+        elif outcome.status == Status.SUCCESS_LARGE:
+            self._large.append((place, outcome.payload))
+        else:
+            self._failures.append((place, outcome))
+
+    def _raise_first(self) -> None:
+        _, failure = min(self._failures, key=lambda entry: entry[0])
+        raise failure if isinstance(failure, BaseException) else failure_of(failure)
+
+    def _fetch_large(self) -> None:
+        """A few at a time, in order."""
+        waiting = deque(sorted(self._large, key=lambda entry: entry[0]))
+        self._large.clear()
+        started: deque[tuple[int, Answer]] = deque()
+        while waiting or started:
+            while waiting and len(started) < _FETCHES_AT_ONCE:
+                place, large = waiting.popleft()
+                started.append((place, self._start_fetch(large)))
+            place, answer = started.popleft()
+            outcome = answer.wait()
+            if outcome.status != Status.SUCCESS:
+                raise failure_of(outcome)
+            self._results[place] = loads_result(self._loads, outcome.payload)
+
+    def _start_fetch(self, large: LargeResult) -> Answer:
+        pump = self._pump
+        answer = Answer(pump)
+        with pump.lock:
+            pump.check_usable()
+            pump.session.fetch(large, answer)
+            notices = pump.turn()
+        pump.settle_notices(notices)
+        return answer
+
+    def _cancel_rest(self) -> None:
+        pump = self._pump
+        if pump.unusable:
+            return
+        with pump.lock:
+            if pump.unusable:
+                return
+            pump.session.cancel_map([entry for entry in self._entries if entry.first])
+            notices = pump.turn()
+        pump.settle_notices(notices)
+
+    # ---- what the session and the pump need ------------------------------------------------------------------------
+
+    def take_run(self, owner: MapRange, run: ResultRun) -> bool:
+        self._pending.append((owner, run, None))
+        return self._lazy_condition is None
+
+    def take_outcome(self, owner: MapRange, index: int, outcome: Outcome) -> bool:
+        self._pending.append((owner, index, outcome))
+        return self._lazy_condition is None
+
+    def settle(self, outcome: Outcome) -> bool:
+        """All that is unfinished ends so."""
+        self._pending.append((None, 0, outcome))
+        return self._lazy_condition is None
+
+    def finish(self, outcome: Outcome) -> None:
+        with self._condition:
+            self._condition.notify_all()
+
+    def is_settled(self) -> bool:
+        return bool(self._pending)
+
+    def prepare_condition(self) -> None:
+        pass
+
+    @property
+    def _condition(self) -> threading.Condition:
+        return self._lazy_condition or self._pump.make_condition(self)[0]

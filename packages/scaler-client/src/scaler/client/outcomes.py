@@ -1,0 +1,104 @@
+"""Outcomes, as the results and exceptions that users see."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from scaler_protocol.messages import Status
+
+from scaler.core.outcome import DISCONNECTED, Outcome
+from scaler.utility.exceptions import (
+    DeserializeObjectError,
+    DisconnectedError,
+    MissingObjects,
+    NoWorkerError,
+    ProcessorDiedError,
+    RemoteTraceback,
+    ScalerError,
+    TaskExceptionNotSerializableError,
+    TaskMemoryError,
+    TaskNotFoundError,
+    TaskTimeoutError,
+    WorkerDiedError,
+)
+
+_ERRORS_WITH_TEXT: dict[int, type[ScalerError]] = {
+    Status.TIMED_OUT: TaskTimeoutError,
+    Status.MEMORY_EXCEEDED: TaskMemoryError,
+    Status.WORKER_DIED: WorkerDiedError,
+    Status.OBJECT_MISSING: MissingObjects,
+    Status.NO_WORKER: NoWorkerError,
+    Status.NOT_FOUND: TaskNotFoundError,
+    DISCONNECTED: DisconnectedError,
+}
+
+
+def loads_result(loads: Callable[[bytes], Any], payload: bytes) -> Any:
+    """Raises DeserializeObjectError."""
+    try:
+        return loads(payload)
+    except Exception as error:
+        raise DeserializeObjectError(f"The result could not be loaded: {type(error).__name__}: {error}") from error
+
+
+def failure_of(outcome: Outcome) -> BaseException:
+    status, payload = outcome.status, bytes(outcome.payload)
+    if status in (Status.EXCEPTION, Status.EXCEPTION_NOT_SERIALIZABLE, Status.DESERIALIZE_FAILED):
+        return _raised_by_task(status, payload)
+    if status == Status.CANCELLED:
+        return concurrent.futures.CancelledError()
+    if status == Status.PROCESSOR_DIED:
+        return _processor_died(payload)
+    error_class = _ERRORS_WITH_TEXT.get(status, ScalerError)
+    return error_class(payload.decode(errors="replace") or f"The task ended with status {status}.")
+
+
+def _raised_by_task(status: int, payload: bytes) -> BaseException:
+    try:
+        pickled, type_name, message, traceback_text = pickle.loads(payload)
+    except Exception as error:
+        return DeserializeObjectError(f"The report of a failed task could not be loaded: {error}")
+    exception = _exception_of(status, pickled, type_name, message)
+    if traceback_text:
+        exception.__cause__ = RemoteTraceback(traceback_text)
+    return exception
+
+
+def _exception_of(status: int, pickled: bytes, type_name: str, message: str) -> BaseException:
+    text = f"{type_name}: {message}" if message else type_name
+    if status == Status.DESERIALIZE_FAILED:
+        return DeserializeObjectError(text)
+    if status == Status.EXCEPTION_NOT_SERIALIZABLE or not pickled:
+        return TaskExceptionNotSerializableError(text)
+    try:
+        exception = pickle.loads(pickled)
+    except Exception as error:
+        return DeserializeObjectError(f"{text} (the exception could not be loaded here: {error})")
+    if isinstance(exception, BaseException):
+        return exception
+    return TaskExceptionNotSerializableError(text)
+
+
+def _processor_died(payload: bytes) -> ProcessorDiedError:
+    try:
+        certificates = json.loads(payload)
+    except ValueError:
+        return ProcessorDiedError(payload.decode(errors="replace"))
+    if isinstance(certificates, dict):
+        certificates = [certificates]
+    deaths = "; ".join(_describe_death(number, entry) for number, entry in enumerate(certificates, 1))
+    return ProcessorDiedError(f"The task's process died {len(certificates)} time(s): {deaths}", certificates)
+
+
+def _describe_death(number: int, certificate: dict[str, Any]) -> str:
+    parts = [f"{key} {value}" for key, value in certificate.items() if _is_short(key, value)]
+    return f"death {number}: " + ", ".join(parts)
+
+
+def _is_short(key: str, value: Any) -> bool:
+    """Stacks and output stay in ``certificates``; the message is for one line."""
+    return value not in (None, "", [], False) and "\n" not in str(value) and len(str(value)) <= 200

@@ -1,0 +1,85 @@
+"""How functions, arguments and results become bytes."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import threading
+from abc import ABC, abstractmethod
+from typing import Any
+
+import cloudpickle
+
+PICKLE_PROTOCOL = 5
+_KEPT_BUFFER_LIMIT_BYTES = 64 * 1024
+
+
+class Serializer(ABC):
+    """Derive from this to use another format. The class travels to the workers by cloudpickle. ``serialize`` is called
+    once for a function, once per argument and once for a result; ``deserialize`` gets ``bytes``."""
+
+    @staticmethod
+    @abstractmethod
+    def serialize(obj: Any) -> bytes: ...
+
+    @staticmethod
+    @abstractmethod
+    def deserialize(payload: bytes) -> Any: ...
+
+
+class DefaultSerializer(Serializer):
+    """cloudpickle: takes lambdas, closures and what is defined in ``__main__``."""
+
+    @staticmethod
+    def serialize(obj: Any) -> bytes:
+        return _reused.dumps(obj)
+
+    @staticmethod
+    def deserialize(payload: bytes) -> Any:
+        return pickle.loads(payload)
+
+
+class ReusedPickler:
+    """cloudpickle's pickler, kept between calls: making one costs more than most arguments. Whoever finds it in use
+    (another thread, or an object whose pickling pickles) takes a fresh one."""
+
+    def __init__(self) -> None:
+        self._in_use = threading.Lock()
+        self._renew()
+
+    def dumps(self, obj: Any) -> bytes:
+        if not self._in_use.acquire(blocking=False):
+            return cloudpickle.dumps(obj, PICKLE_PROTOCOL)
+        try:
+            return self._dumps(obj)
+        except BaseException:
+            self._renew()
+            raise
+        finally:
+            self._in_use.release()
+
+    def _dumps(self, obj: Any) -> bytes:
+        buffer, pickler = self._buffer, self._pickler
+        pickler.dump(obj)
+        payload = buffer.getvalue()
+        if len(payload) > _KEPT_BUFFER_LIMIT_BYTES:
+            self._renew()
+            return payload
+        buffer.seek(0)
+        buffer.truncate()
+        pickler.clear_memo()
+        pickler.globals_ref.clear()
+        return payload
+
+    def _renew(self) -> None:
+        self._buffer = io.BytesIO()
+        self._pickler = cloudpickle.Pickler(self._buffer, PICKLE_PROTOCOL)
+
+
+_reused = ReusedPickler()
+
+
+def reset_after_fork() -> None:
+    """A child may have been forked while another thread held the pickler."""
+    global _reused
+    _reused = ReusedPickler()

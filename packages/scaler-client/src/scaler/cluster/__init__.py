@@ -1,0 +1,1 @@
+"""A scheduler and workers on this machine, for applications and tests."""

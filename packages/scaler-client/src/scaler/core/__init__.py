@@ -1,0 +1,1 @@
+"""The client session as a deterministic state machine: no sockets, clocks or threads."""

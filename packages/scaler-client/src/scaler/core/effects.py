@@ -1,0 +1,30 @@
+"""What the session wants its shell to do, beside sending."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler_protocol.effects import Log, Send
+
+from scaler.core.outcome import Outcome, Sink
+
+__all__ = ["Effect", "Finish", "Log", "Send", "WriteOutput"]
+
+
+@dataclass(slots=True)
+class Finish:
+    """Tell ``sink``, for which somebody waits, how it ended. Done without the lock: callbacks run."""
+
+    sink: Sink
+    outcome: Outcome
+
+
+@dataclass(slots=True)
+class WriteOutput:
+    """Write what a task printed: stream 1 is stdout, 2 stderr."""
+
+    stream: int
+    data: bytes
+
+
+Effect = Send | Log | Finish | WriteOutput

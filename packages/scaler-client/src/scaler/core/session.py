@@ -1,0 +1,719 @@
+"""The client's side of its session with a scheduler, as a deterministic state machine.
+
+Tasks are collected into runs. An idle session (nothing sent is unacknowledged) sends the open batch at once; while
+messages are under way, further tasks join the batch, which leaves when an acknowledgement arrives or when it is full.
+The session keeps everything unfinished: a scheduler that restarted (another epoch) is told of it again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scaler_protocol.codec import TaskRunBuilder, split
+from scaler_protocol.effects import Log, Send
+from scaler_protocol.link import Link, LinkGap
+from scaler_protocol.messages import (
+    Acknowledgement,
+    Body,
+    Cancel,
+    Clear,
+    Envelope,
+    Explanation,
+    ExplainRequest,
+    FunctionDefinition,
+    Goodbye,
+    Hello,
+    ObjectChunk,
+    ObjectCredit,
+    ObjectKey,
+    ObjectMissing,
+    ObjectRelease,
+    ObjectRequest,
+    Output,
+    Ping,
+    Refused,
+    Results,
+    ShutdownReply,
+    ShutdownRequest,
+    Status,
+    TaskColumn,
+    Tasks,
+    Welcome,
+    WhoAreYou,
+)
+
+from scaler.core.effects import Effect, Finish, WriteOutput
+from scaler.core.fetches import Fetch, LargeResult
+from scaler.core.functions import Function, Shape
+from scaler.core.outcome import CANCELLED, DISCONNECTED, Outcome, Sink
+from scaler.core.ranges import FutureRange, MapRange, MapSink, Range, RangeIndex
+from scaler.core.uploads import Upload
+
+if TYPE_CHECKING:
+    from scaler_protocol.codec import ResultRun, TaskRun
+
+SCHEDULER = b""
+"""The name of the only peer, in effects and arguments."""
+
+BATCH_LIMIT_BYTES = 256 * 1024
+SLOT_OVERHEAD_BYTES = 24
+RUN_OVERHEAD_BYTES = 256
+_MESSAGES_UNDER_WAY_LIMIT = 32
+_CANCELS_PER_MESSAGE = 20_000
+_HELLO_AGAIN_SECONDS = 1.0
+_TURN_MASK = 63
+
+
+class Session:
+    """One client. Ids of tasks are its own counter; 0 is no task. Not thread-safe: its shell holds a lock."""
+
+    def __init__(
+        self, hello: Hello, *, timeout_seconds: float, heartbeat_interval_seconds: float, serializer: Function | None, now: float
+    ) -> None:
+        self.session = hello.session
+        self.welcomed = False
+        self.protected = True
+        self.refusal = ""
+        self.submitted = 0
+        self._hello = hello
+        self._timeout_seconds = timeout_seconds
+        self._heartbeat_interval_seconds = heartbeat_interval_seconds
+        self._serializer = serializer
+        self._link = Link()
+        self._epoch = 0
+        self._hellos = 0
+        self._connected = False
+        self._lost_since: float | None = now
+        self._hello_sent_at = now
+        self._last_sent_at = now
+        self._next_task = 1
+        self._next_upload = 2**64 - 1
+        self._open: list[FutureRange] = []
+        self._open_bytes = 0
+        self._ranges = RangeIndex()
+        self._outbox: deque[Body] = deque()
+        self._cancels: list[int] = []
+        self._sent_definitions: dict[bytes, bool] = {}
+        self._new_functions: list[FunctionDefinition] = []
+        self._uploads: dict[ObjectKey, Upload] = {}
+        self._releases: list[ObjectKey] = []
+        self._fetches: dict[ObjectKey, Fetch] = {}
+        self._explanations: dict[int, list[Sink]] = {}
+        self._shutdowns: list[Sink] = []
+        self._welcome_sinks: list[Sink] = []
+        self._dropped_uploads: deque[Upload] = deque()
+        self._dropped_results: deque[tuple[Range, int]] = deque()
+        self._clear_when_welcomed = False
+        self._effects: list[Effect] = []
+        self._handlers: dict[type, Callable[[Any, float], None]] = {
+            Results: self._on_results,
+            ObjectChunk: self._on_object_chunk,
+            ObjectCredit: self._on_object_credit,
+            ObjectMissing: self._on_object_missing,
+            Explanation: self._on_explanation,
+            Output: self._on_output,
+            ShutdownReply: self._on_shutdown_reply,
+        }
+
+    # ---- what every core has -----------------------------------------------------------------------------------
+
+    def on_connected(self, now: float) -> None:
+        """The connection is there, perhaps again: say who this is."""
+        self._connected = True
+        self._say_hello(now)
+
+    def on_peer_lost(self, peer: bytes, now: float) -> None:
+        self._connected = False
+        self._leave_welcome(now)
+
+    def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
+        body = envelope.body
+        if isinstance(body, Welcome):
+            self._on_welcome(body, now)
+        elif isinstance(body, Refused):
+            self._on_refused(body, now)
+        elif isinstance(body, WhoAreYou):
+            self._say_hello(now)
+        elif self.welcomed:
+            self._on_linked(envelope, now)
+
+    def on_deadline(self, now: float) -> None:
+        if self._lost_since is not None and self._is_waiting and now >= self._lost_since + self._timeout_seconds:
+            self._give_up(f"The scheduler was out of reach for {self._timeout_seconds:g} seconds.", now)
+        if self._connected and not self.welcomed and now >= self._hello_sent_at + _HELLO_AGAIN_SECONDS:
+            self._say_hello(now)
+        if self.welcomed and now >= self._last_sent_at + self._heartbeat_interval_seconds:
+            self._send(Ping(), now)
+
+    def next_deadline(self) -> float | None:
+        if self.refusal:
+            return None
+        if self.welcomed:
+            return self._last_sent_at + self._heartbeat_interval_seconds
+        candidates = []
+        if self._lost_since is not None and self._is_waiting:
+            candidates.append(self._lost_since + self._timeout_seconds)
+        if self._connected:
+            candidates.append(self._hello_sent_at + _HELLO_AGAIN_SECONDS)
+        return min(candidates) if candidates else None
+
+    def take_effects(self, now: float) -> list[Effect]:
+        if self._dropped_uploads or self._dropped_results:
+            self._forget_dropped()
+        if self.welcomed:
+            self._send_what_waits(now)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def check(self) -> None:
+        self._link.check()
+        for entry in self._ranges:
+            unfinished = len(entry.unfinished())
+            assert entry.remaining == unfinished > 0, (entry.first, entry.remaining, unfinished)
+            assert entry.run is not None and entry.run.first_task == entry.first
+            assert all(not entry.is_unsettled(index) for index in entry.large)
+        for open_range in self._open:
+            assert open_range.shape.open is open_range and open_range.first == 0
+        for key, upload in self._uploads.items():
+            assert upload.key == key and (upload.is_function or upload.uses > 0), key
+        for key, fetch in self._fetches.items():
+            assert fetch.index in fetch.range.large, key
+
+    # ---- verbs of the client -----------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the open batch may leave at once."""
+        return self.welcomed and not self._link.in_flight
+
+    @property
+    def has_unfinished(self) -> bool:
+        return bool(len(self._ranges) or self._open)
+
+    @property
+    def wants_turn(self) -> bool:
+        """Whether the submitting thread should look at the connection now: it is idle, the batch is full, or it is time
+        to see what has arrived."""
+        if not self.submitted & _TURN_MASK or self._open_bytes >= BATCH_LIMIT_BYTES:
+            return True
+        return self.welcomed and not self._link.in_flight
+
+    def add(self, shape: Shape, slots: Sequence[bytes | ObjectKey], size: int, sink: Any) -> None:
+        """Submit one task; ``sink`` gets ``_range`` and ``_index``, its place. ``size``: bytes of the slots."""
+        entry = shape.open
+        if entry is None:
+            entry = self._open_range(shape)
+        assert entry.builder is not None
+        entry.builder.append(slots)
+        sinks = entry.sinks
+        sink._range = entry
+        sink._index = len(sinks)
+        sinks.append(sink)
+        entry.remaining += 1
+        self.submitted += 1
+        self._open_bytes += size + SLOT_OVERHEAD_BYTES
+
+    def refer(self, entry: Range, index: int, uploads: list[Upload]) -> None:
+        """A task uses these uploads until it ends."""
+        entry.references[index] = uploads
+        for upload in uploads:
+            upload.uses += 1
+
+    def open_map(self, shape: Shape, sink: MapSink, offset: int) -> MapRange:
+        """A part of a map, to be filled through its ``builder`` and then given to ``close_map``. Needs no lock."""
+        return MapRange(shape, self._new_builder(shape), sink, offset)
+
+    def close_map(self, entry: MapRange) -> None:
+        assert entry.builder is not None
+        count = entry.builder.count
+        entry.states = bytearray(count)
+        entry.remaining = count
+        self.submitted += count
+        self._close_batch()
+        self._outbox.append(self._tasks_of([self._close(entry)]))
+
+    def upload(self, data: bytes) -> Upload:
+        """Start to send an object. Its first chunk leaves before any task that is added later."""
+        key = ObjectKey(self.session, self._next_upload)
+        self._next_upload -= 1
+        upload = Upload(key, data, self._dropped_uploads)
+        self._uploads[key] = upload
+        self._outbox.extend(upload.chunks())
+        return upload
+
+    def owns(self, upload: Upload) -> bool:
+        return self._uploads.get(upload.key) is upload
+
+    def cancel(self, entry: Range, index: int) -> bool:
+        """Whether the task had not ended; now it has, and the caller tells its sink."""
+        if not entry.is_unsettled(index):
+            return False
+        entry.settle_silently(index)
+        if entry.first:
+            self._cancels.append(entry.first + index)
+        else:
+            entry.cancelled_early.append(index)
+        self._finish_one(entry, index)
+        return True
+
+    def cancel_map(self, entries: Sequence[MapRange]) -> None:
+        """Cancel whatever of a map has not ended."""
+        for entry in entries:
+            for index in range(entry.count):
+                self.cancel(entry, index)
+                if index in entry.large:
+                    self._release_result(entry, index)
+
+    def fetch(self, large: LargeResult, sink: Sink) -> None:
+        """Get a large result; ``sink`` is told."""
+        entry, index = large.range, large.index
+        known = entry.large.get(index)
+        if known is None:
+            self._tell(sink, Outcome(Status.OBJECT_MISSING, b"The result was dropped before it was fetched."))
+        elif known.status != Status.SUCCESS_LARGE:
+            self._release_result(entry, index)
+            self._tell(sink, known)
+        else:
+            key = ObjectKey(self.session, entry.first + index)
+            self._fetches[key] = Fetch(key, entry, index, sink)
+            self._outbox.append(ObjectRequest(key))
+
+    def explain(self, task: int, sink: Sink) -> None:
+        self._explanations.setdefault(task, []).append(sink)
+        self._outbox.append(ExplainRequest(task))
+
+    def shut_down(self, sink: Sink) -> None:
+        """Ask for the end of scheduler and workers; ``sink`` gets SUCCESS, or another status with the reason."""
+        self._shutdowns.append(sink)
+        self._outbox.append(ShutdownRequest())
+
+    def await_welcome(self, sink: Sink) -> None:
+        """``sink`` is told of the first Welcome or refusal."""
+        self._welcome_sinks.append(sink)
+
+    def clear(self) -> None:
+        """Cancel everything and drop all objects."""
+        self._end_all(CANCELLED)
+        if self._epoch:
+            self._outbox.append(Clear())
+
+    def quit(self, now: float) -> None:
+        """Leave: everything unfinished is cancelled."""
+        self._end_all(CANCELLED)
+        self._outbox.clear()
+        self._end_requests(Outcome(Status.CANCELLED, b""))
+        if self.welcomed:
+            self._send(Goodbye(), now)
+
+    # ---- connection --------------------------------------------------------------------------------------------
+
+    def _say_hello(self, now: float) -> None:
+        self._leave_welcome(now)
+        self._hello_sent_at = now
+        self._hellos += 1
+        hello = dataclasses.replace(
+            self._hello, epoch=self._epoch, received=self._link.received, number=self._hellos
+        )
+        self._effects.append(Send(SCHEDULER, Envelope(hello)))
+
+    def _leave_welcome(self, now: float) -> None:
+        self.welcomed = False
+        if self._lost_since is None:
+            self._lost_since = now
+
+    def _on_welcome(self, welcome: Welcome, now: float) -> None:
+        if self.refusal or welcome.number != self._hellos:
+            return  # to an earlier Hello: another answer is on its way
+        restated = bool(self._epoch) and not welcome.resumed
+        self.welcomed = True
+        self.protected = welcome.protected
+        self._lost_since = None
+        self._last_sent_at = now
+        self._epoch = welcome.epoch
+        if welcome.resumed:
+            self._effects.extend(Send(SCHEDULER, envelope) for envelope in self._link.resume(welcome.received))
+        else:
+            self._link = Link()
+        if restated:
+            self._state_again()
+        if self._clear_when_welcomed:
+            self._clear_when_welcomed = False
+            self._outbox.appendleft(Clear())
+        self._tell_all(self._welcome_sinks, Outcome(Status.SUCCESS, b""))
+
+    def _on_refused(self, refused: Refused, now: float) -> None:
+        self.refusal = refused.text
+        self._give_up(refused.text, now)
+
+    def _on_linked(self, envelope: Envelope, now: float) -> None:
+        try:
+            new = self._link.accept(envelope)
+        except LinkGap:
+            self._say_hello(now)
+            return
+        handler = self._handlers.get(type(envelope.body))
+        if new and handler is not None:
+            handler(envelope.body, now)
+
+    def _give_up(self, text: str, now: float) -> None:
+        """Everything unfinished fails; whoever asks next starts a new wait."""
+        outcome = Outcome(DISCONNECTED, text.encode())
+        self._end_all(outcome)
+        self._end_requests(outcome)
+        self._outbox.clear()
+        self._leave_welcome(now)
+        self._lost_since = now
+        self._clear_when_welcomed = bool(self._epoch)
+
+    @property
+    def _is_waiting(self) -> bool:
+        return bool(self.has_unfinished or self._explanations or self._shutdowns or self._fetches)
+
+    # ---- sending -----------------------------------------------------------------------------------------------
+
+    def _send(self, body: Body, now: float) -> None:
+        self._last_sent_at = now
+        self._effects.append(Send(SCHEDULER, self._link.wrap(body)))
+
+    def _send_what_waits(self, now: float) -> None:
+        if self._open and (self._open_bytes >= BATCH_LIMIT_BYTES or not (self._link.in_flight or self._outbox)):
+            self._close_batch()
+        if self._cancels and not (self._link.in_flight or self._outbox):
+            self._close_batch()
+            self._state_cancels()
+        if self._releases:
+            self._outbox.append(ObjectRelease(tuple(self._releases)))
+            self._releases.clear()
+        while self._outbox and self._link.in_flight < _MESSAGES_UNDER_WAY_LIMIT:
+            self._send(self._outbox.popleft(), now)
+        if self._link.owes_acknowledgement:
+            self._send(Acknowledgement(), now)
+
+    def _open_range(self, shape: Shape) -> FutureRange:
+        entry = FutureRange(shape, self._new_builder(shape))
+        shape.open = entry
+        self._open.append(entry)
+        self._open_bytes += RUN_OVERHEAD_BYTES
+        if shape.function.digest not in self._sent_definitions:
+            self._open_bytes += len(shape.function.definition.payload)
+        return entry
+
+    def _new_builder(self, shape: Shape) -> TaskRunBuilder:
+        function = shape.function
+        serializer = self._serializer.digest if self._serializer is not None else b""
+        return TaskRunBuilder(
+            self.session, function.digest, function.name, serializer, 0, shape.arity, shape.keywords, shape.options
+        )
+
+    def _close_batch(self) -> None:
+        """Give the open runs their ids, one after the other, and make them a message."""
+        if not self._open:
+            return
+        opened, self._open, self._open_bytes = self._open, [], 0
+        runs = []
+        for entry in opened:
+            entry.shape.open = None
+            if entry.remaining:
+                runs.append(self._close(entry))
+        if runs:
+            self._outbox.append(self._tasks_of(runs))
+
+    def _close(self, entry: Range) -> TaskRun:
+        run = entry.close(self._next_task)
+        self._next_task += entry.count
+        self._ranges.add(entry)
+        self._cancels.extend(entry.first + index for index in entry.cancelled_early)
+        self._define(entry.shape.function)
+        return run
+
+    def _tasks_of(self, runs: list[TaskRun]) -> Tasks:
+        functions, self._new_functions = self._new_functions, []
+        return Tasks(runs, functions, self._new_serializers())
+
+    def _define(self, function: Function) -> None:
+        """The function rides with the next message, unless the scheduler has it."""
+        if function.digest in self._sent_definitions:
+            return
+        self._sent_definitions[function.digest] = True
+        self._new_functions.append(function.definition)
+        if function.is_large:
+            self._upload_definition(function)
+
+    def _new_serializers(self) -> list[FunctionDefinition]:
+        serializer = self._serializer
+        if serializer is None or serializer.digest in self._sent_definitions:
+            return []
+        self._sent_definitions[serializer.digest] = True
+        if serializer.is_large:
+            self._upload_definition(serializer)
+        return [serializer.definition]
+
+    def _upload_definition(self, function: Function) -> None:
+        upload = Upload(ObjectKey(function.digest, 0), function.payload, self._dropped_uploads, is_function=True)
+        self._outbox.extend(upload.chunks())
+        if not upload.complete:
+            self._uploads[upload.key] = upload
+
+    def _state_cancels(self) -> None:
+        cancels, self._cancels = self._cancels, []
+        for start in range(0, len(cancels), _CANCELS_PER_MESSAGE):
+            part = tuple(cancels[start : start + _CANCELS_PER_MESSAGE])
+            self._outbox.append(Cancel((TaskColumn(self.session, part),)))
+
+    def _state_again(self) -> None:
+        """To a scheduler that knows nothing of this session: objects, then unfinished tasks."""
+        kept = [body for body in self._outbox if isinstance(body, (ExplainRequest, ShutdownRequest))]
+        self._outbox = deque()
+        self._cancels.clear()
+        self._releases.clear()
+        self._sent_definitions.clear()
+        self._new_functions = []
+        self._restart_uploads()
+        for fetch in self._fetches.values():
+            fetch.restart()
+        runs = []
+        for entry in self._ranges:
+            assert entry.run is not None
+            self._define(entry.shape.function)
+            runs.extend(entry.run.slice(start, stop) for start, stop in entry.unfinished_segments())
+        self._outbox.extend(self._restatements(runs))
+        self._outbox.extend(kept)
+
+    def _restart_uploads(self) -> None:
+        self._uploads = {key: upload for key, upload in self._uploads.items() if not upload.is_function}
+        for upload in self._uploads.values():
+            upload.restart()
+            self._outbox.extend(upload.chunks())
+
+    def _restatements(self, runs: list[TaskRun]) -> Iterator[Tasks]:
+        functions, self._new_functions = self._new_functions, []
+        serializers = self._new_serializers()
+        if serializers:
+            yield Tasks([], [], serializers)
+        for part in _groups_of_definitions(functions):
+            yield Tasks([], part)
+        for group in split(runs):
+            yield Tasks(group, resubmitted=True)
+
+    # ---- results -----------------------------------------------------------------------------------------------
+
+    def _on_results(self, results: Results, now: float) -> None:
+        for run in results.runs:
+            if run.session == self.session and run.count:
+                self._take_run(run)
+
+    def _take_run(self, run: ResultRun) -> None:
+        entry = self._ranges.find(run.task(0))
+        if isinstance(entry, MapRange):
+            ended = run.mark(entry.first, entry.states)
+            if ended:
+                self._take_map_run(entry, run, ended)
+                return
+        self._take_rows(run)
+
+    def _take_map_run(self, entry: MapRange, run: ResultRun, ended: int) -> None:
+        if not entry.sink.take_run(entry, run):
+            self._effects.append(Finish(entry.sink, CANCELLED))
+        entry.remaining -= ended
+        for index in list(entry.references):
+            if entry.states[index]:
+                self._unrefer(entry, index)
+        if not entry.remaining:
+            self._ranges.remove(entry)
+
+    def _take_rows(self, run: ResultRun) -> None:
+        first, stop = 1, 0
+        entry: Range | None = None
+        for task, status, payload, duration_us, cpu_time_us, memory_peak in run.copied_rows():
+            if not first <= task < stop:
+                entry = self._ranges.find(task)
+                if entry is None:
+                    first, stop = 1, 0
+                    continue
+                first, stop = entry.first, entry.first + entry.count
+            assert entry is not None
+            outcome = _new_tuple(Outcome, (status, payload, duration_us, cpu_time_us, memory_peak))
+            self._take_outcome(entry, task - first, outcome)
+
+    def _take_outcome(self, entry: Range, index: int, outcome: Outcome) -> None:
+        if not entry.is_unsettled(index):
+            if index in entry.large:
+                self._replace_large(entry, index, outcome)
+            return
+        sink = entry.settle_silently(index)
+        if outcome.status == Status.SUCCESS_LARGE:
+            outcome = self._keep_large(entry, index, outcome)
+        else:
+            self._finish_one(entry, index)
+        if sink is not None:
+            if not sink.settle(outcome):
+                self._effects.append(Finish(sink, outcome))
+        elif isinstance(entry, MapRange) and not entry.sink.take_outcome(entry, index, outcome):
+            self._effects.append(Finish(entry.sink, outcome))
+
+    def _finish_one(self, entry: Range, index: int) -> None:
+        entry.remaining -= 1
+        if entry.references:
+            self._unrefer(entry, index)
+        if not entry.remaining and entry.first:
+            self._ranges.remove(entry)
+
+    def _unrefer(self, entry: Range, index: int) -> None:
+        for upload in entry.references.pop(index, ()):
+            self._drop_use(upload)
+
+    def _drop_use(self, upload: Upload) -> None:
+        upload.uses -= 1
+        if not upload.uses and self._uploads.pop(upload.key, None) is not None:
+            upload.data = None
+            self._releases.append(upload.key)
+
+    # ---- large results -----------------------------------------------------------------------------------------
+
+    def _keep_large(self, entry: Range, index: int, outcome: Outcome) -> Outcome:
+        large = LargeResult(entry, index, int.from_bytes(outcome.payload, "little"), self._dropped_results)
+        entry.large[index] = outcome
+        return outcome._replace(payload=large)
+
+    def _replace_large(self, entry: Range, index: int, outcome: Outcome) -> None:
+        """The task ran again, because the agent that kept its result is gone or the scheduler restarted."""
+        entry.large[index] = outcome
+        key = ObjectKey(self.session, entry.first + index)
+        fetch = self._fetches.get(key)
+        if fetch is None:
+            return
+        if outcome.status == Status.SUCCESS_LARGE:
+            fetch.restart()
+            self._outbox.append(ObjectRequest(key))
+        else:
+            self._end_fetch(fetch, outcome)
+
+    def _end_fetch(self, fetch: Fetch, outcome: Outcome) -> None:
+        del self._fetches[fetch.key]
+        self._release_result(fetch.range, fetch.index)
+        self._tell(fetch.sink, outcome)
+
+    def _release_result(self, entry: Range, index: int) -> None:
+        if entry.large.pop(index, None) is None:
+            return
+        self._fetches.pop(ObjectKey(self.session, entry.first + index), None)
+        self._releases.append(ObjectKey(self.session, entry.first + index))
+        self._finish_one(entry, index)
+
+    def _forget_dropped(self) -> None:
+        while self._dropped_uploads:
+            upload = self._dropped_uploads.popleft()
+            if not upload.dropped:
+                upload.dropped = True
+                self._drop_use(upload)
+        while self._dropped_results:
+            entry, index = self._dropped_results.popleft()
+            if ObjectKey(self.session, entry.first + index) not in self._fetches:
+                self._release_result(entry, index)
+
+    def _on_object_chunk(self, chunk: ObjectChunk, now: float) -> None:
+        fetch = self._fetches.get(chunk.key)
+        if fetch is None:
+            return
+        if fetch.take(chunk):
+            self._end_fetch(fetch, Outcome(Status.SUCCESS, fetch.buffer))
+        else:
+            self._outbox.append(ObjectCredit(chunk.key, fetch.received))
+
+    def _on_object_missing(self, missing: ObjectMissing, now: float) -> None:
+        fetch = self._fetches.get(missing.key)
+        if fetch is not None:
+            self._end_fetch(fetch, Outcome(Status.OBJECT_MISSING, missing.text.encode()))
+
+    def _on_object_credit(self, credit: ObjectCredit, now: float) -> None:
+        upload = self._uploads.get(credit.key)
+        if upload is None:
+            return
+        upload.grant(credit.offset)
+        self._outbox.extend(upload.chunks())
+        if upload.complete and upload.is_function:
+            del self._uploads[upload.key]
+
+    # ---- answers and ends --------------------------------------------------------------------------------------
+
+    def _on_explanation(self, explanation: Explanation, now: float) -> None:
+        sinks = self._explanations.pop(explanation.task, [])
+        self._tell_all(sinks, Outcome(Status.SUCCESS, explanation.text.encode()))
+
+    def _on_shutdown_reply(self, reply: ShutdownReply, now: float) -> None:
+        status = Status.SUCCESS if reply.accepted else Status.EXCEPTION
+        self._tell_all(self._shutdowns, Outcome(status, reply.text.encode()))
+
+    def _on_output(self, output: Output, now: float) -> None:
+        self._effects.append(WriteOutput(output.stream, output.data))
+
+    def _end_all(self, outcome: Outcome) -> None:
+        """Every task ends with ``outcome``, here and now; results that still come are dropped."""
+        opened, self._open, self._open_bytes = self._open, [], 0
+        for entry in opened:
+            entry.shape.open = None
+            self._end_range(entry, len(entry.sinks), outcome)
+        for closed in self._ranges:
+            self._end_range(closed, closed.count, outcome)
+        self._ranges.clear()
+        for fetch in list(self._fetches.values()):
+            self._tell(fetch.sink, outcome)
+        self._fetches.clear()
+        for upload in self._uploads.values():
+            upload.data = None
+        self._uploads.clear()
+        self._releases.clear()
+        self._cancels.clear()
+        self._sent_definitions.clear()
+        self._outbox = deque(body for body in self._outbox if isinstance(body, (ExplainRequest, ShutdownRequest)))
+
+    def _end_range(self, entry: Range, count: int, outcome: Outcome) -> None:
+        for index in range(count):
+            if entry.is_unsettled(index):
+                sink = entry.settle_silently(index)
+                if sink is not None:
+                    self._tell(sink, outcome)
+        if isinstance(entry, MapRange) and not entry.sink.settle(outcome):
+            self._effects.append(Finish(entry.sink, outcome))
+        entry.remaining = 0
+        entry.references.clear()
+        entry.large.clear()
+
+    def _end_requests(self, outcome: Outcome) -> None:
+        for sinks in self._explanations.values():
+            self._tell_all(sinks, outcome)
+        self._explanations.clear()
+        self._tell_all(self._shutdowns, outcome)
+        self._tell_all(self._welcome_sinks, outcome)
+
+    def _tell_all(self, sinks: list[Sink], outcome: Outcome) -> None:
+        for sink in sinks:
+            self._tell(sink, outcome)
+        sinks.clear()
+
+    def _tell(self, sink: Sink, outcome: Outcome) -> None:
+        if not sink.settle(outcome):
+            self._effects.append(Finish(sink, outcome))
+
+
+_new_tuple = tuple.__new__
+"""Makes an Outcome without the Python call that its constructor is."""
+
+
+def _groups_of_definitions(definitions: list[FunctionDefinition]) -> Iterator[list[FunctionDefinition]]:
+    group: list[FunctionDefinition] = []
+    size = 0
+    for definition in definitions:
+        if group and size + len(definition.payload) > BATCH_LIMIT_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(definition)
+        size += len(definition.payload) + RUN_OVERHEAD_BYTES
+    if group:
+        yield group
+
+
+__all__ = ["Session", "Log"]

@@ -1,0 +1,1 @@
+"""Threads, sockets and clocks around the session."""

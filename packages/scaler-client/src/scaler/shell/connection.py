@@ -1,0 +1,125 @@
+"""The client's connection: to a scheduler, or from within a task to the agent of its host."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+from scaler_protocol.address import parse_address
+from scaler_protocol.transport.context import new_context, shared_context
+from scaler_protocol.transport.sockets import DealerConnection
+from scaler_protocol.transport.stream import StreamConnection
+
+AGENT_SOCKET_VARIABLE = "SCALER_AGENT_SOCKET"
+SCHEDULER_VARIABLE = "SCALER_SCHEDULER_ADDRESS"
+PARENT_VARIABLE = "SCALER_PARENT"
+
+_GOODBYE_LINGER_MILLISECONDS = 200
+
+
+class Connection(Protocol):
+    """What the pump needs. ``fd`` may be edge-triggered: receive until None, also after a send."""
+
+    nested: bool
+
+    @property
+    def fd(self) -> int: ...
+    @property
+    def monitor_fd(self) -> int | None: ...
+    @property
+    def wants_write(self) -> bool: ...
+    def send(self, frames: Sequence[bytes]) -> bool: ...
+    def receive(self) -> list[bytes] | None: ...
+    def events(self) -> list[str]: ...
+    def close(self, linger: bool) -> None: ...
+
+
+class SchedulerConnection:
+    """ZeroMQ to the scheduler."""
+
+    nested = False
+    wants_write = False
+
+    def __init__(self, address: str, session: bytes) -> None:
+        shared = parse_address(address).scheme == "inproc"
+        self._context = shared_context() if shared else new_context()
+        self._owns_context = not shared
+        try:
+            self._dealer = DealerConnection(self._context, address, session)
+        except BaseException:
+            self._close_context()
+            raise
+        self.fd = self._dealer.fd
+        self.monitor_fd: int | None = self._dealer.monitor_fd
+        self.send = self._dealer.send
+        self.receive = self._dealer.receive
+
+    def events(self) -> list[str]:
+        return list(self._dealer.connection_events())
+
+    def close(self, linger: bool) -> None:
+        self._dealer.close(_GOODBYE_LINGER_MILLISECONDS if linger else 0)
+        self._close_context()
+
+    def _close_context(self) -> None:
+        if self._owns_context:
+            self._context.term()
+
+
+class AgentConnection:
+    """A stream to the agent of the task that this client lives in; the agent relays to the scheduler."""
+
+    nested = True
+    monitor_fd = None
+
+    def __init__(self, address: str) -> None:
+        self._stream = StreamConnection.connect(address)
+        self.fd = self._stream.fd
+        self._told_connected = False
+        self._told_lost = False
+
+    @property
+    def wants_write(self) -> bool:
+        return self._stream.wants_write
+
+    def send(self, frames: Sequence[bytes]) -> bool:
+        return self._stream.send(frames)
+
+    def receive(self) -> list[bytes] | None:
+        if self._stream.wants_write:
+            self._stream.flush()
+        return self._stream.receive()
+
+    def events(self) -> list[str]:
+        if not self._told_connected:
+            self._told_connected = True
+            return ["connected"]
+        if self._stream.eof and not self._told_lost:
+            self._told_lost = True
+            return ["disconnected"]
+        return []
+
+    def close(self, linger: bool) -> None:
+        if linger:
+            self._stream.flush()
+        self._stream.close()
+
+
+def nested_socket(address: str | None) -> str | None:
+    """The agent's socket, when this process belongs to a task of the scheduler at ``address`` (None: of any)."""
+    agent = os.environ.get(AGENT_SOCKET_VARIABLE)
+    if agent and (address is None or address == os.environ.get(SCHEDULER_VARIABLE)):
+        return agent
+    return None
+
+
+def parent_task() -> tuple[bytes, int, int]:
+    """Session, task and attempt that this process belongs to."""
+    text = os.environ.get(PARENT_VARIABLE, "")
+    session, _, rest = text.partition(":")
+    task, _, attempt = rest.partition(":")
+    try:
+        return bytes.fromhex(session), int(task), int(attempt)
+    except ValueError:
+        return b"", 0, 0

@@ -1,0 +1,400 @@
+"""Moves messages between the session and its connection, in whatever thread is there.
+
+A thread that waits for a result *leads*: it polls the connection without holding the lock and feeds the session itself,
+so that a result crosses no thread. Further threads follow: they sleep on what they wait for, and one of them is
+promoted when the leader leaves. A background thread reads when nobody does: it ticks while callers are active, is parked
+while one leads for long, and polls when a tick passed without a caller.
+
+The descriptor of a ZeroMQ socket is edge-triggered: whoever sent something must also receive until nothing is left, and
+wakes the leader when what it received may be what the leader waits for.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.effects import Send
+
+from scaler.core.effects import Effect, Finish, WriteOutput
+from scaler.core.session import SCHEDULER
+from scaler.shell.waker import Waker
+from scaler.utility.exceptions import ClientQuitException
+
+if TYPE_CHECKING:
+    from scaler.core.session import Session
+    from scaler.shell.connection import Connection
+    from scaler.shell.waiting import Target
+
+_TICK_SECONDS = 0.001
+_GLANCE_SECONDS = 0.0002
+_FORKED = "This client was made before its process was forked: make a new Client in the child."
+_STOPPED = "client is already stopped."
+
+
+class Pump:
+    """``lock`` guards session and connection; ``loads`` is what futures load results with. ``unusable`` says why no call is possible any more; empty: they are."""
+
+    def __init__(self, session: Session, connection: Connection, loads: Callable[[bytes], Any]) -> None:
+        self.session = session
+        self.loads = loads
+        self.lock = threading.Lock()
+        self.unusable = ""
+        self.background_reads = False
+        self._connection = connection
+        self._leadership = threading.Lock()
+        self._leads = 0
+        self._followers: dict[int, Target] = {}
+        self._leader_waker = Waker()
+        self._background_waker = Waker()
+        self._leader_poller = _Poller(connection, self._leader_waker)
+        self._background_poller = _Poller(connection, self._background_waker)
+        self._parked = False
+        self._abandoned = False
+        self._blocked = 0
+        self._glanced_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
+        _pumps.add(self)
+        self._thread.start()
+
+    # ---- for callers -------------------------------------------------------------------------------------------
+
+    def check_usable(self) -> None:
+        if self.unusable:
+            raise ClientQuitException(self.unusable)
+
+    def turn(self) -> list[Effect]:
+        """With the lock held: receive what is there, send what wants to go. Give the result to ``settle_notices`` once
+        the lock is released."""
+        return self._exchange(time.monotonic())
+
+    def settle_notices(self, notices: list[Effect]) -> None:
+        """Run what may not run under the lock. Also wakes the leader, who may be waiting for what was received here."""
+        for notice in notices:
+            if isinstance(notice, Finish):
+                notice.sink.finish(notice.outcome)
+            elif isinstance(notice, WriteOutput):
+                _write_output(notice)
+        if self._leadership.locked():
+            self._leader_waker.wake()
+
+    def take_turn(self) -> None:
+        with self.lock:
+            notices = self.turn()
+        self.settle_notices(notices)
+
+    def glance(self) -> None:
+        """Progress for a thread that asks ``done`` again and again; cheap, and not more often than is of use."""
+        now = time.monotonic()
+        if now < self._glanced_at + _GLANCE_SECONDS or self.unusable or not self.lock.acquire(blocking=False):
+            return
+        try:
+            self._glanced_at = now
+            notices = self._exchange(now)
+        finally:
+            self.lock.release()
+        self.settle_notices(notices)
+
+    def wake_background(self) -> None:
+        """The background thread polls, although callers are active again: make it stand back."""
+        self._background_waker.wake()
+
+    def wait(self, target: Target, timeout_seconds: float | None = None) -> None:
+        """Until ``target`` is settled. Raises TimeoutError."""
+        if target.is_settled():
+            return
+        if self.unusable:
+            self._refuse_wait(target)
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        self._enter_wait()
+        try:
+            while not target.is_settled():
+                if self._leadership.acquire(blocking=False):
+                    self._lead(target, deadline)
+                else:
+                    self._follow(target, deadline)
+        finally:
+            self._leave_wait()
+
+    def make_condition(self, target: Target) -> tuple[threading.Condition, bool]:
+        """The condition, and whether it was made now. Under the lock, so that whoever settles ``target`` under the lock
+        either sees the condition or is seen."""
+        if self.unusable == _FORKED:
+            target.prepare_condition()
+            return threading.Condition(), False
+        with self.lock:
+            condition = target._lazy_condition
+            if condition is not None:
+                return condition, False
+            target.prepare_condition()
+            condition = target._lazy_condition = threading.Condition()
+            return condition, True
+
+    def abandon(self) -> None:
+        """The client is gone without a disconnect: leave when its last task has ended. Called by the garbage collector."""
+        self._abandoned = True
+        self._background_waker.wake()
+
+    def close(self) -> None:
+        """Cancel, say goodbye, end. May be called twice and from several threads."""
+        if self.unusable:
+            return
+        with self.lock:
+            if self.unusable:
+                return
+            notices = self._quit()
+        self.settle_notices(notices)
+        self._background_waker.wake()
+        self._leader_waker.wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(1.0)
+        for target in list(self._followers.values()):
+            with target._condition:
+                target._condition.notify_all()
+        _pumps.discard(self)
+
+    def mark_forked(self) -> None:
+        self.unusable = _FORKED
+
+    # ---- nested clients: a task that waits lends its slot --------------------------------------------------------
+
+    def enter_blocked(self) -> None:
+        if self._connection.nested:
+            with self.lock:
+                self._blocked += 1
+                if self._blocked == 1 and not self.unusable:
+                    self._connection.send([b"blocked"])
+
+    def leave_blocked(self) -> None:
+        if self._connection.nested:
+            with self.lock:
+                self._blocked -= 1
+                if self._blocked == 0 and not self.unusable:
+                    self._connection.send([b"unblocked"])
+
+    # ---- leader and followers ------------------------------------------------------------------------------------
+
+    def _enter_wait(self) -> None:
+        self._leads += 1
+        if self.background_reads:
+            self._background_waker.wake()
+        self.enter_blocked()
+
+    def _leave_wait(self) -> None:
+        self.leave_blocked()
+        if self._parked:
+            self._background_waker.wake()
+
+    def _lead(self, target: Target, deadline: float | None) -> None:
+        try:
+            while not target.is_settled():
+                self._leader_poller.poll(self._timeout_seconds(deadline), self._connection.wants_write)
+                with self.lock:
+                    notices = [] if self.unusable else self._pass(self._leader_poller)
+                for notice in notices:
+                    self._settle_one(notice)
+                if self.unusable and not target.is_settled():
+                    self._refuse_wait(target)
+                _check_deadline(target, deadline)
+        finally:
+            self._leadership.release()
+            self._promote()
+
+    def _follow(self, target: Target, deadline: float | None) -> None:
+        condition = target._condition
+        with condition:
+            if target.is_settled():
+                return
+            self._followers[id(target)] = target
+            if not self._leadership.locked():
+                return  # the leader left before it could see this follower
+            condition.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        self._followers.pop(id(target), None)
+        if target.is_settled() and not self._leadership.locked():
+            self._promote()
+        if self.unusable and not target.is_settled():
+            self._refuse_wait(target)
+        _check_deadline(target, deadline)
+
+    def _promote(self) -> None:
+        """Wake one follower, who will lead. Waking one who is done already does no harm: it passes on."""
+        for target in list(self._followers.values()):
+            self._followers.pop(id(target), None)
+            with target._condition:
+                target._condition.notify_all()
+            if not target.is_settled():
+                return
+
+    def _refuse_wait(self, target: Target) -> None:
+        if not target.is_settled():
+            raise ClientQuitException(self.unusable)
+
+    def _timeout_seconds(self, deadline: float | None) -> float | None:
+        own = self.session.next_deadline()
+        if own is None or (deadline is not None and deadline < own):
+            own = deadline
+        return None if own is None else max(0.0, own - time.monotonic())
+
+    # ---- with the lock held --------------------------------------------------------------------------------------
+
+    def _pass(self, poller: _Poller) -> list[Effect]:
+        """After a poll: events of the connection, deadlines, messages."""
+        now = time.monotonic()
+        if poller.monitor_ready:
+            for event in self._connection.events():
+                if event == "connected":
+                    self.session.on_connected(now)
+                else:
+                    self.session.on_peer_lost(SCHEDULER, now)
+        deadline = self.session.next_deadline()
+        if deadline is not None and now >= deadline:
+            self.session.on_deadline(now)
+        return self._exchange(now)
+
+    def _exchange(self, now: float) -> list[Effect]:
+        session, receive = self.session, self._connection.receive
+        notices: list[Effect] = []
+        while True:
+            while (frames := receive()) is not None:
+                try:
+                    session.on_message(SCHEDULER, decode(frames), now)
+                except MalformedMessage:
+                    continue
+            effects = session.take_effects(now)
+            if not effects:
+                return notices
+            for effect in effects:
+                if type(effect) is Send:
+                    self._connection.send(encode(effect.envelope))
+                else:
+                    notices.append(effect)
+
+    def _quit(self) -> list[Effect]:
+        now = time.monotonic()
+        welcomed = self.session.welcomed
+        self.session.quit(now)
+        notices = []
+        for effect in self.session.take_effects(now):
+            if isinstance(effect, Send):
+                self._connection.send(encode(effect.envelope))
+            else:
+                notices.append(effect)
+        self.unusable = _STOPPED
+        self._connection.close(linger=welcomed)
+        return notices
+
+    # ---- the background thread -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        seen = -1
+        while not self.unusable:
+            mark = self._leads + self.session.submitted
+            if self._leadership.locked():
+                self._stand_back(park=mark == seen)
+            elif mark != seen:
+                self._background_poller.wait_for_waker(_TICK_SECONDS)
+            else:
+                self._read()
+            seen = mark
+            if self._abandoned and not self.session.has_unfinished:
+                self.close()
+
+    def _stand_back(self, park: bool) -> None:
+        """While somebody leads. Parked: until that one leaves and says so."""
+        self._parked = park
+        still_led = self._leadership.locked()  # asked after the flag is up: a leader that leaves now sees it
+        self._background_poller.wait_for_waker(None if park and still_led else _TICK_SECONDS)
+        self._parked = False
+
+    def _read(self) -> None:
+        """Nobody else reads: receive, then poll until something happens or a caller comes."""
+        self.background_reads = True
+        self._locked_pass()
+        if not self.unusable and not self._abandoned_and_done():
+            self._background_poller.poll(self._timeout_seconds(None), self._connection.wants_write)
+        self.background_reads = False
+        if not self._leadership.locked():
+            self._locked_pass()
+
+    def _abandoned_and_done(self) -> bool:
+        return self._abandoned and not self.session.has_unfinished
+
+    def _locked_pass(self) -> None:
+        with self.lock:
+            notices = [] if self.unusable else self._pass(self._background_poller)
+        self.settle_notices(notices)
+
+    def _settle_one(self, notice: Effect) -> None:
+        if isinstance(notice, Finish):
+            notice.sink.finish(notice.outcome)
+        elif isinstance(notice, WriteOutput):
+            _write_output(notice)
+
+
+class _Poller:
+    """One thread's poll over connection, monitor and its waker."""
+
+    def __init__(self, connection: Connection, waker: Waker) -> None:
+        self._fd = connection.fd
+        self._monitor_fd = connection.monitor_fd
+        self._waker = waker
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLIN)
+        self._poll.register(waker.fd, select.POLLIN)
+        self._writes = False
+        self._waker_poll = select.poll()
+        self._waker_poll.register(waker.fd, select.POLLIN)
+        self.monitor_ready = True
+        if self._monitor_fd is not None:
+            self._poll.register(self._monitor_fd, select.POLLIN)
+
+    def poll(self, timeout_seconds: float | None, writes: bool) -> None:
+        if writes != self._writes:
+            self._poll.modify(self._fd, select.POLLIN | select.POLLOUT if writes else select.POLLIN)
+            self._writes = writes
+        ready = self._poll.poll(_milliseconds(timeout_seconds))
+        self.monitor_ready = self._monitor_fd is None
+        for fd, _ in ready:
+            if fd == self._monitor_fd:
+                self.monitor_ready = True
+            elif fd == self._waker.fd:
+                self._waker.clear()
+
+    def wait_for_waker(self, timeout_seconds: float | None) -> None:
+        if self._waker_poll.poll(_milliseconds(timeout_seconds)):
+            self._waker.clear()
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else math.ceil(min(seconds, 3600.0) * 1000)
+
+
+def _check_deadline(target: Target, deadline: float | None) -> None:
+    if deadline is not None and time.monotonic() >= deadline and not target.is_settled():
+        raise TimeoutError()
+
+
+def _write_output(output: WriteOutput) -> None:
+    stream = sys.stderr if output.stream == 2 else sys.stdout
+    stream.write(output.data.decode(errors="replace"))
+    stream.flush()
+
+
+_pumps: weakref.WeakSet[Pump] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for pump in list(_pumps):
+        pump.mark_forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,34 @@
+"""Wakes a thread that polls."""
+
+from __future__ import annotations
+
+import os
+
+
+class Waker:
+    """A descriptor that is readable from ``wake`` until ``clear``. Waking is idempotent and may be done anywhere."""
+
+    def __init__(self) -> None:
+        self.fd, self._writer = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._writer, False)
+        self._woken = False
+
+    def wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            try:
+                os.write(self._writer, b"w")
+            except OSError:  # full: then it is readable already; closed: nobody polls
+                pass
+
+    def clear(self) -> None:
+        self._woken = False
+        try:
+            os.read(self.fd, 64)
+        except OSError:
+            pass
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+        os.close(self._writer)

@@ -1,0 +1,1 @@
+"""Small things that other parts share."""

@@ -1,0 +1,73 @@
+"""Every error that Scaler raises. All derive from :class:`ScalerError`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class ScalerError(Exception):
+    """What all errors of Scaler derive from."""
+
+
+class ProcessorDiedError(ScalerError):
+    """The task's process died each time it ran. ``certificates`` has one mapping per death: signal or exit code, peak
+    memory, Python stack, last lines of stderr, host and pid."""
+
+    def __init__(self, message: str = "", certificates: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message, tuple(certificates))
+        self.certificates = tuple(certificates)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class WorkerDiedError(ScalerError):
+    """The worker that ran the task is gone and the task must not run again."""
+
+
+class NoWorkerError(ScalerError):
+    """No worker can ever run the task."""
+
+
+class MissingObjects(ScalerError):
+    """An object that the task needs is gone: cleared, of another client, or lost with its last host."""
+
+
+class DisconnectedError(ScalerError, TimeoutError):
+    """The scheduler was out of reach for ``timeout_seconds``, or refused this client."""
+
+
+class TaskTimeoutError(ScalerError):
+    """The task ran longer than it may."""
+
+
+class TaskMemoryError(ScalerError):
+    """The task used more memory than it may."""
+
+
+class ClientQuitException(ScalerError):
+    """The client was disconnected before this call."""
+
+
+class DeserializeObjectError(ScalerError):
+    """A function, argument, result or exception could not be loaded where it arrived."""
+
+
+class TaskExceptionNotSerializableError(ScalerError):
+    """The task raised an exception that cannot be pickled; the message is its type and text."""
+
+
+class TaskNotFoundError(ScalerError):
+    """The scheduler does not know the task."""
+
+
+class RemoteTraceback(Exception):
+    """The cause of an exception that a task raised: its traceback on the worker, as text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.text.rstrip()}\n"""'
