@@ -127,11 +127,13 @@ class Hello:
     parent_session: bytes = b""  # a nested client: the task it lives in
     parent_task: int = 0
     parent_attempt: int = 0
+    number: int = 0  # counts the Hellos of this session
 
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """Answers Hello. ``resumed``: the link goes on where it was, both sides send again what the other has not
+    """Answers the Hello with the same number; a peer ignores a Welcome to an earlier one (both sides would count
+    different links). ``resumed``: the link goes on where it was, both sides send again what the other has not
     received; otherwise both start at sequence 1 and state is rebuilt."""
 
     session: bytes  # the scheduler's
@@ -144,6 +146,7 @@ class Welcome:
     distribution_version: str = ""
     python_version: str = ""
     features: tuple[str, ...] = ()
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

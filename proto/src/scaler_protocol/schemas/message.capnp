@@ -70,6 +70,7 @@ struct Hello {
   parentSession @13 :Data;
   parentTask @14 :UInt64;
   parentAttempt @15 :UInt32;
+  number @16 :UInt64;  # counts the Hellos of this session
 }
 
 struct Welcome {
@@ -83,6 +84,7 @@ struct Welcome {
   distributionVersion @7 :Text;
   pythonVersion @8 :Text;
   features @9 :List(Text);
+  number @10 :UInt64;  # of the Hello that this answers
 }
 
 enum RefusalReason {

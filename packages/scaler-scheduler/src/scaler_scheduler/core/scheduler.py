@@ -304,7 +304,7 @@ class SchedulerCore:
             return False
         return same_kind and hello.epoch == self.settings.epoch and known.route == route
 
-    def _welcome(self, received: int, resumed: bool) -> Welcome:
+    def _welcome(self, hello: Hello, received: int, resumed: bool) -> Welcome:
         settings = self.settings
         return Welcome(
             session=settings.session,
@@ -314,6 +314,7 @@ class SchedulerCore:
             protected=settings.protected,
             distribution_version=settings.version,
             python_version=settings.python_version,
+            number=hello.number,
         )
 
     def _resume(self, peer: Client | Agent, hello: Hello, now: float) -> None:
@@ -326,7 +327,7 @@ class SchedulerCore:
         else:
             peer.gone_at = None
             received = min(received, peer.withheld) if peer.withheld is not None else received
-        self._answer(peer.session, peer.route, self._welcome(peer.link.received, True), now)
+        self._answer(peer.session, peer.route, self._welcome(hello, peer.link.received, True), now)
         for envelope in peer.link.resume(hello.received):
             self._transmit(peer, envelope, now)
 
@@ -335,14 +336,14 @@ class SchedulerCore:
         self._next_agent_index += 1
         self.agents[agent.session] = agent
         self.agent_by_index[agent.index] = agent
-        self._answer(agent.session, None, self._welcome(0, False), now)
+        self._answer(agent.session, None, self._welcome(hello, 0, False), now)
 
     def _new_client(self, hello: Hello, route: bytes | None, now: float) -> None:
         client = Client(hello, route, self.totals)
         self.clients[client.session] = client
         if hello.parent_session:
             self._adopt(client, hello)
-        self._answer(client.session, route, self._welcome(0, False), now)
+        self._answer(client.session, route, self._welcome(hello, 0, False), now)
 
     def _adopt(self, client: Client, hello: Hello) -> None:
         """A nested client: its tasks are deeper than its parent task, and end with it."""

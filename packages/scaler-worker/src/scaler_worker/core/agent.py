@@ -34,12 +34,12 @@ from scaler_protocol.messages import (
     ObjectRequest,
     Output,
     Ping,
+    RefusalReason,
     Refused,
     Relay,
     RelayClosed,
     Results,
     ResultsReleased,
-    RefusalReason,
     Status,
     Stop,
     TaskColumn,
@@ -50,7 +50,6 @@ from scaler_protocol.messages import (
     Withdrawn,
     WorkerStatus,
 )
-
 from scaler_worker.board import Board
 from scaler_worker.core.effects import DropObjects, Exit, RenewNested, SendNested
 from scaler_worker.core.lease import Lease
@@ -98,6 +97,7 @@ class AgentCore:
         self._lease = Lease(now)
         self._link = Link()
         self._epoch = 0
+        self._hellos = 0
         self._connected = False
         self._welcomed = False
         self._outbox: list[Body] = []
@@ -145,7 +145,7 @@ class AgentCore:
         if isinstance(body, Welcome):
             self._on_welcome(body, now)
         elif isinstance(body, WhoAreYou):
-            self._say_hello(now)
+            self._on_who_are_you(now)
         elif isinstance(body, Refused):
             self._on_refused(body, now)
         elif self._welcomed:
@@ -166,8 +166,15 @@ class AgentCore:
     def _say_hello(self, now: float) -> None:
         self._leave(now)
         self._hello_at = now
-        hello = replace(self._hello, epoch=self._epoch, received=self._link.received)
+        self._hellos += 1
+        hello = replace(self._hello, epoch=self._epoch, received=self._link.received, number=self._hellos)
         self._send(Envelope(hello), now)
+
+    def _on_who_are_you(self, now: float) -> None:
+        if self._farewell_at is None:
+            self._say_hello(now)
+        else:  # the scheduler has taken in the farewell and forgotten this agent
+            self._exit(0, "stopped")
 
     def _leave(self, now: float) -> None:
         if self._away_since is None:
@@ -175,6 +182,8 @@ class AgentCore:
         self._welcomed = False
 
     def _on_welcome(self, welcome: Welcome, now: float) -> None:
+        if welcome.number != self._hellos:
+            return  # it answers an earlier Hello: another answer is on its way
         self._away_since = None
         self._welcomed = True
         self._lease.end()
