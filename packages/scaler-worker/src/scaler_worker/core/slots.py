@@ -17,7 +17,6 @@ from typing import Any
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.effects import Log
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, Status, TaskColumn, Tasks
-
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.effects import HandOver, Interrupt, Kill, Resume, StartProcessor, Suspend
@@ -121,7 +120,7 @@ class Slots:
             self._add_ended_row(entry, sequence, ending.reason, 0)
             return
         named = {**certificate, "task": entry.run.function_name}
-        self._add_row(entry, sequence, Status.PROCESSOR_DIED, json.dumps([named]).encode(), 0)
+        self._add_row(entry, sequence, Status.PROCESSOR_DIED, json.dumps(named).encode(), 0)
 
     def _delay_start(self, certificate: dict[str, Any], now: float) -> None:
         """A process that dies before it is ready would be started for ever in a tight loop."""
