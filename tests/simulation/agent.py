@@ -16,6 +16,7 @@ from tests.simulation.world import World
 
 START_SECONDS = (0.002, 0.02)
 SIGNAL_SECONDS = (0.0001, 0.003)
+HEARTBEAT_SECONDS = 2.0
 
 
 class AgentNode(Node):
@@ -29,6 +30,13 @@ class AgentNode(Node):
         self.core = AgentCore(AgentSettings("agent", names), hello, store=None, now=world.now)  # type: ignore[arg-type]
         self.connection: Connection = network.join(self)
         self.post(lambda now: None)
+        self._report()
+
+    def _report(self) -> None:
+        """A heartbeat, again and again."""
+        self.post(lambda now: self.core.report(0.0, 0, 0, (), now))
+        if self.alive:
+            self.world.after(HEARTBEAT_SECONDS, self._report)
 
     def kill(self) -> None:
         """SIGKILL: its processors die with it."""

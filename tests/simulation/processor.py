@@ -124,6 +124,7 @@ class SimulatedProcessor:
         self._waiting: deque[tuple[int, str, bytes]] = deque()
         self._next_sequence = 0
         self._told_at = world.now
+        self._untold = False
         self._stuck = False
 
     def hand_over(self, runs: list[TaskRun]) -> None:
@@ -153,6 +154,8 @@ class SimulatedProcessor:
             sequence, function_name, argument = self._waiting.popleft()
             if self.board.claim(sequence):
                 self._start(sequence, function_name, argument)
+        if self.alive and self.board.running is None and self._untold:
+            self._tell()
 
     def _start(self, sequence: int, function_name: str, argument: bytes) -> None:
         self._executions[argument] = self._executions.get(argument, 0) + 1
@@ -167,7 +170,12 @@ class SimulatedProcessor:
             return
         self.board.append(sequence, status, payload, self._world.now - self.board.started)
         self.board.running = None
-        if not self._waiting or self._world.now - self._told_at >= TELL_SECONDS:
-            self._told_at = self._world.now
-            self._agent.on_news(self)
+        self._untold = True
+        if self._world.now - self._told_at >= TELL_SECONDS:
+            self._tell()
         self._go_on()
+
+    def _tell(self) -> None:
+        self._untold = False
+        self._told_at = self._world.now
+        self._agent.on_news(self)
