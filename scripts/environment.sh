@@ -51,7 +51,8 @@ install_distributions() {
     $ENVIRONMENT/bin/python -m pip install --disable-pip-version-check $BUILD_TOOLS || stop "pip failed, see above."
     say "3/3 compiling and installing scaler-protocol, scaler-scheduler, scaler-worker and scaler-client (a minute or two)"
     rm -rf proto/build packages/*/build
-    $ENVIRONMENT/bin/python -m pip install --disable-pip-version-check --no-build-isolation --upgrade \
+    # No cache: pip takes a folder named scaler-client for an archive of version "client", and would keep its wheel.
+    $ENVIRONMENT/bin/python -m pip install --disable-pip-version-check --no-build-isolation --no-cache-dir --upgrade \
         ./proto "./packages/scaler-scheduler[uvloop]" "./packages/scaler-worker[uvloop]" ./packages/scaler-client ||
         stop "The installation failed, see above."
     touch $ENVIRONMENT/installed
