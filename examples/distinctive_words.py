@@ -54,7 +54,7 @@ def collection_of(path: Path) -> str:
     if path.is_relative_to(library):
         parts = path.relative_to(library).parts
         return parts[0] if len(parts) > 1 else "(single modules)"
-    return str(path.parent)
+    return str(path.parent.relative_to("/usr/share"))
 
 
 def count_words(path: Path) -> tuple[Counter[str], Counter[str]]:
@@ -114,9 +114,9 @@ def show(
     words: list[Counter[str]],
     pairs: list[Counter[str]],
 ) -> None:
-    print("files  collection            its distinctive words")
+    print("files  collection                its distinctive words")
     for (name, numbers), distinct in zip(collections, found, strict=True):
-        print(f"{len(numbers):5}  {name[-20:]:20}  {', '.join(distinct)}")
+        print(f"{len(numbers):5}  {name[:24]:24}  {', '.join(distinct)}")
     common = added(pairs).most_common(6)
     print(f"\nmost common pairs: {', '.join(f'{pair} ({count:,})' for pair, count in common)}")
     print(f"words: {sum(map(Counter.total, words)):,}, of them different: {len(set().union(*words)):,}")

@@ -15,6 +15,8 @@ ALONE = {
     "scaler-worker": ("scaler_worker", ["scaler_cluster", "scaler_worker"]),
 }
 
+SAME_PROGRAM = {"scaler_worker": "scaler_cluster"}
+
 COMBO = """
 from scaler import Client, SchedulerClusterCombo
 import math
@@ -41,7 +43,7 @@ def test_alone(alone: Environment) -> None:
     for command in commands:
         shown = alone.command(command, "-h")
         assert (shown.returncode, shown.stderr) == (0, "")
-        assert shown.stdout.startswith(f"usage: {command}")
+        assert shown.stdout.startswith(f"usage: {SAME_PROGRAM.get(command, command)} ")
         wrong = alone.command(command, "--no-such-option")
         assert wrong.returncode == 2
         assert len(wrong.stderr.splitlines()) == 1
