@@ -63,6 +63,8 @@ class Pump:
         self._glanced_at = 0.0
         self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
         _pumps.add(self)
+        if connection.nested:  # connected already: nothing that can be polled will say so
+            self._locked_pass()
         self._thread.start()
 
     # ---- for callers -------------------------------------------------------------------------------------------
