@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler_protocol.command import run_command, setup_logging
-
 from scaler_worker.config import ClusterSettings
 
 

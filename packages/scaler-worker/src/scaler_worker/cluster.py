@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler_protocol.command import ChildCommand, settings_arguments
-
 from scaler_worker.config import ClusterSettings
 
 

@@ -15,7 +15,6 @@ from scaler_protocol.messages import (
     ObjectKey,
     ObjectRequest,
 )
-
 from scaler_worker.core.queue import without_tasks
 
 

@@ -7,8 +7,9 @@ import traceback
 from types import TracebackType
 
 import cloudpickle
-from scaler_protocol.messages import Status
 from tblib import pickling_support
+
+from scaler_protocol.messages import Status
 
 MESSAGE_LIMIT_CHARACTERS = 16 * 1024
 TRACEBACK_LIMIT_CHARACTERS = 64 * 1024

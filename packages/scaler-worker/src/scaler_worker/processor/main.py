@@ -22,7 +22,6 @@ from typing import Any
 from scaler_protocol.codec import decode
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, Tasks
 from scaler_protocol.transport.stream import StreamConnection
-
 from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.processor import channel, context
 from scaler_worker.processor.errors import ObjectMissing, TaskCancelled

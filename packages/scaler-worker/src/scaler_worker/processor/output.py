@@ -6,7 +6,6 @@ import io
 from typing import TextIO
 
 from scaler_protocol.transport.stream import StreamConnection
-
 from scaler_worker.processor import channel
 
 PIECE_CHARACTERS = 16 * 1024

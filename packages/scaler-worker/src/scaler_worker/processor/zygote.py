@@ -17,7 +17,6 @@ import time
 
 from scaler_protocol.command import restore_environment
 from scaler_protocol.transport.stream import StreamConnection
-
 from scaler_worker.processor import channel
 from scaler_worker.processor.main import run_processor
 from scaler_worker.system import die_with_parent

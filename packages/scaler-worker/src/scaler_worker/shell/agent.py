@@ -19,7 +19,6 @@ from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Envelope, Role, TaskColumn, WorkerStatus
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import DealerConnection
-
 from scaler_worker.board import Board
 from scaler_worker.config import OBJECT_RETENTION_SECONDS, ClusterSettings
 from scaler_worker.core.agent import SCHEDULER, AgentCore, AgentSettings

@@ -12,7 +12,6 @@ from typing import Any
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.messages import Envelope, Hello, TaskColumn, WhoAreYou
 from scaler_protocol.transport.stream import StreamConnection
-
 from scaler_worker.processor import channel
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.transport.stream import StreamConnection
-
 from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.processor import channel
 from scaler_worker.shell.resources import out_of_memory_kills

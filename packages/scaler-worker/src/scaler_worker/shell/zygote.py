@@ -11,8 +11,8 @@ import subprocess
 from collections.abc import Callable
 
 from scaler_protocol.command import module_command
-
 from scaler_worker.processor.channel import ProcessorOptions
+
 
 class Zygote:
     """May be started before there is an event loop or anyone to tell. Once attached, ``on_forked(number, pid)`` is called
