@@ -193,6 +193,8 @@ class ScalerFuture(concurrent.futures.Future):  # type: ignore[type-arg]
         if self._state is not FINISHED:
             raise concurrent.futures.CancelledError()
         outcome = self._outcome
+        if self._loaded:  # by another thread, just now
+            return
         if outcome is None:  # somebody called set_result or set_exception
             self._loaded = True
             return
@@ -214,12 +216,17 @@ class ScalerFuture(concurrent.futures.Future):  # type: ignore[type-arg]
         return self._answer.wait(timeout)
 
     def _take(self, outcome: Outcome) -> None:
+        result: Any = None
+        exception: BaseException | None = None
         if outcome.status == Status.SUCCESS:
             try:
-                self._result = loads_result(self._pump.loads, outcome.payload)
+                result = loads_result(self._pump.loads, outcome.payload)
             except BaseException as error:
-                self._exception = error
+                exception = error
         else:
-            self._exception = failure_of(outcome)
-        self._outcome = outcome._replace(payload=b"")
+            exception = failure_of(outcome)
+        if self._loaded:  # the first thread that loads wins, so that all get the same object
+            return
+        self._result, self._exception = result, exception
         self._loaded = True
+        self._outcome = outcome._replace(payload=b"")
