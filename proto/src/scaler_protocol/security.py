@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 from pathlib import Path
 
 from scaler_protocol.address import Address, parse_address
+from scaler_protocol.keys import scheduler_keys
+from scaler_protocol.private_file import read_private_file, write_private_file
 
 TOKEN_FILE_NAME = "token"
 _TOKEN_SIZE_BYTES = 32
-_TOKEN_LIMIT_BYTES = 4096
 
 
 def home_directory() -> Path:
@@ -38,41 +38,19 @@ def ensure_token() -> bytes:
 
 
 def check_bind_allowed(address: Address | str, insecure: bool) -> None:
-    """Raises ValueError when other machines could reach ``address`` and nothing protects it."""
+    """Raises ValueError when other machines could reach ``address`` and nothing protects it, or when $SCALER_KEYS names
+    keys that cannot be used."""
     parsed = parse_address(address) if isinstance(address, str) else address
-    if parsed.is_local or insecure:
+    try:
+        keys = scheduler_keys(parsed)
+    except OSError as error:
+        raise ValueError(str(error)) from error
+    if parsed.is_local or insecure or keys is not None:
         return
     raise ValueError(
-        f"{parsed} can be reached from other machines: set up CURVE keys (scaler_keygen DIR), "
+        f"{parsed} can be reached from other machines: set up CURVE keys (scaler_keygen DIR, then SCALER_KEYS=DIR), "
         "or pass --insecure to let anyone on the network run code here."
     )
-
-
-def read_private_file(path: Path) -> bytes | None:
-    """The contents of a file that only this user can read; None when there is no such file."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        _check_private(path, os.fstat(descriptor))
-        return os.read(descriptor, _TOKEN_LIMIT_BYTES).strip()
-    finally:
-        os.close(descriptor)
-
-
-def write_private_file(path: Path, data: bytes) -> None:
-    """Make a file that only this user can read. Raises FileExistsError instead of replacing one."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-
-
-def _check_private(path: Path, status: os.stat_result) -> None:
-    if status.st_uid != os.geteuid():
-        raise PermissionError(f"{path} belongs to another user: set SCALER_HOME to a directory of your own.")
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        raise PermissionError(f"{path} can be read by other users: run chmod 600 {path}.")
 
 
 def _create_token(path: Path) -> None:

@@ -61,5 +61,5 @@ def test_public_addresses_need_keys_or_a_word() -> None:
         check_bind_allowed(address, insecure=False)
     for address in ("tcp://0.0.0.0:1", "tcp://*:1", "tcp://host:1"):
         check_bind_allowed(address, insecure=True)
-        with pytest.raises(ValueError, match=r"CURVE keys \(scaler_keygen DIR\).*--insecure"):
+        with pytest.raises(ValueError, match=r"CURVE keys \(scaler_keygen DIR, then SCALER_KEYS=DIR\).*--insecure"):
             check_bind_allowed(address, insecure=False)

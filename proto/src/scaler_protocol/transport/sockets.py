@@ -19,6 +19,8 @@ from typing import Literal
 import zmq
 
 from scaler_protocol.address import Address, parse_address
+from scaler_protocol.keys import peer_keys, scheduler_keys
+from scaler_protocol.transport.doorkeeper import Doorkeeper
 
 ConnectionEvent = Literal["connected", "disconnected", "handshake_failed"]
 SendOutcome = Literal["sent", "full", "gone"]
@@ -61,11 +63,22 @@ class DealerConnection:
 
     def _connect(self, address: Address) -> None:
         try:
+            self._use_keys(address)
             self._socket.setsockopt(zmq.IPV6, ":" in address.host)
             self._socket.connect(_loopback_by_number(address))
         except zmq.ZMQError as error:
             self.close()
             raise _sentence(error.errno, f"Cannot connect to {address}: {error.strerror}.") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _use_keys(self, address: Address) -> None:
+        keys = peer_keys(address)
+        if keys is not None:
+            self._socket.setsockopt(zmq.CURVE_SERVERKEY, keys.scheduler_public)
+            self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
+            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public)
 
     @property
     def fd(self) -> int:
@@ -122,6 +135,8 @@ class RouterSocket:
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         self._monitor = _Monitor(context, self._socket, zmq.EVENT_DISCONNECTED)
+        self._context = context
+        self._doorkeeper: Doorkeeper | None = None
         self._file: tuple[str, int] | None = None
         self._closed = False
 
@@ -130,6 +145,7 @@ class RouterSocket:
         parsed = parse_address(address) if isinstance(address, str) else address
         if parsed.scheme == "ipc":
             _check_path_free(parsed)
+        self._use_keys(parsed)
         try:
             self._socket.setsockopt(zmq.IPV6, ":" in parsed.host)
             self._socket.bind(_bindable(parsed))
@@ -140,6 +156,15 @@ class RouterSocket:
             return str(parsed)
         bound = parse_address(self._socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0"))
         return str(Address("tcp", parsed.host, bound.port))
+
+    def _use_keys(self, address: Address) -> None:
+        keys = scheduler_keys(address)
+        if keys is None or self._doorkeeper is not None:
+            return
+        self._doorkeeper = Doorkeeper(self._context, keys.peer_public)
+        self._socket.setsockopt(zmq.CURVE_SERVER, 1)
+        self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
+        self._socket.setsockopt(zmq.ZAP_DOMAIN, b"scaler")
 
     @property
     def fd(self) -> int:
@@ -188,6 +213,8 @@ class RouterSocket:
         self._closed = True
         self._monitor.close()
         self._socket.close(linger_milliseconds)
+        if self._doorkeeper is not None:
+            self._doorkeeper.close()
         self._remove_file()
 
     def _remove_file(self) -> None:
