@@ -77,6 +77,7 @@ def test_a_drain_that_sends_nothing_else_acknowledges():
     client.says(tasks(client, 1, 1))
     assert client.link.in_flight == 0
     agent.says(results(client, 1))
+    book.wait(0.05)
     assert agent.link.in_flight == 0
 
 

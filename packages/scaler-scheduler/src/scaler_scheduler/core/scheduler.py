@@ -69,7 +69,8 @@ from scaler_scheduler.core.settings import (
     HOLD_SECONDS,
     PING_SECONDS,
     RECONNECT_SECONDS,
-    RELEASE_DELAY_SECONDS,
+    HOUSEKEEPING_PER_AGENT_SECONDS,
+    HOUSEKEEPING_SECONDS,
     STOP_SECONDS,
     SUSPECT_SECONDS,
     TICK_SECONDS,
@@ -81,7 +82,7 @@ from scaler_scheduler.core.unclaimed import Unclaimed
 
 PROTECTED_TEXT = "Scheduler is in protected mode. Can't shutdown"
 LOST_TEXT = "The worker that had this task was lost."
-_REFUSED_LIMIT = 10_000
+_IGNORED_LIMIT = 10_000
 
 
 class SchedulerCore:
@@ -106,13 +107,13 @@ class SchedulerCore:
         self._effects: list[Effect] = []
         self._nested: dict[tuple[bytes, int], list[Client]] = {}
         self._touched: dict[bytes, Client] = {}
-        self._owing: dict[bytes, Client | Agent] = {}
+        self._owing: dict[bytes, Client] = {}
         self._waiting: dict[bytes, Client] = {}
-        self._refused: dict[bytes, bool] = {}
+        self._ignored: dict[bytes, bool] = {}
         self._options: dict[tuple[TaskOptions, int], TaskOptions] = {}
         self._next_agent_index = 0
         self._next_tick_at: float | None = None
-        self._release_at: float | None = None
+        self._housekeeping_at: float | None = None
         self._quit_at: float | None = None
         self._has_quit = False
         self._shutdown_by: dict[bytes, bool] = {}
@@ -131,12 +132,12 @@ class SchedulerCore:
             self._on_agent_message(agent, envelope, now)
         elif (client := self.clients.get(peer)) is not None and client.route is None:
             self._on_client_message(client, envelope, now)
-        elif peer not in self._refused:
+        elif peer not in self._ignored:
             self._effects.append(Send(peer, Envelope(WhoAreYou())))
 
     def on_malformed(self, peer: bytes, text: str, now: float) -> None:
         """What came from the connection of ``peer`` is no message: its session is over."""
-        if peer in self._refused:
+        if peer in self._ignored:
             return
         self._effects.append(Log("WARNING", f"A message from {peer.hex()[:8]} is malformed: {text}"))
         self._refuse(peer, Refused(RefusalReason.MALFORMED, f"The message is malformed: {text}"), None)
@@ -144,7 +145,7 @@ class SchedulerCore:
 
     def on_peer_lost(self, peer: bytes, now: float) -> None:
         """The connection of ``peer`` ended. It may come back: clients within their timeout, agents almost at once."""
-        self._refused.pop(peer, None)
+        self._ignored.pop(peer, None)
         client = self.clients.get(peer)
         if client is not None and client.connected and client.route is None:
             client.connected = False
@@ -175,7 +176,7 @@ class SchedulerCore:
         """When to call ``on_deadline`` and ``take_effects`` at the latest."""
         times = [
             time
-            for time in (self._next_tick_at, self._release_at, self._quit_at, self._balancer.next_at)
+            for time in (self._next_tick_at, self._housekeeping_at, self._quit_at, self._balancer.next_at)
             if time is not None
         ]
         return min(times, default=None)
@@ -188,9 +189,8 @@ class SchedulerCore:
             self._dispatch(now)
         if self._touched:
             self._forward_results(now)
-        if self._release_at is not None and now >= self._release_at:
-            self._release_at = None
-            self._send_releases(now)
+        if self._housekeeping_at is not None and now >= self._housekeeping_at:
+            self._keep_house(now)
         self._acknowledge(now)
         if self.is_stopping:
             self._end_when_stopped(now)
@@ -262,7 +262,7 @@ class SchedulerCore:
             self._refuse(peer, refused, route)
             self._log(f"Refused {peer.hex()[:8]}: {refused.text}", "WARNING")
             return
-        self._refused.pop(peer, None)
+        self._ignored.pop(peer, None)
         self._arm(now)
         known = self.agents.get(peer) or self.clients.get(peer)
         if known is not None and self._may_resume(known, hello, route):
@@ -288,14 +288,18 @@ class SchedulerCore:
         return refused
 
     def _refuse(self, peer: bytes, refused: Refused, route: bytes | None) -> None:
-        while len(self._refused) >= _REFUSED_LIMIT:
-            del self._refused[next(iter(self._refused))]
         if route is None:
             self._effects.append(Send(peer, Envelope(refused)))
             self._effects.append(ClosePeer(peer))
         else:
             self._relay(peer, route, Envelope(refused), 0.0)
-        self._refused[peer] = True
+        self._ignore(peer)
+
+    def _ignore(self, peer: bytes) -> None:
+        """What else it sends before its next Hello is dropped without a word."""
+        while len(self._ignored) >= _IGNORED_LIMIT:
+            del self._ignored[next(iter(self._ignored))]
+        self._ignored[peer] = True
 
     def _may_resume(self, known: Client | Agent, hello: Hello, route: bytes | None) -> bool:
         is_agent = isinstance(known, Agent)
@@ -377,13 +381,12 @@ class SchedulerCore:
             self._effects.append(Send(agent.session, Envelope(WhoAreYou())))
             return
         if envelope.sequence:
-            self._owing[agent.session] = agent
+            self._arm_housekeeping(now)
         handler = _AGENT_HANDLERS.get(type(envelope.body))
         if handler is not None:
-            handler(self, agent, envelope, now)
+            handler(self, agent, envelope.body, now)
 
-    def _on_attach(self, agent: Agent, envelope: Envelope, now: float) -> None:
-        body = envelope.body
+    def _on_attach(self, agent: Agent, body: AgentAttach, now: float) -> None:
         agent.attach(body, self.settings.per_worker_queue_size, now)
         self.allocator.add(agent)
         self._log(f"Agent {agent.title()} joined with {agent.load.slots} workers")
@@ -410,16 +413,14 @@ class SchedulerCore:
         if chosen:
             agent.cancel(session, [tasks[index] for index in chosen], [attempts[index] for index in chosen])
 
-    def _on_results(self, agent: Agent, envelope: Envelope, now: float) -> None:
-        delivery = Delivery(agent, envelope.sequence)
+    def _on_results(self, agent: Agent, body: Results, now: float) -> None:
+        delivery = Delivery(agent, agent.link.received)
         delivery.hold()
-        for run in envelope.body.runs:
+        for run in body.runs:
             self._accept(agent, run, delivery, now)
         delivery.let_go()
         agent.progress_at = now
         self.allocator.offer(agent)
-        if agent.releases:
-            self._arm_release(now)
 
     def _accept(self, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
         client = self.clients.get(run.session)
@@ -490,9 +491,9 @@ class SchedulerCore:
         for record, first, stop in reversed(ranges) if front else ranges:
             record.queue.push(client, client.table, record.priority, first, stop, front)
 
-    def _on_withdrawn(self, agent: Agent, envelope: Envelope, now: float) -> None:
+    def _on_withdrawn(self, agent: Agent, body: Withdrawn, now: float) -> None:
         given = 0
-        for column in envelope.body.columns:
+        for column in body.columns:
             given += len(column.tasks)
             client = self.clients.get(column.session)
             if client is None:
@@ -511,19 +512,19 @@ class SchedulerCore:
         if tasks:
             self._touched[client.session] = client
 
-    def _on_heartbeat(self, agent: Agent, envelope: Envelope, now: float) -> None:
-        agent.heartbeat = envelope.body
-        self._send(agent, HeartbeatEcho(envelope.body.sent_at), now)
+    def _on_heartbeat(self, agent: Agent, body: Heartbeat, now: float) -> None:
+        agent.heartbeat = body
+        self._send(agent, HeartbeatEcho(body.sent_at), now)
 
-    def _on_blocked(self, agent: Agent, envelope: Envelope, now: float) -> None:
-        agent.load.lent = envelope.body.lent_slots
-        agent.load.deepest = envelope.body.deepest if envelope.body.lent_slots else -1
+    def _on_blocked(self, agent: Agent, body: Blocked, now: float) -> None:
+        agent.load.lent = body.lent_slots
+        agent.load.deepest = body.deepest if body.lent_slots else -1
         self.allocator.offer(agent)
 
-    def _on_relay(self, agent: Agent, envelope: Envelope, now: float) -> None:
-        session = envelope.body.session
+    def _on_relay(self, agent: Agent, body: Relay, now: float) -> None:
+        session = body.session
         try:
-            inner = codec.decode(list(envelope.body.frames))
+            inner = codec.decode(list(body.frames))
         except codec.MalformedMessage as error:
             self._refuse(session, Refused(RefusalReason.MALFORMED, f"The message is malformed: {error}"), agent.session)
             self._end_nested(agent, session, now)
@@ -537,7 +538,7 @@ class SchedulerCore:
                 self._on_hello(session, inner.body, agent.session, now)
         elif client is not None and client.route == agent.session:
             self._on_client_message(client, inner, now)
-        elif session not in self._refused:
+        elif session not in self._ignored:
             self._relay(session, agent.session, Envelope(WhoAreYou()), now)
 
     def _end_nested(self, agent: Agent, session: bytes, now: float) -> None:
@@ -545,9 +546,9 @@ class SchedulerCore:
         if client is not None and client.route == agent.session:
             self._end_client(client, now)
 
-    def _on_relay_closed(self, agent: Agent, envelope: Envelope, now: float) -> None:
-        client = self.clients.get(envelope.body.session)
-        self._refused.pop(envelope.body.session, None)
+    def _on_relay_closed(self, agent: Agent, body: RelayClosed, now: float) -> None:
+        client = self.clients.get(body.session)
+        self._ignored.pop(body.session, None)
         if client is not None and client.route == agent.session:
             self._orphan(client, now)
 
@@ -560,23 +561,25 @@ class SchedulerCore:
         if client.parent is None or client.table.unfinished == 0:
             self._end_client(client, now)
 
-    def _on_agent_goodbye(self, agent: Agent, envelope: Envelope, now: float) -> None:
+    def _on_agent_goodbye(self, agent: Agent, body: Goodbye, now: float) -> None:
         self._log(f"Agent {agent.title()} left")
+        self._send_acknowledgement(agent, now)
+        self._ignore(agent.session)
         self._lose_agent(agent, now, blameless=True)
 
-    def _on_agent_chunk(self, agent: Agent, envelope: Envelope, now: float) -> None:
+    def _on_agent_chunk(self, agent: Agent, body: ObjectChunk | ObjectMissing, now: float) -> None:
         """A large result on its way to its client, or the news that it is gone; nothing is kept here."""
-        client = self.clients.get(envelope.body.key.owner)
+        client = self.clients.get(body.key.owner)
         if client is not None and client.is_reachable:
-            self._send(client, envelope.body, now)
+            self._send(client, body, now)
 
-    def _on_agent_request(self, agent: Agent, envelope: Envelope, now: float) -> None:
-        key = envelope.body.key
+    def _on_agent_request(self, agent: Agent, body: ObjectRequest, now: float) -> None:
+        key = body.key
         expected = key.owner in self.clients or key.owner in self.functions or key.owner in self.serializers
         self._send_all(self.objects.on_request(agent.session, key, expected), now)
 
-    def _on_agent_credit(self, agent: Agent, envelope: Envelope, now: float) -> None:
-        self._send_all(self.objects.on_credit(agent.session, envelope.body), now)
+    def _on_agent_credit(self, agent: Agent, body: ObjectCredit, now: float) -> None:
+        self._send_all(self.objects.on_credit(agent.session, body), now)
 
     def _send_all(self, replies: list, now: float) -> None:
         for session, body in replies:
@@ -584,13 +587,10 @@ class SchedulerCore:
             if peer is not None:
                 self._send(peer, body, now)
 
-    def _on_output(self, agent: Agent, envelope: Envelope, now: float) -> None:
-        client = self.clients.get(envelope.body.session)
+    def _on_output(self, agent: Agent, body: Output, now: float) -> None:
+        client = self.clients.get(body.session)
         if client is not None and client.is_reachable:
-            self._send(client, envelope.body, now)
-
-    def _nothing(self, peer: Client | Agent, envelope: Envelope, now: float) -> None:
-        """The envelope said it all."""
+            self._send(client, body, now)
 
     # ---- an agent ends ---------------------------------------------------------------------------------------------
 
@@ -639,12 +639,13 @@ class SchedulerCore:
             return
         if envelope.sequence:
             self._owing[client.session] = client
+        if client.deliveries:
+            self._arm_housekeeping(now)
         handler = _CLIENT_HANDLERS.get(type(envelope.body))
         if handler is not None:
-            handler(self, client, envelope, now)
+            handler(self, client, envelope.body, now)
 
-    def _on_tasks(self, client: Client, envelope: Envelope, now: float) -> None:
-        body = envelope.body
+    def _on_tasks(self, client: Client, body: Tasks, now: float) -> None:
         if any(run.session != client.session for run in body.runs):
             self._expel(client, "A client may only submit tasks of its own session.", now)
             return
@@ -653,7 +654,7 @@ class SchedulerCore:
         for definition in body.serializers:
             self.serializers[definition.digest] = definition
         for run in body.runs:
-            self._enter(client, run, body.resubmitted, envelope.sequence, now)
+            self._enter(client, run, body.resubmitted, client.link.received, now)
         if body.resubmitted:
             self._match_unclaimed(client, now)
 
@@ -741,8 +742,8 @@ class SchedulerCore:
         self._refuse(client.session, Refused(RefusalReason.MALFORMED, text), client.route)
         self._end_client(client, now)
 
-    def _on_cancel(self, client: Client, envelope: Envelope, now: float) -> None:
-        for column in envelope.body.columns:
+    def _on_cancel(self, client: Client, body: Cancel, now: float) -> None:
+        for column in body.columns:
             if column.session == client.session:
                 self._cancel(client, column.tasks, now)
 
@@ -773,40 +774,41 @@ class SchedulerCore:
                 if known is not None and known[1] != child.parent[2]:
                     self._end_client(child, now)
 
-    def _on_clear(self, client: Client, envelope: Envelope, now: float) -> None:
+    def _on_clear(self, client: Client, body: Clear, now: float) -> None:
         self._cancel(client, None, now)
         client.waiting.clear()
         client.held.clear()
         for key in list(client.objects):
             self._release_object(client, key, now)
 
-    def _on_goodbye(self, client: Client, envelope: Envelope, now: float) -> None:
+    def _on_goodbye(self, client: Client, body: Goodbye, now: float) -> None:
         self._send_acknowledgement(client, now)
+        self._ignore(client.session)
         self._end_client(client, now)
 
-    def _on_client_chunk(self, client: Client, envelope: Envelope, now: float) -> None:
-        key = envelope.body.key
+    def _on_client_chunk(self, client: Client, body: ObjectChunk, now: float) -> None:
+        key = body.key
         if key.owner in self.clients and key.owner != client.session:
             self._expel(client, "A client may only upload objects of its own session.", now)
             return
         client.objects[key] = True
-        self._send_all(self.objects.on_chunk(client.session, envelope.body), now)
+        self._send_all(self.objects.on_chunk(client.session, body), now)
 
-    def _on_client_request(self, client: Client, envelope: Envelope, now: float) -> None:
-        key = envelope.body.key
+    def _on_client_request(self, client: Client, body: ObjectRequest, now: float) -> None:
+        key = body.key
         agent = self._result_holder(client, key)
         if agent is not None:
             client.fetching[key.number] = True
-            self._send(agent, envelope.body, now)
+            self._send(agent, body, now)
         elif key.owner == client.session and client.table.state(key.number) != TaskState.ENDED:
             client.fetching[key.number] = True
         else:
             self._send(client, ObjectMissing(key, "The result is not there any more."), now)
 
-    def _on_client_credit(self, client: Client, envelope: Envelope, now: float) -> None:
-        agent = self._result_holder(client, envelope.body.key)
+    def _on_client_credit(self, client: Client, body: ObjectCredit, now: float) -> None:
+        agent = self._result_holder(client, body.key)
         if agent is not None:
-            self._send(agent, envelope.body, now)
+            self._send(agent, body, now)
 
     def _result_holder(self, client: Client, key: ObjectKey) -> Agent | None:
         if key.owner != client.session or key.number >= UPLOAD_NUMBER:
@@ -816,9 +818,9 @@ class SchedulerCore:
             return None
         return self.agent_by_index.get(known[2])
 
-    def _on_client_release(self, client: Client, envelope: Envelope, now: float) -> None:
+    def _on_client_release(self, client: Client, body: ObjectRelease, now: float) -> None:
         results = []
-        for key in envelope.body.keys:
+        for key in body.keys:
             if key.owner == client.session and key.number < UPLOAD_NUMBER:
                 results.append(key.number)
             else:
@@ -839,15 +841,15 @@ class SchedulerCore:
                 self._send(agent, ObjectMissing(key, "Its owner has dropped it."), now)
             self._send(agent, ObjectRelease((key,)), now)
 
-    def _on_explain(self, client: Client, envelope: Envelope, now: float) -> None:
-        task = envelope.body.task
+    def _on_explain(self, client: Client, body: ExplainRequest, now: float) -> None:
+        task = body.task
         self._send(client, explanation.answer(task, self.explain(client.session, task)), now)
 
     def explain(self, session: bytes, task: int) -> str:
         """Where a task is, and why it is not further."""
         return explanation.explain(self, session, task)
 
-    def _on_shutdown(self, client: Client, envelope: Envelope, now: float) -> None:
+    def _on_shutdown(self, client: Client, body: ShutdownRequest, now: float) -> None:
         if self.settings.protected:
             self._send(client, ShutdownReply(False, PROTECTED_TEXT), now)
             return
@@ -935,18 +937,20 @@ class SchedulerCore:
                 client.sent(self._send(client, body, now), deliveries, size)
             if client.is_orphan and client.table.unfinished == 0:
                 self._remove_client(client, now)
-        if self._release_at is None:
-            self._arm_release(now)
 
-    def _arm_release(self, now: float) -> None:
-        if self._release_at is None:
-            self._release_at = now + RELEASE_DELAY_SECONDS
+    def _arm_housekeeping(self, now: float) -> None:
+        """What agents need not know at once is told a little later, in one message for many."""
+        if self._housekeeping_at is None:
+            self._housekeeping_at = now + HOUSEKEEPING_SECONDS + len(self.agents) * HOUSEKEEPING_PER_AGENT_SECONDS
 
-    def _send_releases(self, now: float) -> None:
+    def _keep_house(self, now: float) -> None:
+        self._housekeeping_at = None
         for agent in self.agents.values():
             if agent.releases:
                 sequences, agent.releases = tuple(agent.releases), []
                 self._send(agent, ResultsReleased(sequences), now)
+            elif agent.link.owes_acknowledgement:
+                self._send(agent, Acknowledgement(), now)
 
     def _acknowledge(self, now: float) -> None:
         """Cancels collected for agents, then acknowledgements to those who were sent nothing else."""
@@ -958,9 +962,9 @@ class SchedulerCore:
                 self._send(agent, Cancel(columns), now)
         if self._owing:
             owing, self._owing = self._owing, {}
-            for peer in owing.values():
-                if peer.link.owes_acknowledgement or (isinstance(peer, Client) and peer.must_acknowledge):
-                    self._send_acknowledgement(peer, now)
+            for client in owing.values():
+                if client.link.owes_acknowledgement or client.must_acknowledge:
+                    self._send_acknowledgement(client, now)
 
     def _has_cancels(self) -> bool:
         return any(agent.cancels for agent in self.agents.values())
@@ -978,7 +982,7 @@ class SchedulerCore:
         for client in list(self.clients.values()):
             self._look_at_client(client, now)
         self._expire_unclaimed(now)
-        self._send_releases(now)
+        self._keep_house(now)
         if self.agents or self.clients or self.unclaimed:
             self._arm(now)
 

@@ -42,5 +42,8 @@ HOLD_SECONDS = 1.0
 RESULT_BUDGET_BYTES = 64 * 1024 * 1024
 """Result bytes a client may leave unacknowledged before its further tasks pause."""
 
-RELEASE_DELAY_SECONDS = 0.01
+HOUSEKEEPING_SECONDS = 0.01
+"""How long agents may wait for acknowledgements and releases: nothing waits for these."""
+
+HOUSEKEEPING_PER_AGENT_SECONDS = 0.00002
 STOP_SECONDS = 1.0
