@@ -73,10 +73,11 @@ class Processor:
         """Where a task is, if it is here and may be unfinished."""
         assert self.board is not None
         for entry in self.handed:
-            if entry.session == session and (not attempt or entry.attempt == attempt):
-                if entry.first_task <= task < entry.first_task + entry.count:
-                    sequence = entry.first_sequence + task - entry.first_task
-                    return (entry, sequence) if sequence >= self.board.harvested else None
+            if entry.session != session or (attempt and entry.attempt != attempt):
+                continue
+            if entry.first_task <= task < entry.first_task + entry.count:
+                sequence = entry.first_sequence + task - entry.first_task
+                return (entry, sequence) if sequence >= self.board.harvested else None
         return None
 
     def open_sequences(self) -> Iterator[tuple[Handed, int, int]]:

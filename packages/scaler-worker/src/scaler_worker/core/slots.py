@@ -229,7 +229,8 @@ class Slots:
 
     def _work_of(self, processor: Processor) -> float:
         """Estimated seconds of all it holds, as of the last harvest."""
-        return sum(entry.unfinished * (self.durations.estimate(entry.run.function) or 0.0) for entry in processor.handed)
+        estimate = self.durations.estimate
+        return sum(entry.unfinished * (estimate(entry.run.function) or 0.0) for entry in processor.handed)
 
     def _hand_over(self, processor: Processor, depth: int | None, sharers: int) -> None:
         """About two milliseconds of tasks, no more than a fair share of what waits."""
@@ -265,9 +266,8 @@ class Slots:
             if self._limits_at is None and self._has_limits(run):
                 self._limits_at = 0.0
         functions = [self.functions[digest] for digest in self._news(processor, (run.function for run in runs))]
-        serializers = [
-            self.serializers[digest] for digest in self._news(processor, (run.serializer for run in runs if run.serializer))
-        ]
+        named = (run.serializer for run in runs if run.serializer)
+        serializers = [self.serializers[digest] for digest in self._news(processor, named)]
         objects = self._new_objects(processor, runs, functions + serializers)
         self._effects.append(HandOver(processor.number, Tasks(runs, functions, serializers), objects))
 
@@ -361,7 +361,7 @@ class Slots:
         attempts = column.attempts or (0,) * len(column.tasks)
         for processor in self.processors.values():
             if processor.busy:
-                self._cancel_handed(processor, column.session, zip(column.tasks, attempts), now)
+                self._cancel_handed(processor, column.session, zip(column.tasks, attempts, strict=False), now)
 
     def _cancel_handed(
         self, processor: Processor, session: bytes, tasks: Iterable[tuple[int, int]], now: float
@@ -591,7 +591,7 @@ class Slots:
                 if cell in (HANDED, STARTED_CELL):
                     task = entry.first_task + sequence - entry.first_sequence
                     pairs.setdefault(entry.session, []).append((task, entry.attempt))
-        return [TaskColumn(session, *map(tuple, zip(*tasks))) for session, tasks in pairs.items()]
+        return _columns(pairs)
 
     def running_task(self, number: int) -> tuple[bytes, int] | None:
         """(session, task) under way."""
@@ -638,7 +638,15 @@ def columns_of(runs: Iterable[TaskRun]) -> list[TaskColumn]:
     for run in runs:
         tasks = pairs.setdefault(run.session, [])
         tasks.extend((run.first_task + index, run.attempt) for index in range(run.count))
-    return [TaskColumn(session, *map(tuple, zip(*tasks))) for session, tasks in pairs.items()]
+    return _columns(pairs)
+
+
+def _columns(pairs: dict[bytes, list[tuple[int, int]]]) -> list[TaskColumn]:
+    """From (task, attempt) pairs by session."""
+    return [
+        TaskColumn(session, tuple(task for task, _ in tasks), tuple(attempt for _, attempt in tasks))
+        for session, tasks in pairs.items()
+    ]
 
 
 def _joined(newest_first: Iterable[tuple[Handed, int]]) -> list[TaskRun]:

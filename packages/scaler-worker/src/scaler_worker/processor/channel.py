@@ -1,9 +1,9 @@
 """What an agent, its zygote and its processors say to each other beside task messages.
 
-Frames from the agent to a processor: an encoded Tasks message, or OBJECT (key, size, with a descriptor), DROP (keys).
-From a processor to its agent: READY, NEWS (results on the board), LARGE (sequence, size, with a descriptor), OUTPUT
-(sequence, stream, bytes), FAILED (text). From the agent to the zygote: a pickled ProcessorOptions with the descriptors of
-stream, board, stderr and fault file; the zygote answers with the number and the process id.
+From the agent to a processor: an encoded Tasks message, or OBJECT (key, size, with a descriptor), DROP (keys). From a
+processor to its agent: READY, NEWS (results on the board), LARGE (sequence, size, with a descriptor), OUTPUT (sequence,
+stream, bytes), FAILED (text). From the agent to the zygote: a pickled ProcessorOptions with the descriptors of stream,
+board, stderr and fault file; the zygote answers with the number and the process id.
 """
 
 from __future__ import annotations

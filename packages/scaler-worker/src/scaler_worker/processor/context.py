@@ -54,7 +54,7 @@ class _LiveEnvironment(dict):  # type: ignore[type-arg]
     def __getitem__(self, key: bytes) -> bytes:
         if key == b"SCALER_PARENT":
             return self.read_parent()
-        return super().__getitem__(key)  # type: ignore[no-any-return]
+        return super().__getitem__(key)
 
 
 def install(read_parent: Callable[[], bytes]) -> None:

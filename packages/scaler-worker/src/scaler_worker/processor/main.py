@@ -98,7 +98,7 @@ class Processor:
             function = pickle.loads(data) if serializer is None else serializer.deserialize(bytes(data))
             self._functions[key] = function
             self._objects.pop(ObjectKey(run.function, 0), None)
-        return function  # type: ignore[no-any-return]
+        return function
 
     def serializer(self, run: Any) -> Any:
         if not run.serializer:
@@ -144,8 +144,8 @@ class Processor:
 
     def begin_output(self, run: Any, sequence: int) -> None:
         self._streams = sys.stdout, sys.stderr
-        sys.stdout = OutputStream(sys.stdout, 1, sequence, self._connection)  # type: ignore[assignment]
-        sys.stderr = OutputStream(sys.stderr, 2, sequence, self._connection)  # type: ignore[assignment]
+        sys.stdout = OutputStream(sys.stdout, 1, sequence, self._connection)
+        sys.stderr = OutputStream(sys.stderr, 2, sequence, self._connection)
 
     def end_output(self) -> None:
         if self._streams is not None:
@@ -212,7 +212,9 @@ class Processor:
             ctypes.CDLL(None).malloc_trim(0)
 
 
-def run_processor(options: channel.ProcessorOptions, connection: StreamConnection, board_fd: int, fault_fd: int) -> None:
+def run_processor(
+    options: channel.ProcessorOptions, connection: StreamConnection, board_fd: int, fault_fd: int
+) -> None:
     """Never returns. The calling process is a fresh fork whose parent is the agent."""
     faulthandler.enable(file=fault_fd, all_threads=True)
     memory = mmap.mmap(board_fd, BOARD_BYTES)

@@ -33,4 +33,4 @@ def dumps(value: object) -> bytes:
             return buffer.getvalue()
         except _NeedsCloudpickle:
             pass
-    return cloudpickle.dumps(value, PROTOCOL)  # type: ignore[no-any-return]
+    return cloudpickle.dumps(value, PROTOCOL)

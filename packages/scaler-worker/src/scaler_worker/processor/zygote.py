@@ -7,8 +7,10 @@ parent: it learns each processor's exit code and memory itself, and the death of
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import pickle
+import select
 import signal
 import socket
 import struct
@@ -22,12 +24,18 @@ from scaler_worker.processor.main import run_processor
 from scaler_worker.system import die_with_parent
 
 REPARENT_TIMEOUT_SECONDS = 10.0
+IDLE_MILLISECONDS = 200
 _PID = struct.Struct("<q")
 
 
 def serve(control: socket.socket) -> None:
     """Fork a processor per request until the agent is gone."""
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
     while True:
+        if not poll.poll(IDLE_MILLISECONDS):
+            _import_more()
+            poll.poll()
         data, fds, _, _ = socket.recv_fds(control, 65536, 8)
         if not data:
             return
@@ -36,6 +44,15 @@ def serve(control: socket.socket) -> None:
         for fd in fds:
             os.close(fd)
         control.send(pickle.dumps((options.number, pid)))
+
+
+def _import_more() -> None:
+    """While nobody waits: what clients inside tasks will import."""
+    if "zmq" not in sys.modules:
+        importlib.import_module("concurrent.futures.thread")
+        importlib.import_module("scaler_protocol.transport.sockets")
+        gc.collect()
+        gc.freeze()
 
 
 def _fork_twice(control: socket.socket, options: channel.ProcessorOptions, fds: list[int]) -> int:

@@ -268,14 +268,14 @@ class Agent:
         self._end_turn()
 
     def _worker_status(self) -> list[WorkerStatus]:
-        processors = sorted(
-            (each for each in self._core.slots.processors.values() if each.slot is not None), key=lambda each: each.slot or 0
-        )
+        processors = [each for each in self._core.slots.processors.values() if each.slot is not None]
+        processors.sort(key=lambda each: each.slot or 0)
         self._meter.keep_only({os.getpid(), *(each.pid for each in processors)})
         statuses = []
         for each in processors:
             cpu_percent, rss_bytes = self._meter.read(each.pid) if each.pid else (0.0, 0)
-            statuses.append(WorkerStatus(each.name, each.pid, cpu_percent, rss_bytes, each.ready, each.busy, each.blocked))
+            flags = each.ready, each.busy, each.blocked
+            statuses.append(WorkerStatus(each.name, each.pid, cpu_percent, rss_bytes, *flags))
         return statuses
 
     def _check_memory(self) -> None:

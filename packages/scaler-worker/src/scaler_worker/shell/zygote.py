@@ -15,9 +15,9 @@ from scaler_worker.processor.channel import ProcessorOptions
 
 
 class Zygote:
-    """May be started before there is an event loop or anyone to tell. Once attached, ``on_forked(number, pid)`` is called
-    for every processor asked for, and ``on_lost(numbers)`` for those that a zygote which died has not forked; the next
-    zygote runs by then."""
+    """May be started before there is an event loop or anyone to tell. Once attached, ``on_forked(number, pid)`` is
+    called for every processor asked for, and ``on_lost(numbers)`` for those that a zygote which died has not forked;
+    the next zygote runs by then."""
 
     def __init__(self) -> None:
         self._on_forked: Callable[[int, int], None] = lambda number, pid: None
