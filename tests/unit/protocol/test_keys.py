@@ -69,11 +69,13 @@ def test_without_a_directory_there_are_none(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_wrong_directory_is_told(directory: Path) -> None:
+    good = (directory / "peer.pub").read_text()
     (directory / "peer.pub").write_text("short")
     with pytest.raises(ValueError, match="peer.pub is not a key"):
         check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
     with pytest.raises(ValueError, match="peer.pub is not a key"):
         keys.scheduler_keys(NETWORK)
+    (directory / "peer.pub").write_text(good)
     (directory / "scheduler.pub").unlink()
     with pytest.raises(ValueError, match="scheduler.pub is missing"):
         keys.peer_keys(NETWORK)
