@@ -41,7 +41,9 @@ def __getattr__(name: str) -> Any:
     """What runs a cluster on this machine is loaded when asked for: it needs other distributions."""
     if name == "SchedulerClusterCombo":
         from scaler.cluster.combo import SchedulerClusterCombo
+        from scaler.utility.siblings import require_siblings
 
+        require_siblings(name)
         return SchedulerClusterCombo
     if name in _LAZY:
         from scaler.utility.siblings import load_sibling

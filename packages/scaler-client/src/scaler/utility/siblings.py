@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 
@@ -13,4 +14,15 @@ def load_sibling(module: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != module:
             raise
-        raise ImportError(f"{name} needs {module}: pip install 'scaler-client[local]'") from None
+        raise ImportError(_hint(name, module)) from None
+
+
+def require_siblings(name: str) -> None:
+    """Raises ImportError saying what to install, without importing anything."""
+    for module in ("scaler_scheduler", "scaler_worker"):
+        if importlib.util.find_spec(module) is None:
+            raise ImportError(_hint(name, module))
+
+
+def _hint(name: str, module: str) -> str:
+    return f"{name} needs {module}: pip install 'scaler-client[local]'"
