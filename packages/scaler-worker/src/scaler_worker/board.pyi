@@ -1,4 +1,6 @@
-"""The memory that an agent shares with one of its processors (contract; the code is board.pyx)."""
+"""The memory that an agent shares with one of its processors (contract; the code and its rules are in board.pyx)."""
+
+from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
 
@@ -9,6 +11,8 @@ WINDOW: int
 BOARD_BYTES: int
 
 class Handed:
+    """A run handed to a processor: its tasks have the sequences ``first_sequence`` and following."""
+
     run: TaskRun
     session: bytes
     first_sequence: int
@@ -21,13 +25,17 @@ class Handed:
     def end_sequence(self) -> int: ...
 
 class Harvest:
+    """What a processor finished since the last harvest."""
+
     runs: list[ResultRun]
-    totals: list[tuple[Handed, int, float]]
-    interrupted: list[tuple[Handed, int, int]]
-    large: list[tuple[Handed, int]]
+    totals: list[tuple[Handed, int, float]]  # tasks finished, seconds they took
+    interrupted: list[tuple[Handed, int, int]]  # sequence, duration in microseconds; not among the runs
+    large: list[tuple[Handed, int]]  # sequence; the bytes travel beside the board
 
 class Board:
-    def __init__(self, memory: object) -> None: ...
+    def __init__(self, memory: Any) -> None:
+        """``memory``: a writable buffer of BOARD_BYTES, zero when new."""
+
     def room(self, next_sequence: int) -> int: ...
     def hand_over(self, first_sequence: int, count: int) -> None: ...
     def withdraw(self, sequence: int) -> bool: ...

@@ -1,15 +1,21 @@
-"""The loop that runs tasks (contract; the code is runner.pyx)."""
+"""The loop that runs tasks (contract; the code is in runner.pyx)."""
 
 from typing import Any
 
 from scaler_protocol.codec import TaskRun
+
 from scaler_worker.board import Board
 
-def install_parent_variable() -> None: ...
+def install_parent_variable() -> None:
+    """Put SCALER_PARENT, which names the task under way, into the C environment."""
+
 def read_parent_variable() -> bytes: ...
-def set_parent(session: bytes, task: int, attempt: int) -> None: ...
+def set_parent(session: bytes, task: int, attempt: int) -> None:
+    """Name the task under way, outside the loop (tests)."""
 
 class Runner:
+    """Runs handed-over tasks in order; ``host`` does what needs the outside."""
+
     board: Board
     forked: bool
     def __init__(self, board: Board, host: Any) -> None: ...
