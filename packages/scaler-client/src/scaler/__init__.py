@@ -16,10 +16,9 @@ from scaler.client.serializer import DefaultSerializer, Serializer  # noqa: E402
 from scaler.utility.exceptions import ScalerError  # noqa: E402
 
 if TYPE_CHECKING:
+    from scaler.cluster.combo import SchedulerClusterCombo
     from scaler_scheduler import Scheduler
     from scaler_worker import Cluster
-
-    from scaler.cluster.combo import SchedulerClusterCombo
 
 __version__ = "1.0.0"
 __all__ = [

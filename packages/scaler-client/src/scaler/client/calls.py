@@ -10,10 +10,9 @@ from typing import Any
 
 import cloudpickle
 
-from scaler_protocol.messages import Capability, TaskOptions
-
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.core.functions import Function, Shape
+from scaler_protocol.messages import Capability, TaskOptions
 
 _REMEMBERED_LIMIT = 4096
 _VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -53,8 +52,8 @@ class Encoder:
 
 
 class FunctionBook:
-    """Finds the Function of a callable. One that pickles by reference is serialized once; any other each time, since what
-    it captures may have changed."""
+    """Finds the Function of a callable. One that pickles by reference is serialized once; any other each time, since
+    what it captures may have changed."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -89,7 +88,8 @@ def _bound(book: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def pickles_by_reference(callable_: Callable[..., Any], payload: bytes) -> bool:
-    """Whether ``payload`` only names ``callable_``. Functions of ``__main__`` are named by pickle, not by cloudpickle."""
+    """Whether ``payload`` only names ``callable_``. Functions of ``__main__`` are named by pickle, not by
+    cloudpickle."""
     if not isinstance(callable_, (types.FunctionType, types.BuiltinFunctionType, type)):
         return False
     owner = getattr(callable_, "__self__", None)
@@ -134,7 +134,8 @@ def takes_keyword(callable_: Callable[..., Any], name: str) -> bool:
 
 
 def shape_of(function: Function, arity: int, keywords: tuple[str, ...], options: TaskOptions) -> Shape:
-    """The same object for the same call shape, so that tasks of one shape join one run. Check the call when it is new."""
+    """The same object for the same call shape, so that tasks of one shape join one run. Check the call when it is
+    new."""
     key = (arity, keywords, options)
     shape = function.shapes.get(key)
     if shape is None:

@@ -12,11 +12,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from itertools import islice
 from typing import Any
 
-from scaler_protocol.address import parse_address
-from scaler_protocol.handshake import make_hello
-from scaler_protocol.ids import new_session
-from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Role, Status, TaskOptions
-
 from scaler.client.calls import (
     PLAIN_TYPES,
     Encoder,
@@ -45,6 +40,10 @@ from scaler.shell.connection import (
 from scaler.shell.pump import Pump
 from scaler.shell.waiting import Answer
 from scaler.utility.exceptions import DisconnectedError, MissingObjects
+from scaler_protocol.address import parse_address
+from scaler_protocol.handshake import make_hello
+from scaler_protocol.ids import new_session
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Role, Status, TaskOptions
 
 _FIRST_ANSWER_SECONDS = 0.5
 _SMALL_SLOT_BYTES = 1024
@@ -52,8 +51,8 @@ _IMAP_BUFFER_SIZE = 4096
 
 
 class Client:
-    """Connects to a scheduler. Several threads may use one client; a forked process needs its own. Use it in ``with``, or
-    call ``disconnect``.
+    """Connects to a scheduler. Several threads may use one client; a forked process needs its own. Use it in ``with``,
+    or call ``disconnect``.
 
     Without an address, inside a task, it uses that task's scheduler. ``timeout_seconds``: when the scheduler is out of
     reach for so long, what waits fails with DisconnectedError."""
@@ -85,8 +84,8 @@ class Client:
     # ---- submit ----------------------------------------------------------------------------------------------------
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture:
-        """Run ``fn(*args, **kwargs)`` on a worker. Raises TypeError at once when the arguments do not fit. ``profiling=True``
-        is an option of the task when ``fn`` takes no such parameter."""
+        """Run ``fn(*args, **kwargs)`` on a worker. Raises TypeError at once when the arguments do not fit.
+        ``profiling=True`` is an option of the task when ``fn`` takes no such parameter."""
         known = self._known.get(id(fn))
         function = known[1] if known is not None and known[0] is fn else self._functions.find(fn)
         if kwargs:
@@ -112,8 +111,8 @@ class Client:
         memory_bytes: int | None = None,
         profiling: bool | None = None,
     ) -> ScalerFuture:
-        """Submit with options. ``retries``: how often it may run again after an exception of its own. ``rerun=False``: once
-        started it is never started again, whatever dies."""
+        """Submit with options. ``retries``: how often it may run again after an exception of its own. ``rerun=False``:
+        once started it is never started again, whatever dies."""
         options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
         keywords = dict(kwargs or {})
         check_call(fn, args, keywords)
@@ -138,7 +137,9 @@ class Client:
         slots = [
             pickle.dumps(value, PICKLE_PROTOCOL)
             if type(value) in plain
-            else encode(value) if type(value) is not ObjectReference else self._referred(value)
+            else encode(value)
+            if type(value) is not ObjectReference
+            else self._referred(value)
             for value in values
         ]
         size = len(slots[0]) if len(slots) == 1 else sum(map(len, slots))
@@ -188,8 +189,9 @@ class Client:
         memory_bytes: int | None = None,
         profiling: bool | None = None,
     ) -> list[Any]:
-        """Results in order. With exactly one iterable whose items are all tuples, each tuple is an argument list; otherwise
-        as the built-in ``map``. The first failure is raised and the other tasks of this call are cancelled."""
+        """Results in order. With exactly one iterable whose items are all tuples, each tuple is an argument list;
+        otherwise as the built-in ``map``. The first failure is raised and the other tasks of this call are
+        cancelled."""
         options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
         if not iterables:
             raise TypeError("map() must have at least one iterable.")
@@ -232,8 +234,8 @@ class Client:
         return MapCall(self, self._pump, sum(len(items) for _, items in groups)).run(shaped)
 
     def imap(self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None) -> Iterator[Any]:
-        """Lazy: takes from the iterables as results are taken, at most ``buffer_size`` ahead. Results in order; tuples are
-        never unpacked."""
+        """Lazy: takes from the iterables as results are taken, at most ``buffer_size`` ahead. Results in order; tuples
+        are never unpacked."""
         calls, shape, ahead = self._prepare_imap(fn, iterables, buffer_size)
         return self._imap_in_order(calls, shape, ahead)
 
@@ -314,7 +316,7 @@ class Client:
             notices = pump.turn()
         pump.settle_notices(notices)
 
-    # ---- the rest ------------------------------------------------------------------------------------------------------
+    # ---- the rest -----------------------------------------------------------------------------------------------
 
     @property
     def identity(self) -> bytes:
@@ -380,7 +382,7 @@ class Client:
         if pump is not None and not pump.unusable:
             pump.abandon()
 
-    # ---- for the other classes of this package ---------------------------------------------------------------------------
+    # ---- for the other classes of this package ------------------------------------------------------------------
 
     def encode_all(self, values: Sequence[Any]) -> list[bytes]:
         """One slot each; a reference gives its upload."""
@@ -390,7 +392,9 @@ class Client:
         return [
             dumps(value, protocol)
             if type(value) in plain
-            else encode(value) if type(value) is not ObjectReference else self._referred(value)
+            else encode(value)
+            if type(value) is not ObjectReference
+            else self._referred(value)
             for value in values
         ]
 
@@ -429,7 +433,7 @@ class Client:
             uploads.append(upload)
         return slots, uploads, sum(len(slot) for slot in slots if isinstance(slot, bytes)) + 24 * len(uploads)
 
-    # ---- inside ------------------------------------------------------------------------------------------------------------
+    # ---- inside -------------------------------------------------------------------------------------------------
 
     def _connect(self, address: str | None, timeout_seconds: float, heartbeat_interval_seconds: float) -> Pump:
         agent = nested_socket(address)
@@ -443,9 +447,7 @@ class Client:
             parent_task=task,
             parent_attempt=attempt,
         )
-        connection: Connection = (
-            AgentConnection(agent) if agent else SchedulerConnection(self._address, self._identity)
-        )
+        connection: Connection = AgentConnection(agent) if agent else SchedulerConnection(self._address, self._identity)
         session = Session(
             hello,
             timeout_seconds=timeout_seconds,

@@ -9,12 +9,11 @@ from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, R
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scaler_protocol.messages import Status
-
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.core.fetches import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.shell.waiting import Answer
+from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
     from scaler.core.ranges import Range
@@ -168,7 +167,8 @@ class ScalerFuture(concurrent.futures.Future):  # type: ignore[type-arg]
         return condition if condition is not None else self._make_condition()
 
     def _make_condition(self) -> threading.Condition:
-        """Whoever asks for the condition of an unfinished future is going to wait: the task it does so in lends its slot."""
+        """Whoever asks for the condition of an unfinished future is going to wait: the task it does so in lends its
+        slot."""
         condition, made = self._pump.make_condition(self)
         if made and self._state is RUNNING:
             self._waits_in_task = True

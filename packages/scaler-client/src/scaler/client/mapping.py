@@ -7,22 +7,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
-
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.core.fetches import LargeResult
 from scaler.core.outcome import Outcome
 from scaler.core.session import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
 from scaler.core.uploads import Upload
 from scaler.shell.waiting import Answer
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
 if TYPE_CHECKING:
-    from scaler_protocol.codec import ResultRun
-
     from scaler.client.client import Client
     from scaler.core.functions import Shape
     from scaler.core.ranges import MapRange
     from scaler.shell.pump import Pump
+    from scaler_protocol.codec import ResultRun
 
 _FIRST_CHUNK = 256
 _CHUNK_LIMIT = 4096
@@ -30,8 +28,8 @@ _FETCHES_AT_ONCE = 4
 
 
 class MapCall:
-    """Sends items and collects results. Everything that loads user data runs in the thread that called map; other threads
-    only put what arrived into ``_pending``."""
+    """Sends items and collects results. Everything that loads user data runs in the thread that called map; other
+    threads only put what arrived into ``_pending``."""
 
     def __init__(self, client: Client, pump: Pump, count: int) -> None:
         self._client = client
@@ -49,7 +47,8 @@ class MapCall:
         self._lazy_condition: threading.Condition | None = None
 
     def run(self, groups: Sequence[tuple[Shape, Sequence[Any]]]) -> list[Any]:
-        """``groups``: shapes, each with its items: the argument itself for a shape of one slot, else an argument tuple."""
+        """``groups``: shapes, each with its items: the argument itself for a shape of one slot, else an argument
+        tuple."""
         try:
             for shape, items in groups:
                 self._send_items(shape, items)

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 
 class ObjectReference:
-    """What ``Client.send_object`` returns: use it as a top-level argument or as an item of a map. The object stays with the
-    cluster while the reference, or a task that uses it, lives; ``Client.clear`` drops it."""
+    """What ``Client.send_object`` returns: use it as a top-level argument or as an item of a map. The object stays with
+    the cluster while the reference, or a task that uses it, lives; ``Client.clear`` drops it."""
 
     __slots__ = ("_name", "_owner", "_number", "_upload", "__weakref__")
 

@@ -8,8 +8,6 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from scaler_protocol.messages import Status
-
 from scaler.core.outcome import DISCONNECTED, Outcome
 from scaler.utility.exceptions import (
     DeserializeObjectError,
@@ -25,6 +23,7 @@ from scaler.utility.exceptions import (
     TaskTimeoutError,
     WorkerDiedError,
 )
+from scaler_protocol.messages import Status
 
 _ERRORS_WITH_TEXT: dict[int, type[ScalerError]] = {
     Status.TIMED_OUT: TaskTimeoutError,

@@ -17,8 +17,8 @@ _PROTECTED_END_SECONDS = 15.0
 
 
 class SchedulerClusterCombo:
-    """Starts a scheduler and ``n_workers`` workers as child processes: the same commands as in a terminal. Needs no main
-    guard. Leave with ``shutdown``, or use it in ``with``; they end with the application in any case."""
+    """Starts a scheduler and ``n_workers`` workers as child processes: the same commands as in a terminal. Needs no
+    main guard. Leave with ``shutdown``, or use it in ``with``; they end with the application in any case."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class SchedulerClusterCombo:
         logging_config_file: str | None = None,
         per_worker_capabilities: Mapping[str, int] | Sequence[str] | None = None,
     ) -> None:
-        """Returns when the scheduler serves. ``address`` defaults to a free port of the loopback interface; ``n_workers``
-        may be 0: other clusters may join."""
+        """Returns when the scheduler serves. ``address`` defaults to a free port of the loopback interface;
+        ``n_workers`` may be 0: other clusters may join."""
         if n_workers < 0:
             raise ValueError(f"n_workers must not be negative, but is {n_workers}.")
         scheduler_class: type[Scheduler] = load_sibling("scaler_scheduler", "Scheduler")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scaler_protocol.effects import Log, Send
-
 from scaler.core.outcome import Outcome, Sink
+from scaler_protocol.effects import Log, Send
 
 __all__ = ["Effect", "Finish", "Log", "Send", "WriteOutput"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from scaler_protocol.messages import ObjectChunk, ObjectKey
-
 from scaler.core.outcome import Sink
+from scaler_protocol.messages import ObjectChunk, ObjectKey
 
 if TYPE_CHECKING:
     from scaler.core.ranges import Range
 
 
 class LargeResult:
-    """Stands for a result that is still at its agent. When it is collected unfetched, the agent may forget the bytes."""
+    """Stands for a result that is still at its agent. When it is collected unfetched, the agent may forget the
+    bytes."""
 
     __slots__ = ("range", "index", "size", "_dropped_results")
 

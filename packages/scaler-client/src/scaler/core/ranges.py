@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 from scaler.core.outcome import Outcome, Sink
 
 if TYPE_CHECKING:
-    from scaler_protocol.codec import ResultRun, TaskRun, TaskRunBuilder
-
     from scaler.core.functions import Shape
     from scaler.core.uploads import Upload
+    from scaler_protocol.codec import ResultRun, TaskRun, TaskRunBuilder
 
 _COMPACT_FROM = 64
 
@@ -124,8 +123,8 @@ class MapRange(Range):
 
 
 class RangeIndex:
-    """The closed ranges by task id. Ids only grow, so a range is found by bisection; what is removed leaves a gap that is
-    closed when half of all are gaps."""
+    """The closed ranges by task id. Ids only grow, so a range is found by bisection; what is removed leaves a gap that
+    is closed when half of all are gaps."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []

@@ -2,8 +2,8 @@
 
 A thread that waits for a result *leads*: it polls the connection without holding the lock and feeds the session itself,
 so that a result crosses no thread. Further threads follow: they sleep on what they wait for, and one of them is
-promoted when the leader leaves. A background thread reads when nobody does: it ticks while callers are active, is parked
-while one leads for long, and polls when a tick passed without a caller.
+promoted when the leader leaves. A background thread reads when nobody does: it ticks while callers are active, is
+parked while one leads for long, and polls when a tick passed without a caller.
 
 The descriptor of a ZeroMQ socket is edge-triggered: whoever sent something must also receive until nothing is left, and
 wakes the leader when what it received may be what the leader waits for.
@@ -21,13 +21,12 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from scaler_protocol.codec import MalformedMessage, decode, encode
-from scaler_protocol.effects import Send
-
 from scaler.core.effects import Effect, Finish, WriteOutput
 from scaler.core.session import SCHEDULER
 from scaler.shell.waker import Waker
 from scaler.utility.exceptions import ClientQuitException
+from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.effects import Send
 
 if TYPE_CHECKING:
     from scaler.core.session import Session
@@ -41,7 +40,8 @@ _STOPPED = "client is already stopped."
 
 
 class Pump:
-    """``lock`` guards session and connection; ``loads`` is what futures load results with. ``unusable`` says why no call is possible any more; empty: they are."""
+    """``lock`` guards session and connection; ``loads`` is what futures load results with. ``unusable`` says why no
+    call is possible any more; empty: they are."""
 
     def __init__(self, session: Session, connection: Connection, loads: Callable[[bytes], Any]) -> None:
         self.session = session
@@ -141,7 +141,8 @@ class Pump:
             return condition, True
 
     def abandon(self) -> None:
-        """The client is gone without a disconnect: leave when its last task has ended. Called by the garbage collector."""
+        """The client is gone without a disconnect: leave when its last task has ended. Called by the garbage
+        collector."""
         self._abandoned = True
         self._background_waker.wake()
 

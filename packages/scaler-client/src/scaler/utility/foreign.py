@@ -9,7 +9,8 @@ _FOREIGN = "scaler"
 
 
 def check_not_overwritten(package: Path) -> None:
-    """Raises ImportError when files of the foreign distribution lie in ``package``, our own folder: then neither works."""
+    """Raises ImportError when files of the foreign distribution lie in ``package``, our own folder: then neither
+    works."""
     try:
         foreign = metadata.distribution(_FOREIGN)
     except metadata.PackageNotFoundError:

@@ -1,8 +1,8 @@
 """Which agent gets which tasks.
 
-Tasks that need the same capabilities at the same depth share a queue class. Each class keeps a heap of the agents that could take
-more: agents with a free slot first, then the least loaded. An entry is stale when its agent changed since; an agent that is full
-has none. So a drain costs nothing per agent that it does not touch.
+Tasks that need the same capabilities at the same depth share a queue class. Each class keeps a heap of the agents
+that could take more: agents with a free slot first, then the least loaded. An entry is stale when its agent changed
+since; an agent that is full has none. So a drain costs nothing per agent that it does not touch.
 """
 
 from __future__ import annotations

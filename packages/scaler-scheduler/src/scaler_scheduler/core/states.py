@@ -2,15 +2,17 @@
 
 Rules, in prose:
 
-* A task is one byte of state in its client's table; what has ended is not there any more (ENDED is the absence of a task).
-* A task has an attempt, counted from 1 and raised each time it is queued again. Only the agent it was last assigned to can
-  end it, and only with that attempt: everything else that agents say of it is dropped, so every late or repeated message is
-  harmless.
-* A cancel ends a task at once unless an agent has it; then the agent is told, and whatever it answers first ends the task.
-* A large result stays with its agent. Its task is kept (DONE_LARGE) until the client releases it, so that it can run again if
-  the agent is lost before.
-* After a restart clients state their tasks again. These are HELD for about a second: the first agent that says it holds or
-  finished one claims it, the others are queued.
+* A task is one byte of state in its client's table; what has ended is not there any more (ENDED is the absence of a
+  task).
+* A task has an attempt, counted from 1 and raised each time it is queued again. Only the agent it was last assigned
+  to can end it, and only with that attempt: everything else that agents say of it is dropped, so every late or
+  repeated message is harmless.
+* A cancel ends a task at once unless an agent has it; then the agent is told, and whatever it answers first ends the
+  task.
+* A large result stays with its agent. Its task is kept (DONE_LARGE) until the client releases it, so that it can run
+  again if the agent is lost before.
+* After a restart clients state their tasks again. These are HELD for about a second: the first agent that says it
+  holds or finished one claims it, the others are queued.
 
 ====================== ========= ========= ========= ============ ============ ============= =======
 what happens           WAITING   HELD      QUEUED    ASSIGNED     CANCELLING   DONE_LARGE    ENDED
@@ -30,10 +32,10 @@ client releases it     drop      drop      ENDED     CANCELLING   same         E
 client clears, leaves  ENDED     ENDED     ENDED     CANCELLING   same         ENDED [3]     -
 ====================== ========= ========= ========= ============ ============ ============= =======
 
-QUEUED+ is QUEUED with the attempt raised. [1] the agent is told to cancel it. [2] kept for a second after the agent attached
-(the client may still come), then cancelled there or released. [3] the agent is told to free the object. [4] three deaths end it
-with PROCESSOR_DIED, with ``rerun=False`` the first. [5] QUEUED+ while ``retries`` are left. [6] with ``rerun=False``, or after 20
-lost agents, it ends with WORKER_DIED.
+QUEUED+ is QUEUED with the attempt raised. [1] the agent is told to cancel it. [2] kept for a second after the agent
+attached (the client may still come), then cancelled there or released. [3] the agent is told to free the object. [4]
+three deaths end it with PROCESSOR_DIED, with ``rerun=False`` the first. [5] QUEUED+ while ``retries`` are left. [6]
+with ``rerun=False``, or after 20 lost agents, it ends with WORKER_DIED.
 """
 
 from __future__ import annotations

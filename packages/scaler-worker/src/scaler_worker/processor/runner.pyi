@@ -3,7 +3,6 @@
 from typing import Any
 
 from scaler_protocol.codec import TaskRun
-
 from scaler_worker.board import Board
 
 def install_parent_variable() -> None:
