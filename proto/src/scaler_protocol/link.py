@@ -16,6 +16,11 @@ from collections.abc import Callable
 from scaler_protocol.messages import UNNUMBERED, Body, Envelope
 
 
+ACKNOWLEDGEMENT_DELAY_SECONDS = 0.02
+ACKNOWLEDGEMENT_LIMIT = 16
+"""An acknowledgement rides on the next message; it travels alone after this time or this many messages received."""
+
+
 class LinkGap(Exception):
     """A message is missing before the one received: say Hello again."""
 
@@ -27,6 +32,7 @@ class Link:
         self.received = 0
         self._retained: deque[Envelope] = deque()
         self._reported = 0
+        self._owed_since: float | None = None
         self._on_acknowledged = on_acknowledged
 
     @property
@@ -36,7 +42,7 @@ class Link:
 
     def wrap(self, body: Body) -> Envelope:
         """Number ``body`` (unless it travels unnumbered), keep it, and put the current acknowledgement on it."""
-        self._reported = self.received
+        self._report()
         if isinstance(body, UNNUMBERED):
             return Envelope(body, 0, self.received)
         self.sent += 1
@@ -69,13 +75,28 @@ class Link:
         """Something numbered was received since the last envelope was wrapped."""
         return self.received > self._reported
 
+    def acknowledgement_at(self, now: float, delay_seconds: float = ACKNOWLEDGEMENT_DELAY_SECONDS) -> float | None:
+        """When what was received must be acknowledged in a message of its own, if nothing else is sent before; not
+        after ``now``: at once. None: nothing is owed."""
+        if not self.owes_acknowledgement:
+            return None
+        if self._owed_since is None:
+            self._owed_since = now
+        if self.received - self._reported >= ACKNOWLEDGEMENT_LIMIT:
+            return now
+        return self._owed_since + delay_seconds
+
     def resume(self, received: int) -> list[Envelope]:
         """After a Hello that resumes: what must be sent again, in order."""
         self.acknowledge(received)
         for envelope in self._retained:
             envelope.acknowledged = self.received
-        self._reported = self.received
+        self._report()
         return list(self._retained)
+
+    def _report(self) -> None:
+        self._reported = self.received
+        self._owed_since = None
 
     def check(self) -> None:
         numbers = [envelope.sequence for envelope in self._retained]

@@ -88,6 +88,7 @@ class Session:
         self._connected = False
         self._lost_since: float | None = now
         self._hello_sent_at = now
+        self._acknowledge_at: float | None = None
         self._last_sent_at = now
         self._next_task = 1
         self._next_upload = 2**64 - 1
@@ -152,7 +153,8 @@ class Session:
         if self.refusal:
             return None
         if self.welcomed:
-            return self._last_sent_at + self._heartbeat_interval_seconds
+            keep_alive_at = self._last_sent_at + self._heartbeat_interval_seconds
+            return keep_alive_at if self._acknowledge_at is None else min(self._acknowledge_at, keep_alive_at)
         candidates = []
         if self._lost_since is not None and self._is_waiting:
             candidates.append(self._lost_since + self._timeout_seconds)
@@ -389,8 +391,10 @@ class Session:
             self._releases.clear()
         while self._outbox and self._link.in_flight < _MESSAGES_UNDER_WAY_LIMIT:
             self._send(self._outbox.popleft(), now)
-        if self._link.owes_acknowledgement:
+        self._acknowledge_at = self._link.acknowledgement_at(now)
+        if self._acknowledge_at is not None and now >= self._acknowledge_at:
             self._send(Acknowledgement(), now)
+            self._acknowledge_at = None
 
     def _open_range(self, shape: Shape) -> FutureRange:
         entry = FutureRange(shape, self._new_builder(shape))

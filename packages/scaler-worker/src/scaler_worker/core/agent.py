@@ -103,6 +103,7 @@ class AgentCore:
         self._outbox: list[Body] = []
         self._retained: dict[int, list[ResultRun]] = {}
         self._lent = (0, 0)
+        self._acknowledge_at: float | None = None
         self._sent_at = now
         self._hello_at = now
         self._away_since: float | None = now
@@ -424,6 +425,7 @@ class AgentCore:
         times = [self.slots.next_deadline()]
         if self._welcomed:
             times.append(self._sent_at + PING_SECONDS)
+            times.append(self._acknowledge_at)
         else:
             times.append(None if self._away_since is None else self._away_since + self._settings.death_timeout_seconds)
             times.append(self._hello_at + HELLO_SECONDS if self._connected else None)
@@ -488,8 +490,10 @@ class AgentCore:
         if self._goodbye_due:
             self._goodbye_due = False
             self._send(self._link.wrap(Goodbye()), now)
-        if self._link.owes_acknowledgement:
+        self._acknowledge_at = self._link.acknowledgement_at(now)
+        if self._acknowledge_at is not None and now >= self._acknowledge_at:
             self._send(self._link.wrap(Acknowledgement()), now)
+            self._acknowledge_at = None
 
     def _send(self, envelope: Envelope, now: float) -> None:
         self._sent_at = now
