@@ -59,6 +59,10 @@ class Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
+        try:
+            self._clear_last_line()
+        except curses.error:  # the terminal is gone
+            pass
         curses.endwin()
 
     @property
@@ -91,6 +95,12 @@ class Terminal:
                 yield _KEY_NAMES.get(typed, "")
             else:
                 yield _CHARACTER_NAMES.get(typed, typed)
+
+    def _clear_last_line(self) -> None:
+        """A terminal without a second screen goes on there."""
+        self._window.move(self._window.getmaxyx()[0] - 1, 0)
+        self._window.clrtoeol()
+        self._window.refresh()
 
     def _prepare(self) -> None:
         curses.noecho()

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import capnp
+import pytest
+
+from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.messages import MONITOR_MAJOR, AgentStatus, PeerState, Snapshot
+from tests.support.monitoring import agent_status, snapshot
+
+
+def test_a_snapshot_arrives_as_it_was() -> None:
+    sent = snapshot((agent_status(0), agent_status(1, 2, state=PeerState.SUSPECT, silent_seconds=2.0)))
+    received = feed.decode(feed.encode(sent, sequence=12))
+    assert received.sequence == 12
+    assert _without_floats(received.message) == _without_floats(sent)
+    assert received.message.agents[1].silent_seconds == pytest.approx(2.0)
+    assert received.message.agents[0].lag_seconds == pytest.approx(0.0007)
+
+
+def test_an_empty_snapshot_arrives() -> None:
+    assert feed.decode(feed.encode(snapshot())).message.agents == ()
+
+
+@pytest.mark.parametrize("payload", [b"", b"x", b"\0" * 7, b"\xff" * 64, b"GET / HTTP/1.1\r\n\r\n", b"\x01" * 4096])
+def test_foreign_bytes_are_one_sentence(payload: bytes) -> None:
+    with pytest.raises(feed.FeedError, match="^what arrives at this address is not a Scaler monitor stream$"):
+        feed.decode(payload)
+
+
+def test_any_cut_of_a_message_is_a_feed_error_or_a_message() -> None:
+    payload = feed.encode(snapshot((agent_status(),)))
+    for length in range(0, len(payload), 8):
+        with pytest.raises(feed.FeedError):
+            feed.decode(payload[:length])
+
+
+def test_any_damaged_byte_is_a_feed_error_or_a_message() -> None:
+    payload = bytearray(feed.encode(snapshot((agent_status(),))))
+    for position in range(0, len(payload), 3):
+        damaged = bytes(payload[:position]) + bytes([payload[position] ^ 0xFF]) + bytes(payload[position + 1 :])
+        try:
+            feed.decode(damaged)
+        except feed.FeedError:
+            pass
+
+
+def test_another_major_version_is_named() -> None:
+    root = feed._SCHEMA.MonitorMessage.new_message(major=MONITOR_MAJOR + 1)
+    with pytest.raises(feed.FeedError, match=f"speaks monitor protocol {MONITOR_MAJOR + 1}, this program"):
+        feed.decode(root.to_bytes())
+
+
+def test_a_state_of_a_later_version_reads_as_suspect() -> None:
+    root = feed._SCHEMA.MonitorMessage.new_message(major=MONITOR_MAJOR, snapshot={"agents": [{"state": 200}]})
+    assert feed.decode(root.to_bytes()).message.agents[0].state is PeerState.SUSPECT
+
+
+def test_the_schema_has_every_field_and_no_other() -> None:
+    for struct, names in feed._NAMES.items():
+        fields = capnp_fields(struct.__name__)
+        assert fields == [camel for _, camel in names], struct
+
+
+def capnp_fields(name: str) -> list[str]:
+    schema: capnp.lib.capnp._StructSchema = getattr(feed._SCHEMA, name).schema
+    return list(schema.fieldnames)
+
+
+def _without_floats(message: Snapshot) -> object:
+    def plain(value: object) -> object:
+        if isinstance(value, float):
+            return None
+        if isinstance(value, tuple):
+            return tuple(plain(item) for item in value)
+        names = getattr(type(value), "__dataclass_fields__", None)
+        return value if names is None else {name: plain(getattr(value, name)) for name in names}
+
+    assert all(isinstance(agent, AgentStatus) for agent in message.agents)
+    return plain(message)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+
+from scaler_protocol.monitor.format import (
+    clip,
+    display_width,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_flags,
+    format_latency,
+    format_percent,
+    left,
+    right,
+)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [
+        (0, "0b"),
+        (999, "999b"),
+        (1_000, "1.0k"),
+        (38_902_170, "37.1m"),
+        (136_419_737, "130.1m"),
+        (1024**3 - 1, "1.0g"),
+        (5 * 1024**3, "5.0g"),
+        (2000 * 1024**5, "2000.0p"),
+        (-1, "0b"),
+    ],
+)
+def test_bytes(size_bytes: int, text: str) -> None:
+    assert format_bytes(size_bytes) == text
+
+
+def test_bytes_of_any_size_fit_the_column() -> None:
+    assert max(len(format_bytes(1024**5 * 3 >> shift)) for shift in range(52)) == len("130.1m")
+
+
+def test_counts_have_thousands_separators() -> None:
+    assert [format_count(count) for count in (0, 999, 200_000, 10_000_000)] == ["0", "999", "200,000", "10,000,000"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0.0ms"),
+        (0.0007, "0.7ms"),
+        (0.0123, "12.3ms"),
+        (0.09996, "100ms"),
+        (0.123, "123ms"),
+        (0.9996, "1.0s"),
+        (1.25, "1.2s"),
+        (9.96, "10s"),
+        (75.4, "75s"),
+        (-0.001, "0.0ms"),
+    ],
+)
+def test_latency(seconds: float, text: str) -> None:
+    assert format_latency(seconds) == text
+
+
+def test_percent_and_flags() -> None:
+    assert format_percent(0.5) == "0.5%"
+    assert format_percent(100) == "100.0%"
+    assert format_flags(True, False, True) == "101"
+
+
+def test_durations() -> None:
+    assert [format_duration(seconds) for seconds in (12.4, 89, 180, 7200)] == ["12 s", "89 s", "3 min", "2 h"]
+
+
+def test_clip_says_that_something_is_missing() -> None:
+    assert clip("d26f9a", 4) == "d26+"
+    assert clip("d26f", 4) == "d26f"
+    assert clip("d26f", 0) == ""
+
+
+def test_wide_characters_take_two_columns() -> None:
+    assert display_width("数a") == 3
+    assert right("数据", 3) == "数+"
+    assert left("数据", 5) == "数据 "
+
+
+def test_names_cannot_move_the_cursor() -> None:
+    assert clip("a\x1b[2Jb\n", 20) == "a?[2Jb?"

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scaler_protocol.monitor.format import display_width
+from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, MessageCount, PeerState
+from scaler_protocol.monitor.model import MonitorModel
+from scaler_scheduler.top.lines import Style, text_of
+from scaler_scheduler.top.screen import Screen, draw
+from scaler_scheduler.top.view import View
+from tests.support.monitoring import agent_status, snapshot
+
+ADDRESS = "ipc:///tmp/127.0.0.1_2345_monitor"
+COLUMNS = ("worker", "agt_cpu", "agt_rss", "cpu", "rss", "free", "sent", "queued", "lag")
+SIZES = [(1, 1), (5, 3), (20, 5), (40, 10), (60, 14), (80, 24), (81, 25), (97, 30), (109, 30), (120, 40), (250, 60)]
+
+
+def model_of(*agents: object, now: float = 100.0) -> MonitorModel:
+    model = MonitorModel(now)
+    model.apply(snapshot(agents or (agent_status(0), agent_status(1))), now)  # type: ignore[arg-type]
+    return model
+
+
+def draw_at(
+    width: int, height: int, *, model: MonitorModel | None = None, view: View | None = None, now: float = 100.0
+) -> Screen:
+    return draw(model or model_of(), view or View(), width, height, now, ADDRESS)
+
+
+def texts(screen: Screen) -> list[str]:
+    return [text_of(line).rstrip() for line in screen.lines]
+
+
+def test_the_layout_of_a_wide_terminal() -> None:
+    lines = texts(draw_at(130, 30))
+    assert lines[0] == "scheduler        | task_manager        |     scheduler_sent         | scheduler_received"
+    assert (
+        lines[1] == "      cpu   1.5% |   unassigned  2,000 |    Acknowledgement   5,204 |        AgentAttach       2"
+    )
+    assert (
+        lines[2] == "      rss 130.0m |      running     10 |      HeartbeatEcho 283,701 |            Goodbye       3"
+    )
+    assert lines[3].startswith("                 |      success 53,704 |")
+    assert lines[7] == "-" * 130
+    shortcuts = "worker[n] agt_cpu[C] agt_rss[M] cpu[c] rss[m] free[f] sent[w] queued[d] lag[l]"
+    assert lines[8] == f"Shortcuts: {shortcuts}"
+    assert lines[9] == ""
+    assert lines[10].startswith("Total 8 worker(s)")
+    assert " agt_cpu agt_rss [cpu]    rss free sent queued   lag ITL | " in lines[11]
+    assert lines[11].endswith("client_manager")
+    assert lines[12].startswith("20103|sd-1e7d-dfba|w103    0.5%  111.0m  2.5% 113.0m  998")
+    assert " 0.7ms 100 | " in lines[12]
+    assert lines[12].endswith(" 777|notebook|aba+   2,010")
+    assert lines[13].endswith(" 778|batch-host|cdc+       0")
+    assert lines[15].endswith("func_to_num_tasks")
+    assert lines[16].endswith(" simulate   2,010")
+
+
+def test_sums_stand_over_their_columns() -> None:
+    lines = texts(draw_at(130, 30))
+    assert lines[10] == "Total 8 worker(s)          1.0%  222.0m 10.0% 904.0m 7980   20      6"
+
+
+def test_80x24_shows_every_column_and_what_stands_beside_goes_below() -> None:
+    lines = texts(draw_at(80, 24))
+    assert lines[0].endswith("messages    sent received")
+    assert lines[11].endswith("agt_cpu agt_rss [cpu]    rss free sent queued   lag ITL")
+    assert len(lines) <= 24
+    assert "client_manager" in lines[21]
+    assert "func_to_num_tasks" in lines[21]
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_nothing_is_larger_than_the_terminal(width: int, height: int) -> None:
+    many = model_of(*(agent_status(number, 20, host="a-very-long-host-name.example.org") for number in range(9)))
+    silent = model_of(agent_status(0, 3, state=PeerState.SUSPECT, silent_seconds=3))
+    for model in (model_of(), many, silent, MonitorModel(0.0)):
+        for view in (View(), View(help_shown=True), View(editing_filter=True, filter_text="x" * 300)):
+            screen = draw_at(width, height, model=model, view=view, now=130.0)
+            assert len(screen.lines) <= height
+            assert all(display_width(text_of(line)) <= width for line in screen.lines)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES[2:])
+def test_workers_are_shown_on_any_terminal(width: int, height: int) -> None:
+    assert any(line.startswith("20103|") for line in texts(draw_at(width, height)))
+
+
+def test_a_short_terminal_gives_its_lines_to_workers() -> None:
+    lines = texts(draw_at(100, 6))
+    assert lines[0].startswith("Total 8") or lines[1].startswith("Total 8")
+    assert sum(line.startswith("20") for line in lines) == 3
+
+
+def test_the_sorted_column_stands_in_brackets() -> None:
+    for key, bracketed in zip("nCMcmfwdl", COLUMNS, strict=True):
+        view = View().pressed(key, 10)
+        header = next(line for line in texts(draw_at(130, 30, view=view)) if "ITL" in line)
+        assert header.count("[") == 1
+        assert f"[{bracketed}]" in header
+
+
+def test_a_filter_shows_how_many_of_how_many() -> None:
+    lines = texts(draw_at(130, 30, view=View(filter_text="|w10")))
+    assert lines[9].startswith("filter: |w10")
+    assert lines[10].startswith("Total 4 of 8 worker(s)")
+    assert [line.split("|")[0] for line in lines[12:16]] == ["20103", "20102", "20101", "20100"]
+
+
+def test_editing_a_filter_shows_what_is_typed() -> None:
+    assert texts(draw_at(80, 24, view=View(editing_filter=True, filter_text="ab")))[9] == "filter: ab_"
+
+
+def test_more_workers_than_lines_scroll_to_the_last() -> None:
+    model = model_of(*(agent_status(number, 10) for number in range(10)))
+    screen = draw_at(100, 24, model=model)
+    assert (screen.page_rows, screen.last_first_row) == (12, 88)
+    last = draw_at(100, 24, model=model, view=View(first_row=10_000))
+    assert texts(last)[-1].startswith("20000|")
+    assert len(texts(last)) == 24
+
+
+def test_before_anything_arrived_the_screen_says_what_it_waits_for() -> None:
+    model = MonitorModel(100.0, timeout_seconds=5.0)
+    assert f"waiting for the scheduler at {ADDRESS}" in texts(draw_at(80, 24, model=model, now=101.0))
+    lines = texts(draw_at(80, 24, model=model, now=107.0))
+    assert "nothing heard for 7 s" in lines
+    assert "Is a scheduler running, and is this its monitor address?" in lines
+
+
+def test_a_lost_scheduler_is_said_and_old_values_are_dim() -> None:
+    screen = draw_at(100, 30, now=112.0)
+    assert texts(screen)[9] == "scheduler lost: silent for 12 s; waiting for it to come back"
+    styles = {span.style for number, line in enumerate(screen.lines) if number != 9 for span in line}
+    assert styles == {Style.DIM}
+
+
+def test_a_restart_is_said_for_a_while() -> None:
+    model = model_of()
+    model.apply(snapshot(epoch=99), 101.0)
+    assert texts(draw_at(100, 30, model=model, now=102.0))[9].startswith("the scheduler has restarted")
+    model.apply(snapshot(epoch=99), 120.0)
+    assert texts(draw_at(100, 30, model=model, now=120.0))[9] == ""
+
+
+def test_a_stream_that_cannot_be_read_is_said_and_the_screen_stays() -> None:
+    model = model_of()
+    model.refuse("the scheduler speaks monitor protocol 2")
+    lines = texts(draw_at(100, 30, model=model))
+    assert lines[9] == "the scheduler speaks monitor protocol 2"
+    assert lines[10].startswith("Total 8 worker(s)")
+
+
+def test_silent_agents_are_named_and_marked() -> None:
+    model = model_of(agent_status(0, 1), agent_status(1, 1, state=PeerState.SUSPECT, silent_seconds=3.0))
+    screen = draw_at(100, 30, model=model)
+    assert texts(screen)[9] == "1 agent(s) silent, longest 10001|sd-1e7d-dfba: 3 s"
+    row = next(line for line in screen.lines if text_of(line).startswith("20100"))
+    assert row[0].style is Style.WARNING
+
+
+def test_more_message_kinds_than_lines_end_in_dots_and_a_tall_screen_shows_all() -> None:
+    model = MonitorModel(0.0)
+    kinds = tuple(MessageCount(f"Kind{letter}", 100 + number) for number, letter in enumerate("ABCDEFGHIJ"))
+    model.apply(replace(snapshot(), sent=kinds, received=kinds), 100.0)
+    small = texts(draw_at(120, 24, model=model))
+    assert small[6].count("...") == 2
+    assert "KindJ" in small[5]
+    tall = texts(draw_at(120, 60, model=model))
+    assert sum("Kind" in line for line in tall) == 10
+
+
+def test_many_clients_leave_room_for_functions() -> None:
+    clients = tuple(ClientStatus(bytes([number]) * 16, "host", number, True, number, 0, 0) for number in range(100))
+    functions = tuple(FunctionStatus(bytes([number]) * 16, f"f{number}", number) for number in range(100))
+    model = MonitorModel(0.0)
+    model.apply(replace(snapshot((agent_status(0, 40),)), clients=clients, functions=functions), 100.0)
+    lines = texts(draw_at(130, 40, model=model))
+    assert sum("|host|" in line for line in lines) > 8
+    assert sum(" f9" in line for line in lines) > 8
+    assert lines[12].endswith("99")
+
+
+def test_names_from_elsewhere_cannot_break_the_screen() -> None:
+    model = MonitorModel(0.0)
+    evil = FunctionStatus(b"\x01" * 16, "evil\x1b[2J\nname 数据", 5)
+    model.apply(replace(snapshot((agent_status(0, 1, host="数据中心"),)), functions=(evil,)), 100.0)
+    joined = "".join(texts(draw_at(130, 40, model=model)))
+    assert joined.isprintable()
+    assert "数据中心" in joined
+
+
+def test_help_names_every_key() -> None:
+    text = "\n".join(texts(draw_at(80, 24, view=View(help_shown=True))))
+    for word in ("n C M c m f w d l", "quit", "PgUp", "/", "ITL"):
+        assert word in text
+    assert len(text.splitlines()) <= 24
