@@ -2,8 +2,8 @@
 """Columns of tasks and results, and the codec of messages.
 
 Tasks, Results and bodies without fields are written and read here, in the layout of message.capnp; all others by
-``bodies``. A run keeps the bytes objects that hold its columns and its payload and points into them: slicing and decoding
-copy nothing, encoding copies each byte once.
+``bodies``. A run keeps the bytes objects that hold its columns and its payload and points into them: slicing and
+decoding copy nothing, encoding copies each byte once.
 """
 
 import sys
@@ -62,8 +62,12 @@ cdef enum:
     ID_SIZE = 16
     REFERENCE_SIZE = 24  # of an object key in the payload: owner, number
     RESULT_COLUMNS_SIZE = 41  # of one result in all columns
+    TASKS_TAG = 0  # of the union of Message
+    RESULTS_TAG = 1
     # Sections of the structs of message.capnp, in words.
     MESSAGE_DATA = 3
+    ROOT_WORDS = 5  # the root pointer and Message
+    ROOT_POINTER = 4  # the pointer of Message
     TASKS_DATA = 1
     TASKS_POINTERS = 3
     TASK_RUN_DATA = 5
@@ -81,8 +85,8 @@ TASKS_LIMIT = TASK_LIMIT
 """No message has more tasks: a task without arguments costs no bytes."""
 
 HARD_LIMIT_BYTES = 2 * _MESSAGE_LIMIT_BYTES
-"""``encode`` refuses more. Messages are planned for MESSAGE_LIMIT_BYTES; the rest is room for functions that ride along,
-and for a relayed message inside another."""
+"""``encode`` refuses more. Messages are planned for MESSAGE_LIMIT_BYTES; the rest is room for functions that ride
+along, and for a relayed message inside another."""
 
 _DEFAULT_OPTIONS = TaskOptions()
 _options_cache: dict = {}
@@ -351,8 +355,8 @@ cdef class TaskRun:
         return memcmp(self.origin + self.start, other.origin + other.start, self.payload_bytes) == 0
 
     def __repr__(self):
-        last = self.first_task + self.count - 1
-        return f"TaskRun({self.function_name} {self.session.hex()[:8]}:{self.first_task}..{last} attempt {self.attempt})"
+        tasks = f"{self.session.hex()[:8]}:{self.first_task}..{self.first_task + self.count - 1}"
+        return f"TaskRun({self.function_name} {tasks} attempt {self.attempt})"
 
 
 cdef object key_at(const uint8_t* place):
@@ -844,9 +848,7 @@ cdef const uint8_t* place_column(uint8_t** place, Column* column) noexcept:
 # ---- writing --------------------------------------------------------------------------------------------------------
 
 
-cdef dict _empty_tags = {
-    body: tag for tag, body in enumerate(bodies.BODIES) if not body.__dataclass_fields__ and body not in (Tasks, Results)
-}
+cdef dict _empty_tags = {body: tag for tag, body in enumerate(bodies.BODIES) if not body.__dataclass_fields__}
 
 
 def encode(envelope):
@@ -885,11 +887,6 @@ cdef bytes start_message(
     store64(word(writer, 2), acknowledged)
     store64(word(writer, 3), tag)
     return head
-
-
-cdef enum:
-    ROOT_WORDS = 5  # the root pointer and Message
-    ROOT_POINTER = 4
 
 
 cdef bytes encode_empty(uint64_t sequence, uint64_t acknowledged, uint16_t tag):
@@ -945,21 +942,35 @@ cdef int finish(Writer* writer) except -1:
     return 0
 
 
-cdef bytes join_payloads(list places, uint64_t size):
-    """``places``: (owner, offset, size) of each run's bytes. One run that is all of its owner is not copied."""
-    cdef bytes owner, frame
-    cdef size_t offset, length
-    cdef uint8_t* to
-    if len(places) == 1:
-        owner, offset, length = places[0]
-        if offset == 0 and length == <size_t> PyBytes_GET_SIZE(owner):
-            return owner
-    frame = PyBytes_FromStringAndSize(NULL, size)
-    to = <uint8_t*> PyBytes_AS_STRING(frame)
-    for owner, offset, length in places:
-        memcpy(to, PyBytes_AS_STRING(owner) + offset, length)
-        to += length
-    return frame
+cdef class Payload:
+    """The payload frame to be: where the bytes of each run are, until ``join`` brings them together."""
+
+    cdef list places  # (owner, offset, size)
+    cdef uint64_t size
+
+    def __cinit__(self):
+        self.places = []
+
+    cdef int add(self, bytes owner, const uint8_t* start, uint64_t size) except -1:
+        self.places.append((owner, <size_t> (start - <const uint8_t*> PyBytes_AS_STRING(owner)), size))
+        self.size += size
+        return 0
+
+    cdef bytes join(self):
+        """One run that is all of its owner is not copied."""
+        cdef bytes owner, frame
+        cdef size_t offset, size
+        cdef uint8_t* to
+        if len(self.places) == 1:
+            owner, offset, size = self.places[0]
+            if offset == 0 and size == <size_t> PyBytes_GET_SIZE(owner):
+                return owner
+        frame = PyBytes_FromStringAndSize(NULL, self.size)
+        to = <uint8_t*> PyBytes_AS_STRING(frame)
+        for owner, offset, size in self.places:
+            memcpy(to, PyBytes_AS_STRING(owner) + offset, size)
+            to += size
+        return frame
 
 
 cdef bint is_default(object options):
@@ -1087,43 +1098,55 @@ cdef int write_functions(Writer* writer, uint64_t pointer, list texts) except -1
 
 cdef list encode_tasks(object envelope, object body):
     cdef list runs = list(body.runs)
+    cdef list texts = [run_text(run) for run in runs]
     cdef list functions = function_texts(list(body.functions))
     cdef list serializers = function_texts(list(body.serializers))
-    cdef list texts = []
-    cdef list places = []
-    cdef RunText text
-    cdef TaskRun run
+    cdef Payload payload = Payload()
     cdef Writer writer
-    cdef uint64_t words = ROOT_WORDS + TASKS_DATA + TASKS_POINTERS + (1 if runs else 0)
-    cdef uint64_t offset = 0
-    cdef uint64_t count = 0
-    cdef int64_t start, at
-    cdef uint8_t* base
-    words += functions_words(functions) + functions_words(serializers)
-    for run in runs:
-        text = run_text(run)
-        texts.append(text)
-        words += text.words
-        offset += run.payload_bytes
-        count += run.count
-        base = <uint8_t*> PyBytes_AS_STRING(run.payload_owner)
-        places.append((run.payload_owner, <size_t> (run.origin + run.start - base), run.payload_bytes))
-    check_size(words, offset, count)
-    head = start_message(&writer, words, envelope.sequence, envelope.acknowledged, 0)
+    cdef uint64_t words = tasks_words(texts) + functions_words(functions) + functions_words(serializers)
+    cdef uint64_t count = add_task_payloads(payload, runs)
+    cdef int64_t start
+    check_size(words, payload.size, count)
+    head = start_message(&writer, words, envelope.sequence, envelope.acknowledged, TASKS_TAG)
     start = sure(put_struct(&writer, ROOT_POINTER, TASKS_DATA, TASKS_POINTERS))
     word(&writer, start)[0] = 1 if body.resubmitted else 0
-    payload = join_payloads(places, offset)
-    if runs:
-        at = sure(put_structs(&writer, start + TASKS_DATA, len(runs), TASK_RUN_DATA, TASK_RUN_POINTERS))
-        offset = 0
-        for run, text in zip(runs, texts):
-            write_task_run(&writer, at, run, text, offset)
-            offset += run.payload_bytes
-            at += TASK_RUN_DATA + TASK_RUN_POINTERS
+    write_task_runs(&writer, start + TASKS_DATA, runs, texts)
     write_functions(&writer, start + TASKS_DATA + 1, functions)
     write_functions(&writer, start + TASKS_DATA + 2, serializers)
     finish(&writer)
-    return [head, payload]
+    return [head, payload.join()]
+
+
+cdef uint64_t tasks_words(list texts):
+    cdef uint64_t words = ROOT_WORDS + TASKS_DATA + TASKS_POINTERS + (1 if texts else 0)
+    cdef RunText text
+    for text in texts:
+        words += text.words
+    return words
+
+
+cdef uint64_t add_task_payloads(Payload payload, list runs) except? 0:
+    """The number of tasks."""
+    cdef uint64_t count = 0
+    cdef TaskRun run
+    for run in runs:
+        payload.add(run.payload_owner, run.origin + run.start, run.payload_bytes)
+        count += run.count
+    return count
+
+
+cdef int write_task_runs(Writer* writer, uint64_t pointer, list runs, list texts) except -1:
+    cdef uint64_t offset = 0
+    cdef int64_t at
+    cdef TaskRun run
+    if not runs:
+        return 0
+    at = sure(put_structs(writer, pointer, len(runs), TASK_RUN_DATA, TASK_RUN_POINTERS))
+    for run, text in zip(runs, texts):
+        write_task_run(writer, at, run, text, offset)
+        offset += run.payload_bytes
+        at += TASK_RUN_DATA + TASK_RUN_POINTERS
+    return 0
 
 
 cdef int check_size(uint64_t words, uint64_t payload, uint64_t count) except -1:
@@ -1165,33 +1188,36 @@ cdef int write_result_run(Writer* writer, uint64_t start, ResultRun run, uint64_
 
 cdef list encode_results(object envelope, object body):
     cdef list runs = list(body.runs)
-    cdef list places = []
-    cdef ResultRun run
+    cdef Payload payload = Payload()
     cdef Writer writer
     cdef uint64_t words = ROOT_WORDS + 1 + (1 if runs else 0)
-    cdef uint64_t offset = 0
     cdef uint64_t count = 0
-    cdef int64_t start, at
-    cdef uint8_t* base
+    cdef int64_t start
+    cdef ResultRun run
     for run in runs:
         words += result_run_words(run)
-        offset += run.payload_bytes
         count += run.count
-        base = <uint8_t*> PyBytes_AS_STRING(run.payload_owner)
-        places.append((run.payload_owner, <size_t> (run.origin + run.start - base), run.payload_bytes))
-    check_size(words, offset, count)
-    head = start_message(&writer, words, envelope.sequence, envelope.acknowledged, 1)
+        payload.add(run.payload_owner, run.origin + run.start, run.payload_bytes)
+    check_size(words, payload.size, count)
+    head = start_message(&writer, words, envelope.sequence, envelope.acknowledged, RESULTS_TAG)
     start = sure(put_struct(&writer, ROOT_POINTER, 0, 1))
-    payload = join_payloads(places, offset)
-    if runs:
-        at = sure(put_structs(&writer, start, len(runs), RESULT_RUN_DATA, RESULT_RUN_POINTERS))
-        offset = 0
-        for run in runs:
-            write_result_run(&writer, at, run, offset)
-            offset += run.payload_bytes
-            at += RESULT_RUN_DATA + RESULT_RUN_POINTERS
+    write_result_runs(&writer, start, runs)
     finish(&writer)
-    return [head, payload]
+    return [head, payload.join()]
+
+
+cdef int write_result_runs(Writer* writer, uint64_t pointer, list runs) except -1:
+    cdef uint64_t offset = 0
+    cdef int64_t at
+    cdef ResultRun run
+    if not runs:
+        return 0
+    at = sure(put_structs(writer, pointer, len(runs), RESULT_RUN_DATA, RESULT_RUN_POINTERS))
+    for run in runs:
+        write_result_run(writer, at, run, offset)
+        offset += run.payload_bytes
+        at += RESULT_RUN_DATA + RESULT_RUN_POINTERS
+    return 0
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------

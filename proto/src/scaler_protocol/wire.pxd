@@ -62,7 +62,9 @@ cdef inline int64_t reserve(Writer* writer, uint64_t words) noexcept nogil:
     return <int64_t> start
 
 
-cdef inline int64_t put_struct(Writer* writer, uint64_t pointer, uint16_t data_words, uint16_t pointer_words) noexcept nogil:
+cdef inline int64_t put_struct(
+    Writer* writer, uint64_t pointer, uint16_t data_words, uint16_t pointer_words
+) noexcept nogil:
     """Points ``pointer`` to a new struct and returns where it starts."""
     cdef int64_t start = reserve(writer, data_words + pointer_words)
     if start < 0:
@@ -264,7 +266,8 @@ cdef inline bint read_structs(Reader* reader, StructView* parent, uint32_t field
 
 
 cdef inline void element(Reader* reader, ListView* list_view, uint32_t index, StructView* view) noexcept nogil:
-    cdef uint64_t start = list_view.start + <uint64_t> index * (<uint64_t> list_view.data_words + list_view.pointer_words)
+    cdef uint64_t words = <uint64_t> list_view.data_words + list_view.pointer_words
+    cdef uint64_t start = list_view.start + index * words
     view.segment = list_view.segment
     view.data = reader.segments[list_view.segment].base + start * 8
     view.data_words = list_view.data_words
