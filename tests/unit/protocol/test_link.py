@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from scaler_protocol.link import Link, LinkGap
+from scaler_protocol.link import ACKNOWLEDGEMENT_LIMIT, Link, LinkGap
 from scaler_protocol.messages import Acknowledgement, Envelope, Ping, Withdraw
 
 
@@ -36,6 +36,20 @@ def test_unnumbered_bodies_pass_and_are_not_kept() -> None:
     ping = one.wrap(Ping())
     assert ping.sequence == 0 and one.in_flight == 1
     assert other.accept(ping) and other.accept(ping) and not other.owes_acknowledgement
+
+
+def test_an_acknowledgement_travels_alone_after_a_while_or_many_messages() -> None:
+    one, other = Link(), Link()
+    assert other.acknowledgement_at(5.0) is None
+    other.accept(one.wrap(Withdraw(0)))
+    assert other.acknowledgement_at(5.0, 0.5) == 5.5 and other.acknowledgement_at(5.2, 0.5) == 5.5
+    for index in range(ACKNOWLEDGEMENT_LIMIT - 1):
+        other.accept(one.wrap(Withdraw(index)))
+    assert other.acknowledgement_at(5.3) == 5.3
+    other.wrap(Acknowledgement())
+    assert other.acknowledgement_at(6.0) is None
+    other.accept(one.wrap(Withdraw(0)))
+    assert other.acknowledgement_at(7.0, 0.5) == 7.5
 
 
 def test_resume_sends_the_rest_again_with_the_newest_acknowledgement() -> None:
