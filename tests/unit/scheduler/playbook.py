@@ -1,11 +1,13 @@
 """Conversations with a scheduler's core: bodies from named peers go in, bodies to named peers come out.
 
-Each peer keeps its own end of its link, as a real one does, so that numbering, acknowledgements and repetition take part.
+Each peer keeps its own end of its link, as a real one does, so that numbering, acknowledgements and repetition take
+part.
 """
 
 from __future__ import annotations
 
 from scaler_protocol import codec
+from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.link import Link
 from scaler_protocol.messages import (
     Acknowledgement,
@@ -14,8 +16,8 @@ from scaler_protocol.messages import (
     Capability,
     Envelope,
     FunctionDefinition,
-    Hello,
     HeartbeatEcho,
+    Hello,
     Ping,
     Relay,
     Results,
@@ -27,8 +29,6 @@ from scaler_protocol.messages import (
     Tasks,
     Welcome,
 )
-from scaler_protocol.codec import ResultRun, TaskRun
-
 from scaler_scheduler.core.effects import ClosePeer, Log, Quit, Send
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
@@ -51,8 +51,15 @@ class Peer:
         self.welcome: Welcome | None = None
 
     def hello(self, **changes) -> Hello:
-        values = {"role": self.role, "session": self.session, "epoch": self.epoch, "received": self.link.received,
-                  "token": TOKEN, "host": "host", "pid": 1}
+        values = {
+            "role": self.role,
+            "session": self.session,
+            "epoch": self.epoch,
+            "received": self.link.received,
+            "token": TOKEN,
+            "host": "host",
+            "pid": 1,
+        }
         return Hello(**{**values, **changes})
 
     def connect(self, **changes) -> list:
@@ -96,8 +103,13 @@ class Playbook:
         assert peer.connect(**hello) == []
         return peer
 
-    def agent(self, name: str = "agent", slots: int = 1, capabilities: dict[str, int] | None = None,
-              holds: tuple[TaskColumn, ...] = ()) -> Peer:
+    def agent(
+        self,
+        name: str = "agent",
+        slots: int = 1,
+        capabilities: dict[str, int] | None = None,
+        holds: tuple[TaskColumn, ...] = (),
+    ) -> Peer:
         peer = self._peer(name, Role.WORK)
         assert peer.connect() == []
         peer.joined = peer.says(attach(name, slots, capabilities, holds))
@@ -162,11 +174,12 @@ class Playbook:
         return [] if body is None else [(peer.name, body)]
 
 
-# ---- bodies -----------------------------------------------------------------------------------------------------------
+# ---- bodies ------------------------------------------------------------------------------------------------------
 
 
-def attach(name: str, slots: int = 1, capabilities: dict[str, int] | None = None,
-           holds: tuple[TaskColumn, ...] = ()) -> AgentAttach:
+def attach(
+    name: str, slots: int = 1, capabilities: dict[str, int] | None = None, holds: tuple[TaskColumn, ...] = ()
+) -> AgentAttach:
     workers = tuple(f"{name}-{index}" for index in range(slots))
     amounts = tuple(Capability(key, amount) for key, amount in (capabilities or {}).items())
     return AgentAttach(name, "host", 1, workers, amounts, holds)
@@ -189,8 +202,11 @@ def results(client: Peer, *rows: int | tuple, duration_us: int = 100) -> Results
     """Rows: a task, or (task, attempt, status, payload)."""
     full = []
     for row in rows:
-        task, attempt, status, payload = (row, 1, Status.SUCCESS, b"r")[:4] if isinstance(row, int) else (
-            *row, *(None, 1, Status.SUCCESS, b"r")[len(row):])
+        task, attempt, status, payload = (
+            (row, 1, Status.SUCCESS, b"r")[:4]
+            if isinstance(row, int)
+            else (*row, *(None, 1, Status.SUCCESS, b"r")[len(row) :])
+        )
         full.append((task, attempt, status, payload, duration_us, duration_us, 0))
     return Results([ResultRun(client.session, full)])
 

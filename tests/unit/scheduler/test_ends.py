@@ -15,8 +15,7 @@ from scaler_protocol.messages import (
     WhoAreYou,
     Withdrawn,
 )
-
-from scaler_scheduler.core.scheduler import PROTECTED_TEXT
+from scaler_scheduler.core.from_clients import PROTECTED_TEXT
 from tests.unit.scheduler.playbook import Playbook, handed, results, statuses, tasks
 
 
@@ -70,7 +69,7 @@ def test_a_client_cancels_only_its_own_tasks():
 
 def test_clear_cancels_everything():
     book = Playbook()
-    client, agent = book.client(), book.agent()
+    client, _ = book.client(), book.agent()
     client.says(tasks(client, 1, 9))
     said = client.says(Clear())
     assert ("agent", cancel(client, 1, 2, attempts=(1, 1))) in said
@@ -85,7 +84,9 @@ def test_a_processor_that_died_costs_its_task_an_attempt_and_three_end_it_with_a
         said = agent.says(results(client, (1, attempt, Status.PROCESSOR_DIED, b'{"n":%d}' % attempt)))
         assert handed(said, agent) == [(1, attempt + 1)]
     said = agent.says(results(client, (1, 3, Status.PROCESSOR_DIED, b'{"n":3}')))
-    assert said == [("client", results(client, (1, 3, Status.PROCESSOR_DIED, b'[{"n":1},{"n":2},{"n":3}]'), duration_us=0))]
+    assert said == [
+        ("client", results(client, (1, 3, Status.PROCESSOR_DIED, b'[{"n":1},{"n":2},{"n":3}]'), duration_us=0))
+    ]
 
 
 def test_without_rerun_the_first_death_ends_a_task():
@@ -147,7 +148,7 @@ def test_a_task_that_lost_twenty_agents_ends():
 
 def test_a_silent_agent_gets_nothing_new_and_is_given_up_after_the_timeout():
     book = Playbook(worker_timeout_seconds=10)
-    client, agent = book.client(), book.agent(slots=4)
+    client, _ = book.client(), book.agent(slots=4)
     client.says(tasks(client, 1, 1))
     book.wait(2.0)
     assert client.says(tasks(client, 2, 1)) == []

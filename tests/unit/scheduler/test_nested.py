@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Blocked, Cancel, Goodbye, RelayClosed, Status, TaskColumn, Welcome, Withdrawn
-
 from tests.unit.scheduler.playbook import Playbook, handed, results, statuses, tasks
 
 

@@ -14,7 +14,6 @@ from scaler_protocol.messages import (
     ObjectRequest,
     Status,
 )
-
 from scaler_scheduler.core.objects import ALL_OF_IT
 from tests.unit.scheduler.playbook import Playbook, handed, results, statuses, tasks
 

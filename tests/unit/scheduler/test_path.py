@@ -11,7 +11,6 @@ from scaler_protocol.messages import (
     Withdraw,
     Withdrawn,
 )
-
 from tests.unit.scheduler import playbook
 from tests.unit.scheduler.playbook import Playbook, definition, handed, results, run, statuses, tasks
 
@@ -75,6 +74,7 @@ def test_a_drain_that_sends_nothing_else_acknowledges():
     book = Playbook()
     client, agent = book.client(), book.agent()
     client.says(tasks(client, 1, 1))
+    book.wait(0.002)
     assert client.link.in_flight == 0
     agent.says(results(client, 1))
     book.wait(0.05)
@@ -180,8 +180,10 @@ def test_beyond_the_bound_tasks_wait_outside_the_queue_and_the_client_is_not_tol
     book = Playbook(max_number_of_tasks_waiting=2)
     client = book.client()
     client.says(tasks(client, 1, 2))
+    book.wait(0.002)
     assert client.link.in_flight == 0
     client.says(tasks(client, 3, 3))
+    book.wait(0.002)
     assert client.link.in_flight == 1
     assert book.core.allocator.queued == 2
     agent = book.agent()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Cancel, Status, TaskColumn, Tasks
-
 from tests.unit.scheduler.playbook import Playbook, attach, definition, handed, results, run, statuses, tasks
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -10,14 +11,20 @@ import secrets
 import socket
 from collections.abc import Sequence
 
+import scaler_scheduler
 from scaler_protocol.address import default_monitor_address, parse_address
-from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop, run_command, setup_logging
+from scaler_protocol.command import (
+    BadInput,
+    current_parent,
+    install_stop_signals,
+    new_event_loop,
+    run_command,
+    setup_logging,
+)
 from scaler_protocol.ids import new_session
 from scaler_protocol.security import check_bind_allowed, ensure_token
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import RouterSocket
-
-import scaler_scheduler
 from scaler_scheduler.config import SchedulerSettings
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.shell.gateway import Gateway
@@ -62,7 +69,9 @@ def _bind(router: RouterSocket, address: str) -> str:
         raise BadInput(str(error)) from None
 
 
-def _serve(settings: SchedulerSettings, loop, router: RouterSocket, address: str, token: bytes) -> int:
+def _serve(
+    settings: SchedulerSettings, loop: asyncio.AbstractEventLoop, router: RouterSocket, address: str, token: bytes
+) -> int:
     monitor_address = settings.monitor_address or default_monitor_address(address)
     logging.info(f"Scheduler: monitor address is {monitor_address}")
     gateway = Gateway(loop, router, _core_settings(settings, address, token))

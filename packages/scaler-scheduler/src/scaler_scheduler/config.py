@@ -14,9 +14,14 @@ class SchedulerSettings(LoggingSettings):
     io_threads: int = option(1, "-it", help="threads that move bytes", minimum=1)
     event_loop: str = option("builtin", "-e", help="event loop", choices=EVENT_LOOPS)
     max_number_of_tasks_waiting: int = option(
-        -1, "-mt", help="tasks that may be queued; beyond it further ones wait outside the queue; -1: no bound", minimum=-1
+        -1,
+        "-mt",
+        help="tasks that may be queued; beyond it further ones wait outside the queue; -1: no bound",
+        minimum=-1,
     )
-    monitor_address: str | None = option(None, "-ma", help="where monitors connect; default: an ipc path of the address")
+    monitor_address: str | None = option(
+        None, "-ma", help="where monitors connect; default: an ipc path of the address"
+    )
     client_timeout_seconds: float = option(
         60.0, "-ct", help="how long the tasks of a client that has gone are kept", minimum=0
     )

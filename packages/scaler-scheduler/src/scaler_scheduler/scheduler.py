@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from scaler_protocol.command import ChildCommand, settings_arguments
-
 from scaler_scheduler.config import SchedulerSettings
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:0"

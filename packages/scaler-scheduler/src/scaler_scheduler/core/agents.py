@@ -5,7 +5,6 @@ from __future__ import annotations
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.link import Link
 from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello
-
 from scaler_scheduler.core.tasks import AgentLoad
 
 

@@ -1,14 +1,13 @@
 """Moving tasks that never started from a busy agent to an idle one.
 
-It acts only while an agent has a free slot and no queue has anything for it. An agent is asked for at most half of what it has
-queued, and again only after it answered; so the sum of the squares of the queue lengths falls with every task moved, and
-balancing ends. An agent that gave back nothing several times running is left alone for a while.
+It acts only while an agent has a free slot and no queue has anything for it. An agent is asked for at most half of
+what it has queued, and again only after it answered; so the sum of the squares of the queue lengths falls with every
+task moved, and balancing ends. An agent that gave back nothing several times running is left alone for a while.
 """
 
 from __future__ import annotations
 
 from scaler_protocol.messages import Withdraw
-
 from scaler_scheduler.core.agents import Agent
 
 GAIN_SECONDS = 0.002

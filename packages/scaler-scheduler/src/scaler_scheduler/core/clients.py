@@ -6,11 +6,13 @@ from collections import deque
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.link import Link
-from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Envelope, Hello, Results
-
+from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Envelope, Hello, ObjectKey, Results
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.settings import RESULT_BUDGET_BYTES
 from scaler_scheduler.core.tasks import TaskTable, Totals
+
+Row = tuple[int, int, int, bytes, int, int, int]
+"""task, attempt, status, payload, duration, cpu time, memory peak"""
 
 _ROW_BYTES = 48
 _GROUP_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 9 // 10
@@ -32,9 +34,9 @@ class Client:
         self.is_orphan = False
         self.is_paused = False
         self.functions: dict[bytes, bool] = {}
-        self.objects: dict[tuple[bytes, int], bool] = {}
+        self.objects: dict[ObjectKey, bool] = {}
         self.outgoing: list[tuple[ResultRun, Delivery | None]] = []
-        self.rows: list[tuple[int, int, int, bytes, int, int, int]] = []
+        self.rows: list[Row] = []
         self.deliveries: dict[int, tuple[list[Delivery], int]] = {}
         self.unacknowledged_bytes = 0
         self.held: list[tuple[int, int]] = []
@@ -75,7 +77,7 @@ class Client:
         for run, delivery in self.outgoing:
             cost = run.payload_bytes + run.count * _ROW_BYTES
             if size + cost > _GROUP_LIMIT_BYTES:
-                body, deliveries, size = Results([]), [], 0
+                body, deliveries, size = Results([]), list[Delivery](), 0
                 groups.append((body, deliveries, 0))
             size += cost
             body.runs.append(run)
@@ -122,9 +124,11 @@ class Client:
         self.fetching.pop(task, None)
 
 
-def _runs(session: bytes, rows: list[tuple[int, int, int, bytes, int, int, int]]) -> list[ResultRun]:
+def _runs(session: bytes, rows: list[Row]) -> list[ResultRun]:
     """Rows as runs that each fit a message."""
-    runs, part, size = [], [], 0
+    runs: list[ResultRun] = []
+    part: list[Row] = []
+    size = 0
     for row in rows:
         cost = len(row[3]) + _ROW_BYTES
         if part and size + cost > _GROUP_LIMIT_BYTES:

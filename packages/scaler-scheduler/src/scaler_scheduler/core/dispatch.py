@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, FunctionDefinition, Tasks
-
 from scaler_scheduler.core.agents import Agent
 
 _LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 9 // 10

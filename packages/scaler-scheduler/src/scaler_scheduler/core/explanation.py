@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scaler_protocol.messages import Explanation
-
+from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.tasks import RunRecord
 
 if TYPE_CHECKING:
-    from scaler_scheduler.core.scheduler import SchedulerCore
+    from scaler_scheduler.core.base import SchedulerState
 
 
 def answer(task: int, text: str) -> Explanation:
     return Explanation(task, text)
 
 
-def explain(core: SchedulerCore, session: bytes, task: int) -> str:
+def explain(core: SchedulerState, session: bytes, task: int) -> str:
     """One sentence or two on where the task is and why it is not further."""
     client = core.clients.get(session)
     known = client.table.describe(task) if client is not None else None
@@ -30,7 +30,7 @@ def explain(core: SchedulerCore, session: bytes, task: int) -> str:
     return text
 
 
-def _place(core: SchedulerCore, client, state: int, agent_index: int, record: RunRecord) -> str:
+def _place(core: SchedulerState, client: Client, state: int, agent_index: int, record: RunRecord) -> str:
     if state in (TaskState.ASSIGNED, TaskState.CANCELLING):
         return _assigned(core, state, agent_index)
     if state == TaskState.WAITING:
@@ -45,7 +45,7 @@ def _place(core: SchedulerCore, client, state: int, agent_index: int, record: Ru
     return "is queued: " + _queued(core, record)
 
 
-def _assigned(core: SchedulerCore, state: int, agent_index: int) -> str:
+def _assigned(core: SchedulerState, state: int, agent_index: int) -> str:
     agent = core.agent_by_index[agent_index]
     if state == TaskState.CANCELLING:
         return f"is being cancelled at {agent.title()}."
@@ -54,7 +54,7 @@ def _assigned(core: SchedulerCore, state: int, agent_index: int) -> str:
     return f"is with {agent.title()}, running or next to run ({agent.load.outstanding} tasks there)."
 
 
-def _queued(core: SchedulerCore, record: RunRecord) -> str:
+def _queued(core: SchedulerState, record: RunRecord) -> str:
     agents = core.allocator.agents
     if not agents:
         return "no worker is connected."
@@ -66,4 +66,5 @@ def _queued(core: SchedulerCore, record: RunRecord) -> str:
         return "the scheduler is stopping and hands out nothing more."
     if not any(agent.is_available for agent in able):
         return "every worker that could run it is silent."
-    return f"all {sum(agent.load.slots for agent in able)} workers that could run it are busy ({core.allocator.queued} queued)."
+    workers = sum(agent.load.slots for agent in able)
+    return f"all {workers} workers that could run it are busy ({core.allocator.queued} tasks are queued)."

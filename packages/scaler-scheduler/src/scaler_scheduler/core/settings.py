@@ -42,8 +42,15 @@ HOLD_SECONDS = 1.0
 RESULT_BUDGET_BYTES = 64 * 1024 * 1024
 """Result bytes a client may leave unacknowledged before its further tasks pause."""
 
+CLIENT_ACKNOWLEDGEMENT_SECONDS = 0.001
+"""How long a client waits for an acknowledgement that a result does not carry: its next batch may wait for it."""
+
 HOUSEKEEPING_SECONDS = 0.01
 """How long agents may wait for acknowledgements and releases: nothing waits for these."""
 
 HOUSEKEEPING_PER_AGENT_SECONDS = 0.00002
 STOP_SECONDS = 1.0
+"""After a shutdown was accepted, agents and clients have so long to hear of it."""
+
+ATTACH_SECONDS = 10.0
+"""An agent that says Hello and nothing more is given up."""

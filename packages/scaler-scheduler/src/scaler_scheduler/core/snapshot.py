@@ -14,13 +14,12 @@ from scaler_protocol.monitor.messages import (
     Snapshot,
     TaskCounts,
 )
-
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.states import TaskState
 
 if TYPE_CHECKING:
-    from scaler_scheduler.core.scheduler import SchedulerCore
+    from scaler_scheduler.core.base import SchedulerState
 
 _WAITING = (TaskState.WAITING, TaskState.HELD, TaskState.QUEUED)
 _RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)
@@ -29,7 +28,7 @@ _SUCCESSES = (Status.SUCCESS, Status.SUCCESS_LARGE)
 _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FOUND)
 
 
-def snapshot_of(core: SchedulerCore, now: float) -> Snapshot:
+def snapshot_of(core: SchedulerState, now: float) -> Snapshot:
     return Snapshot(
         scheduler=_scheduler(core, now),
         tasks=_tasks(core),
@@ -39,7 +38,7 @@ def snapshot_of(core: SchedulerCore, now: float) -> Snapshot:
     )
 
 
-def _scheduler(core: SchedulerCore, now: float) -> SchedulerStatus:
+def _scheduler(core: SchedulerState, now: float) -> SchedulerStatus:
     settings = core.settings
     return SchedulerStatus(
         address=settings.address,
@@ -51,7 +50,7 @@ def _scheduler(core: SchedulerCore, now: float) -> SchedulerStatus:
     )
 
 
-def _tasks(core: SchedulerCore) -> TaskCounts:
+def _tasks(core: SchedulerState) -> TaskCounts:
     tables = [client.table for client in core.clients.values()]
     large = sum(table.count(TaskState.DONE_LARGE) for table in tables)
     return TaskCounts(
@@ -97,9 +96,9 @@ def _client(client: Client) -> ClientStatus:
     )
 
 
-def _functions(core: SchedulerCore) -> tuple[FunctionStatus, ...]:
+def _functions(core: SchedulerState) -> tuple[FunctionStatus, ...]:
     """The functions with most to do: there may be as many as tasks."""
-    loads = core.function_loads.values()
+    loads = list(core.function_loads.values())
     if len(loads) > _FUNCTIONS_SHOWN:
         loads = sorted(loads, key=lambda load: -load.unfinished)[:_FUNCTIONS_SHOWN]
     return tuple(FunctionStatus(load.digest, load.name, load.unfinished, load.finished) for load in loads)

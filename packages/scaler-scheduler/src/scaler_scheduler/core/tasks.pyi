@@ -1,7 +1,7 @@
 """Task tables, loads of agents and functions, and run queues: all work that is done once per task.
 
-Contract of tasks.pyx. A :class:`TaskTable` holds one client's tasks in columns, in pages that are freed when all their tasks have
-ended; a :class:`QueueClass` holds ranges of queued tasks. States and their rules: see ``states``.
+Contract of tasks.pyx. A :class:`TaskTable` holds one client's tasks in columns, in pages that are freed when all
+their tasks have ended; a :class:`QueueClass` holds ranges of queued tasks. States and their rules: see ``states``.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,8 @@ class FunctionLoad:
     def observe(self, total_us: float, number: int) -> None: ...
 
 class AgentLoad:
-    """What an agent has, in counts and in estimated microseconds. ``outstanding`` and ``load_us`` change only with its tasks."""
+    """What an agent has, in counts and in estimated microseconds. ``outstanding`` and ``load_us`` change only with
+    its tasks."""
 
     index: int
     slots: int
@@ -77,6 +78,9 @@ class TaskTable:
     def describe(self, task: int) -> tuple[int, int, int, int, int, RunRecord] | None:
         """(state, attempt, agent, deaths, losses, record) of an unfinished task."""
 
+    def record(self, task: int) -> RunRecord:
+        """Of an unfinished task."""
+
     def append(self, record: RunRecord, state: int) -> bool: ...
     def ready(self, first: int, stop: int) -> Ranges: ...
     def requeue(self, task: int) -> RunRecord: ...
@@ -85,11 +89,10 @@ class TaskTable:
     def accept(
         self, run: ResultRun, agent: AgentLoad
     ) -> tuple[list[int] | None, list[tuple[int, int, str]], list[int]] | None:
-        """None: all count, forward as they are. Else (indices to forward, None for all; rows to decide; rows unknown)."""
+        """None: all count, forward as they are. Else (indices to forward, None for all; rows to decide; rows
+        unknown)."""
 
-    def claim(
-        self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad
-    ) -> tuple[list[int], list[int]]: ...
+    def claim(self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad) -> tuple[list[int], list[int]]: ...
     def withdrawn(
         self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad
     ) -> tuple[Ranges, list[int]]: ...
@@ -104,7 +107,8 @@ class TaskTable:
     def assigned_by_agent(self) -> dict[int, int]: ...
 
 class QueueClass:
-    """Tasks that need the same capabilities and have the same depth: highest priority first, clients in turn, oldest first."""
+    """Tasks that need the same capabilities and have the same depth: highest priority first, clients in turn, oldest
+    first."""
 
     demand: tuple[tuple[str, int], ...]
     depth: int

@@ -349,6 +349,9 @@ cdef class TaskTable:
         return (page.state[offset], page.attempt[offset], page.agent[offset], page.deaths[offset],
                 page.losses[offset], self.record_at(page, offset))
 
+    def record(self, uint64_t task):
+        return self.record_at(self.find(task), task & (PAGE_SIZE - 1))
+
     def state(self, uint64_t task):
         cdef Page* page = self.find(task)
         return ENDED if page == NULL else page.state[task & (PAGE_SIZE - 1)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from scaler_protocol.codec import ResultRun
+from collections.abc import Callable
+from typing import Any
 
+from scaler_protocol.codec import ResultRun
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.deliveries import Delivery
 
@@ -53,6 +55,6 @@ class Unclaimed:
         self._results = _kept(self._results, lambda item: item[1] is not agent)
 
 
-def _kept(items, condition) -> dict:
+def _kept(items: dict[bytes, list[Any]], condition: Callable[[Any], bool]) -> dict[bytes, list[Any]]:
     kept = {session: [item for item in values if condition(item)] for session, values in items.items()}
     return {session: values for session, values in kept.items() if values}

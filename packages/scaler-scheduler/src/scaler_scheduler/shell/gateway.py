@@ -1,4 +1,5 @@
-"""The gateway: one thread, one ROUTER socket, one core. It reads all that waits, feeds the core, carries out its effects."""
+"""The gateway: one thread, one ROUTER socket, one core. It reads all that waits, feeds the core, carries out its
+effects."""
 
 from __future__ import annotations
 
@@ -10,7 +11,6 @@ from collections import defaultdict
 from scaler_protocol import codec
 from scaler_protocol.messages import Envelope
 from scaler_protocol.transport.sockets import RouterSocket
-
 from scaler_scheduler.core.effects import ClosePeer, Effect, Log, Quit, Send
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import psutil
-from scaler_protocol.monitor.messages import MessageCount
 
+from scaler_protocol.monitor.messages import MessageCount, Snapshot
 from scaler_scheduler.shell.gateway import Gateway
 from scaler_scheduler.shell.publisher import Publisher
 
@@ -67,7 +67,7 @@ class Reporter:
         if self._publisher.watched():
             self._publisher.publish(self._snapshot())
 
-    def _snapshot(self):
+    def _snapshot(self) -> Snapshot:
         gateway = self._gateway
         snapshot = gateway.core.snapshot(time.monotonic())
         snapshot = replace(snapshot, sent=_counts(gateway.sent), received=_counts(gateway.received))

@@ -1,0 +1,180 @@
+"""How tasks, clients and agents end, and what else ends or starts again with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from scaler_protocol.messages import ObjectKey, ObjectMissing, ObjectRelease, RefusalReason, Refused, Status
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.base import SchedulerState
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.states import LOSSES_LIMIT
+
+LOST_TEXT = "The worker that had this task was lost."
+
+
+class Endings(SchedulerState):
+    """How tasks, clients and agents end, and what else ends or starts again with them."""
+
+    def _requeue(self, client: Client, task: int) -> None:
+        record = client.table.requeue(task)
+        record.queue.push(client, client.table, record.priority, task, task + 1, True)
+
+    def _push(self, client: Client, ranges: list, front: bool) -> None:
+        for record, first, stop in reversed(ranges) if front else ranges:
+            record.queue.push(client, client.table, record.priority, first, stop, front)
+
+    def _cancel(self, client: Client, tasks: Sequence[int] | None, now: float) -> None:
+        """Cancel some or (None) all tasks of a client, and the children of those that run."""
+        ended, told, freed = client.table.cancel(tasks)
+        for index, (numbers, attempts) in told.items():
+            self._cancel_at(self.agent_by_index[index], client.session, numbers, attempts, range(len(numbers)))
+            if self._nested:
+                for task in numbers:
+                    self._end_children(client.session, task, now)
+        for index, numbers in freed.items():
+            keys = tuple(ObjectKey(client.session, task) for task in numbers)
+            self._send(self.agent_by_index[index], ObjectRelease(keys), now)
+            for task in numbers:
+                client.forget(task)
+        self._tell_cancelled(client, ended)
+
+    def _cancel_at(
+        self, agent: Agent, session: bytes, tasks: Sequence[int], attempts: Sequence[int], indices: Iterable[int]
+    ) -> None:
+        chosen = list(indices)
+        if chosen:
+            agent.cancel(session, [tasks[index] for index in chosen], [attempts[index] for index in chosen])
+
+    def _tell_cancelled(self, client: Client, tasks: list[int]) -> None:
+        for task in tasks:
+            client.forget(task)
+            client.row(task, Status.CANCELLED)
+        if tasks:
+            self._touched[client.session] = client
+
+    def _end_children(self, session: bytes, task: int, now: float) -> None:
+        """The current attempt of a task was cancelled or died: so are the tasks it submitted."""
+        for child in self._nested.get((session, task), [])[:]:
+            self._end_client(child, now)
+
+    def _end_stale_children(self, client: Client, now: float) -> None:
+        for (session, task), children in list(self._nested.items()):
+            known = client.table.describe(task) if session == client.session else None
+            for child in children[:]:
+                if known is not None and child.parent is not None and known[1] != child.parent[2]:
+                    self._end_client(child, now)
+
+    def _release_object(self, client: Client, key: ObjectKey, now: float) -> None:
+        client.objects.pop(key, None)
+        stored = self.objects.release(client.session, key)
+        if stored is None:
+            return
+        for session in stored.holders:
+            agent = self.agents.get(session)
+            if agent is None:
+                continue
+            if session in stored.readers:
+                self._send(agent, ObjectMissing(key, "Its owner has dropped it."), now)
+            self._send(agent, ObjectRelease((key,)), now)
+
+    def _end_peer(self, peer: bytes, now: float) -> None:
+        if peer in self.agents:
+            self._lose_agent(self.agents[peer], now)
+        elif peer in self.clients:
+            self._end_client(self.clients[peer], now)
+
+    def _expel(self, client: Client, text: str, now: float) -> None:
+        self._log(f"Client {client.session.hex()[:8]}: {text}", "WARNING")
+        self._refuse(client.session, Refused(RefusalReason.MALFORMED, text), client.route)
+        self._end_client(client, now)
+
+    def _orphan(self, client: Client, now: float) -> None:
+        """Nobody listens to a nested client's session any more. Its tasks go on as its root client's, until they are
+        done or the parent turns out to have died."""
+        client.connected = False
+        client.is_orphan = True
+        client.drop_deliveries()
+        if client.parent is None or client.table.unfinished == 0:
+            self._end_client(client, now)
+
+    def _end_client(self, client: Client, now: float) -> None:
+        """It left or is given up: its tasks are cancelled, its objects dropped. A cancelled task that an agent still
+        has is remembered by a client that nobody listens to, until the agent answered."""
+        client.drop_deliveries()
+        client.is_orphan = True
+        client.connected = False
+        client.gone_at = None
+        self._cancel(client, None, now)
+        client.rows.clear()
+        for key in list(client.objects):
+            self._release_object(client, key, now)
+        self._waiting.pop(client.session, None)
+        self._detach(client)
+        for (session, _), children in list(self._nested.items()):
+            for child in children[:] if session == client.session else ():
+                self._end_client(child, now)
+        if client.table.unfinished == 0:
+            self._remove_client(client, now)
+
+    def _detach(self, client: Client) -> None:
+        if client.parent is None:
+            return
+        siblings = self._nested.get(client.parent[:2], [])
+        if client in siblings:
+            siblings.remove(client)
+        if not siblings:
+            self._nested.pop(client.parent[:2], None)
+        client.parent = None
+
+    def _remove_client(self, client: Client, now: float) -> None:
+        self.clients.pop(client.session, None)
+        self._touched.pop(client.session, None)
+        self._owing.pop(client.session, None)
+        self._detach(client)
+        for digest in client.functions:
+            self._drop_function(digest, now)
+
+    def _drop_function(self, digest: bytes, now: float) -> None:
+        self.function_users[digest] -= 1
+        if self.function_users[digest]:
+            return
+        del self.function_users[digest]
+        self.functions.pop(digest, None)
+        self.function_loads.pop(digest, None)
+        released = ObjectRelease((ObjectKey(digest, 0),))
+        for agent in self.agents.values():
+            if digest in agent.known:
+                agent.known.discard(digest)
+                self._send(agent, released, now)
+
+    def _lose_agent(self, agent: Agent, now: float, blameless: bool = False) -> None:
+        """It is gone for good: what it had is queued again, sessions that came through it are cut off."""
+        del self.agents[agent.session]
+        del self.agent_by_index[agent.index]
+        agent.connected = False
+        self.allocator.remove(agent)
+        self.objects.forget_agent(agent.session)
+        self.unclaimed.forget_agent(agent)
+        nested = [client for client in self.clients.values() if client.route == agent.session]
+        for client in list(self.clients.values()):
+            self._take_from(client, agent, blameless, now)
+        for client in nested:
+            if client.session in self.clients:
+                self._orphan(client, now)
+
+    def _take_from(self, client: Client, agent: Agent, blameless: bool, now: float) -> None:
+        if client.session not in self.clients:
+            return
+        ranges, died, cancelled = client.table.lose(agent.index, blameless, LOSSES_LIMIT, Status.WORKER_DIED)
+        self._push(client, ranges, True)
+        self._tell_cancelled(client, cancelled)
+        for task in died:
+            client.forget(task)
+            client.row(task, Status.WORKER_DIED, LOST_TEXT.encode())
+            self._touched[client.session] = client
+        for _, first, stop in ranges:
+            for task in client.large and [task for task in client.large if first <= task < stop]:
+                del client.large[task]
+        if self._nested:
+            self._end_stale_children(client, now)

@@ -1,0 +1,160 @@
+"""Messages of agents, and of nested clients that agents relay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scaler_protocol import codec
+from scaler_protocol.link import LinkGap
+from scaler_protocol.messages import (
+    AgentAttach,
+    Blocked,
+    Envelope,
+    Goodbye,
+    Heartbeat,
+    HeartbeatEcho,
+    Hello,
+    ObjectChunk,
+    ObjectCredit,
+    ObjectMissing,
+    ObjectRequest,
+    Output,
+    RefusalReason,
+    Refused,
+    Relay,
+    RelayClosed,
+    Results,
+    WhoAreYou,
+    Withdrawn,
+)
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.effects import Send
+from scaler_scheduler.core.hellos import Hellos
+
+
+class FromAgents(Hellos):
+    """Messages of agents, and of nested clients that agents relay."""
+
+    def _on_agent_message(self, agent: Agent, envelope: Envelope, now: float) -> None:
+        if not agent.connected or (not agent.attached and envelope.sequence > 1):
+            self._effects.append(Send(agent.session, Envelope(WhoAreYou())))
+            return
+        self._heard(agent, now)
+        try:
+            if not agent.link.accept(envelope):
+                return
+        except LinkGap:
+            self._effects.append(Send(agent.session, Envelope(WhoAreYou())))
+            return
+        if envelope.sequence:
+            self._arm_housekeeping(now)
+        handler = _AGENT_HANDLERS.get(type(envelope.body))
+        if handler is not None:
+            handler(self, agent, envelope.body, now)
+
+    def _on_attach(self, agent: Agent, body: AgentAttach, now: float) -> None:
+        agent.attach(body, self.settings.per_worker_queue_size, now)
+        self.allocator.add(agent)
+        self._log(f"Agent {agent.title()} joined with {agent.load.slots} workers")
+        for column in body.holds:
+            self._claim(agent, column, now)
+        self.allocator.offer(agent)
+
+    def _on_withdrawn(self, agent: Agent, body: Withdrawn, now: float) -> None:
+        given = 0
+        for column in body.columns:
+            given += len(column.tasks)
+            client = self.clients.get(column.session)
+            if client is None:
+                continue
+            ranges, cancelled = client.table.withdrawn(column.tasks, column.attempts, agent.load)
+            self._push(client, ranges, True)
+            self._tell_cancelled(client, cancelled)
+        if agent.withdraw_pending:
+            self._balancer.answered(agent, given, now)
+        self.allocator.offer(agent)
+
+    def _on_heartbeat(self, agent: Agent, body: Heartbeat, now: float) -> None:
+        agent.heartbeat = body
+        self._send(agent, HeartbeatEcho(body.sent_at), now)
+
+    def _on_blocked(self, agent: Agent, body: Blocked, now: float) -> None:
+        agent.load.lent = body.lent_slots
+        agent.load.deepest = body.deepest if body.lent_slots else -1
+        self.allocator.offer(agent)
+
+    def _on_relay(self, agent: Agent, body: Relay, now: float) -> None:
+        session = body.session
+        try:
+            inner = codec.decode(list(body.frames))
+        except codec.MalformedMessage as error:
+            self._refuse(session, Refused(RefusalReason.MALFORMED, f"The message is malformed: {error}"), agent.session)
+            self._end_nested(agent, session, now)
+            return
+        client = self.clients.get(session)
+        if isinstance(inner.body, Hello):
+            if session in self.agents or (client is not None and client.route != agent.session):
+                refused = Refused(RefusalReason.SESSION, "This session is connected elsewhere.")
+                self._relay(session, agent.session, Envelope(refused), now)
+            else:
+                self._on_hello(session, inner.body, agent.session, now)
+        elif client is not None and client.route == agent.session:
+            self._on_client_message(client, inner, now)
+        elif session not in self._ignored:
+            self._relay(session, agent.session, Envelope(WhoAreYou()), now)
+
+    def _end_nested(self, agent: Agent, session: bytes, now: float) -> None:
+        client = self.clients.get(session)
+        if client is not None and client.route == agent.session:
+            self._end_client(client, now)
+
+    def _on_relay_closed(self, agent: Agent, body: RelayClosed, now: float) -> None:
+        client = self.clients.get(body.session)
+        self._ignored.pop(body.session, None)
+        if client is not None and client.route == agent.session:
+            self._orphan(client, now)
+
+    def _on_agent_goodbye(self, agent: Agent, body: Goodbye, now: float) -> None:
+        self._log(f"Agent {agent.title()} left")
+        self._send_acknowledgement(agent, now)
+        self._ignore(agent.session)
+        self._lose_agent(agent, now, blameless=True)
+
+    def _on_agent_chunk(self, agent: Agent, body: ObjectChunk | ObjectMissing, now: float) -> None:
+        """A large result on its way to its client, or the news that it is gone; nothing is kept here."""
+        client = self.clients.get(body.key.owner)
+        if client is not None and client.is_reachable:
+            self._send(client, body, now)
+
+    def _on_agent_request(self, agent: Agent, body: ObjectRequest, now: float) -> None:
+        key = body.key
+        expected = key.owner in self.clients or key.owner in self.functions or key.owner in self.serializers
+        self._send_all(self.objects.on_request(agent.session, key, expected), now)
+
+    def _on_agent_credit(self, agent: Agent, body: ObjectCredit, now: float) -> None:
+        self._send_all(self.objects.on_credit(agent.session, body), now)
+
+    def _on_output(self, agent: Agent, body: Output, now: float) -> None:
+        client = self.clients.get(body.session)
+        if client is not None and client.is_reachable:
+            self._send(client, body, now)
+
+
+_Handler = Callable[[FromAgents, Agent, Any, float], None]
+
+_AGENT_HANDLERS: dict[type, _Handler] = {
+    AgentAttach: FromAgents._on_attach,
+    Results: FromAgents._on_results,
+    Withdrawn: FromAgents._on_withdrawn,
+    Heartbeat: FromAgents._on_heartbeat,
+    Blocked: FromAgents._on_blocked,
+    Relay: FromAgents._on_relay,
+    RelayClosed: FromAgents._on_relay_closed,
+    ObjectChunk: FromAgents._on_agent_chunk,
+    ObjectMissing: FromAgents._on_agent_chunk,
+    ObjectRequest: FromAgents._on_agent_request,
+    ObjectCredit: FromAgents._on_agent_credit,
+    Output: FromAgents._on_output,
+    Goodbye: FromAgents._on_agent_goodbye,
+}

@@ -1,0 +1,240 @@
+"""Messages of clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from scaler_protocol.codec import TaskRun
+from scaler_protocol.link import LinkGap
+from scaler_protocol.messages import (
+    Cancel,
+    Clear,
+    Envelope,
+    ExplainRequest,
+    FunctionDefinition,
+    Goodbye,
+    ObjectChunk,
+    ObjectCredit,
+    ObjectKey,
+    ObjectMissing,
+    ObjectRelease,
+    ObjectRequest,
+    ShutdownReply,
+    ShutdownRequest,
+    Stop,
+    TaskOptions,
+    Tasks,
+    WhoAreYou,
+)
+from scaler_scheduler.core import explanation
+from scaler_scheduler.core.agents import Agent, demand_of
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.objects import UPLOAD_NUMBER
+from scaler_scheduler.core.outcomes import Outcomes
+from scaler_scheduler.core.settings import HOLD_SECONDS, STOP_SECONDS
+from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.tasks import FunctionLoad, RunRecord
+
+PROTECTED_TEXT = "Scheduler is in protected mode. Can't shutdown"
+
+
+class FromClients(Outcomes):
+    """Messages of clients."""
+
+    def _on_client_message(self, client: Client, envelope: Envelope, now: float) -> None:
+        if not client.connected:
+            self._answer(client.session, client.route, WhoAreYou(), now)
+            return
+        try:
+            if not client.link.accept(envelope):
+                return
+        except LinkGap:
+            self._answer(client.session, client.route, WhoAreYou(), now)
+            return
+        if envelope.sequence:
+            self._owing[client.session] = client
+        if client.deliveries:
+            self._arm_housekeeping(now)
+        handler = _CLIENT_HANDLERS.get(type(envelope.body))
+        if handler is not None:
+            handler(self, client, envelope.body, now)
+
+    def _on_tasks(self, client: Client, body: Tasks, now: float) -> None:
+        if any(run.session != client.session for run in body.runs):
+            self._expel(client, "A client may only submit tasks of its own session.", now)
+            return
+        for definition in body.functions:
+            self._define(client, definition)
+        for definition in body.serializers:
+            self.serializers[definition.digest] = definition
+        for run in body.runs:
+            self._enter(client, run, body.resubmitted, client.link.received, now)
+        if body.resubmitted:
+            self._match_unclaimed(client, now)
+
+    def _define(self, client: Client, definition: FunctionDefinition) -> None:
+        digest = definition.digest
+        if digest in client.functions:
+            return
+        client.functions[digest] = True
+        self.functions[digest] = definition
+        self.function_users[digest] = self.function_users.get(digest, 0) + 1
+
+    def _enter(self, client: Client, run: TaskRun, resubmitted: bool, sequence: int, now: float) -> None:
+        options = run.options
+        if options.depth < client.depth:
+            run = run.with_options(self._deepened(options, client.depth))
+            options = run.options
+        load = self.function_loads.get(run.function)
+        if load is None:
+            load = self.function_loads[run.function] = FunctionLoad(run.function, run.function_name)
+        demand = demand_of(options.capabilities) if options.capabilities else ()
+        record = RunRecord(run, load, self.allocator.queue_class(demand, min(options.depth, 63)))
+        state = self._entry_state(client, record, resubmitted)
+        if not client.table.append(record, state):
+            return
+        if state == TaskState.QUEUED:
+            record.queue.push(client, client.table, record.priority, record.first, record.stop)
+        elif state == TaskState.HELD:
+            client.held.append((record.first, record.stop))
+            client.hold_until = now + HOLD_SECONDS
+        else:
+            self._wait(client, record, sequence)
+
+    def _entry_state(self, client: Client, record: RunRecord, resubmitted: bool) -> TaskState:
+        if resubmitted:
+            return TaskState.HELD
+        limit = self.settings.max_number_of_tasks_waiting
+        if limit < 0:
+            return TaskState.QUEUED
+        if client.waiting or self.allocator.queued + record.stop - record.first > limit:
+            return TaskState.WAITING
+        return TaskState.QUEUED
+
+    def _wait(self, client: Client, record: RunRecord, sequence: int) -> None:
+        """The queue is full: the tasks wait, and the client is not told that they arrived."""
+        client.waiting.append((record.first, record.stop))
+        self._waiting[client.session] = client
+        if client.withheld is None:
+            client.withheld = max(0, sequence - 1)
+
+    def _admit_waiting(self) -> None:
+        for client in list(self._waiting.values()):
+            while client.waiting:
+                room = max(1, self.settings.max_number_of_tasks_waiting) - self.allocator.queued
+                if room <= 0:
+                    return
+                first, stop = client.waiting.popleft()
+                if stop - first > room:
+                    client.waiting.appendleft((first + room, stop))
+                    stop = first + room
+                self._push(client, client.table.ready(first, stop), False)
+            del self._waiting[client.session]
+            client.withheld = None
+            client.must_acknowledge = True
+            self._owing[client.session] = client
+
+    def _deepened(self, options: TaskOptions, depth: int) -> TaskOptions:
+        key = (options, depth)
+        if key not in self._options:
+            if len(self._options) > 1000:
+                self._options.clear()
+            self._options[key] = replace(options, depth=depth)
+        return self._options[key]
+
+    def _on_cancel(self, client: Client, body: Cancel, now: float) -> None:
+        for column in body.columns:
+            if column.session == client.session:
+                self._cancel(client, column.tasks, now)
+
+    def _on_clear(self, client: Client, body: Clear, now: float) -> None:
+        self._cancel(client, None, now)
+        client.waiting.clear()
+        client.held.clear()
+        for key in list(client.objects):
+            self._release_object(client, key, now)
+
+    def _on_goodbye(self, client: Client, body: Goodbye, now: float) -> None:
+        self._send_acknowledgement(client, now)
+        self._ignore(client.session)
+        self._end_client(client, now)
+
+    def _on_client_chunk(self, client: Client, body: ObjectChunk, now: float) -> None:
+        key = body.key
+        if key.owner in self.clients and key.owner != client.session:
+            self._expel(client, "A client may only upload objects of its own session.", now)
+            return
+        client.objects[key] = True
+        self._send_all(self.objects.on_chunk(client.session, body), now)
+
+    def _on_client_request(self, client: Client, body: ObjectRequest, now: float) -> None:
+        key = body.key
+        agent = self._result_holder(client, key)
+        if agent is not None:
+            client.fetching[key.number] = True
+            self._send(agent, body, now)
+        elif key.owner == client.session and client.table.state(key.number) != TaskState.ENDED:
+            client.fetching[key.number] = True
+        else:
+            self._send(client, ObjectMissing(key, "The result is not there any more."), now)
+
+    def _on_client_credit(self, client: Client, body: ObjectCredit, now: float) -> None:
+        agent = self._result_holder(client, body.key)
+        if agent is not None:
+            self._send(agent, body, now)
+
+    def _result_holder(self, client: Client, key: ObjectKey) -> Agent | None:
+        if key.owner != client.session or key.number >= UPLOAD_NUMBER:
+            return None
+        known = client.table.describe(key.number)
+        if known is None or known[0] != TaskState.DONE_LARGE:
+            return None
+        return self.agent_by_index.get(known[2])
+
+    def _on_client_release(self, client: Client, body: ObjectRelease, now: float) -> None:
+        results = []
+        for key in body.keys:
+            if key.owner == client.session and key.number < UPLOAD_NUMBER:
+                results.append(key.number)
+            else:
+                self._release_object(client, key, now)
+        if results:
+            self._cancel(client, results, now)
+
+    def _on_explain(self, client: Client, body: ExplainRequest, now: float) -> None:
+        task = body.task
+        self._send(client, explanation.answer(task, self.explain(client.session, task)), now)
+
+    def explain(self, session: bytes, task: int) -> str:
+        """Where a task is, and why it is not further."""
+        return explanation.explain(self, session, task)
+
+    def _on_shutdown(self, client: Client, body: ShutdownRequest, now: float) -> None:
+        if self.settings.protected:
+            self._send(client, ShutdownReply(False, PROTECTED_TEXT), now)
+            return
+        self._send(client, ShutdownReply(True), now)
+        self._shutdown_by[client.session] = True
+        self._log("Scheduler: shutdown asked for by a client")
+        self.is_stopping = True
+        self._quit_at = now + STOP_SECONDS
+        for agent in self.agents.values():
+            self._send(agent, Stop(), now)
+
+
+_Handler = Callable[[FromClients, Client, Any, float], None]
+
+_CLIENT_HANDLERS: dict[type, _Handler] = {
+    Tasks: FromClients._on_tasks,
+    Cancel: FromClients._on_cancel,
+    Clear: FromClients._on_clear,
+    ObjectChunk: FromClients._on_client_chunk,
+    ObjectRequest: FromClients._on_client_request,
+    ObjectCredit: FromClients._on_client_credit,
+    ObjectRelease: FromClients._on_client_release,
+    ExplainRequest: FromClients._on_explain,
+    ShutdownRequest: FromClients._on_shutdown,
+    Goodbye: FromClients._on_goodbye,
+}

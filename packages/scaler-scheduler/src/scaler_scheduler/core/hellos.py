@@ -1,0 +1,110 @@
+"""Who connects, and whether a link goes on where it was."""
+
+from __future__ import annotations
+
+from scaler_protocol.handshake import refusal_for
+from scaler_protocol.messages import Hello, RefusalReason, Refused, Role, Welcome
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.from_clients import FromClients
+
+
+class Hellos(FromClients):
+    """Who connects, and whether a link goes on where it was."""
+
+    def _on_hello(self, peer: bytes, hello: Hello, route: bytes | None, now: float) -> None:
+        refused = self._refusal(peer, hello, route)
+        if refused is not None:
+            self._refuse(peer, refused, route)
+            self._log(f"Refused {peer.hex()[:8]}: {refused.text}", "WARNING")
+            return
+        self._ignored.pop(peer, None)
+        self._arm(now)
+        known = self.agents.get(peer) or self.clients.get(peer)
+        if known is not None and self._may_resume(known, hello, route):
+            self._resume(known, hello, now)
+            return
+        if known is not None:
+            self._end_peer(peer, now)
+        if hello.role == Role.WORK:
+            self._new_agent(hello, now)
+        else:
+            self._new_client(hello, route, now)
+
+    def _refusal(self, peer: bytes, hello: Hello, route: bytes | None) -> Refused | None:
+        if hello.session != peer:
+            return Refused(RefusalReason.SESSION, "The session in Hello is not the routing id of its connection.")
+        if route is not None:
+            if hello.role == Role.WORK:
+                return Refused(RefusalReason.ROLE, "A nested session is a client's.")
+            return None
+        refused = refusal_for(hello, address=self.settings.address, token=self.settings.token)
+        if refused is None and hello.role == Role.OBSERVE:
+            return Refused(RefusalReason.ROLE, "Monitors connect to the monitor address.")
+        return refused
+
+    def _may_resume(self, known: Client | Agent, hello: Hello, route: bytes | None) -> bool:
+        is_agent = isinstance(known, Agent)
+        same_kind = is_agent == (hello.role == Role.WORK)
+        if isinstance(known, Agent) and not known.attached and known.link.received:
+            return False
+        return same_kind and hello.epoch == self.settings.epoch and known.route == route
+
+    def _welcome(self, hello: Hello, received: int, resumed: bool) -> Welcome:
+        settings = self.settings
+        return Welcome(
+            session=settings.session,
+            epoch=settings.epoch,
+            received=received,
+            resumed=resumed,
+            protected=settings.protected,
+            distribution_version=settings.version,
+            python_version=settings.python_version,
+            number=hello.number,
+        )
+
+    def _resume(self, peer: Client | Agent, hello: Hello, now: float) -> None:
+        peer.connected = True
+        received = peer.link.received
+        if isinstance(peer, Agent):
+            peer.lost_at = None
+            self._heard(peer, now)
+            self.allocator.offer(peer)
+        else:
+            peer.gone_at = None
+            received = min(received, peer.withheld) if peer.withheld is not None else received
+        self._answer(peer.session, peer.route, self._welcome(hello, peer.link.received, True), now)
+        for envelope in peer.link.resume(hello.received):
+            self._transmit(peer, envelope, now)
+
+    def _new_agent(self, hello: Hello, now: float) -> None:
+        agent = Agent(hello, self._next_agent_index, now)
+        self._next_agent_index += 1
+        self.agents[agent.session] = agent
+        self.agent_by_index[agent.index] = agent
+        self._answer(agent.session, None, self._welcome(hello, 0, False), now)
+
+    def _new_client(self, hello: Hello, route: bytes | None, now: float) -> None:
+        client = Client(hello, route, self.totals)
+        self.clients[client.session] = client
+        if hello.parent_session:
+            self._adopt(client, hello)
+        self._answer(client.session, route, self._welcome(hello, 0, False), now)
+
+    def _adopt(self, client: Client, hello: Hello) -> None:
+        """A nested client: its tasks are deeper than its parent task, and end with it."""
+        client.depth = 1
+        parent = self.clients.get(hello.parent_session)
+        known = parent.table.describe(hello.parent_task) if parent is not None else None
+        if known is None:
+            return
+        client.depth = known[5].depth + 1
+        client.parent = (hello.parent_session, hello.parent_task, hello.parent_attempt)
+        self._nested.setdefault(client.parent[:2], []).append(client)
+
+    def _heard(self, agent: Agent, now: float) -> None:
+        agent.heard_at = now
+        if agent.suspect:
+            agent.suspect = False
+            self._log(f"Agent {agent.title()} is back")
+            self.allocator.offer(agent)

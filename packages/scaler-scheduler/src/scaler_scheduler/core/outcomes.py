@@ -1,0 +1,125 @@
+"""What agents say of tasks: results, and what they hold after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from scaler_protocol.codec import ResultRun
+from scaler_protocol.messages import ObjectKey, ObjectRelease, ObjectRequest, Results, Status, TaskColumn
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.deliveries import Delivery
+from scaler_scheduler.core.endings import Endings
+from scaler_scheduler.core.settings import HOLD_SECONDS
+from scaler_scheduler.core.states import DEATHS_LIMIT
+
+
+class Outcomes(Endings):
+    """What agents say of tasks: results, and what they hold after a restart."""
+
+    def _on_results(self, agent: Agent, body: Results, now: float) -> None:
+        delivery = Delivery(agent, agent.link.received)
+        delivery.hold()
+        for run in body.runs:
+            self._accept(agent, run, delivery, now)
+        delivery.let_go()
+        agent.progress_at = now
+        self.allocator.offer(agent)
+
+    def _accept(self, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
+        client = self.clients.get(run.session)
+        is_fresh = now < agent.attached_at + HOLD_SECONDS
+        if client is None:
+            if is_fresh:
+                self._keep_results(agent, run, delivery, now)
+            return
+        self._touched[client.session] = client
+        outcome = client.table.accept(run, agent.load)
+        if outcome is None:
+            client.forward(run, delivery)
+            return
+        forward, special, unknown = outcome
+        if forward is None:
+            client.forward(run, delivery)
+        elif forward:
+            client.forward(run.select(forward), delivery)
+        if unknown and is_fresh:
+            self._keep_results(agent, run.select(unknown), delivery, now)
+        for index, task, what in special:
+            _SPECIAL[what](self, client, agent, run, index, task, now)
+
+    def _keep_results(self, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
+        delivery.hold()
+        self.unclaimed.add_results(agent, run, delivery, now + HOLD_SECONDS)
+        self._arm(now)
+
+    def _on_large(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
+        client.large[task] = now
+        if task in client.fetching:
+            self._send(agent, ObjectRequest(ObjectKey(client.session, task)), now)
+
+    def _on_discard(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
+        client.table.finish(task, Status.CANCELLED)
+        client.row(task, Status.CANCELLED, attempt=run.attempt(index))
+        self._send(agent, ObjectRelease((ObjectKey(client.session, task),)), now)
+
+    def _on_retry(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
+        record = client.table.record(task)
+        failures = client.failures[task] = client.failures.get(task, 0) + 1
+        self._end_children(client.session, task, now)
+        if failures <= record.retries:
+            self._requeue(client, task)
+            return
+        client.forget(task)
+        client.table.finish(task, run.status(index))
+        client.row(task, run.status(index), bytes(run.payload(index)), run.attempt(index))
+
+    def _on_died(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
+        record = client.table.record(task)
+        certificates = client.certificates.setdefault(task, [])
+        certificates.append(bytes(run.payload(index)) or b"{}")
+        self._end_children(client.session, task, now)
+        if record.rerun and client.table.died(task) < DEATHS_LIMIT:
+            self._requeue(client, task)
+            return
+        payload = b"[" + b",".join(certificates) + b"]"
+        client.forget(task)
+        client.table.finish(task, Status.PROCESSOR_DIED)
+        client.row(task, Status.PROCESSOR_DIED, payload, run.attempt(index))
+
+    def _claim(self, agent: Agent, column: TaskColumn, now: float) -> None:
+        client = self.clients.get(column.session)
+        attempts = column.attempts or (1,) * len(column.tasks)
+        if client is None:
+            self.unclaimed.add_holds(agent, column.session, column.tasks, attempts, now + HOLD_SECONDS)
+            self._arm(now)
+            return
+        stale, unknown = client.table.claim(column.tasks, attempts, agent.load)
+        self._cancel_at(agent, column.session, column.tasks, attempts, stale)
+        if unknown:
+            tasks, attempts = _pick(column.tasks, unknown), _pick(attempts, unknown)
+            self.unclaimed.add_holds(agent, column.session, tasks, attempts, now + HOLD_SECONDS)
+            self._arm(now)
+
+    def _match_unclaimed(self, client: Client, now: float) -> None:
+        holds, results = self.unclaimed.take(client.session)
+        for agent, tasks, attempts in holds:
+            self._claim(agent, TaskColumn(client.session, tasks, attempts), now)
+            self.allocator.offer(agent)
+        for agent, run, delivery in results:
+            self._accept(agent, run, delivery, now)
+            delivery.let_go()
+
+
+def _pick(values: Sequence[int], indices: list[int]) -> tuple[int, ...]:
+    return tuple(values[index] for index in indices)
+
+
+_Decision = Callable[[Outcomes, Client, Agent, ResultRun, int, int, float], None]
+
+_SPECIAL: dict[str, _Decision] = {
+    "large": Outcomes._on_large,
+    "discard": Outcomes._on_discard,
+    "retry": Outcomes._on_retry,
+    "died": Outcomes._on_died,
+}
