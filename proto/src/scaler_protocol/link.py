@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 from scaler_protocol.messages import UNNUMBERED, Body, Envelope
 
-
 ACKNOWLEDGEMENT_DELAY_SECONDS = 0.02
 ACKNOWLEDGEMENT_LIMIT = 16
 """An acknowledgement rides on the next message; it travels alone after this time or this many messages received."""
