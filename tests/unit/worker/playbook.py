@@ -1,0 +1,243 @@
+"""An agent's core on a stage: a scheduler that says what the test says, processors that run when the test says so."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scaler_protocol.codec import ResultRun, TaskRun, decode, encode
+from scaler_protocol.effects import Send
+from scaler_protocol.ids import digest
+from scaler_protocol.link import Link
+from scaler_protocol.messages import (
+    Envelope,
+    FunctionDefinition,
+    Hello,
+    ObjectKey,
+    Ping,
+    Results,
+    Role,
+    TaskOptions,
+    Tasks,
+    Welcome,
+)
+from scaler_worker.board import BOARD_BYTES, Board
+from scaler_worker.core.agent import SCHEDULER, AgentCore, AgentSettings
+from scaler_worker.core.effects import HandOver, Interrupt, Kill, StartProcessor
+from scaler_worker.processor.runner import Runner
+
+CLIENT = b"C" * 16
+AGENT = b"A" * 16
+
+
+def nothing(*arguments: Any) -> None:
+    return None
+
+
+def definition(function: Callable[..., Any]) -> FunctionDefinition:
+    data = pickle.dumps(function)
+    return FunctionDefinition(digest(data), function.__qualname__, data, len(data))
+
+
+def run_of(
+    count: int,
+    *,
+    first: int = 0,
+    function: Callable[..., Any] = nothing,
+    options: TaskOptions | None = None,
+    session: bytes = CLIENT,
+    attempt: int = 1,
+    slots: Sequence[Any] | None = None,
+) -> TaskRun:
+    """Tasks of one argument: their number, or ``slots``."""
+    values = slots if slots is not None else range(first, first + count)
+    tasks = [[value if isinstance(value, ObjectKey) else pickle.dumps(value)] for value in values]
+    known = definition(function)
+    return TaskRun(session, known.digest, known.name, b"", first, attempt, (), options or TaskOptions(), tasks)
+
+
+class DictStore:
+    """Objects in memory."""
+
+    def __init__(self) -> None:
+        self.objects: dict[ObjectKey, bytearray] = {}
+        self.results: dict[tuple[int, int], bytes] = {}
+
+    def create(self, key: ObjectKey, size: int) -> None:
+        self.objects[key] = bytearray(size)
+
+    def write(self, key: ObjectKey, offset: int, data: bytes) -> None:
+        self.objects[key][offset : offset + len(data)] = data
+
+    def read(self, key: ObjectKey, offset: int, size: int) -> bytes:
+        return bytes(self.objects[key][offset : offset + size])
+
+    def size(self, key: ObjectKey) -> int | None:
+        return len(self.objects[key]) if key in self.objects else None
+
+    def name_result(self, number: int, sequence: int, key: ObjectKey) -> None:
+        self.objects[key] = bytearray(self.results.pop((number, sequence)))
+
+    def drop(self, key: ObjectKey) -> None:
+        self.objects.pop(key, None)
+
+
+class StageProcessor:
+    """What a processor does, in this process and only when told to."""
+
+    def __init__(self, number: int, store: DictStore) -> None:
+        self.number = number
+        self.board = Board(bytearray(BOARD_BYTES))
+        self.pending: list[TaskRun] = []
+        self.notified = 0
+        self._store = store
+        self._functions: dict[bytes, FunctionDefinition] = {}
+        self._runner = Runner(self.board, self)
+        self.during: Callable[[], None] = nothing
+
+    def take(self, tasks: Tasks) -> None:
+        decoded = decode(encode(Envelope(tasks))).body
+        self._functions.update({each.digest: each for each in decoded.functions})
+        self.pending.extend(decoded.runs)
+
+    def run(self) -> None:
+        """Everything handed over so far."""
+        runs, self.pending = self.pending, []
+        self._runner.run_tasks(runs)
+        self._runner.tell()
+
+    def function(self, run: TaskRun) -> Any:
+        return pickle.loads(self._functions[run.function].payload)
+
+    def serializer(self, run: TaskRun) -> Any:
+        return None
+
+    def object(self, key: ObjectKey) -> bytes:
+        return bytes(self._store.objects[key])
+
+    def notify(self) -> None:
+        self.notified += 1
+
+    def send_large(self, sequence: int, data: bytes) -> None:
+        self._store.results[self.number, sequence] = data
+
+    def wait(self, seconds: float) -> None:
+        raise AssertionError("nobody makes room")
+
+
+class Stage:
+    """``now`` moves only when the test moves it. Effects are carried out by ``turn``."""
+
+    def __init__(self, workers: int = 2, *, welcome: bool = True, **settings: Any) -> None:
+        self.now = time.monotonic() + 1e6  # the runner reads the real clock, and must find its lease valid
+        self.store = DictStore()
+        names = tuple(f"w{index}" for index in range(workers))
+        hello = Hello(Role.WORK, AGENT, host="stage", pid=1)
+        self.core = AgentCore(AgentSettings("agent", names, **settings), hello, self.store, self.now)
+        self.processors: dict[int, StageProcessor] = {}
+        self.sent: list[Envelope] = []
+        self.effects: list[Any] = []
+        self.link = Link()
+        self.turn()
+        self.ready()
+        if welcome:
+            self.connect()
+
+    # ---- the scheduler ---------------------------------------------------------------------------------------
+
+    def connect(self, epoch: int = 1, resumed: bool = False, received: int = 0) -> None:
+        self.core.on_connected(self.now)
+        self.turn()
+        self.welcome(epoch, resumed, received)
+
+    def welcome(self, epoch: int = 1, resumed: bool = False, received: int = 0) -> None:
+        hello = self.bodies(Hello)[-1]
+        if not resumed:
+            self.link = Link()
+        self.say_raw(Welcome(b"S" * 16, epoch, received, resumed, number=hello.number))
+
+    def say(self, body: Any) -> None:
+        self.core.on_message(SCHEDULER, self.link.wrap(body), self.now)
+        self.turn()
+
+    def say_raw(self, body: Any) -> None:
+        self.core.on_message(SCHEDULER, Envelope(body), self.now)
+        self.turn()
+
+    def give(self, *runs: TaskRun, function: Callable[..., Any] = nothing) -> None:
+        self.say(Tasks(list(runs), [definition(function)]))
+
+    def bodies(self, kind: type) -> list[Any]:
+        return [envelope.body for envelope in self.sent if isinstance(envelope.body, kind)]
+
+    def results(self) -> dict[int, tuple[int, bytes]]:
+        """Status and payload by task, over everything sent."""
+        runs: list[ResultRun] = [run for results in self.bodies(Results) for run in results.runs]
+        return {row[0]: (row[2], bytes(row[3])) for run in runs for row in run.rows()}
+
+    # ---- the world -------------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        for effect in self.core.take_effects(self.now):
+            self.effects.append(effect)
+            if isinstance(effect, Send):
+                self.sent.append(effect.envelope)
+            elif isinstance(effect, StartProcessor):
+                self.processors[effect.number] = StageProcessor(effect.number, self.store)
+            elif isinstance(effect, HandOver):
+                self.processors[effect.number].take(effect.tasks)
+        self.core.check()
+
+    def ready(self) -> None:
+        for number, processor in self.processors.items():
+            if self.core.slots.processors[number].board is None:
+                self.core.on_processor_started(number, processor.board, 1000 + number, self.now)
+                self.core.on_processor_ready(number, self.now)
+        self.turn()
+
+    def run(self, number: int) -> None:
+        """Let one processor finish what it has."""
+        self.processors[number].run()
+        self.core.on_processor_news(number, self.now)
+        self.turn()
+
+    def run_all(self, limit: int = 1000) -> None:
+        """Until nobody has anything."""
+        for _ in range(limit):
+            waiting = [number for number, each in self.processors.items() if each.pending]
+            if not waiting:
+                return
+            for number in waiting:
+                self.run(number)
+        raise AssertionError("it does not end")
+
+    def die(self, number: int, **certificate: Any) -> None:
+        del self.processors[number]
+        self.core.on_processor_died(number, certificate, self.now)
+        self.turn()
+        self.ready()
+
+    def pass_time(self, seconds: float, *, heard: bool = True) -> None:
+        """In steps, as a scheduler that pings would have it."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(end, self.now + 0.1)
+            if heard:
+                self.core.on_message(SCHEDULER, Envelope(Ping()), self.now)
+            deadline = self.core.next_deadline()
+            if deadline is not None and deadline <= self.now:
+                self.core.on_deadline(self.now)
+            self.turn()
+
+    def count(self, kind: type) -> int:
+        return sum(1 for effect in self.effects if isinstance(effect, kind))
+
+    @property
+    def interrupts(self) -> int:
+        return self.count(Interrupt)
+
+    @property
+    def kills(self) -> int:
+        return self.count(Kill)

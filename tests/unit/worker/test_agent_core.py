@@ -1,0 +1,549 @@
+"""The agent's core: tasks in, results out, and everything that comes between."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+
+from scaler_protocol.messages import (
+    CHUNK_SIZE_BYTES,
+    OBJECT_WINDOW_BYTES,
+    AgentAttach,
+    Blocked,
+    Cancel,
+    Goodbye,
+    HeartbeatEcho,
+    Hello,
+    ObjectChunk,
+    ObjectCredit,
+    ObjectKey,
+    ObjectMissing,
+    ObjectRelease,
+    ObjectRequest,
+    RefusalReason,
+    Refused,
+    Relay,
+    RelayClosed,
+    Results,
+    ResultsReleased,
+    Status,
+    Stop,
+    TaskColumn,
+    TaskOptions,
+    Welcome,
+    WhoAreYou,
+    Withdraw,
+    Withdrawn,
+)
+from scaler_worker.core.effects import DropObjects, Exit, HandOver, RenewNested, SendNested, StartProcessor
+from tests.unit.worker.playbook import CLIENT, Stage, run_of
+
+NONE = pickle.dumps(None, -1)
+
+
+def large(size: int) -> bytes:
+    return b"x" * size
+
+
+def length(data: bytes) -> int:
+    return len(data)
+
+
+def tasks_of(withdrawn: Withdrawn) -> set[int]:
+    return {task for column in withdrawn.columns for task in column.tasks}
+
+
+# ---- connection --------------------------------------------------------------------------------------------------
+
+
+def test_it_says_hello_attaches_and_pings() -> None:
+    stage = Stage(2)
+    assert stage.bodies(Hello)[0].number == 1
+    attach = stage.bodies(AgentAttach)[0]
+    assert attach.worker_names == ("w0", "w1") and attach.holds == ()
+    sent = len(stage.sent)
+    stage.pass_time(1.0)
+    assert 2 <= len(stage.sent) - sent <= 4
+
+
+def test_a_welcome_to_an_earlier_hello_is_ignored() -> None:
+    stage = Stage(1, welcome=False)
+    stage.core.on_connected(stage.now)
+    stage.core.on_connected(stage.now)
+    stage.turn()
+    stage.say_raw(Welcome(b"S" * 16, 1, number=1))
+    assert not stage.bodies(AgentAttach)
+    stage.say_raw(Welcome(b"S" * 16, 1, number=2))
+    assert stage.bodies(AgentAttach)
+
+
+def test_who_are_you_is_answered_with_hello() -> None:
+    stage = Stage(1)
+    stage.say_raw(WhoAreYou())
+    assert stage.bodies(Hello)[-1].epoch == 1
+
+
+def test_a_refusal_ends_it() -> None:
+    stage = Stage(1, welcome=False)
+    stage.core.on_connected(stage.now)
+    stage.say_raw(Refused(RefusalReason.TOKEN, "run both as one user"))
+    assert [effect.code for effect in stage.effects if isinstance(effect, Exit)] == [1]
+
+
+def test_a_scheduler_that_stays_away_ends_it() -> None:
+    stage = Stage(1, death_timeout_seconds=5.0)
+    stage.core.on_peer_lost(b"", stage.now)
+    stage.pass_time(4.9, heard=False)
+    assert not stage.count(Exit)
+    stage.pass_time(0.3, heard=False)
+    assert stage.count(Exit) == 1
+
+
+def test_results_survive_a_new_epoch_until_released() -> None:
+    stage = Stage(1)
+    stage.give(run_of(3))
+    stage.run_all()
+    assert stage.results() == dict.fromkeys(range(3), (Status.SUCCESS, NONE))
+    stage.core.on_peer_lost(b"", stage.now)
+    stage.sent.clear()
+    stage.connect(epoch=2)
+    assert set(stage.results()) == {0, 1, 2}
+    sequences = tuple(envelope.sequence for envelope in stage.sent if isinstance(envelope.body, Results))
+    stage.say(ResultsReleased(sequences))
+    stage.sent.clear()
+    stage.connect(epoch=3)
+    assert stage.results() == {}
+
+
+def test_a_new_epoch_is_told_what_is_held() -> None:
+    stage = Stage(1)
+    stage.give(run_of(5, attempt=7))
+    stage.connect(epoch=2)
+    (column,) = stage.bodies(AgentAttach)[-1].holds
+    assert column.session == CLIENT and set(column.tasks) == set(range(5)) and set(column.attempts) == {7}
+
+
+def test_a_resumed_link_sends_what_was_lost() -> None:
+    stage = Stage(1)
+    attached = stage.link.received
+    stage.give(run_of(1))
+    stage.core.on_peer_lost(b"", stage.now)
+    stage.run(0)
+    stage.sent.clear()
+    stage.connect(resumed=True, received=attached + 1)
+    assert stage.results() == {0: (Status.SUCCESS, NONE)}
+
+
+def test_a_gap_asks_for_a_new_hello() -> None:
+    stage = Stage(1)
+    stage.link.wrap(Withdraw(1))
+    stage.say(Withdraw(1))
+    assert len(stage.bodies(Hello)) == 2
+
+
+# ---- running -----------------------------------------------------------------------------------------------------
+
+
+def test_two_tasks_use_two_processors() -> None:
+    stage = Stage(2)
+    stage.give(run_of(2))
+    assert [len(each.pending) for each in stage.processors.values()] == [1, 1]
+
+
+def test_all_tasks_end_once() -> None:
+    stage = Stage(3)
+    stage.give(run_of(1000))
+    stage.give(run_of(1000, first=1000))
+    stage.run_all()
+    assert stage.results() == dict.fromkeys(range(2000), (Status.SUCCESS, NONE))
+
+
+def test_known_short_tasks_travel_together() -> None:
+    stage = Stage(1)
+    stage.give(run_of(10))
+    stage.run_all()
+    stage.give(run_of(1000, first=10))
+    assert sum(run.count for run in stage.processors[0].pending) > 100
+
+
+def test_functions_are_sent_to_a_processor_once() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+    stage.run_all()
+    stage.give(run_of(1, first=1))
+    handed = [effect.tasks for effect in stage.effects if isinstance(effect, HandOver)]
+    assert [len(tasks.functions) for tasks in handed] == [1, 0]
+
+
+def test_an_idle_processor_takes_what_another_has_not_started() -> None:
+    stage = Stage(2)
+    stage.core.slots.durations.add(run_of(1).function, 1, 0.05)
+    stage.give(run_of(2))
+    stage.give(run_of(2, first=2))
+    assert all(stage.processors[number].pending for number in (0, 1))
+    stage.run(1)
+    stage.run(1)
+    stage.run(1)
+    assert set(stage.results()) >= {1}
+    stage.run_all()
+    assert set(stage.results()) == {0, 1, 2, 3}
+
+
+def test_finished_results_do_not_hide_behind_a_long_task() -> None:
+    stage = Stage(1)
+    stage.core.slots.durations.add(run_of(1).function, 1, 0.0001)
+    stage.give(run_of(8))
+    stage.processors[0].run()  # it has not said a word
+    stage.processors[0].notified = 0
+    stage.pass_time(0.1)
+    assert len(stage.results()) == 8
+
+
+# ---- lease -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_handed_over_when_the_scheduler_is_silent() -> None:
+    stage = Stage(1)
+    stage.pass_time(1.2, heard=False)
+    stage.core.slots.queue.push(run_of(1))
+    stage.turn()
+    assert not stage.processors[0].pending
+
+
+def test_after_a_stall_old_messages_prove_nothing() -> None:
+    stage = Stage(1)
+    stage.core.report(0.0, 0, 0, (), stage.now)
+    stage.now += 30
+    stage.give(run_of(1))
+    assert not stage.processors[0].pending
+    stage.say_raw(HeartbeatEcho(stage.now))
+    assert stage.processors[0].pending
+
+
+# ---- taking back -------------------------------------------------------------------------------------------------
+
+
+def test_withdrawing_gives_back_what_never_started() -> None:
+    stage = Stage(1)
+    stage.give(run_of(10))
+    stage.say(Withdraw(4))
+    (withdrawn,) = stage.bodies(Withdrawn)
+    assert tasks_of(withdrawn) == {6, 7, 8, 9}
+    stage.run_all()
+    assert set(stage.results()) == set(range(6))
+
+
+def test_every_withdraw_is_answered() -> None:
+    stage = Stage(1)
+    stage.say(Withdraw(4))
+    assert stage.bodies(Withdrawn) == [Withdrawn(())]
+
+
+def test_cancelling_queued_and_handed_over() -> None:
+    stage = Stage(1)
+    stage.give(run_of(10))
+    stage.say(Cancel((TaskColumn(CLIENT, tuple(range(10))),)))
+    assert stage.results() == dict.fromkeys(range(10), (Status.CANCELLED, b""))
+    stage.run_all()
+    assert len(stage.results()) == 10
+
+
+def test_cancelling_what_is_unknown_does_nothing() -> None:
+    stage = Stage(1)
+    stage.say(Cancel((TaskColumn(CLIENT, (5,)), TaskColumn(b"Z" * 16, (0,)))))
+    assert stage.results() == {}
+
+
+def test_a_cancelled_attempt_spares_the_others() -> None:
+    stage = Stage(1)
+    stage.give(run_of(2, attempt=3))
+    stage.say(Cancel((TaskColumn(CLIENT, (0,), (2,)),)))
+    stage.run_all()
+    assert stage.results()[1] == (Status.SUCCESS, NONE)
+
+
+# ---- deaths ------------------------------------------------------------------------------------------------------
+
+
+def start_first(stage: Stage, number: int = 0) -> None:
+    """Leave the processor inside its first task: claimed, and without a result for ever."""
+    processor = stage.processors[number]
+
+    class Stuck(BaseException):
+        pass
+
+    def stuck(*_: object) -> None:
+        raise Stuck
+
+    processor.send_large = stuck  # type: ignore[method-assign, assignment]
+    processor.function = lambda run: lambda *_: b"x" * 40_000  # type: ignore[method-assign]
+    with pytest.raises(Stuck):
+        processor.run()
+
+
+def test_a_death_hits_the_running_task_alone() -> None:
+    stage = Stage(1)
+    stage.core.slots.durations.add(run_of(1).function, 1, 0.0001)
+    stage.give(run_of(5))
+    start_first(stage)
+    stage.die(0, signal="SIGKILL", pid=7)
+    status, payload = stage.results()[0]
+    certificate = json.loads(payload)
+    assert status == Status.PROCESSOR_DIED and certificate["signal"] == "SIGKILL" and certificate["task"] == "nothing"
+    stage.run_all()
+    assert {task: result[0] for task, result in stage.results().items() if task} == dict.fromkeys(range(1, 5), 0)
+
+
+def test_finished_results_survive_a_death() -> None:
+    stage = Stage(1)
+    stage.core.slots.durations.add(run_of(1).function, 1, 0.0001)
+    stage.give(run_of(5))
+    stage.processors[0].run()
+    stage.die(0, signal="SIGKILL")
+    assert {status for status, _ in stage.results().values()} == {Status.SUCCESS}
+
+
+def test_an_idle_processor_is_replaced() -> None:
+    stage = Stage(2)
+    stage.die(1, exit_code=1)
+    assert stage.count(StartProcessor) == 3 and len(stage.core.slots.processors) == 2
+
+
+def test_processors_that_never_get_ready_are_not_started_in_a_loop() -> None:
+    stage = Stage(1)
+    for _ in range(3):
+        number = max(stage.processors)
+        stage.core.slots.processors[number].ready = False
+        del stage.processors[number]
+        stage.core.on_processor_died(number, {}, stage.now)
+        stage.turn()
+    assert not stage.core.slots.processors
+    stage.pass_time(1.2)
+    assert stage.core.slots.processors
+
+
+# ---- objects -----------------------------------------------------------------------------------------------------
+
+
+def test_a_task_waits_for_its_object() -> None:
+    stage = Stage(1)
+    key = ObjectKey(CLIENT, 2**64 - 1)
+    data = pickle.dumps(b"y" * 3 * CHUNK_SIZE_BYTES)
+    stage.give(run_of(1, function=length, slots=[key]), function=length)
+    assert stage.bodies(ObjectRequest) == [ObjectRequest(key)] and not stage.processors[0].pending
+    for offset in range(0, len(data), CHUNK_SIZE_BYTES):
+        stage.say(ObjectChunk(key, len(data), offset, data[offset : offset + CHUNK_SIZE_BYTES]))
+    assert [credit.offset for credit in stage.bodies(ObjectCredit)] == [CHUNK_SIZE_BYTES * each for each in (1, 2, 3)]
+    stage.run_all()
+    assert pickle.loads(stage.results()[0][1]) == 3 * CHUNK_SIZE_BYTES
+    stage.say(ObjectRelease((key,)))
+    assert key not in stage.store.objects and stage.count(DropObjects) == 1
+
+
+def test_an_object_that_nobody_has() -> None:
+    stage = Stage(1)
+    key = ObjectKey(CLIENT, 2**64 - 1)
+    stage.give(run_of(1, slots=[key]))
+    stage.say(ObjectMissing(key, "it is gone"))
+    assert stage.results() == {0: (Status.OBJECT_MISSING, b"it is gone")}
+
+
+def test_a_cancelled_task_does_not_wait_for_its_object() -> None:
+    stage = Stage(1)
+    key = ObjectKey(CLIENT, 2**64 - 1)
+    stage.give(run_of(1, slots=[key]))
+    stage.say(Cancel((TaskColumn(CLIENT, (0,)),)))
+    assert stage.results() == {0: (Status.CANCELLED, b"")}
+
+
+def test_a_large_result_is_fetched_by_windows() -> None:
+    stage = Stage(1)
+    size = 3 * OBJECT_WINDOW_BYTES
+    stage.give(run_of(1, function=large, slots=[size]), function=large)
+    stage.run_all()
+    key = ObjectKey(CLIENT, 0)
+    total = len(stage.store.objects[key])
+    assert stage.results()[0] == (Status.SUCCESS_LARGE, total.to_bytes(8, "little"))
+    stage.say(ObjectRequest(key))
+    assert sum(len(chunk.data) for chunk in stage.bodies(ObjectChunk)) == OBJECT_WINDOW_BYTES
+    while (received := sum(len(chunk.data) for chunk in stage.bodies(ObjectChunk))) < total:
+        stage.say(ObjectCredit(key, received))
+    data = b"".join(chunk.data for chunk in stage.bodies(ObjectChunk))
+    assert pickle.loads(data) == b"x" * size
+    stage.say(ObjectRelease((key,)))
+    stage.say(ObjectRequest(key))
+    assert len(stage.bodies(ObjectMissing)) == 1
+
+
+# ---- clients inside tasks ----------------------------------------------------------------------------------------
+
+
+def open_nested(stage: Stage, session: bytes = b"N" * 16, task: int = 0) -> None:
+    stage.core.on_nested_opened(session, TaskColumn(CLIENT, (task,), (1,)), stage.now)
+    stage.turn()
+
+
+def running(stage: Stage, number: int, task: object) -> None:
+    """Run ``task`` as what the processor runs next; it may look at the stage while it runs."""
+    processor = stage.processors[number]
+    processor.function = lambda run: lambda *_: task()  # type: ignore[method-assign, operator]
+    stage.run(number)
+
+
+def test_a_blocked_task_lends_its_slot_to_deeper_tasks_only() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+
+    def parent() -> None:
+        open_nested(stage)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+        stage.turn()
+        assert stage.bodies(Blocked) == [Blocked(1, 0)]
+        stage.give(run_of(1, first=50))
+        stage.ready()
+        assert not any(each.pending for each in stage.processors.values())
+        stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
+        stage.ready()
+        stage.run(1)
+        assert set(stage.results()) == {60}
+        stage.core.on_nested_unblocked(b"N" * 16, stage.now)
+        stage.turn()
+        assert stage.bodies(Blocked)[-1] == Blocked(0, 0)
+        assert not stage.processors[1].pending
+
+    running(stage, 0, parent)
+    stage.run_all()
+    assert set(stage.results()) == {0, 50, 60}
+
+
+def test_a_spare_retires_when_it_is_idle_for_long() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+
+    def parent() -> None:
+        open_nested(stage)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+        stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
+        stage.ready()
+        stage.run(1)
+        stage.core.on_nested_closed(b"N" * 16, stage.now)
+
+    running(stage, 0, parent)
+    stage.pass_time(11.0)
+    assert stage.kills == 1
+    assert stage.bodies(RelayClosed) == [RelayClosed(b"N" * 16)]
+
+
+def test_a_processor_whose_blocked_task_ended_is_not_blocked() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+
+    def parent() -> None:
+        open_nested(stage)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+
+    running(stage, 0, parent)
+    assert stage.core.slots.lent() == (0, 0)
+
+
+def test_too_many_processes_fail_the_task() -> None:
+    stage = Stage(1, process_limit=1)
+    stage.give(run_of(1))
+
+    def parent() -> None:
+        open_nested(stage)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+        stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
+        stage.turn()
+        status, text = stage.results()[60]
+        assert status == Status.NO_WORKER and b"(1)" in text
+
+    running(stage, 0, parent)
+
+
+def test_frames_are_relayed_both_ways() -> None:
+    stage = Stage(1)
+    open_nested(stage)
+    stage.core.on_nested_frames(b"N" * 16, (b"one", b"two"), stage.now)
+    stage.turn()
+    assert stage.bodies(Relay) == [Relay(b"N" * 16, (b"one", b"two"))]
+    stage.say(Relay(b"N" * 16, (b"three",)))
+    assert [effect.frames for effect in stage.effects if isinstance(effect, SendNested)] == [(b"three",)]
+
+
+def test_a_new_epoch_renews_nested_clients() -> None:
+    stage = Stage(1)
+    open_nested(stage)
+    stage.connect(epoch=2)
+    assert [effect.session for effect in stage.effects if isinstance(effect, RenewNested)] == [b"N" * 16]
+
+
+# ---- time limits -------------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_runs_too_long_is_interrupted_then_killed() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1, options=TaskOptions(timeout_seconds=0.5)))
+
+    def endless() -> None:
+        started = stage.core.slots.processors[0].board.started  # type: ignore[union-attr]
+        stage.now = started + 0.4
+        stage.core._lease.heard(stage.now)
+        stage.pass_time(0.05)
+        assert not stage.interrupts
+        stage.pass_time(0.3)
+        assert stage.interrupts == 1 and stage.processors[0].board.interrupted()
+        stage.pass_time(2.2)
+        assert stage.kills == 1
+
+    running(stage, 0, endless)
+
+
+def test_a_killed_task_says_why() -> None:
+    stage = Stage(1, task_timeout_seconds=1.0)
+    stage.give(run_of(1))
+    start_first(stage)
+    slots = stage.core.slots
+    slots.end(slots.processors[0], 0, "timed out", stage.now)
+    stage.die(0, signal="SIGKILL")
+    assert stage.results()[0] == (Status.TIMED_OUT, b"nothing ran for more than its 1 seconds.")
+
+
+# ---- the end -----------------------------------------------------------------------------------------------------
+
+
+def test_stopping_gives_back_finishes_and_says_goodbye() -> None:
+    stage = Stage(1)
+    stage.give(run_of(5))
+
+    def task() -> None:
+        stage.core.on_stop(stage.now)
+        stage.turn()
+        assert tasks_of(stage.bodies(Withdrawn)[0]) == {1, 2, 3, 4}
+        assert not stage.bodies(Goodbye)
+
+    running(stage, 0, task)
+    assert set(stage.results()) == {0}
+    kinds = [type(envelope.body) for envelope in stage.sent]
+    assert kinds.index(Goodbye) > kinds.index(Results)
+    stage.say_raw(WhoAreYou())
+    assert [effect.code for effect in stage.effects if isinstance(effect, Exit)] == [0]
+
+
+def test_the_grace_time_ends() -> None:
+    stage = Stage(1, grace_seconds=2.0)
+    stage.give(run_of(1))
+    start_first(stage)
+    stage.core.on_stop(stage.now)
+    stage.pass_time(1.8)
+    assert not stage.count(Exit)
+    stage.pass_time(1.0)
+    assert stage.count(Exit) == 1
+
+
+def test_stop_from_the_scheduler_ends_it_at_once() -> None:
+    stage = Stage(1)
+    stage.say(Stop())
+    assert stage.count(Exit) == 1

@@ -1,0 +1,145 @@
+"""The shared board: claims, records, what survives."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+import pytest
+
+from scaler_protocol.messages import Status
+from scaler_worker.board import BOARD_BYTES, HANDED, STARTED_CELL, WINDOW, Board, Handed
+from scaler_worker.processor.runner import Runner
+from tests.unit.worker.playbook import DictStore, StageProcessor, definition, run_of
+
+
+def echo(value: object) -> object:
+    return value
+
+
+def fail(value: object) -> object:
+    raise ValueError(f"no {value}")
+
+
+class Pair:
+    """Both sides of one board."""
+
+    def __init__(self, function: object = echo) -> None:
+        self.processor = StageProcessor(0, DictStore())
+        self.board = self.processor.board
+        known = definition(function)  # type: ignore[arg-type]
+        self.processor._functions[known.digest] = known
+        self.handed: list[Handed] = []
+        self.next_sequence = 0
+
+    def hand(self, run: object) -> Handed:
+        self.board.hand_over(self.next_sequence, run.count)  # type: ignore[attr-defined]
+        entry = Handed(run, self.next_sequence)  # type: ignore[arg-type]
+        self.handed.append(entry)
+        self.next_sequence += entry.count
+        self.processor.pending.append(run)  # type: ignore[arg-type]
+        return entry
+
+    def rows(self) -> list[tuple[int, int, int, bytes]]:
+        return [
+            (row[0], row[1], row[2], bytes(row[3]))
+            for run in self.board.harvest(self.handed).runs
+            for row in run.rows()
+        ]
+
+
+def test_memory_must_be_large_enough() -> None:
+    with pytest.raises(ValueError):
+        Board(bytearray(BOARD_BYTES - 1))
+
+
+def test_results_come_in_order_with_their_names() -> None:
+    pair = Pair()
+    entry = pair.hand(run_of(3, first=70, function=echo, attempt=4))
+    pair.processor.run()
+    assert pair.rows() == [(task, 4, Status.SUCCESS, pickle.dumps(task, -1)) for task in (70, 71, 72)]
+    assert entry.unfinished == 0 and pair.board.harvested == 3
+    assert not pair.board.has_results()
+
+
+def test_a_withdrawn_task_does_not_run() -> None:
+    pair = Pair()
+    pair.hand(run_of(5, function=echo))
+    assert pair.board.withdraw(2)
+    assert not pair.board.withdraw(2)
+    pair.processor.run()
+    assert [row[0] for row in pair.rows()] == [0, 1, 3, 4]
+
+
+def test_a_started_task_cannot_be_withdrawn() -> None:
+    pair = Pair()
+    pair.hand(run_of(2, function=echo))
+    pair.processor.run()
+    assert not pair.board.withdraw(0)
+    assert pair.board.withdraw_newest(0, 2, 9) == []
+
+
+def test_the_newest_are_withdrawn_first() -> None:
+    pair = Pair()
+    pair.hand(run_of(5, function=echo))
+    assert pair.board.withdraw_newest(0, 5, 2) == [4, 3]
+    assert pair.board.withdraw_newest(0, 5, 9) == [2, 1, 0]
+
+
+def test_another_view_of_the_memory_goes_on_where_the_first_was() -> None:
+    memory = bytearray(BOARD_BYTES)
+    agent, processor = Board(memory), Board(memory)
+    store = StageProcessor(0, DictStore())
+    known = definition(echo)
+    store._functions[known.digest] = known
+    runner = Runner(processor, store)
+    run = run_of(4, function=echo)
+    agent.hand_over(0, 4)
+    runner.run_tasks([run])
+    harvest = agent.harvest([Handed(run, 0)])
+    assert sum(each.count for each in harvest.runs) == 4
+
+
+def test_cells_are_used_again_within_the_window() -> None:
+    pair = Pair()
+    for _ in range(3):
+        pair.handed.clear()
+        pair.hand(run_of(WINDOW // 2 + 7, function=echo))
+        pair.processor.run()
+        assert len(pair.rows()) == WINDOW // 2 + 7
+    assert pair.board.room(pair.next_sequence) == WINDOW
+
+
+def test_records_of_all_sizes_wrap_around() -> None:
+    chooser = random.Random(5)
+    pair = Pair()
+    for _ in range(60):
+        pair.handed.clear()
+        values = [bytes(chooser.randrange(0, 30_000)) for _ in range(10)]
+        pair.hand(run_of(10, function=echo, slots=values))
+        pair.processor.run()
+        assert [pickle.loads(row[3]) for row in pair.rows()] == values
+
+
+def test_failures_are_results() -> None:
+    pair = Pair(fail)
+    pair.hand(run_of(1, function=fail))
+    pair.processor.run()
+    ((_, _, status, payload),) = pair.rows()
+    data, name, message, trace = pickle.loads(payload)
+    assert (status, name, message) == (Status.EXCEPTION, "ValueError", "no 0")
+    assert "in fail" in trace and isinstance(pickle.loads(data), ValueError)
+
+
+def test_the_claimed_and_unfinished_task_is_known() -> None:
+    pair = Pair()
+    seen: list[object] = []
+
+    def look(value: object) -> None:
+        seen.append((pair.board.running, [pair.board.cell(each) for each in range(3)]))
+
+    pair.processor.function = lambda run: look  # type: ignore[method-assign]
+    pair.hand(run_of(3, function=echo))
+    pair.processor.run()
+    assert seen[1] == (1, [STARTED_CELL, STARTED_CELL, HANDED])
+    assert pair.board.running is None
