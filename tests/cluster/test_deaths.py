@@ -16,7 +16,7 @@ from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import ProcessorDiedError, ScalerError
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import Command, Stopwatch, free_address, kill_quietly, start_cluster, start_scheduler
+from tests.support.commands import Command, Stopwatch, alive, free_address, kill_quietly, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
 
 
@@ -147,7 +147,7 @@ def test_killed_agent_of_two(scheduler_address: str, gate: Gate) -> None:
             gate.open()
             assert [future.result(timeout=20) for future in futures] == list(range(6))
             assert watch.seconds < 4
-            wait_until(lambda: not any(child.is_running() for child in children), 5, "processors died with their agent")
+            wait_until(lambda: not any(alive(child.pid) for child in children), 5, "processors died with their agent")
 
 
 def test_killed_agent_then_another_joins(scheduler_address: str, gate: Gate) -> None:
