@@ -51,7 +51,9 @@ def publish(publisher: Publisher, success: int) -> None:
 
 def receive(subscription: Subscription) -> int:
     """How many tasks succeeded, as the next message says."""
-    return wait_until(subscription.receive).message.tasks.success
+    received = wait_until(subscription.receive)
+    assert received is not None
+    return received.message.tasks.success
 
 
 def test_every_watcher_gets_what_is_published(

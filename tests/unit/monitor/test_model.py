@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from scaler_protocol.monitor.model import (
     MonitorModel,
     Order,
     SortKey,
+    WorkerRow,
     filter_rows,
     rows_of,
     sort_rows,
@@ -111,7 +113,7 @@ def test_ten_thousand_workers_are_quick() -> None:
     assert total_of(sort_rows(filter_rows(rows, "w"), Order())).workers == 10_000
 
 
-def _value(row: object, key: SortKey) -> object:
+def _value(row: WorkerRow, key: SortKey) -> Any:
     names = {
         SortKey.AGENT_CPU: "agent_cpu_percent",
         SortKey.AGENT_RSS: "agent_rss_bytes",

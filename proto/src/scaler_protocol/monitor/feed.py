@@ -7,9 +7,13 @@ One ZeroMQ message has two frames: its kind (what a watcher subscribes to) and a
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import capnp
 
@@ -30,6 +34,8 @@ from scaler_protocol.monitor.messages import (
 
 SNAPSHOT_KIND = b"snapshot"
 
+_Row = TypeVar("_Row")
+
 _SCHEMA = capnp.load(str(Path(__file__).parent.parent / "schemas" / "monitor.capnp"))
 _VERSION_HINT = "use both from the same release"
 
@@ -46,7 +52,7 @@ class Received(NamedTuple):
 def encode(message: MonitorMessage, sequence: int = 0) -> bytes:
     """The second frame of a monitor message."""
     head = {"major": MONITOR_MAJOR, "minor": MONITOR_MINOR, "sequence": sequence}
-    root = _SCHEMA.MonitorMessage.new_message(**head, snapshot=_to_wire(message))
+    root = _SCHEMA.MonitorMessage.new_message(**head, snapshot=_snapshot_to_wire(message))
     return bytes(root.to_bytes())
 
 
@@ -57,7 +63,7 @@ def decode(payload: bytes) -> Received:
             return _decode_root(root)
     except FeedError:
         raise
-    except (capnp.KjException, ValueError, TypeError) as error:
+    except (capnp.KjException, struct.error, ValueError, TypeError) as error:
         raise FeedError("what arrives at this address is not a Scaler monitor stream") from error
 
 
@@ -67,7 +73,40 @@ def _decode_root(root: Any) -> Received:
         raise FeedError(text)
     if str(root.which()) != "snapshot":
         raise FeedError("the monitor stream carries a kind of message that this program does not know")
-    return Received(root.sequence, _from_wire(Snapshot, root.snapshot))
+    return Received(root.sequence, _snapshot_from_wire(root.snapshot))
+
+
+def _snapshot_to_wire(snapshot: Snapshot) -> dict[str, Any]:
+    workers = [worker for agent in snapshot.agents for worker in agent.workers]
+    return {
+        "scheduler": _fields(snapshot.scheduler),
+        "tasks": _fields(snapshot.tasks),
+        "sent": _columns(MessageCount, snapshot.sent),
+        "received": _columns(MessageCount, snapshot.received),
+        "agents": _columns(AgentStatus, snapshot.agents),
+        "workers": _columns(WorkerStatus, workers),
+        "clients": _columns(ClientStatus, snapshot.clients),
+        "functions": _columns(FunctionStatus, snapshot.functions),
+    }
+
+
+def _snapshot_from_wire(reader: Any) -> Snapshot:
+    return Snapshot(
+        scheduler=SchedulerStatus(*(getattr(reader.scheduler, camel) for _, camel in _NAMES[SchedulerStatus])),
+        tasks=TaskCounts(*(getattr(reader.tasks, camel) for _, camel in _NAMES[TaskCounts])),
+        sent=tuple(_rows(MessageCount, reader.sent)),
+        received=tuple(_rows(MessageCount, reader.received)),
+        agents=tuple(_agents(reader.agents, _rows(WorkerStatus, reader.workers))),
+        clients=tuple(_rows(ClientStatus, reader.clients)),
+        functions=tuple(_rows(FunctionStatus, reader.functions)),
+    )
+
+
+def _agents(reader: Any, workers: Iterator[WorkerStatus]) -> Iterator[AgentStatus]:
+    for agent in _rows(AgentStatus, reader):
+        state = PeerState(agent.state) if agent.state <= PeerState.LOST else PeerState.SUSPECT
+        count: Any = agent.workers
+        yield replace(agent, state=state, workers=tuple(islice(workers, count)))
 
 
 # ---- dataclass fields and schema fields have the same names, in snake_case and camelCase -----------------------------
@@ -77,48 +116,47 @@ def _camel(name: str) -> str:
     return re.sub(r"_(\w)", lambda match: match.group(1).upper(), name)
 
 
-_STRUCTS = (
-    Snapshot, SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, ClientStatus, FunctionStatus
-)  # fmt: skip
+_STRUCTS = (SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, ClientStatus, FunctionStatus)
 _NAMES: dict[type, list[tuple[str, str]]] = {
-    struct: [(field.name, _camel(field.name)) for field in fields(struct)] for struct in _STRUCTS
-}
-
-_NESTED: dict[tuple[type, str], type] = {
-    (Snapshot, "scheduler"): SchedulerStatus,
-    (Snapshot, "tasks"): TaskCounts,
-    (AgentStatus, "state"): PeerState,
-}
-
-_LISTS: dict[tuple[type, str], type] = {
-    (Snapshot, "sent"): MessageCount,
-    (Snapshot, "received"): MessageCount,
-    (Snapshot, "agents"): AgentStatus,
-    (Snapshot, "clients"): ClientStatus,
-    (Snapshot, "functions"): FunctionStatus,
-    (AgentStatus, "workers"): WorkerStatus,
+    each: [(field.name, _camel(field.name)) for field in fields(each)] for each in _STRUCTS
 }
 
 
-def _to_wire(value: Any) -> Any:
-    names = _NAMES.get(type(value))
-    if names is not None:
-        return {camel: _to_wire(getattr(value, name)) for name, camel in names}
-    if isinstance(value, tuple):
-        return [_to_wire(item) for item in value]
-    return int(value) if isinstance(value, PeerState) else value
+def _fields(value: Any) -> dict[str, Any]:
+    return {camel: getattr(value, name) for name, camel in _NAMES[type(value)]}
 
 
-def _from_wire(struct: type, reader: Any) -> Any:
-    values = (_field_from_wire(struct, name, getattr(reader, camel)) for name, camel in _NAMES[struct])
-    return struct(*values)
+def _columns(row_type: type, rows: Sequence[Any]) -> dict[str, Any]:
+    return {_camel(name): _column(kind, list(map(attrgetter(name), rows))) for name, kind in _COLUMNS[row_type]}
 
 
-def _field_from_wire(struct: type, name: str, value: Any) -> Any:
-    item = _LISTS.get((struct, name))
-    if item is not None:
-        return tuple(_from_wire(item, element) for element in value)
-    nested = _NESTED.get((struct, name))
-    if nested is PeerState:
-        return PeerState(value) if value <= PeerState.LOST else PeerState.SUSPECT
-    return _from_wire(nested, value) if nested is not None else value
+def _rows(row_type: type[_Row], reader: Any) -> Iterator[_Row]:
+    """ValueError when a column is shorter than another: only a damaged message has such."""
+    columns = [_values(kind, getattr(reader, _camel(name))) for name, kind in _COLUMNS[row_type]]
+    return (row_type(*row) for row in zip(*columns, strict=True))
+
+
+_PACKED = {"int": "Q", "float": "f", "bool": "?", "PeerState": "Q"}
+"""How numbers of this annotation are packed, as ``struct`` writes it; others travel as lists."""
+
+_COLUMNS: dict[type, list[tuple[str, str]]] = {
+    each: [(field.name, _PACKED.get(str(field.type), "")) for field in fields(each)] for each in _STRUCTS
+}
+_COLUMNS[AgentStatus][-1] = ("workers", "count")
+
+
+def _column(kind: str, values: list[Any]) -> Any:
+    if kind == "count":
+        return _packed("Q", list(map(len, values)))
+    return _packed(kind, values) if kind else values
+
+
+def _values(kind: str, column: Any) -> Sequence[Any]:
+    if not kind:
+        return list(column)
+    code = "Q" if kind == "count" else kind
+    return struct.unpack(f"<{len(column) // struct.calcsize(f'<{code}')}{code}", column)
+
+
+def _packed(code: str, values: Sequence[Any]) -> bytes:
+    return struct.pack(f"<{len(values)}{code}", *values)
