@@ -22,9 +22,9 @@ _COMPACT_FROM = 64
 
 class Range:
     """``first`` is 0 until the range is closed and has ids. ``large`` has the tasks that ended well, with a result that
-    is still at its agent: they count as unfinished until it was fetched or given up."""
+    is still at its agent: they count as unfinished until it was fetched or given up. ``left``: on its way."""
 
-    __slots__ = ("shape", "first", "count", "remaining", "builder", "run", "references", "large", "cancelled_early")
+    __slots__ = ("shape", "first", "count", "remaining", "builder", "run", "references", "large", "left")
 
     def __init__(self, shape: Shape, builder: TaskRunBuilder) -> None:
         self.shape = shape
@@ -35,7 +35,7 @@ class Range:
         self.run: TaskRun | None = None
         self.references: dict[int, list[Upload]] = {}
         self.large: dict[int, Outcome] = {}
-        self.cancelled_early: list[int] = []
+        self.left = False
 
     def close(self, first: int) -> TaskRun:
         """Give the tasks their ids."""

@@ -12,6 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from scaler.core.effects import Effect, Finish, WriteOutput
+from scaler.core.fetches import Fetch, LargeResult
+from scaler.core.functions import Function, Shape
+from scaler.core.outcome import CANCELLED, DISCONNECTED, Outcome, Sink
+from scaler.core.ranges import FutureRange, MapRange, MapSink, Range, RangeIndex
+from scaler.core.uploads import Upload
 from scaler_protocol.codec import TaskRunBuilder, split
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.link import Link, LinkGap
@@ -21,8 +27,8 @@ from scaler_protocol.messages import (
     Cancel,
     Clear,
     Envelope,
-    Explanation,
     ExplainRequest,
+    Explanation,
     FunctionDefinition,
     Goodbye,
     Hello,
@@ -45,13 +51,6 @@ from scaler_protocol.messages import (
     WhoAreYou,
 )
 
-from scaler.core.effects import Effect, Finish, WriteOutput
-from scaler.core.fetches import Fetch, LargeResult
-from scaler.core.functions import Function, Shape
-from scaler.core.outcome import CANCELLED, DISCONNECTED, Outcome, Sink
-from scaler.core.ranges import FutureRange, MapRange, MapSink, Range, RangeIndex
-from scaler.core.uploads import Upload
-
 if TYPE_CHECKING:
     from scaler_protocol.codec import ResultRun, TaskRun
 
@@ -63,6 +62,8 @@ SLOT_OVERHEAD_BYTES = 24
 RUN_OVERHEAD_BYTES = 256
 _MESSAGES_UNDER_WAY_LIMIT = 32
 _CANCELS_PER_MESSAGE = 20_000
+_CANCEL_DELAY_SECONDS = 0.001
+_FLUSHES_UNDER_WAY_LIMIT = 8
 _HELLO_AGAIN_SECONDS = 1.0
 _TURN_MASK = 63
 
@@ -71,7 +72,13 @@ class Session:
     """One client. Ids of tasks are its own counter; 0 is no task. Not thread-safe: its shell holds a lock."""
 
     def __init__(
-        self, hello: Hello, *, timeout_seconds: float, heartbeat_interval_seconds: float, serializer: Function | None, now: float
+        self,
+        hello: Hello,
+        *,
+        timeout_seconds: float,
+        heartbeat_interval_seconds: float,
+        serializer: Function | None,
+        now: float,
     ) -> None:
         self.session = hello.session
         self.welcomed = False
@@ -95,8 +102,11 @@ class Session:
         self._open: list[FutureRange] = []
         self._open_bytes = 0
         self._ranges = RangeIndex()
-        self._outbox: deque[Body] = deque()
+        self._outbox: deque[Body | list[Range]] = deque()
+        self._urgent: deque[Body] = deque()
         self._cancels: list[int] = []
+        self._cancels_due: float | None = None
+        self._flush_asked = False
         self._sent_definitions: dict[bytes, bool] = {}
         self._new_functions: list[FunctionDefinition] = []
         self._uploads: dict[ObjectKey, Upload] = {}
@@ -146,6 +156,8 @@ class Session:
             self._give_up(f"The scheduler was out of reach for {self._timeout_seconds:g} seconds.", now)
         if self._connected and not self.welcomed and now >= self._hello_sent_at + _HELLO_AGAIN_SECONDS:
             self._say_hello(now)
+        if self._cancels_due is not None and now >= self._cancels_due:
+            self._state_cancels()
         if self.welcomed and now >= self._last_sent_at + self._heartbeat_interval_seconds:
             self._send(Ping(), now)
 
@@ -153,8 +165,10 @@ class Session:
         if self.refusal:
             return None
         if self.welcomed:
-            keep_alive_at = self._last_sent_at + self._heartbeat_interval_seconds
-            return keep_alive_at if self._acknowledge_at is None else min(self._acknowledge_at, keep_alive_at)
+            due = self._last_sent_at + self._heartbeat_interval_seconds
+            if self._acknowledge_at is not None:
+                due = min(due, self._acknowledge_at)
+            return due if self._cancels_due is None else min(due, self._cancels_due)
         candidates = []
         if self._lost_since is not None and self._is_waiting:
             candidates.append(self._lost_since + self._timeout_seconds)
@@ -203,6 +217,13 @@ class Session:
             return True
         return self.welcomed and not self._link.in_flight
 
+    def ask_flush(self) -> bool:
+        """Somebody starts to wait: the open batch need not fill first. Whether there is one that may leave."""
+        if not self._open or not self.welcomed or self._link.in_flight >= _FLUSHES_UNDER_WAY_LIMIT:
+            return False
+        self._flush_asked = True
+        return True
+
     def add(self, shape: Shape, slots: Sequence[bytes | ObjectKey], size: int, sink: Any) -> None:
         """Submit one task; ``sink`` gets ``_range`` and ``_index``, its place. ``size``: bytes of the slots."""
         entry = shape.open
@@ -235,7 +256,8 @@ class Session:
         entry.remaining = count
         self.submitted += count
         self._close_batch()
-        self._outbox.append(self._tasks_of([self._close(entry)]))
+        self._close(entry)
+        self._outbox.append([entry])
 
     def upload(self, data: bytes) -> Upload:
         """Start to send an object. Its first chunk leaves before any task that is added later."""
@@ -254,10 +276,8 @@ class Session:
         if not entry.is_unsettled(index):
             return False
         entry.settle_silently(index)
-        if entry.first:
+        if entry.left:
             self._cancels.append(entry.first + index)
-        else:
-            entry.cancelled_early.append(index)
         self._finish_one(entry, index)
         return True
 
@@ -281,16 +301,17 @@ class Session:
         else:
             key = ObjectKey(self.session, entry.first + index)
             self._fetches[key] = Fetch(key, entry, index, sink)
-            self._outbox.append(ObjectRequest(key))
+            self._urgent.append(ObjectRequest(key))
 
     def explain(self, task: int, sink: Sink) -> None:
         self._explanations.setdefault(task, []).append(sink)
-        self._outbox.append(ExplainRequest(task))
+        self._state_cancels()
+        self._urgent.append(ExplainRequest(task))
 
     def shut_down(self, sink: Sink) -> None:
         """Ask for the end of scheduler and workers; ``sink`` gets SUCCESS, or another status with the reason."""
         self._shutdowns.append(sink)
-        self._outbox.append(ShutdownRequest())
+        self._urgent.append(ShutdownRequest())
 
     def await_welcome(self, sink: Sink) -> None:
         """``sink`` is told of the first Welcome or refusal."""
@@ -305,7 +326,7 @@ class Session:
     def quit(self, now: float) -> None:
         """Leave: everything unfinished is cancelled."""
         self._end_all(CANCELLED)
-        self._outbox.clear()
+        self._urgent.clear()
         self._end_requests(Outcome(Status.CANCELLED, b""))
         if self.welcomed:
             self._send(Goodbye(), now)
@@ -365,7 +386,7 @@ class Session:
         outcome = Outcome(DISCONNECTED, text.encode())
         self._end_all(outcome)
         self._end_requests(outcome)
-        self._outbox.clear()
+        self._urgent.clear()
         self._leave_welcome(now)
         self._lost_since = now
         self._clear_when_welcomed = bool(self._epoch)
@@ -381,20 +402,41 @@ class Session:
         self._effects.append(Send(SCHEDULER, self._link.wrap(body)))
 
     def _send_what_waits(self, now: float) -> None:
-        if self._open and (self._open_bytes >= BATCH_LIMIT_BYTES or not (self._link.in_flight or self._outbox)):
+        idle = not (self._link.in_flight or self._outbox)
+        if self._open and (idle or self._flush_asked or self._open_bytes >= BATCH_LIMIT_BYTES):
             self._close_batch()
-        if self._cancels and not (self._link.in_flight or self._outbox):
-            self._close_batch()
-            self._state_cancels()
+        self._flush_asked = False
+        if self._cancels:
+            self._time_cancels(idle, now)
         if self._releases:
             self._outbox.append(ObjectRelease(tuple(self._releases)))
             self._releases.clear()
+        while self._urgent:
+            self._send(self._urgent.popleft(), now)
         while self._outbox and self._link.in_flight < _MESSAGES_UNDER_WAY_LIMIT:
-            self._send(self._outbox.popleft(), now)
+            self._send_next(now)
         self._acknowledge_at = self._link.acknowledgement_at(now)
         if self._acknowledge_at is not None and now >= self._acknowledge_at:
             self._send(Acknowledgement(), now)
             self._acknowledge_at = None
+
+    def _send_next(self, now: float) -> None:
+        body = self._outbox.popleft()
+        if not isinstance(body, list):
+            self._send(body, now)
+            return
+        tasks = self._tasks_of(body)
+        while self._urgent:  # the first pieces of large functions
+            self._send(self._urgent.popleft(), now)
+        if tasks.runs:
+            self._send(tasks, now)
+
+    def _time_cancels(self, idle: bool, now: float) -> None:
+        """A few at once when nothing is under way; else those of the next millisecond travel together."""
+        if idle or len(self._cancels) >= _CANCELS_PER_MESSAGE:
+            self._state_cancels()
+        elif self._cancels_due is None:
+            self._cancels_due = now + _CANCEL_DELAY_SECONDS
 
     def _open_range(self, shape: Shape) -> FutureRange:
         entry = FutureRange(shape, self._new_builder(shape))
@@ -413,29 +455,34 @@ class Session:
         )
 
     def _close_batch(self) -> None:
-        """Give the open runs their ids, one after the other, and make them a message."""
+        """Give the open runs their ids, one after the other; together they will be a message."""
         if not self._open:
             return
         opened, self._open, self._open_bytes = self._open, [], 0
-        runs = []
+        entries: list[Range] = []
         for entry in opened:
             entry.shape.open = None
             if entry.remaining:
-                runs.append(self._close(entry))
-        if runs:
-            self._outbox.append(self._tasks_of(runs))
+                self._close(entry)
+                entries.append(entry)
+        if entries:
+            self._outbox.append(entries)
 
-    def _close(self, entry: Range) -> TaskRun:
-        run = entry.close(self._next_task)
+    def _close(self, entry: Range) -> None:
+        entry.close(self._next_task)
         self._next_task += entry.count
         self._ranges.add(entry)
-        self._cancels.extend(entry.first + index for index in entry.cancelled_early)
-        self._define(entry.shape.function)
-        return run
 
-    def _tasks_of(self, runs: list[TaskRun]) -> Tasks:
+    def _tasks_of(self, entries: list[Range]) -> Tasks:
+        """The message, made when it leaves: what was cancelled meanwhile is not in it."""
+        runs: list[TaskRun] = []
+        for entry in entries:
+            entry.left = True
+            if entry.remaining:
+                self._define(entry.shape.function)
+                runs.extend(_unfinished_runs(entry))
         functions, self._new_functions = self._new_functions, []
-        return Tasks(runs, functions, self._new_serializers())
+        return Tasks(runs, functions, self._new_serializers() if runs else [])
 
     def _define(self, function: Function) -> None:
         """The function rides with the next message, unless the scheduler has it."""
@@ -457,34 +504,34 @@ class Session:
 
     def _upload_definition(self, function: Function) -> None:
         upload = Upload(ObjectKey(function.digest, 0), function.payload, self._dropped_uploads, is_function=True)
-        self._outbox.extend(upload.chunks())
+        self._urgent.extend(upload.chunks())
         if not upload.complete:
             self._uploads[upload.key] = upload
 
     def _state_cancels(self) -> None:
-        cancels, self._cancels = self._cancels, []
+        cancels, self._cancels, self._cancels_due = self._cancels, [], None
         for start in range(0, len(cancels), _CANCELS_PER_MESSAGE):
             part = tuple(cancels[start : start + _CANCELS_PER_MESSAGE])
-            self._outbox.append(Cancel((TaskColumn(self.session, part),)))
+            self._urgent.append(Cancel((TaskColumn(self.session, part),)))
 
     def _state_again(self) -> None:
-        """To a scheduler that knows nothing of this session: objects, then unfinished tasks."""
-        kept = [body for body in self._outbox if isinstance(body, (ExplainRequest, ShutdownRequest))]
-        self._outbox = deque()
-        self._cancels.clear()
+        """To a scheduler that knows nothing of this session: objects, then what an earlier one had unfinished."""
+        waiting = [body for body in self._outbox if isinstance(body, list)]
+        self._outbox.clear()
+        self._urgent = deque(body for body in self._urgent if isinstance(body, (ExplainRequest, ShutdownRequest)))
+        self._cancels, self._cancels_due = [], None
         self._releases.clear()
         self._sent_definitions.clear()
-        self._new_functions = []
         self._restart_uploads()
         for fetch in self._fetches.values():
             fetch.restart()
-        runs = []
+        runs: list[TaskRun] = []
         for entry in self._ranges:
-            assert entry.run is not None
-            self._define(entry.shape.function)
-            runs.extend(entry.run.slice(start, stop) for start, stop in entry.unfinished_segments())
+            if entry.left:
+                self._define(entry.shape.function)
+                runs.extend(_unfinished_runs(entry))
         self._outbox.extend(self._restatements(runs))
-        self._outbox.extend(kept)
+        self._outbox.extend(waiting)
 
     def _restart_uploads(self) -> None:
         self._uploads = {key: upload for key, upload in self._uploads.items() if not upload.is_function}
@@ -591,7 +638,7 @@ class Session:
             return
         if outcome.status == Status.SUCCESS_LARGE:
             fetch.restart()
-            self._outbox.append(ObjectRequest(key))
+            self._urgent.append(ObjectRequest(key))
         else:
             self._end_fetch(fetch, outcome)
 
@@ -625,7 +672,7 @@ class Session:
         if fetch.take(chunk):
             self._end_fetch(fetch, Outcome(Status.SUCCESS, fetch.buffer))
         else:
-            self._outbox.append(ObjectCredit(chunk.key, fetch.received))
+            self._urgent.append(ObjectCredit(chunk.key, fetch.received))
 
     def _on_object_missing(self, missing: ObjectMissing, now: float) -> None:
         fetch = self._fetches.get(missing.key)
@@ -670,9 +717,9 @@ class Session:
             upload.data = None
         self._uploads.clear()
         self._releases.clear()
-        self._cancels.clear()
+        self._cancels, self._cancels_due = [], None
         self._sent_definitions.clear()
-        self._outbox = deque(body for body in self._outbox if isinstance(body, (ExplainRequest, ShutdownRequest)))
+        self._outbox.clear()
 
     def _end_range(self, entry: Range, count: int, outcome: Outcome) -> None:
         for index in range(count):
@@ -701,6 +748,14 @@ class Session:
     def _tell(self, sink: Sink, outcome: Outcome) -> None:
         if not sink.settle(outcome):
             self._effects.append(Finish(sink, outcome))
+
+
+def _unfinished_runs(entry: Range) -> list[TaskRun]:
+    run = entry.run
+    assert run is not None
+    if entry.remaining == entry.count:
+        return [run]
+    return [run.slice(start, stop) for start, stop in entry.unfinished_segments()]
 
 
 _new_tuple = tuple.__new__

@@ -40,7 +40,7 @@ _STOPPED = "client is already stopped."
 
 
 class Pump:
-    """``lock`` guards session and connection; ``loads`` is what futures load results with. ``unusable`` says why no
+    """``lock`` guards session and connection; ``loads`` loads results. ``unusable`` says why no
     call is possible any more; empty: they are."""
 
     def __init__(self, session: Session, connection: Connection, loads: Callable[[bytes], Any]) -> None:
@@ -189,6 +189,8 @@ class Pump:
         self._leads += 1
         if self.background_reads:
             self._background_waker.wake()
+        if self.session.ask_flush():
+            self.take_turn()
         self.enter_blocked()
 
     def _leave_wait(self) -> None:
@@ -284,7 +286,7 @@ class Pump:
         now = time.monotonic()
         welcomed = self.session.welcomed
         self.session.quit(now)
-        notices = []
+        notices: list[Effect] = []
         for effect in self.session.take_effects(now):
             if isinstance(effect, Send):
                 self._connection.send(encode(effect.envelope))
