@@ -19,7 +19,7 @@ from scaler import Client, Cluster, Scheduler, SchedulerClusterCombo
 from scaler.utility.exceptions import ClientQuitException
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import Stopwatch, child_environment, free_address, start_cluster, start_scheduler
+from tests.support.commands import Stopwatch, alive, child_environment, free_address, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
 
 
@@ -250,7 +250,7 @@ def test_shutdown_stops_scheduler_and_workers() -> None:
         client.shutdown()
         assert scheduler.wait(10) == 0
         assert cluster.wait(10) == 0
-        wait_until(lambda: not any(process.is_running() for process in family), 5)
+        wait_until(lambda: not any(alive(process.pid) for process in family), 5)
         client.disconnect()
 
 

@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 from scaler import Client
+from scaler.utility.exceptions import TaskExceptionNotSerializableError
 from tests.support import functions
 
 INLINE_LIMIT = 32 * 1024
@@ -95,13 +96,15 @@ def test_arrays_behave_the_same_above_and_below_the_limit(client: Client) -> Non
         assert result.sum() == 2 * length and array.sum() == 0
 
 
-def test_a_large_exception(client: Client) -> None:
-    def fail() -> None:
-        raise ValueError("x" * 3_000_000)
+def test_a_long_exception(client: Client) -> None:
+    def fail(length: int) -> None:
+        raise ValueError("x" * length)
 
     with pytest.raises(ValueError) as caught:
-        client.submit(fail).result(timeout=30)
-    assert len(str(caught.value)) == 3_000_000
+        client.submit(fail, 100_000).result(timeout=30)
+    assert len(str(caught.value)) == 100_000
+    with pytest.raises((ValueError, TaskExceptionNotSerializableError), match="x{1000}"):
+        client.submit(fail, 3_000_000).result(timeout=30)
 
 
 def test_a_large_closure(client: Client) -> None:

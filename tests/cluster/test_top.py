@@ -8,15 +8,25 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 import pytest
 import zmq
 
+from scaler import Client
+from scaler_protocol.address import default_monitor_address
 from scaler_protocol.monitor.feed import SNAPSHOT_KIND
 from scaler_protocol.monitor.messages import PeerState
-from tests.support.commands import child_environment, command_line, run_command
+from tests.support.commands import (
+    child_environment,
+    command_line,
+    free_address,
+    run_command,
+    start_cluster,
+    start_scheduler,
+)
 from tests.support.monitoring import agent_status
 from tests.support.tmux import Tmux
 from tests.support.waiting import wait_until
@@ -308,6 +318,43 @@ def test_it_uses_nothing_else_of_the_scheduler() -> None:
     )
     result = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=30)
     assert result.stdout.strip() == "['scaler_scheduler']", result.stderr
+
+
+# ---- with a real cluster ---------------------------------------------------------------------------------------------
+
+
+def test_a_real_cluster_and_exact_counts() -> None:
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 2) as cluster:
+        cluster.remember_family()
+        with Tmux(command_line("scaler_top", default_monitor_address(address)), 130, 30) as terminal:
+            terminal.wait_for("Total 2 worker(s)")
+            with Client(address) as client:
+                assert client.map(abs, range(-500, 0)) == list(range(500, 0, -1))
+                failing = client.submit(divmod, 1, 0)
+                assert isinstance(failing.exception(20), ZeroDivisionError)
+                terminal.wait_for("success    500")
+                screen = terminal.wait_for("failed      1")
+                assert "unassigned      0" in screen
+                assert "running      0" in screen
+                assert f"{os.getpid()}|" in screen
+
+
+def test_a_real_scheduler_that_is_killed_and_started_again() -> None:
+    address = free_address()
+    with ExitStack() as stack:
+        first = stack.enter_context(start_scheduler(address))
+        stack.enter_context(start_cluster(address, "-n", 2))
+        top_command = command_line("scaler_top", default_monitor_address(address), "-t", 1.5)
+        terminal = stack.enter_context(Tmux(top_command, 100, 24))
+        terminal.wait_for("Total 2 worker(s)")
+        first.kill()
+        terminal.wait_for("scheduler lost")
+        stack.enter_context(start_scheduler(address))
+        terminal.wait_without("scheduler lost")
+        terminal.wait_for("Total 2 worker(s)")
+        terminal.press("q")
+        assert terminal.wait_for_exit() == 0
 
 
 def _line_with(terminal: Tmux, text: str) -> str:
