@@ -14,6 +14,7 @@ from scaler_protocol.messages import Status
 MESSAGE_LIMIT_CHARACTERS = 16 * 1024
 TRACEBACK_LIMIT_CHARACTERS = 64 * 1024
 PAYLOAD_LIMIT_BYTES = 256 * 1024
+CHAIN_LIMIT = 100
 
 
 class TaskCancelled(BaseException):
@@ -50,12 +51,29 @@ def _describe(error: BaseException) -> tuple[str, str, str]:
 
 
 def _pickled(error: BaseException) -> bytes:
+    """With its tracebacks; without them when they are too deep to be pickled (the formatted one travels anyway)."""
+    data = _dumps(error)
+    if not data:
+        _strip_tracebacks(error)
+        data = _dumps(error)
+    return data
+
+
+def _dumps(error: BaseException) -> bytes:
     try:
         pickling_support.install(error)
         data = cloudpickle.dumps(error)
     except BaseException:
         return b""
     return data if len(data) <= PAYLOAD_LIMIT_BYTES else b""
+
+
+def _strip_tracebacks(error: BaseException | None) -> None:
+    for _ in range(CHAIN_LIMIT):
+        if error is None:
+            return
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def _user_traceback(trace: TracebackType | None) -> TracebackType | None:
