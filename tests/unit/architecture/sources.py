@@ -20,6 +20,7 @@ class Import:
     module: str
     line: int
     inside_function: bool
+    only_types: bool = False  # under ``if TYPE_CHECKING``: nothing is imported when the code runs
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,10 @@ def sources(*suffixes: str) -> list[Source]:
 def _python_imports(source: Source) -> Iterator[Import]:
     tree = source.tree
     inside = {id(node) for outer in ast.walk(tree) if _is_function(outer) for node in ast.walk(outer)}
+    types = {id(node) for outer in ast.walk(tree) if _is_type_checking(outer) for node in ast.walk(outer)}
     for node in ast.walk(tree):
         for module in _modules(node, source):
-            yield Import(module, getattr(node, "lineno", 0), id(node) in inside)
+            yield Import(module, getattr(node, "lineno", 0), id(node) in inside, id(node) in types)
 
 
 def _modules(node: ast.AST, source: Source) -> list[str]:
@@ -76,6 +78,10 @@ def _modules(node: ast.AST, source: Source) -> list[str]:
 def _called(call: ast.Call) -> str:
     function = call.func
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
 
 
 def _is_function(node: ast.AST) -> bool:

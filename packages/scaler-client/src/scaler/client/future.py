@@ -37,7 +37,7 @@ class ProfilingInfo:
         return self.memory_peak
 
 
-class ScalerFuture(concurrent.futures.Future):  # type: ignore[type-arg]
+class ScalerFuture(concurrent.futures.Future):
     """A :class:`concurrent.futures.Future`, which can also be awaited. It is running right after submit. A result is
     loaded when it is first asked for; a large one is fetched then.
 

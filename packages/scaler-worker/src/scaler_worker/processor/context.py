@@ -45,7 +45,7 @@ def scheduler_address() -> str | None:
     return os.environ.get(SCHEDULER_ADDRESS_VARIABLE)
 
 
-class _LiveEnvironment(dict):  # type: ignore[type-arg]
+class _LiveEnvironment(dict):
     """What ``os.environ`` keeps its variables in, with one that is read when asked for."""
 
     __slots__ = ("read_parent",)
