@@ -42,6 +42,11 @@ class Agent:
         self.rest_until = 0.0
 
     @property
+    def is_broken(self) -> bool:
+        """Its link has not begun: nothing is lost by beginning anew."""
+        return not self.attached
+
+    @property
     def is_available(self) -> bool:
         """May be given new tasks."""
         return self.attached and self.connected and not self.suspect

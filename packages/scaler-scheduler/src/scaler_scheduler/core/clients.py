@@ -28,6 +28,7 @@ class Client:
         self.link = Link(self._on_acknowledged)
         self.table = TaskTable(hello.session, totals)
         self.connected = True
+        self.is_broken = False
         self.gone_at: float | None = None
         self.depth = 0
         self.parent: tuple[bytes, int, int] | None = None

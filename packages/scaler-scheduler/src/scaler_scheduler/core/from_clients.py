@@ -51,6 +51,7 @@ class FromClients(Outcomes):
             if not client.link.accept(envelope):
                 return
         except LinkGap:
+            client.is_broken = client.link.received == 0
             self._answer(client.session, client.route, WhoAreYou(), now)
             return
         if envelope.sequence:

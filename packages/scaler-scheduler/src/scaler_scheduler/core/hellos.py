@@ -44,11 +44,12 @@ class Hellos(FromClients):
         return refused
 
     def _may_resume(self, known: Client | Agent, hello: Hello, route: bytes | None) -> bool:
+        """Not when the peer speaks of a link that ended here: it has received more than this one sent, or begins after
+        what this one received."""
         is_agent = isinstance(known, Agent)
-        same_kind = is_agent == (hello.role == Role.WORK)
-        if isinstance(known, Agent) and not known.attached and known.link.received:
+        if is_agent != (hello.role == Role.WORK) or known.route != route or known.is_broken:
             return False
-        return same_kind and hello.epoch == self.settings.epoch and known.route == route
+        return hello.epoch == self.settings.epoch and hello.received <= known.link.sent
 
     def _welcome(self, hello: Hello, received: int, resumed: bool) -> Welcome:
         settings = self.settings
@@ -65,14 +66,12 @@ class Hellos(FromClients):
 
     def _resume(self, peer: Client | Agent, hello: Hello, now: float) -> None:
         peer.connected = True
-        received = peer.link.received
         if isinstance(peer, Agent):
             peer.lost_at = None
             self._heard(peer, now)
             self.allocator.offer(peer)
         else:
             peer.gone_at = None
-            received = min(received, peer.withheld) if peer.withheld is not None else received
         self._answer(peer.session, peer.route, self._welcome(hello, peer.link.received, True), now)
         for envelope in peer.link.resume(hello.received):
             self._transmit(peer, envelope, now)
