@@ -17,6 +17,7 @@ import psutil
 
 from tests.support.waiting import wait_until
 
+FAMILY_LEAVES_SECONDS = 2.0
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 MODULES = {
@@ -123,7 +124,9 @@ class Command:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(10)
-        for process in self._family.values():
+        # They leave by themselves when the command is gone, and only then can they remove their socket files.
+        _, staying = psutil.wait_procs(self._family.values(), timeout=FAMILY_LEAVES_SECONDS)
+        for process in staying:
             kill_quietly(process)
         self._output.close()
         os.unlink(self._output.name)
