@@ -1,0 +1,53 @@
+"""A scheduler that other machines can reach, protected by keys."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from scaler.utility.exceptions import DisconnectedError
+
+
+def make_keys(folder: Path) -> Path:
+    subprocess.run([sys.executable, "-m", "scaler_protocol.keygen", str(folder)], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def public_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCALER_KEYS", str(make_keys(tmp_path_factory.mktemp("keys") / "of the cluster")))
+        with SchedulerClusterCombo(1, address="tcp://0.0.0.0:0") as combo:
+            yield combo.get_address().replace("0.0.0.0", "127.0.0.1")
+
+
+def test_peers_with_the_keys_work_together(public_address: str) -> None:
+    with Client(public_address) as client:
+        assert client.map(math.sqrt, [(4,), (9,)]) == [2.0, 3.0]
+
+
+def test_a_client_with_other_keys_is_kept_out(
+    public_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCALER_KEYS", str(make_keys(tmp_path / "others")))
+    with pytest.raises(DisconnectedError):
+        Client(public_address, timeout_seconds=2).submit(math.sqrt, 4).result()
+    monkeypatch.delenv("SCALER_KEYS")
+    with pytest.raises(DisconnectedError):
+        Client(public_address, timeout_seconds=2).submit(math.sqrt, 4).result()
+
+
+def test_a_public_address_without_keys_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "scaler_scheduler.cli", "tcp://0.0.0.0:0"]
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    for directory, reason in ((None, "--insecure"), (tmp_path / "nothing here", "scheduler.key is missing")):
+        if directory is not None:
+            monkeypatch.setenv("SCALER_KEYS", str(directory))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=15)
+        assert done.returncode == 2 and reason in done.stderr and done.stderr.count("\n") == 1, done.stderr
