@@ -63,7 +63,6 @@ class ProcessorHost:
         self._host = socket.gethostname()
         self.store = MemoryFileStore(self._drain_by_number)
         self.processes: dict[int, ProcessorProcess] = {}
-        self._requests: dict[int, channel.ProcessorOptions] = {}
         self._zygote = zygote
         zygote.attach(loop, self._on_forked, self._on_lost)
         self._out_of_memory_kills = out_of_memory_kills()
@@ -81,27 +80,22 @@ class ProcessorHost:
             number, StreamConnection(ours), Board(mmap.mmap(board_fd, BOARD_BYTES)), fault_fd, stderr_fd
         )
         self.processes[number] = process
-        self._requests[number] = self._options(number, name)
         process.child_fds = [theirs.detach(), board_fd, stderr_writer]
-        self._ask(process)
-
-    def _ask(self, process: ProcessorProcess) -> None:
-        stream_fd, board_fd, stderr_fd = process.child_fds
-        self._zygote.fork(self._requests[process.number], [stream_fd, board_fd, stderr_fd, process.fault_fd])
+        self._zygote.fork(self._options(number, name), [*process.child_fds, fault_fd])
 
     def _on_lost(self, numbers: list[int]) -> None:
-        """The zygote died before it forked these: ask the new one."""
+        """The zygote died over these. It may have forked one without saying so, which ends when its stream does: so
+        they count as dead, and others take their place."""
         for number in numbers:
             process = self.processes.get(number)
             if process is not None:
-                self._ask(process)
+                self._bury(process, None)
 
     def _on_forked(self, number: int, pid: int) -> None:
         process = self.processes.get(number)
         if process is None:
             return
         self._close_child_fds(process)
-        self._requests.pop(number, None)
         process.pid = pid
         try:
             process.pidfd = os.pidfd_open(pid)
@@ -216,7 +210,8 @@ class ProcessorHost:
         self._drain(process)
         self._read_stderr(process)
         certificate = self._certificate(process, outcome)
-        self._kill_group(process.pid)
+        if process.pid:
+            self._kill_group(process.pid)
         try:
             self._agent.died(process.number, certificate)
         finally:
@@ -260,7 +255,6 @@ class ProcessorHost:
 
     def _close(self, process: ProcessorProcess) -> None:
         self.processes.pop(process.number, None)
-        self._requests.pop(process.number, None)
         self._close_child_fds(process)
         self.store.forget_results(process.number)
         for fd in (process.pidfd, process.stderr_fd, process.connection.fd):

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from scaler_protocol.command import module_command
 from scaler_worker.processor.channel import ProcessorOptions
 
+RESTART_SECONDS = 0.1
+
 
 class Zygote:
     """May be started before there is an event loop or anyone to tell. Once attached, ``on_forked(number, pid)`` is
@@ -56,7 +58,8 @@ class Zygote:
     def fork(self, options: ProcessorOptions, fds: list[int]) -> None:
         """Ask for a processor; the caller may close the descriptors on return."""
         self._asked.append(options.number)
-        assert self._control is not None
+        if self._control is None:  # it died, and the next one is on its way
+            return
         try:
             socket.send_fds(self._control, [pickle.dumps(options)], fds)
         except OSError as error:  # it died: its end of file tells
@@ -101,11 +104,11 @@ class Zygote:
             self._process.kill()
             code = self._process.wait()
             logging.warning(f"the zygote ended ({code}); starting another")
-        lost, self._asked = self._asked, []
         if not self._closing and self._loop is not None:
-            self._loop.call_later(0.1, self._restart, lost)
+            self._loop.call_later(RESTART_SECONDS, self._restart)
 
-    def _restart(self, lost: list[int]) -> None:
+    def _restart(self) -> None:
         if not self._closing:
+            lost, self._asked = self._asked, []
             self.start()
             self._on_lost(lost)
