@@ -19,7 +19,7 @@ from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import ClosePeer, Effect, Log, Send
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.settings import HOUSEKEEPING_PER_AGENT_SECONDS, HOUSEKEEPING_SECONDS, TICK_SECONDS, Settings
-from scaler_scheduler.core.tasks import FunctionLoad, Totals
+from scaler_scheduler.core.tasks import FunctionLoad, QueueClass, Totals
 from scaler_scheduler.core.unclaimed import Unclaimed
 
 _IGNORED_LIMIT = 10_000
@@ -47,6 +47,8 @@ class SchedulerState:
         self._effects: list[Effect] = []
         self._nested: dict[tuple[bytes, int], list[Client]] = {}
         self._touched: dict[bytes, Client] = {}
+        self._last_options: TaskOptions | None = None  # runs of one kind come in rows
+        self._last_queue: QueueClass = self.allocator.queue_class((), 0)
         self._owing: dict[bytes, Client] = {}
         self._acknowledge_at: float | None = None
         self._waiting: dict[bytes, Client] = {}

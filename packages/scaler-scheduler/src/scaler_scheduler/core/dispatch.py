@@ -18,29 +18,28 @@ def task_messages(
     """Empties the agent's outbox. Functions and serializers ride with the first batch that needs them here."""
     messages: list[Tasks] = []
     size = _LIMIT_BYTES
+    known = agent.known
     for run in agent.outbox:
-        cost = run.payload_bytes + _RUN_BYTES + run.count * (run.arity + 1) * _TASK_BYTES
-        function = _unseen(agent, run.function, functions)
+        function = None if run.function in known else _unseen(agent, run.function, functions)
         serializer = _unseen(agent, run.serializer, serializers) if run.serializer else None
-        cost += sum(len(item.payload) + _DEFINITION_BYTES for item in (function, serializer) if item is not None)
+        cost = _cost(run, function) + (len(serializer.payload) if serializer is not None else 0)
         if size + cost > _LIMIT_BYTES:
             message = Tasks([])
             messages.append(message)
             size = 0
         size += cost
-        _add(message, run, function, serializer)
+        message.runs.append(run)
+        if function is not None:
+            message.functions.append(function)
+        if serializer is not None:
+            message.serializers.append(serializer)
     agent.outbox = []
     return messages
 
 
-def _add(
-    message: Tasks, run: TaskRun, function: FunctionDefinition | None, serializer: FunctionDefinition | None
-) -> None:
-    message.runs.append(run)
-    if function is not None:
-        message.functions.append(function)
-    if serializer is not None:
-        message.serializers.append(serializer)
+def _cost(run: TaskRun, function: FunctionDefinition | None) -> int:
+    cost = run.payload_bytes + _RUN_BYTES + run.count * (run.arity + 1) * _TASK_BYTES
+    return cost if function is None else cost + len(function.payload) + _DEFINITION_BYTES
 
 
 def _unseen(agent: Agent, digest: bytes, definitions: dict[bytes, FunctionDefinition]) -> FunctionDefinition | None:

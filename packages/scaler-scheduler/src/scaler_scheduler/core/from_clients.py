@@ -34,8 +34,8 @@ from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.objects import UPLOAD_NUMBER
 from scaler_scheduler.core.outcomes import Outcomes
 from scaler_scheduler.core.settings import HOLD_SECONDS, STOP_SECONDS
-from scaler_scheduler.core.states import TaskState
-from scaler_scheduler.core.tasks import FunctionLoad, RunRecord
+from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
+from scaler_scheduler.core.tasks import FunctionLoad, QueueClass, RunRecord
 
 PROTECTED_TEXT = "Scheduler is in protected mode. Can't shutdown"
 
@@ -91,9 +91,10 @@ class FromClients(Outcomes):
         load = self.function_loads.get(run.function)
         if load is None:
             load = self.function_loads[run.function] = FunctionLoad(run.function, run.function_name)
-        demand = demand_of(options.capabilities) if options.capabilities else ()
-        record = RunRecord(run, load, self.allocator.queue_class(demand, min(options.depth, 63)))
-        state = self._entry_state(client, record, resubmitted)
+        if options is not self._last_options:
+            self._last_options, self._last_queue = options, self._queue_for(options)
+        record = RunRecord(run, load, self._last_queue)
+        state = TaskState.HELD if resubmitted else self._entry_state(client, record)
         if not client.table.append(record, state):
             return
         if state == TaskState.QUEUED:
@@ -104,9 +105,11 @@ class FromClients(Outcomes):
         else:
             self._wait(client, record, sequence)
 
-    def _entry_state(self, client: Client, record: RunRecord, resubmitted: bool) -> TaskState:
-        if resubmitted:
-            return TaskState.HELD
+    def _queue_for(self, options: TaskOptions) -> QueueClass:
+        demand = demand_of(options.capabilities) if options.capabilities else ()
+        return self.allocator.queue_class(demand, min(max(options.depth, 0), DEPTH_LIMIT))
+
+    def _entry_state(self, client: Client, record: RunRecord) -> TaskState:
         limit = self.settings.max_number_of_tasks_waiting
         if limit < 0:
             return TaskState.QUEUED

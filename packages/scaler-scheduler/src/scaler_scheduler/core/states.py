@@ -57,5 +57,8 @@ class TaskState(enum.IntEnum):
     """Only within the handling of one message: the row left its agent and what becomes of it is being decided."""
 
 
+DEPTH_LIMIT = 63
+"""Tasks nested deeper than this are handled as if they were no deeper."""
+
 DEATHS_LIMIT = 3
 LOSSES_LIMIT = 20
