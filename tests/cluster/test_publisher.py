@@ -209,6 +209,36 @@ def test_a_killed_publisher_is_started_again(
     watcher.close()
 
 
+def test_a_stopped_watcher_costs_no_memory_and_no_other_watcher(
+    publisher: Publisher, address: str, context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
+    source = f"""
+import zmq
+from scaler_protocol.monitor.subscription import Subscription
+watcher = Subscription(zmq.Context(), {address!r})
+while watcher.receive() is None:
+    watcher.socket.poll()
+print("watching", flush=True)
+watcher.socket.poll()
+"""
+    large = snapshot(tuple(agent_status(number, 20) for number in range(50)))
+    other = Subscription(context, address)
+    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True) as stopped:
+        publish(publisher, 5)
+        assert stopped.stdout is not None
+        assert stopped.stdout.readline() == "watching\n"
+        stopped.send_signal(signal.SIGSTOP)
+        process = psutil.Process(_child(publisher))
+        before = process.memory_info().rss
+        for _ in range(300):
+            wait_until(lambda: publisher.watched() and publisher._taken)
+            publisher.publish(large)
+            assert wait_until(other.receive)
+        assert process.memory_info().rss - before < 16 * 1024 * 1024
+        stopped.kill()
+    other.close()
+
+
 def test_the_publisher_is_small(publisher: Publisher) -> None:
     process = psutil.Process(_child(publisher))
     assert process.memory_info().rss < 60 * 1024 * 1024
