@@ -62,6 +62,7 @@ SCHEDULER = b""
 
 PING_SECONDS = 0.4
 HELLO_SECONDS = 1.0
+BAD_INPUT_CODE = 2
 FAREWELL_SECONDS = 0.5
 """How long the last acknowledgements are waited for."""
 
@@ -326,8 +327,8 @@ class AgentCore:
             self._outbox.append(Output(named[0], named[1], stream, data))
 
     def on_failed_start(self, text: str, now: float) -> None:
-        """A processor cannot be made ready, and no other could."""
-        self._exit(1, text)
+        """A processor cannot be made ready, and no other could: the user asked for something impossible."""
+        self._exit(BAD_INPUT_CODE, text)
 
     # ---- clients inside tasks --------------------------------------------------------------------------------
 

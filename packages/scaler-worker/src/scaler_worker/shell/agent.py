@@ -21,7 +21,7 @@ from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import DealerConnection
 from scaler_worker.board import Board
 from scaler_worker.config import OBJECT_RETENTION_SECONDS, ClusterSettings
-from scaler_worker.core.agent import SCHEDULER, AgentCore, AgentSettings
+from scaler_worker.core.agent import BAD_INPUT_CODE, SCHEDULER, AgentCore, AgentSettings
 from scaler_worker.core.effects import (
     DropObjects,
     Exit,
@@ -71,6 +71,7 @@ class Agent:
         self._announced: set[int] = set()
         self._checks_memory = False
         self._exit_code: int | None = None
+        self.bad_input = ""
         self._ended = loop.create_future()
         self._carry_out: dict[type, Callable[[Any], None]] = {
             Send: self._send,
@@ -199,7 +200,10 @@ class Agent:
     def _exit(self, effect: Exit) -> None:
         if self._exit_code is None:
             self._exit_code = effect.code
-            logging.log(logging.ERROR if effect.code else logging.INFO, f"ClusterProcess: ends, {effect.text}")
+            if effect.code == BAD_INPUT_CODE:
+                self.bad_input = effect.text
+            else:
+                logging.log(logging.ERROR if effect.code else logging.INFO, f"ClusterProcess: ends, {effect.text}")
             if not self._ended.done():
                 self._ended.set_result(effect.code)
 
@@ -318,10 +322,13 @@ def run_agent(settings: ClusterSettings, worker_count: int, zygote: Zygote) -> i
     if parent is not None:
         parent.report_ready(pid=os.getpid())
     try:
-        return loop.run_until_complete(agent.run())
+        code = loop.run_until_complete(agent.run())
     finally:
         agent.disconnect()
         loop.close()
+    if agent.bad_input:
+        raise BadInput(agent.bad_input)
+    return code
 
 
 def _core_settings(settings: ClusterSettings, worker_count: int) -> AgentSettings:
