@@ -521,7 +521,7 @@ def test_stopping_gives_back_finishes_and_says_goodbye() -> None:
     def task() -> None:
         stage.core.on_stop(stage.now)
         stage.turn()
-        assert tasks_of(stage.bodies(Withdrawn)[0]) == {1, 2, 3, 4}
+        assert tasks_of(stage.bodies(Withdrawn)[-1]) == {1, 2, 3, 4}
         assert not stage.bodies(Goodbye)
 
     running(stage, 0, task)

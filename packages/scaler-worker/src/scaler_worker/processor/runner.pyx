@@ -149,6 +149,8 @@ cdef class Runner:
                         raise failure.with_traceback(trace)
                     serializer = host.serializer(run)
                     function = host.function(run)
+                    self.cpu_ns = process_cpu_ns()
+                    self.wall_since_cpu_ns = 0
                     started = monotonic_ns()
                 if plain:
                     arguments = _load_plain(slots(index))
