@@ -170,6 +170,16 @@ def test_close_leaves_nothing_and_may_be_repeated(address: str) -> None:
     assert not Path(address.removeprefix("ipc://")).exists()
 
 
+def test_a_killed_publisher_leaves_nothing(address: str) -> None:
+    publisher = Publisher(address)
+    publisher.start()
+    assert publisher._process is not None
+    publisher._process.kill()
+    publisher._process.wait()
+    publisher.close()
+    assert not Path(address.removeprefix("ipc://")).exists()
+
+
 def test_a_killed_scheduler_takes_its_publisher_along_and_another_can_start(address: str) -> None:
     source = f"""
 import time

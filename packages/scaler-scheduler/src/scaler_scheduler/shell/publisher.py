@@ -6,12 +6,14 @@ one memfd passed over a socket: handing it over never blocks, and while the chil
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
 import subprocess
 import time
 
+from scaler_protocol.address import parse_address
 from scaler_protocol.command.interpreter import module_command
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import MonitorMessage
@@ -76,6 +78,8 @@ class Publisher:
             self._socket = None
         if self._process is not None:
             _end(self._process)
+            if self._ready and self._process.returncode < 0:
+                _remove_socket_file(self._address)
             self._process = None
         self._watched = False
 
@@ -146,6 +150,14 @@ class Publisher:
             pass
         finally:
             os.close(descriptor)
+
+
+def _remove_socket_file(address: str) -> None:
+    """What a child leaves that was killed."""
+    parsed = parse_address(address)
+    if parsed.scheme == "ipc" and not parsed.path.startswith("@"):
+        with contextlib.suppress(OSError):
+            os.unlink(parsed.path)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
