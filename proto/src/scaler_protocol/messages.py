@@ -91,6 +91,8 @@ class TaskOptions:
     profiling: bool = False
     stream_output: bool = False
     capabilities: tuple[Capability, ...] = ()
+    intermediate: bool = False  # for its dependants, not for the client, to whom a failure still goes
+    graph: int = 0  # number of the graph inside its session; 0: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,7 @@ class Withdrawn:
     May be empty. Also sent unasked for tasks that an agent cannot start (its lease ran out, it is leaving)."""
 
     columns: tuple[TaskColumn, ...]
+    leaving: bool = False  # the agent is ending: it takes no more tasks
 
 
 @dataclass(frozen=True, slots=True)

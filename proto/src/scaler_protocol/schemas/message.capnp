@@ -139,6 +139,8 @@ struct TaskOptions {
   profiling @6 :Bool;
   streamOutput @7 :Bool;
   capabilities @8 :List(Capability);
+  intermediate @9 :Bool;  # the result is for tasks of its graph, not for the client (to whom a failure still goes)
+  graph @10 :UInt32;      # number of the graph inside its session; 0: none
 }
 
 struct Capability {
@@ -206,6 +208,7 @@ struct Withdraw {
 
 struct Withdrawn {
   columns @0 :List(TaskColumn);
+  leaving @1 :Bool;  # the agent is ending: it takes no more tasks
 }
 
 struct ResultsReleased {

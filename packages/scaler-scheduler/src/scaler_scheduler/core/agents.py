@@ -21,6 +21,7 @@ class Agent:
         self.connected = True
         self.attached = False
         self.suspect = False
+        self.is_leaving = False
         self.heard_at = now
         self.sent_at = now
         self.attached_at = now
@@ -49,7 +50,7 @@ class Agent:
     @property
     def is_available(self) -> bool:
         """May be given new tasks."""
-        return self.attached and self.connected and not self.suspect
+        return self.attached and self.connected and not self.suspect and not self.is_leaving
 
     def attach(self, body: AgentAttach, per_worker_queue_size: int, now: float) -> None:
         """Take over what the agent says of itself. Capabilities are amounts per worker."""

@@ -63,6 +63,7 @@ class FromAgents(Hellos):
 
     def _on_withdrawn(self, agent: Agent, body: Withdrawn, now: float) -> None:
         given = 0
+        agent.is_leaving = agent.is_leaving or body.leaving
         for column in body.columns:
             given += len(column.tasks)
             client = self.clients.get(column.session)

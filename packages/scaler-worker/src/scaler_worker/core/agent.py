@@ -213,6 +213,8 @@ class AgentCore:
         ]  # fmt: skip
         if self._lent[0]:
             self._outbox.append(Blocked(*self._lent))
+        if self._stop_at is not None:
+            self._outbox.append(Withdrawn((), leaving=True))
         self._effects.extend(RenewNested(session) for session in self._nested.sessions())
 
     def _on_refused(self, refused: Refused, now: float) -> None:
@@ -391,9 +393,14 @@ class AgentCore:
             return
         self._stop_at = now + self._settings.grace_seconds
         self.slots.accepting = False
+        self._outbox.append(Withdrawn((), leaving=True))
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """What waits: here already, sent before the scheduler knew, or left by a processor that died."""
         columns = [*self.slots.withdraw_everything(), *self._withdraw_waiting()]
         if columns:
-            self._outbox.append(Withdrawn(tuple(columns)))
+            self._outbox.append(Withdrawn(tuple(columns), leaving=True))
 
     def _withdraw_waiting(self) -> list[TaskColumn]:
         for run in self._objects.take_waiting():
@@ -464,7 +471,9 @@ class AgentCore:
             self.slots.hand_out(now)
         self.slots.suspend_blocked()
         self._note_lent()
-        self._advance_stop(now)
+        if self._stop_at is not None:
+            self._give_back()
+            self._advance_stop(now)
         if self._welcomed:
             self._flush(now)
         effects = self._effects[:]
