@@ -1002,6 +1002,8 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     memcpy(data + 16, &timeout, 8)
     store64(data + 24, options.memory_bytes)
     data[32] = (not options.rerun) | (bool(options.profiling) << 1) | (bool(options.stream_output) << 2)
+    data[32] |= bool(options.intermediate) << 3
+    store32(data + 36, options.graph)
     if capabilities:
         at = sure(put_structs(writer, start + OPTIONS_DATA, len(capabilities), 1, 1))
         for name, amount in capabilities:
@@ -1439,6 +1441,8 @@ cdef object make_options(StructView* view, tuple capabilities):
         profiling=field_bit(view, 257),
         stream_output=field_bit(view, 258),
         capabilities=capabilities,
+        intermediate=field_bit(view, 259),
+        graph=field32(view, 9),
     )
 
 

@@ -142,6 +142,8 @@ def test_options_and_capabilities() -> None:
         TaskOptions(rerun=False),
         TaskOptions(priority=-(2**63)),
         TaskOptions(capabilities=(Capability("x"),)),
+        TaskOptions(intermediate=True),
+        TaskOptions(graph=2**32 - 1),
         samples.OPTIONS,
     ):
         received = round_trip(Tasks([samples.plain_run().with_options(options)]))

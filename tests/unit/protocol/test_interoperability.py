@@ -50,6 +50,14 @@ def test_library_reads_tasks() -> None:
         assert message.tasks.functions[0].payload == b"the pickle"
 
 
+def test_library_reads_the_options_of_graphs() -> None:
+    run = samples.plain_run().with_options(TaskOptions(intermediate=True, graph=2**32 - 1))
+    head, _ = encode(Envelope(Tasks([run])))
+    with schema.Message.from_bytes(head) as message:
+        options = message.tasks.runs[0].options
+        assert options.intermediate and options.graph == 2**32 - 1 and not options.streamOutput
+
+
 def test_library_reads_results() -> None:
     head, payload = encode(Envelope(Results([samples.result_run(), samples.result_run().slice(2, 4)]), 1, 0))
     with schema.Message.from_bytes(head) as message:
