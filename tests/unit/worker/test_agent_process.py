@@ -447,6 +447,81 @@ def test_worker_names_and_capabilities() -> None:
         assert [(each.name, each.amount) for each in attach.capabilities] == [("linux", 1), ("gpu", 2)]
 
 
+def test_a_time_limit_for_all_tasks() -> None:
+    with agent(1, "--task-timeout-seconds", 0.3) as (scheduler, _):
+        scheduler.submit(sleep, [(30,)])
+        scheduler.wait_for_results(1)
+        assert scheduler.results[0][0] == Status.TIMED_OUT
+
+
+def test_status_reports_come_in_their_interval() -> None:
+    with agent(1, "--heartbeat-interval", 0.1) as (scheduler, _):
+        scheduler.serve(lambda: len(scheduler.heartbeats) >= 5, 3)
+    with agent(1, "--heartbeat-interval", 20) as (scheduler, _):
+        scheduler.serve_for(1.0)
+        assert not scheduler.heartbeats
+
+
+def test_garbage_is_collected_while_idle(tmp_path: object) -> None:
+    def litter(note: str) -> None:
+        import gc
+
+        class Cycle:
+            def __init__(self) -> None:
+                self.me = self
+
+            def __del__(self, open: object = open, note: str = note) -> None:
+                open(note, "w").close()  # type: ignore[operator]
+
+        gc.disable()
+        Cycle()
+
+    note = f"{tmp_path}/collected"
+    with agent(1, "--garbage-collect-interval-seconds", 0.2) as (scheduler, _):
+        scheduler.submit(litter, [(note,)])
+        scheduler.serve(lambda: os.path.exists(note), 5)
+
+
+@pytest.mark.parametrize("threshold, trimmed", [(1, True), (1 << 40, False)])
+def test_memory_is_given_back_above_the_threshold(threshold: int, trimmed: bool) -> None:
+    def fragment() -> int:
+        import builtins
+        import os
+
+        pieces = [bytes(2000) for _ in range(50_000)]
+        builtins.kept = pieces[-1]  # type: ignore[attr-defined]
+        return os.getpid()
+
+    flags = ("--garbage-collect-interval-seconds", 0.2, "--trim-memory-threshold-bytes", threshold)
+    with agent(1, *flags) as (scheduler, _):
+        scheduler.submit(fragment, [()])
+        scheduler.wait_for_results(1)
+        processor = psutil.Process(scheduler_pid := int(str(ok(scheduler, 0))))
+        assert processor.pid == scheduler_pid
+        scheduler.serve_for(0.8)
+        assert (processor.memory_info().rss < 80_000_000) is trimmed
+
+
+def test_threads_that_move_bytes() -> None:
+    counts = []
+    for threads in (1, 3):
+        with agent(1, "--io-threads", threads) as (_, command):
+            counts.append(psutil.Process(command.pid).num_threads())
+    assert counts[1] == counts[0] + 2
+
+
+def test_preload_is_called_in_each_processor() -> None:
+    def look() -> bool:
+        import sys
+
+        return "this" in sys.modules
+
+    with agent(1, "--preload", "this") as (scheduler, _):
+        scheduler.submit(look, [()])
+        scheduler.wait_for_results(1)
+        assert ok(scheduler, 0) is True
+
+
 def test_uvloop() -> None:
     pytest.importorskip("uvloop")
     with agent(1, "--event-loop", "uvloop") as (scheduler, command):

@@ -414,6 +414,8 @@ class AgentCore:
         """Running tasks, then farewell, then acknowledgements, then the end."""
         if self._stop_at is None or self._ended:
             return
+        if self.slots.queue.count:  # came after this agent had said that it takes no more
+            self._outbox.append(Withdrawn(tuple(self.slots.withdraw_everything())))
         if self._farewell_at is None:
             if self._welcomed and not self.slots.is_idle and now < self._stop_at:
                 return

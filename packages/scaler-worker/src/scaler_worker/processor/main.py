@@ -6,6 +6,7 @@ import ctypes
 import faulthandler
 import gc
 import importlib
+import io
 import mmap
 import os
 import pickle
@@ -217,6 +218,8 @@ def run_processor(
 ) -> None:
     """Never returns. The calling process is a fresh fork whose parent is the agent."""
     faulthandler.enable(file=fault_fd, all_threads=True)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what a task printed is not lost with its process
     memory = mmap.mmap(board_fd, BOARD_BYTES)
     os.close(board_fd)
     board = Board(memory)

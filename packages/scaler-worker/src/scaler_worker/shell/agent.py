@@ -227,7 +227,7 @@ class Agent:
 
     def died(self, number: int, certificate: dict[str, Any]) -> None:
         process = self._processors.processes.get(number)
-        if process is not None and not process.killed:
+        if process is not None and process.pid and not process.killed:
             logging.warning(f"processor {certificate['pid']} died: {_cause(certificate)}")
         self._core.on_processor_died(number, certificate, time.monotonic())
         self._end_turn()
