@@ -402,7 +402,7 @@ class Session:
         self._effects.append(Send(SCHEDULER, self._link.wrap(body)))
 
     def _send_what_waits(self, now: float) -> None:
-        idle = not (self._link.in_flight or self._outbox)
+        idle = not self._link.in_flight
         if self._open and (idle or self._flush_asked or self._open_bytes >= BATCH_LIMIT_BYTES):
             self._close_batch()
         self._flush_asked = False

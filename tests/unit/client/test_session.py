@@ -1,0 +1,409 @@
+"""The client session against a scheduler's end that is driven by hand, in virtual time."""
+
+from __future__ import annotations
+
+import math
+import operator
+import pickle
+
+import pytest
+
+from scaler.client.calls import shape_of
+from scaler.core.fetches import LargeResult
+from scaler.core.outcome import DISCONNECTED
+from scaler.core.session import BATCH_LIMIT_BYTES
+from scaler_protocol.messages import (
+    CHUNK_SIZE_BYTES,
+    OBJECT_WINDOW_BYTES,
+    Cancel,
+    Clear,
+    Envelope,
+    ExplainRequest,
+    Explanation,
+    Goodbye,
+    ObjectChunk,
+    ObjectCredit,
+    ObjectKey,
+    ObjectRelease,
+    ObjectRequest,
+    Ping,
+    RefusalReason,
+    Refused,
+    Results,
+    ShutdownReply,
+    ShutdownRequest,
+    Status,
+    TaskOptions,
+    Tasks,
+    WhoAreYou,
+)
+from tests.unit.client.scheduler_side import SESSION, SchedulerSide, Sink, success, tasks_in
+
+
+@pytest.fixture
+def side() -> SchedulerSide:
+    side = SchedulerSide()
+    side.connect()
+    side.exchange()
+    return side
+
+
+# ---- batches -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_leaves_before_the_welcome() -> None:
+    side = SchedulerSide()
+    side.submit(math.sqrt, 4.0)
+    assert side.exchange() == []
+    side.session.on_connected(side.now)
+    assert side.exchange() == [] and side.hellos[0].session == SESSION
+    side.welcome()
+    assert tasks_in(side.exchange()) == [1]
+
+
+def test_an_idle_session_sends_at_once_and_a_busy_one_collects(side: SchedulerSide) -> None:
+    side.submit(math.sqrt, 1.0)
+    assert tasks_in(side.exchange()) == [1]
+    for value in range(5):
+        side.submit(math.sqrt, float(value))
+        assert side.exchange() == []
+    assert tasks_in(side.acknowledge()) == [2, 3, 4, 5, 6]
+
+
+def test_a_full_batch_does_not_wait(side: SchedulerSide) -> None:
+    side.submit(math.sqrt, 1.0)
+    side.exchange()
+    count = BATCH_LIMIT_BYTES // 1000 + 1
+    for _ in range(count):
+        side.submit(len, b"x" * 1000)
+    assert len(tasks_in(side.exchange())) == count
+
+
+def test_whoever_waits_makes_the_open_batch_leave(side: SchedulerSide) -> None:
+    side.submit(math.sqrt, 1.0)
+    side.exchange()
+    side.submit(math.sqrt, 2.0)
+    assert side.exchange() == []
+    assert side.session.ask_flush()
+    assert tasks_in(side.exchange()) == [2]
+
+
+def test_alternating_functions_make_one_run_each(side: SchedulerSide) -> None:
+    side.submit(math.sqrt, 0.0)
+    side.exchange()
+    for value in range(10):
+        side.submit(math.sqrt, float(value))
+        side.submit(math.exp, float(value))
+    (message,) = side.acknowledge()
+    assert isinstance(message, Tasks)
+    assert [(run.first_task, run.count) for run in message.runs] == [(2, 10), (12, 10)]
+
+
+def test_a_function_rides_with_its_first_batch_only(side: SchedulerSide) -> None:
+    side.submit(math.sqrt, 1.0)
+    (first,) = side.exchange()
+    side.submit(math.sqrt, 2.0)
+    (second,) = side.acknowledge()
+    assert isinstance(first, Tasks) and isinstance(second, Tasks)
+    assert [definition.name for definition in first.functions] == ["sqrt"]
+    assert second.functions == []
+
+
+def test_options_separate_runs(side: SchedulerSide) -> None:
+    side.submit(math.sqrt, 0.0)
+    side.exchange()
+    side.submit(math.sqrt, 1.0, options=TaskOptions(priority=1))
+    side.submit(math.sqrt, 1.0, options=TaskOptions(priority=2))
+    (message,) = side.acknowledge()
+    assert isinstance(message, Tasks)
+    assert [run.options.priority for run in message.runs] == [1, 2]
+
+
+# ---- results -------------------------------------------------------------------------------------------------------
+
+
+def test_results_find_their_sinks_in_any_order(side: SchedulerSide) -> None:
+    sinks = [side.submit(math.sqrt, float(value)) for value in range(3)]
+    side.exchange()
+    side.say(Results([side.results((3, *success(2)), (1, *success(0)), (99, *success(9)), (2, *success(1)))]))
+    assert [pickle.loads(sink.outcomes[0].payload) for sink in sinks] == [0, 1, 2]
+    assert not side.session.has_unfinished
+
+
+def test_a_result_counts_once(side: SchedulerSide) -> None:
+    sink = side.submit(math.sqrt, 4.0)
+    side.exchange()
+    side.say(Results([side.results((1, *success(2.0)))]))
+    side.say(Results([side.results((1, *success(3.0)))]))
+    assert [pickle.loads(outcome.payload) for outcome in sink.outcomes] == [2.0]
+
+
+def test_what_is_received_is_acknowledged_in_time(side: SchedulerSide) -> None:
+    side.submit(math.sqrt, 4.0)
+    side.exchange()
+    side.say(Results([side.results((1, *success(2.0)))]))
+    assert side.link.in_flight == 1
+    side.exchange()
+    for _ in range(3):
+        envelopes = side.session.next_deadline()
+        assert envelopes is not None
+        side.pass_time(max(0.0, envelopes - side.now))
+    assert side.session._link.owes_acknowledgement is False
+
+
+# ---- cancelling ----------------------------------------------------------------------------------------------------
+
+
+def test_a_task_cancelled_before_it_leaves_never_leaves(side: SchedulerSide) -> None:
+    side.submit(math.sqrt, 0.0)
+    side.exchange()
+    sinks = [side.submit(math.sqrt, float(value)) for value in range(4)]
+    assert side.cancel(sinks[0]) and side.cancel(sinks[2])
+    bodies = side.acknowledge()
+    assert tasks_in(bodies) == [3, 5]
+    assert not any(isinstance(body, Cancel) for body in bodies)
+
+
+def test_a_sent_task_is_cancelled_by_message_and_its_result_is_dropped(side: SchedulerSide) -> None:
+    sink = side.submit(math.sqrt, 0.0)
+    side.exchange()
+    assert side.cancel(sink)
+    assert not side.cancel(sink)
+    assert side.exchange() == []  # a millisecond, so that many cancels travel together
+    (message,) = side.pass_time(0.002)
+    assert isinstance(message, Cancel) and message.columns[0].tasks == (1,)
+    side.say(Results([side.results((1, *success(0.0)))]))
+    assert sink.outcomes == []
+
+
+def test_clear_ends_everything(side: SchedulerSide) -> None:
+    sinks = [side.submit(math.sqrt, float(value)) for value in range(3)]
+    side.exchange()
+    side.session.clear()
+    assert [sink.outcomes[0].status for sink in sinks] == [Status.CANCELLED] * 3
+    assert side.exchange() == [Clear()]
+    again = side.submit(math.sqrt, 1.0)
+    (message,) = side.acknowledge()
+    assert isinstance(message, Tasks) and message.functions  # the scheduler dropped it too
+    assert again.outcomes == []
+
+
+# ---- connection ----------------------------------------------------------------------------------------------------
+
+
+def test_a_resumed_session_repeats_what_was_lost(side: SchedulerSide) -> None:
+    side.submit(math.sqrt, 0.0)
+    side.session.take_effects(side.now)  # lost on the way
+    side.session.on_peer_lost(b"", side.now)
+    side.session.on_connected(side.now)
+    side.exchange()
+    assert side.hellos[-1].epoch == 7
+    side.welcome(7, resumed=True)
+    assert tasks_in(side.exchange()) == [1]
+
+
+def test_a_restarted_scheduler_is_told_of_all_that_is_unfinished(side: SchedulerSide) -> None:
+    sinks = [side.submit(math.sqrt, float(value)) for value in range(4)]
+    side.exchange()
+    side.say(Results([side.results((2, *success(1.0)))]))
+    waiting = side.submit(math.exp, 1.0)
+    side.session.on_peer_lost(b"", side.now)
+    side.connect(epoch=8)
+    bodies = [*side.exchange(), *side.acknowledge()]
+    assert tasks_in(bodies) == [1, 3, 4, 5]
+    again = [body for body in bodies if isinstance(body, Tasks) and body.resubmitted]
+    assert tasks_in(again) == [1, 3, 4]
+    assert {definition.name for body in bodies if isinstance(body, Tasks) for definition in body.functions} == {
+        "sqrt",
+        "exp",
+    }
+    assert all(not sink.outcomes for sink in (sinks[0], sinks[2], sinks[3], waiting))
+
+
+def test_cancelled_tasks_are_not_stated_again(side: SchedulerSide) -> None:
+    sinks = [side.submit(math.sqrt, float(value)) for value in range(3)]
+    side.exchange()
+    side.cancel(sinks[1])
+    side.connect(epoch=8)
+    bodies = side.exchange()
+    assert tasks_in(bodies) == [1, 3]
+    assert not any(isinstance(body, Cancel) for body in bodies)
+
+
+def test_who_are_you_is_answered_with_hello(side: SchedulerSide) -> None:
+    count = len(side.hellos)
+    side.deliver(Envelope(WhoAreYou()))
+    side.exchange()
+    assert len(side.hellos) == count + 1
+    side.submit(math.sqrt, 0.0)
+    assert side.exchange() == []
+
+
+def test_a_gap_makes_the_client_say_hello(side: SchedulerSide) -> None:
+    side.link.wrap(Explanation(1, ""))  # lost
+    count = len(side.hellos)
+    side.say(Explanation(2, ""))
+    side.exchange()
+    assert len(side.hellos) == count + 1
+
+
+def test_out_of_reach_fails_what_waits_and_clears_later() -> None:
+    side = SchedulerSide(timeout_seconds=5)
+    side.connect()
+    sink = side.submit(math.sqrt, 0.0)
+    side.exchange()
+    side.session.on_peer_lost(b"", side.now)
+    side.pass_time(4.9)
+    assert not sink.outcomes
+    side.pass_time(0.2)
+    assert sink.outcomes[0].status == DISCONNECTED
+    side.connect(resumed=True)
+    bodies = side.exchange()
+    assert Clear() in bodies and tasks_in(bodies) == []
+
+
+def test_hello_is_repeated_until_answered() -> None:
+    side = SchedulerSide()
+    side.session.on_connected(side.now)
+    side.exchange()
+    side.pass_time(1.1)
+    assert len(side.hellos) == 2
+
+
+def test_a_refusal_ends_everything() -> None:
+    side = SchedulerSide()
+    sink = side.submit(math.sqrt, 0.0)
+    side.session.on_connected(side.now)
+    side.exchange()
+    side.deliver(Envelope(Refused(RefusalReason.TOKEN, "Another user's scheduler.")))
+    assert sink.outcomes[0].status == DISCONNECTED
+    assert side.session.refusal == "Another user's scheduler."
+
+
+def test_an_idle_client_pings(side: SchedulerSide) -> None:
+    assert Ping() in side.pass_time(2.1)
+
+
+def test_goodbye(side: SchedulerSide) -> None:
+    sink = side.submit(math.sqrt, 0.0)
+    side.exchange()
+    side.session.quit(side.now)
+    assert sink.outcomes[0].status == Status.CANCELLED
+    assert Goodbye() in side.exchange()
+
+
+# ---- requests ------------------------------------------------------------------------------------------------------
+
+
+def test_explanations_and_shutdown_reach_who_asked(side: SchedulerSide) -> None:
+    task, answer, end = side.submit(math.sqrt, 0.0), Sink(), Sink()
+    side.exchange()
+    side.session.explain(1, answer)
+    side.session.shut_down(end)
+    assert side.exchange() == [ExplainRequest(1), ShutdownRequest()]
+    side.say(Explanation(1, "It waits."))
+    side.say(ShutdownReply(False, "no"))
+    assert answer.outcomes[0].payload == b"It waits."
+    assert (end.outcomes[0].status, end.outcomes[0].payload) == (Status.EXCEPTION, b"no")
+    assert not task.outcomes
+
+
+# ---- objects -------------------------------------------------------------------------------------------------------
+
+
+def large_submit(side: SchedulerSide, data: bytes) -> tuple[Sink, ObjectKey]:
+    upload = side.session.upload(data)
+    sink = Sink()
+    side.session.add(shape_of(side.book.find(len), 1, (), TaskOptions()), [upload.key], 24, sink)
+    side.session.refer(sink._range, sink._index, [upload])
+    return sink, upload.key
+
+
+def test_an_upload_keeps_to_its_credit_and_precedes_its_task(side: SchedulerSide) -> None:
+    size = OBJECT_WINDOW_BYTES + 3 * CHUNK_SIZE_BYTES
+    _, key = large_submit(side, bytes(size))
+    bodies = side.exchange()
+    chunks = [body for body in bodies if isinstance(body, ObjectChunk)]
+    assert sum(len(chunk.data) for chunk in chunks) == OBJECT_WINDOW_BYTES
+    assert all(chunk.size == size for chunk in chunks)
+    side.acknowledge()
+    side.say(ObjectCredit(key, 2 * CHUNK_SIZE_BYTES))
+    more = [body for body in side.exchange() if isinstance(body, ObjectChunk)]
+    assert [chunk.offset for chunk in more] == [OBJECT_WINDOW_BYTES, OBJECT_WINDOW_BYTES + CHUNK_SIZE_BYTES]
+
+
+def test_an_argument_is_released_when_its_last_task_ended(side: SchedulerSide) -> None:
+    _, key = large_submit(side, b"x" * 100_000)
+    side.exchange()
+    side.acknowledge()
+    side.say(Results([side.results((1, *success(100_000)))]))
+    assert ObjectRelease((key,)) in side.exchange()
+
+
+def test_uploads_are_repeated_to_a_restarted_scheduler(side: SchedulerSide) -> None:
+    large_submit(side, b"x" * 100_000)
+    side.exchange()
+    side.connect(epoch=8)
+    bodies = side.exchange()
+    kinds = [type(body) for body in bodies]
+    assert kinds.index(ObjectChunk) < kinds.index(Tasks) and tasks_in(bodies) == [1]
+
+
+def large_result(side: SchedulerSide, size: int) -> tuple[Sink, LargeResult]:
+    sink = side.submit(operator.mul, b"x", size)
+    side.exchange()
+    side.say(Results([side.results((1, int(Status.SUCCESS_LARGE), size.to_bytes(8, "little")))]))
+    large = sink.outcomes[0].payload
+    assert isinstance(large, LargeResult) and large.size == size
+    return sink, large
+
+
+def test_a_large_result_is_fetched_in_pieces_and_released(side: SchedulerSide) -> None:
+    _, large = large_result(side, 100)
+    assert side.session.has_unfinished
+    answer, key = Sink(), ObjectKey(SESSION, 1)
+    side.session.fetch(large, answer)
+    assert ObjectRequest(key) in side.exchange()
+    side.say(ObjectChunk(key, 100, 0, b"a" * 60))
+    assert ObjectCredit(key, 60) in side.exchange()
+    side.say(ObjectChunk(key, 100, 60, b"b" * 40))
+    assert bytes(answer.outcomes[0].payload) == b"a" * 60 + b"b" * 40
+    assert ObjectRelease((key,)) in side.exchange()
+    assert not side.session.has_unfinished
+
+
+def test_a_large_result_nobody_wants_is_released(side: SchedulerSide) -> None:
+    sink, large = large_result(side, 100)
+    sink.outcomes.clear()
+    del large
+    assert ObjectRelease((ObjectKey(SESSION, 1),)) in side.exchange()
+    assert not side.session.has_unfinished
+
+
+def test_a_large_result_whose_agent_died_starts_anew(side: SchedulerSide) -> None:
+    _, large = large_result(side, 100)
+    answer, key = Sink(), ObjectKey(SESSION, 1)
+    side.session.fetch(large, answer)
+    side.exchange()
+    side.say(ObjectChunk(key, 100, 0, b"a" * 60))
+    side.say(Results([side.results((1, int(Status.SUCCESS_LARGE), (90).to_bytes(8, "little")))]))
+    assert ObjectRequest(key) in side.exchange()
+    side.say(ObjectChunk(key, 90, 0, b"c" * 90))
+    assert bytes(answer.outcomes[0].payload) == b"c" * 90
+
+
+def test_a_large_result_that_failed_on_its_second_run_fails_its_fetch(side: SchedulerSide) -> None:
+    _, large = large_result(side, 100)
+    answer = Sink()
+    side.session.fetch(large, answer)
+    side.exchange()
+    side.say(Results([side.results((1, int(Status.WORKER_DIED), b"gone"))]))
+    assert answer.outcomes[0].status == Status.WORKER_DIED
+    assert not side.session.has_unfinished
+
+
+def test_an_unfetched_large_result_is_stated_again(side: SchedulerSide) -> None:
+    _, large = large_result(side, 100)
+    side.connect(epoch=8)
+    assert tasks_in(side.exchange()) == [1]
+    assert large.size == 100
