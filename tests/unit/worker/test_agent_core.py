@@ -37,7 +37,16 @@ from scaler_protocol.messages import (
     Withdraw,
     Withdrawn,
 )
-from scaler_worker.core.effects import DropObjects, Exit, HandOver, RenewNested, SendNested, StartProcessor
+from scaler_worker.core.effects import (
+    DropObjects,
+    Exit,
+    HandOver,
+    RenewNested,
+    Resume,
+    SendNested,
+    StartProcessor,
+    Suspend,
+)
 from tests.unit.worker.playbook import CLIENT, Stage, run_of
 
 NONE = pickle.dumps(None, -1)
@@ -416,6 +425,24 @@ def test_a_blocked_task_lends_its_slot_to_deeper_tasks_only() -> None:
     running(stage, 0, parent)
     stage.run_all()
     assert set(stage.results()) == {0, 50, 60}
+
+
+def test_a_blocked_parent_stands_still_while_its_slot_is_used() -> None:
+    stage = Stage(1, hard_suspend=True)
+    stage.give(run_of(1))
+
+    def parent() -> None:
+        open_nested(stage)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+        stage.turn()
+        assert not stage.count(Suspend)
+        stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
+        stage.ready()
+        assert stage.count(Suspend) == 1 and not stage.count(Resume)
+        stage.run(1)
+        assert stage.count(Resume) == 1
+
+    running(stage, 0, parent)
 
 
 def test_a_spare_retires_when_it_is_idle_for_long() -> None:
