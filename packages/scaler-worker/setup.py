@@ -8,7 +8,7 @@ from setuptools import Extension, setup
 
 def extension(source: Path) -> Extension:
     module = ".".join(source.relative_to("src").with_suffix("").parts)
-    return Extension(module, [source.as_posix()], extra_compile_args=["-O3"])
+    return Extension(module, [source.as_posix()], extra_compile_args=["-O3", "-g0"])
 
 
 sources = sorted(Path("src").rglob("*.pyx"))
