@@ -1,0 +1,238 @@
+"""Checking, serializing and remembering functions and arguments."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import pickle
+import threading
+
+import cloudpickle
+import numpy
+import pytest
+
+from scaler.client.calls import (
+    PLAIN_TYPES,
+    Encoder,
+    FunctionBook,
+    capabilities_of,
+    check_call,
+    shape_of,
+    takes_keyword,
+)
+from scaler.client.serializer import DefaultSerializer, ReusedPickler, Serializer
+from scaler_protocol.messages import Capability, TaskOptions
+
+
+def plain(a: int, b: int = 2) -> int:
+    return a + b
+
+
+def with_keywords(a: int, *, step: int = 1, **rest: int) -> int:
+    return a + step
+
+
+def with_variable(*values: int) -> int:
+    return sum(values)
+
+
+# ---- binding ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "kwargs"),
+    [
+        (plain, (1,), {}),
+        (plain, (1, 2), {}),
+        (plain, (), {"a": 1}),
+        (with_keywords, (1,), {"step": 2, "other": 3}),
+        (with_variable, (1, 2, 3), {}),
+        (math.sqrt, (4.0,), {}),
+        (max, (1, 2), {"key": None}),
+        (dict, (), {"a": 1}),
+        (functools.partial(plain, 1), (2,), {}),
+        ("text".upper, (), {}),
+        (lambda: None, (), {}),
+    ],
+)
+def test_calls_that_fit(function, args, kwargs) -> None:
+    check_call(function, args, kwargs)
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "kwargs"),
+    [
+        (plain, (), {}),
+        (plain, (1, 2, 3), {}),
+        (plain, (1,), {"a": 1}),
+        (plain, (1,), {"c": 1}),
+        (with_keywords, (1, 2), {}),
+        (math.sqrt, (), {}),
+        (functools.partial(plain, 1), (2, 3), {}),
+        (lambda: None, (1,), {}),
+    ],
+)
+def test_calls_that_do_not_fit(function, args, kwargs) -> None:
+    with pytest.raises(TypeError):
+        check_call(function, args, kwargs)
+
+
+def test_a_keyword_of_the_function_itself() -> None:
+    assert takes_keyword(with_keywords, "profiling")
+    assert takes_keyword(lambda profiling: None, "profiling")
+    assert not takes_keyword(plain, "profiling")
+    assert not takes_keyword(max, "profiling")
+
+
+# ---- functions -------------------------------------------------------------------------------------------------------
+
+
+def book() -> FunctionBook:
+    return FunctionBook(Encoder(DefaultSerializer()))
+
+
+def test_a_function_of_a_module_is_serialized_once() -> None:
+    functions = book()
+    assert functions.find(math.sqrt) is functions.find(math.sqrt)
+    assert id(math.sqrt) in functions.by_reference
+
+
+def test_a_closure_is_serialized_each_time() -> None:
+    functions = book()
+    captured = [1]
+
+    def capture() -> list[int]:
+        return captured
+
+    first = functions.find(capture)
+    captured.append(2)
+    second = functions.find(capture)
+    assert first.digest != second.digest
+    assert cloudpickle.loads(second.payload)() == [1, 2]
+    assert functions.find(capture) is second  # the same content is the same function, so its tasks share runs
+
+
+def test_bound_methods_of_values_are_not_remembered() -> None:
+    functions = book()
+    values = [1, 2]
+    first = functions.find(values.index)
+    values.append(3)
+    assert functions.find(values.index).digest != first.digest
+
+
+def test_what_cannot_be_called_or_pickled_is_an_error_at_once() -> None:
+    with pytest.raises(TypeError):
+        book().find(3)  # type: ignore[arg-type]
+    lock = threading.Lock()
+    with pytest.raises((TypeError, pickle.PicklingError)):
+        book().find(lambda: lock)
+
+
+def test_shapes_are_shared() -> None:
+    function = book().find(plain)
+    options = TaskOptions()
+    assert shape_of(function, 1, (), options) is shape_of(function, 1, (), TaskOptions())
+    assert shape_of(function, 1, ("a",), options) is not shape_of(function, 1, (), options)
+
+
+def test_a_large_function_travels_as_an_object() -> None:
+    data = b"x" * 100_000
+    function = book().find(lambda: data)
+    assert function.is_large
+    assert (function.definition.payload, function.definition.size) == (b"", len(function.payload))
+
+
+def test_capabilities() -> None:
+    assert capabilities_of(None) == ()
+    assert capabilities_of({"gpu": 2, "arm": 1}) == (Capability("arm", 1), Capability("gpu", 2))
+    assert capabilities_of(["linux"]) == (Capability("linux", 1),)
+
+
+# ---- serializer ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**70, 1.5, "text", b"bytes", True, None, 1j])
+def test_plain_types_are_written_as_cloudpickle_writes_them(value) -> None:
+    assert type(value) in PLAIN_TYPES
+    assert pickle.dumps(value, 5) == cloudpickle.dumps(value, 5)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[1, [2]], {"a": (1, 2)}, numpy.arange(5), plain, int, operator.add, [lambda x: x], range(3), {1, 2}],
+)
+def test_the_kept_pickler_writes_what_a_fresh_one_would(value) -> None:
+    pickler = ReusedPickler()
+    for _ in range(2):
+        assert pickler.dumps(value) == cloudpickle.dumps(value, 5)
+
+
+def test_the_kept_pickler_survives_errors_nesting_and_size() -> None:
+    pickler = ReusedPickler()
+
+    class Nested:
+        def __reduce__(self):
+            return pickle.loads, (pickler.dumps([1, 2]),)
+
+    with pytest.raises(TypeError):
+        pickler.dumps([1, threading.Lock()])
+    assert pickle.loads(pickler.dumps(Nested())) == [1, 2]
+    large = ["x" * 100_000]
+    assert pickle.loads(pickler.dumps(large)) == large
+    assert pickler.dumps([1]) == cloudpickle.dumps([1], 5)
+
+
+def test_the_kept_pickler_in_threads() -> None:
+    pickler, wrong = ReusedPickler(), []
+
+    def work(number: int) -> None:
+        for index in range(300):
+            value = [number, index, {"k": [number]}]
+            if pickle.loads(pickler.dumps(value)) != value:
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+class Reversing(Serializer):
+    @staticmethod
+    def serialize(obj):
+        return bytearray(cloudpickle.dumps(obj)[::-1])
+
+    @staticmethod
+    def deserialize(payload):
+        assert type(payload) is bytes
+        return pickle.loads(payload[::-1])
+
+
+@pytest.mark.parametrize("serializer", [Reversing, Reversing()])
+def test_a_serializer_of_ones_own(serializer) -> None:
+    encoder = Encoder(serializer)
+    payload = encoder.encode([1, 2])
+    assert type(payload) is bytes and encoder.decode(bytearray(payload)) == [1, 2]
+    assert encoder.plain_types == frozenset()
+    definition = encoder.definition()
+    assert definition is not None and definition.name == "Reversing"
+    restored = pickle.loads(definition.payload)
+    assert restored.deserialize(bytes(restored.serialize(3))) == 3
+
+
+def test_the_default_serializer_needs_no_definition() -> None:
+    assert Encoder(DefaultSerializer()).definition() is None
+    assert Encoder(DefaultSerializer).definition() is None
+
+
+def test_a_serializer_that_gives_no_bytes() -> None:
+    class Wrong(Reversing):
+        @staticmethod
+        def serialize(obj):
+            return 3
+
+    with pytest.raises(TypeError, match="not bytes"):
+        Encoder(Wrong()).encode(1)
