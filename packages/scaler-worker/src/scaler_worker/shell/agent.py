@@ -8,15 +8,15 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.codec import MalformedMessage, decode, encode, split
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
-from scaler_protocol.messages import Envelope, Role, TaskColumn, WorkerStatus
+from scaler_protocol.messages import Envelope, Role, TaskColumn, Tasks, WorkerStatus
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import DealerConnection
 from scaler_worker.board import Board
@@ -192,7 +192,8 @@ class Agent:
     def _hand_over(self, effect: HandOver) -> None:
         for key in effect.objects:
             self._processors.send_object(effect.number, key)
-        self._processors.send(effect.number, encode(Envelope(effect.tasks)))
+        for tasks in _in_messages(effect.tasks):
+            self._processors.send(effect.number, encode(Envelope(tasks)))
         if not self._checks_memory and any(run.options.memory_bytes for run in effect.tasks.runs):
             self._checks_memory = True
             self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)
@@ -349,3 +350,11 @@ def _cause(certificate: dict[str, Any]) -> str:
     if certificate["signal"]:
         return str(certificate["signal"]) + (", out of memory" if certificate["out_of_memory"] else "")
     return f"exit code {certificate['exit_code']}"
+
+
+def _in_messages(tasks: Tasks) -> Iterator[Tasks]:
+    """Many short tasks with much data each are more than one message; definitions go with the first."""
+    functions, serializers = tasks.functions, tasks.serializers
+    for runs in split(tasks.runs):
+        yield Tasks(runs, functions, serializers)
+        functions, serializers = [], []
