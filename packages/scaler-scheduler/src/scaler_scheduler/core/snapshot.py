@@ -21,7 +21,9 @@ from scaler_scheduler.core.states import TaskState
 if TYPE_CHECKING:
     from scaler_scheduler.core.base import SchedulerState
 
-_WAITING = (TaskState.WAITING, TaskState.HELD, TaskState.QUEUED)
+_WAITING = (TaskState.HELD, TaskState.QUEUED)
+"""Tasks outside a bounded queue are not among them: they are not yet taken, their client still counts them as its own."""
+
 _RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)
 _FUNCTIONS_SHOWN = 200
 _SUCCESSES = (Status.SUCCESS, Status.SUCCESS_LARGE)
