@@ -11,10 +11,10 @@ tasks that are deeper than any blocked one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.codec import ResultRun, TaskRun, split
 from scaler_protocol.effects import Log
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, Status, TaskColumn, Tasks
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed
@@ -31,6 +31,7 @@ LEAST_HAND_OVER_SECONDS = 0.0002
 """Less than this is not worth spreading over processors."""
 
 HAND_OVER_LIMIT = 4096
+DEFINITIONS_LIMIT_BYTES = 256 * 1024
 POLL_SECONDS = 0.002
 LIMIT_CHECK_SECONDS = 0.05
 KILL_AFTER_SECONDS = 2.0
@@ -269,7 +270,9 @@ class Slots:
         named = (run.serializer for run in runs if run.serializer)
         serializers = [self.serializers[digest] for digest in self._news(processor, named)]
         objects = self._new_objects(processor, runs, functions + serializers)
-        self._effects.append(HandOver(processor.number, Tasks(runs, functions, serializers), objects))
+        for body in _messages(runs, functions, serializers):
+            self._effects.append(HandOver(processor.number, body, objects))
+            objects = []
 
     def _news(self, processor: Processor, digests: Iterable[bytes]) -> list[bytes]:
         """Those that the processor has not seen; now it has."""
@@ -631,6 +634,19 @@ class Slots:
         for processor in self.processors.values():
             assert all(0 < entry.unfinished <= entry.count for entry in processor.handed)
             assert not processor.handed or processor.board is not None
+
+
+def _messages(
+    runs: list[TaskRun], functions: list[FunctionDefinition], serializers: list[FunctionDefinition]
+) -> Iterator[Tasks]:
+    """Under the message limit: definitions ride with the first runs unless they are large together."""
+    if sum(len(each.payload) for each in functions) > DEFINITIONS_LIMIT_BYTES:
+        for function in functions:
+            yield Tasks([], [function])
+        functions = []
+    for group in split(runs):
+        yield Tasks(group, functions, serializers)
+        functions, serializers = [], []
 
 
 def columns_of(runs: Iterable[TaskRun]) -> list[TaskColumn]:
