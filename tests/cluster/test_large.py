@@ -141,3 +141,18 @@ def test_a_function_of_half_a_gigabyte_mapped_over_ten_thousand_tasks(client: Cl
         return value + len(ballast)
 
     assert client.map(measure, range(10_000)) == [500_000_000 + number for number in range(10_000)]
+
+
+def test_thousands_of_values_just_below_the_inline_limit(client: Client) -> None:
+    """Far more bytes wait at an agent than fit into one message to a processor."""
+    values = [bytes([number % 251]) * 30_000 for number in range(2_000)]
+    assert client.map(functions.identity, values) == values
+
+
+def test_hundreds_of_functions_just_below_the_inline_limit(client: Client) -> None:
+    def make(number: int):  # type: ignore[no-untyped-def]
+        ballast = bytes([number % 251]) * 30_000
+        return lambda: (number, len(ballast))
+
+    futures = [client.submit(make(number)) for number in range(300)]
+    assert [future.result(timeout=30) for future in futures] == [(number, 30_000) for number in range(300)]
