@@ -101,6 +101,7 @@ def test_precedence(tmp_path: Path) -> None:
         ([], "ADDRESS is missing"),
         (["a", "b"], "unexpected argument 'b'"),
         (["a", "--protcted"], "unknown option --protcted; did you mean --protected?"),
+        (["a", "--bogus=1"], "unknown option --bogus"),
         (["a", "--io-threads", "x"], "--io-threads: 'x' is not a whole number"),
         (["a", "-it", "0"], "--io-threads: 0 is less than 1"),
         (["a", "-it"], "expected one argument"),
@@ -139,6 +140,7 @@ def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
         read("-h")
     assert caught.value.code == 0
     text = capsys.readouterr().out
+    assert text.index("--io-threads") < text.index("--logging-level"), "what all commands share comes last"
     for word in ("--config", "--protected", "-p", "--io-threads", "-it", "--worker-names", "ADDRESS", "100% busy"):
         assert word in text
 

@@ -157,8 +157,9 @@ def _unknown_argument(word: str, settings: Iterable[Setting]) -> str:
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {found[0]}?" if found else ""
+    by_letters = {each.strip("-"): each for each in known}
+    found = difflib.get_close_matches(word.strip("-"), list(by_letters), n=1)
+    return f"; did you mean {by_letters[found[0]]}?" if found else ""
 
 
 def _require(settings: Iterable[Setting], values: Mapping[str, Any]) -> None:

@@ -128,10 +128,11 @@ def _convert(text: str, kind: type) -> Any:
 
 
 def settings_of(settings_class: type) -> list[Setting]:
-    """Every described field, in the order of the class."""
+    """Every described field: the class's own first, then those it shares with other commands."""
     hints = typing.get_type_hints(settings_class)
+    own = settings_class.__dict__.get("__annotations__", {})
     found = []
-    for each in dataclasses.fields(settings_class):
+    for each in sorted(dataclasses.fields(settings_class), key=lambda field: field.name not in own):
         description = each.metadata.get(_METADATA_KEY)
         if description is not None:
             kind, many = _kind(hints[each.name])
