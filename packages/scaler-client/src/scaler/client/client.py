@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Any
 
 from scaler.client.calls import (
-    PLAIN_TYPES,
     Encoder,
     FunctionBook,
     capabilities_of,
@@ -46,6 +45,7 @@ from scaler_protocol.ids import new_session
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Role, Status, TaskOptions
 
 _FIRST_ANSWER_SECONDS = 0.5
+_dumps = pickle.dumps
 _SMALL_SLOT_BYTES = 1024
 _IMAP_BUFFER_SIZE = 4096
 
@@ -75,7 +75,6 @@ class Client:
         self._functions = FunctionBook(self._encoder)
         self._known = self._functions.by_reference
         self._options = TaskOptions(profiling=profiling, stream_output=stream_output)
-        self._options_profiled = TaskOptions(profiling=True, stream_output=stream_output)
         self._identity = new_session()
         self._pump = self._connect(address, timeout_seconds, heartbeat_interval_seconds)
         _clients.add(self)
@@ -90,11 +89,10 @@ class Client:
         function = known[1] if known is not None and known[0] is fn else self._functions.find(fn)
         if kwargs:
             return self._submit_keywords(fn, function, args, kwargs)
-        options = self._options
-        shape = function.shapes.get((len(args), (), options))
+        shape = function.usual_shapes.get(len(args))
         if shape is None or known is None:
             check_call(fn, args, kwargs)
-            shape = shape_of(function, len(args), (), options)
+            shape = function.usual_shapes[len(args)] = shape_of(function, len(args), (), self._options)
         return self._send_call(shape, args)
 
     def submit_verbose(
@@ -122,27 +120,24 @@ class Client:
     def _submit_keywords(
         self, fn: Callable[..., Any], function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> ScalerFuture:
-        options = self._options
         if "profiling" in kwargs and not takes_keyword(fn, "profiling"):
-            options = self._options_profiled if kwargs.pop("profiling") else options
-        arity = len(args) + len(kwargs)
-        shape = function.shapes.get((arity, tuple(kwargs), options))
+            profiled = kwargs.pop("profiling")
+            return self.submit_verbose(fn, args, kwargs, profiling=profiled or None)
+        key = (len(args), *kwargs)
+        shape = function.usual_shapes.get(key)
         if shape is None or id(fn) not in self._known:
             check_call(fn, args, kwargs)
-            shape = shape_of(function, arity, tuple(kwargs), options)
+            shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), self._options)
+            function.usual_shapes[key] = shape
         return self._send_call(shape, (*args, *kwargs.values()))
 
     def _send_call(self, shape: Shape, values: Sequence[Any], future: ScalerFuture | None = None) -> ScalerFuture:
-        plain, encode = self._encoder.plain_types, self._encoder.encode
-        slots = [
-            pickle.dumps(value, PICKLE_PROTOCOL)
-            if type(value) in plain
-            else encode(value)
-            if type(value) is not ObjectReference
-            else self._referred(value)
-            for value in values
-        ]
-        size = len(slots[0]) if len(slots) == 1 else sum(map(len, slots))
+        if len(values) == 1 and type(values[0]) in self._encoder.plain_types:
+            slots = [_dumps(values[0], PICKLE_PROTOCOL)]
+            size = len(slots[0])
+        else:
+            slots = self.encode_all(values)
+            size = sum(map(len, slots))
         pump = self._pump
         if future is None:
             future = ScalerFuture(pump)
@@ -152,8 +147,7 @@ class Client:
             pump.check_usable()
         session = pump.session
         with pump.lock:
-            session.add(shape, slots, size, future)
-            if not session.wants_turn:
+            if not session.add(shape, slots, size, future):
                 return future
             notices = pump.turn()
         if pump.background_reads and not session.submitted & 63:
@@ -386,9 +380,7 @@ class Client:
 
     def encode_all(self, values: Sequence[Any]) -> list[bytes]:
         """One slot each; a reference gives its upload."""
-        plain, encode, dumps, protocol = PLAIN_TYPES, self._encoder.encode, pickle.dumps, PICKLE_PROTOCOL
-        if not self._encoder.is_default:
-            plain = self._encoder.plain_types
+        plain, encode, dumps, protocol = self._encoder.plain_types, self._encoder.encode, _dumps, PICKLE_PROTOCOL
         return [
             dumps(value, protocol)
             if type(value) in plain

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 class Function:
-    """A serialized function (or serializer). ``payload`` is kept as long as a task may have to be stated again."""
+    """A serialized function (or serializer). ``payload`` is kept as long as a task may have to be stated again.
+    ``usual_shapes`` are those with the client's own options, by number of arguments or by that and keyword names."""
 
-    __slots__ = ("digest", "name", "payload", "definition", "shapes")
+    __slots__ = ("digest", "name", "payload", "definition", "shapes", "usual_shapes")
 
     def __init__(self, name: str, payload: bytes) -> None:
         self.digest = digest(payload)
@@ -23,6 +24,7 @@ class Function:
         inline = payload if len(payload) <= INLINE_LIMIT_BYTES else b""
         self.definition = FunctionDefinition(self.digest, name, inline, len(payload))
         self.shapes: dict[object, Shape] = {}
+        self.usual_shapes: dict[object, Shape] = {}
 
     @property
     def is_large(self) -> bool:

@@ -209,14 +209,6 @@ class Session:
     def has_unfinished(self) -> bool:
         return bool(len(self._ranges) or self._open)
 
-    @property
-    def wants_turn(self) -> bool:
-        """Whether the submitting thread should look at the connection now: it is idle, the batch is full, or it is time
-        to see what has arrived."""
-        if not self.submitted & _TURN_MASK or self._open_bytes >= BATCH_LIMIT_BYTES:
-            return True
-        return self.welcomed and not self._link.in_flight
-
     def ask_flush(self) -> bool:
         """Somebody starts to wait: the open batch need not fill first. Whether there is one that may leave."""
         if not self._open or not self.welcomed or self._link.in_flight >= _FLUSHES_UNDER_WAY_LIMIT:
@@ -224,8 +216,10 @@ class Session:
         self._flush_asked = True
         return True
 
-    def add(self, shape: Shape, slots: Sequence[bytes | ObjectKey], size: int, sink: Any) -> None:
-        """Submit one task; ``sink`` gets ``_range`` and ``_index``, its place. ``size``: bytes of the slots."""
+    def add(self, shape: Shape, slots: Sequence[bytes | ObjectKey], size: int, sink: Any) -> bool:
+        """Submit one task; ``sink`` gets ``_range`` and ``_index``, its place. ``size``: bytes of the slots. Returns
+        whether the submitting thread should look at the connection now: it is idle, the batch is full, or it is time
+        to see what has arrived."""
         entry = shape.open
         if entry is None:
             entry = self._open_range(shape)
@@ -238,6 +232,9 @@ class Session:
         entry.remaining += 1
         self.submitted += 1
         self._open_bytes += size + SLOT_OVERHEAD_BYTES
+        if not self.submitted & _TURN_MASK or self._open_bytes >= BATCH_LIMIT_BYTES:
+            return True
+        return self.welcomed and not self._link.in_flight
 
     def refer(self, entry: Range, index: int, uploads: list[Upload]) -> None:
         """A task uses these uploads until it ends."""
