@@ -48,6 +48,8 @@ _FIRST_ANSWER_SECONDS = 0.5
 _dumps = pickle.dumps
 _SMALL_SLOT_BYTES = 1024
 _IMAP_BUFFER_SIZE = 4096
+_REFILL_BELOW = 0.75
+_FILL_SECONDS = 0.001
 
 
 class Client:
@@ -255,36 +257,50 @@ class Client:
     def _imap_in_order(self, calls: Iterator[tuple[Any, ...]], shape: Shape, ahead: int) -> Generator[Any, None, None]:
         futures: deque[ScalerFuture] = deque()
         try:
-            futures.extend(self._send_call(shape, call) for call in islice(calls, ahead))
-            while futures:
-                result = futures.popleft().result()
-                futures.extend(self._send_call(shape, call) for call in islice(calls, ahead - len(futures)))
-                yield result
+            while True:
+                if len(futures) <= ahead * _REFILL_BELOW:
+                    self._fill(calls, shape, ahead - len(futures), futures, None)
+                if not futures:
+                    return
+                yield futures.popleft().result()
         finally:
             for future in futures:
                 future.cancel()
 
     def _imap_as_ended(self, calls: Iterator[tuple[Any, ...]], shape: Shape, ahead: int) -> Generator[Any, None, None]:
-        pump = self._pump
-        queue = EndedQueue(pump)
+        queue = EndedQueue(self._pump)
         running: dict[int, ScalerFuture] = {}
-
-        def send(count: int) -> None:
-            for call in islice(calls, count):
-                future = self._send_call(shape, call, QueuedFuture(pump, queue))
-                running[id(future)] = future
-
         try:
-            send(ahead)
-            while running:
+            while True:
+                if len(running) <= ahead * _REFILL_BELOW:
+                    sent: deque[ScalerFuture] = deque()
+                    self._fill(calls, shape, ahead - len(running), sent, queue)
+                    running.update((id(future), future) for future in sent)
+                if not running:
+                    return
                 future = queue.take()
                 del running[id(future)]
-                result = future.result()
-                send(ahead - len(running))
-                yield result
+                yield future.result()
         finally:
             for future in running.values():
                 future.cancel()
+
+    def _fill(
+        self,
+        calls: Iterator[tuple[Any, ...]],
+        shape: Shape,
+        count: int,
+        futures: deque[ScalerFuture],
+        queue: EndedQueue | None,
+    ) -> None:
+        """Submit up to ``count`` calls. An iterable that is slow does not hold back a result that is there."""
+        until = time.monotonic() + _FILL_SECONDS
+        for call in islice(calls, count):
+            future = None if queue is None else QueuedFuture(self._pump, queue)
+            futures.append(self._send_call(shape, call, future))
+            ready = futures[0].is_settled() if queue is None else queue.is_settled()
+            if ready and time.monotonic() > until:
+                return
 
     # ---- objects -----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ The session keeps everything unfinished: a scheduler that restarted (another epo
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -554,13 +555,21 @@ class Session:
                 self._take_run(run)
 
     def _take_run(self, run: ResultRun) -> None:
-        entry = self._ranges.find(run.task(0))
-        if isinstance(entry, MapRange):
-            ended = run.mark(entry.first, entry.states)
-            if ended:
-                self._take_map_run(entry, run, ended)
+        """Results of maps that all succeeded are taken as they are, range by range; all others row by row."""
+        start = 0
+        while start < run.count:
+            entry = self._ranges.find(run.task(start))
+            if not isinstance(entry, MapRange):
+                self._take_rows(_part(run, start, run.count))
                 return
-        self._take_rows(run)
+            stop = max(start + 1, bisect_left(run.task_column, entry.first + entry.count, start))
+            part = _part(run, start, stop)
+            ended = part.mark(entry.first, entry.states)
+            if ended:
+                self._take_map_run(entry, part, ended)
+            else:
+                self._take_rows(part)
+            start = stop
 
     def _take_map_run(self, entry: MapRange, run: ResultRun, ended: int) -> None:
         if not entry.sink.take_run(entry, run):
@@ -753,6 +762,10 @@ def _unfinished_runs(entry: Range) -> list[TaskRun]:
     if entry.remaining == entry.count:
         return [run]
     return [run.slice(start, stop) for start, stop in entry.unfinished_segments()]
+
+
+def _part(run: ResultRun, start: int, stop: int) -> ResultRun:
+    return run if stop - start == run.count else run.slice(start, stop)
 
 
 _new_tuple = tuple.__new__
