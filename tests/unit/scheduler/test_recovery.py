@@ -96,3 +96,30 @@ def test_an_agent_that_says_hello_anew_has_lost_its_state():
     assert not agent.welcome.resumed
     said = agent.says(attach("agent"))
     assert handed(said, agent) == [(1, 2)]
+
+
+def test_a_client_that_begins_anew_leaves_nothing_behind_at_agents():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 2))
+    client.epoch = 0
+    assert client.connect() == [("agent", Cancel((TaskColumn(client.session, (1, 2), (1, 1)),)))]
+    assert not client.welcome.resumed
+    assert book.core.agents[agent.session].load.outstanding == 0
+    client.says(resubmit(client, 1, 2))
+    assert agent.says(results(client, (1, 1, Status.CANCELLED, b""), (2, 1, Status.CANCELLED, b""))) == []
+    assert handed(book.wait(1.5, (agent,)), agent) == [(1, 1), (2, 1)]
+
+
+def test_a_nested_client_whose_agent_was_lost_and_came_back_begins_anew():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 1))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=1, parent_attempt=1)
+    child.says(tasks(child, 1, 1))
+    agent.epoch = 0
+    agent.connect()
+    agent.says(attach("agent"))
+    assert [name for name, body in child.says(tasks(child, 2, 1)) if name == "child"] == ["child"]
+    child.connect()
+    assert not child.welcome.resumed

@@ -77,7 +77,7 @@ def _serve(
     gateway = Gateway(loop, router, _core_settings(settings, address, token))
     reporter = Reporter(loop, gateway, monitor_address)
     gc.freeze()  # what the imports made lives for ever: collections need not look at it
-    install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds), reporter.kill)
+    install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds))
     try:
         gateway.start()
         reporter.start()

@@ -49,7 +49,6 @@ class Client:
         self.failures: dict[int, int] = {}
         self.large: dict[int, float] = {}
         self.fetching: dict[int, bool] = {}
-        self.finished = 0
 
     @property
     def is_reachable(self) -> bool:

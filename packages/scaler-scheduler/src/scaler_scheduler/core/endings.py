@@ -83,6 +83,15 @@ class Endings(SchedulerState):
             self._lose_agent(self.agents[peer], now)
         elif peer in self.clients:
             self._end_client(self.clients[peer], now)
+            if peer in self.clients:
+                self._abandon(self.clients[peer], now)
+
+    def _abandon(self, client: Client, now: float) -> None:
+        """Its session begins anew: answers to its cancels would be taken for answers to what comes."""
+        client.table.abandon({index: agent.load for index, agent in self.agent_by_index.items()})
+        self._remove_client(client, now)
+        for agent in self.agents.values():
+            self.allocator.offer(agent)
 
     def _expel(self, client: Client, text: str, now: float) -> None:
         self._log(f"Client {client.session.hex()[:8]}: {text}", "WARNING")
@@ -93,7 +102,7 @@ class Endings(SchedulerState):
         """Nobody listens to a nested client's session any more. Its tasks go on as its root client's, until they are
         done or the parent turns out to have died."""
         client.connected = False
-        client.is_orphan = True
+        client.is_orphan = client.is_broken = True
         client.drop_deliveries()
         if client.parent is None or client.table.unfinished == 0:
             self._end_client(client, now)
@@ -102,7 +111,7 @@ class Endings(SchedulerState):
         """It left or is given up: its tasks are cancelled, its objects dropped. A cancelled task that an agent still
         has is remembered by a client that nobody listens to, until the agent answered."""
         client.drop_deliveries()
-        client.is_orphan = True
+        client.is_orphan = client.is_broken = True
         client.connected = False
         client.gone_at = None
         self._cancel(client, None, now)
@@ -157,15 +166,18 @@ class Endings(SchedulerState):
         self.objects.forget_agent(agent.session)
         self.unclaimed.forget_agent(agent)
         nested = [client for client in self.clients.values() if client.route == agent.session]
-        for client in list(self.clients.values()):
-            self._take_from(client, agent, blameless, now)
+        ended = [(client, self._take_from(client, agent, blameless)) for client in list(self.clients.values())]
+        # Only now, when nothing is with the lost agent any more: children are ended as clients are.
+        for client, died in ended if self._nested else ():
+            for task in died:
+                self._end_children(client.session, task, now)
+            self._end_stale_children(client, now)
         for client in nested:
             if client.session in self.clients:
                 self._orphan(client, now)
 
-    def _take_from(self, client: Client, agent: Agent, blameless: bool, now: float) -> None:
-        if client.session not in self.clients:
-            return
+    def _take_from(self, client: Client, agent: Agent, blameless: bool) -> list[int]:
+        """Queue again what a lost agent had of a client; the tasks that ended instead."""
         ranges, died, cancelled = client.table.lose(agent.index, blameless, LOSSES_LIMIT, Status.WORKER_DIED)
         self._push(client, ranges, True)
         self._tell_cancelled(client, cancelled)
@@ -176,5 +188,4 @@ class Endings(SchedulerState):
         for _, first, stop in ranges:
             for task in client.large and [task for task in client.large if first <= task < stop]:
                 del client.large[task]
-        if self._nested:
-            self._end_stale_children(client, now)
+        return died

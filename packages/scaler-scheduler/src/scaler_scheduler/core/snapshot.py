@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scaler_scheduler.core.base import SchedulerState
 
 _WAITING = (TaskState.HELD, TaskState.QUEUED)
-"""Tasks outside a bounded queue are not among them: they are not yet taken, their client still counts them as its own."""
+"""Tasks outside a bounded queue are not among them: not yet taken, they are still their client's."""
 
 _RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)
 _FUNCTIONS_SHOWN = 200

@@ -75,10 +75,6 @@ cdef class Totals:
     def outcome(self, int status):
         return self.outcomes[status]
 
-    def add(self, int status, int64_t number=1):
-        if 0 <= status < STATUSES:
-            self.outcomes[status] += number
-
 
 cdef class FunctionLoad:
     cdef readonly bytes digest
@@ -470,7 +466,7 @@ cdef class TaskTable:
                     what = -1
                 else:
                     what = 1
-            elif state == HELD:
+            elif state == HELD and status != CANCELLED:
                 what = 1
             else:
                 what = -2 if state == ENDED else -1
@@ -662,6 +658,21 @@ cdef class TaskTable:
                 ended.append(task)
             self.end(page, task, CANCELLED)
         return ended, told, freed
+
+    def abandon(self, dict loads):
+        """End what agents still have, without waiting for their answers. ``loads``: by agent."""
+        cdef PageBox box
+        cdef Page* page
+        cdef int offset
+        cdef RunRecord record
+        for number in sorted(self.pages):
+            box = <PageBox> self.pages[number]
+            page = box.page
+            for offset in range(PAGE_SIZE):
+                if page.state[offset] == ASSIGNED or page.state[offset] == CANCELLING:
+                    record = self.record_at(page, offset)
+                    (<AgentLoad> loads[page.agent[offset]]).give_back(record, 1, page.estimate_us[offset])
+                    self.end(page, (box.number << PAGE_BITS) + offset, CANCELLED)
 
     def check(self):
         """Assert that counters agree with the columns."""
@@ -857,9 +868,6 @@ cdef class QueueClass:
                 continue
             takings.take(queue, TURN if len(level.rotation) > 1 else NO_BOUND)
             level.rotation.rotate(-1)
-
-    def check(self):
-        assert self.count >= 0, self.count
 
 
 cdef class Takings:

@@ -43,9 +43,6 @@ class Reporter:
             self._starting.join()
         self._publisher.close()
 
-    def kill(self) -> None:
-        """At once; the publisher ends when its scheduler has."""
-
     def _start(self) -> None:
         try:
             self._publisher.start()
