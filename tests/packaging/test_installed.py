@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import pytest
 
 from tests.packaging.conftest import Built, Environment, make_environment
@@ -30,13 +33,15 @@ cluster.shutdown()
 HINT = "pip install 'scaler-client[local]'"
 
 
-@pytest.fixture(scope="module", params=ALONE)
-def alone(request: pytest.FixtureRequest, built: Built, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    return make_environment(tmp_path_factory.mktemp("alone") / request.param, built, request.param)
+@pytest.fixture(scope="module")
+def installed_alone(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Environment]:
+    folder = tmp_path_factory.mktemp("alone")
+    return functools.cache(lambda name: make_environment(folder / name, built, name))
 
 
-def test_alone(alone: Environment) -> None:
-    name = alone.folder.name
+@pytest.mark.parametrize("name", ALONE)
+def test_alone(installed_alone: Callable[[str], Environment], name: str) -> None:
+    alone = installed_alone(name)
     package, commands = ALONE[name]
     assert alone.installed() & SIBLINGS <= {name}
     assert alone.run_python(f"import {package}; print({package}.__version__)").strip()
@@ -50,8 +55,8 @@ def test_alone(alone: Environment) -> None:
 
 
 @pytest.fixture(scope="module")
-def client_only(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    return make_environment(tmp_path_factory.mktemp("client") / "client", built, "scaler-client")
+def client_only(installed_alone: Callable[[str], Environment]) -> Environment:
+    return installed_alone("scaler-client")
 
 
 @pytest.mark.parametrize("name", ["SchedulerClusterCombo", "Scheduler", "Cluster"])

@@ -35,7 +35,8 @@ from tests.unit.worker.playbook import CLIENT
 
 
 class FakeScheduler:
-    """``results``: (status, payload, duration, cpu time, memory peak) by task; ``others``: all other numbered bodies."""
+    """``results``: (status, payload, duration, cpu time, memory peak) by task; ``others``: all other numbered
+    bodies."""
 
     def __init__(self, address: str = "tcp://127.0.0.1:0") -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
