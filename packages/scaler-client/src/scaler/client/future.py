@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from scaler.core.ranges import Range
     from scaler.shell.pump import Pump
 
+_new_tuple = tuple.__new__  # an Outcome without the Python call that its constructor is
+
 
 @dataclass(frozen=True, slots=True)
 class ProfilingInfo:
@@ -216,11 +218,12 @@ class ScalerFuture(concurrent.futures.Future):
         return self._answer.wait(timeout)
 
     def _take(self, outcome: Outcome) -> None:
+        status, payload, duration_us, cpu_time_us, memory_peak = outcome
         result: Any = None
         exception: BaseException | None = None
-        if outcome.status == Status.SUCCESS:
+        if not status:  # SUCCESS
             try:
-                result = loads_result(self._pump.loads, outcome.payload)
+                result = loads_result(self._pump.loads, payload)
             except BaseException as error:
                 exception = error
         else:
@@ -229,4 +232,4 @@ class ScalerFuture(concurrent.futures.Future):
             return
         self._result, self._exception = result, exception
         self._loaded = True
-        self._outcome = outcome._replace(payload=b"")
+        self._outcome = _new_tuple(Outcome, (status, b"", duration_us, cpu_time_us, memory_peak))

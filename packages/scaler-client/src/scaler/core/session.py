@@ -67,6 +67,7 @@ _CANCEL_DELAY_SECONDS = 0.001
 _FLUSHES_UNDER_WAY_LIMIT = 8
 _HELLO_AGAIN_SECONDS = 1.0
 _TURN_MASK = 63
+_LARGE = int(Status.SUCCESS_LARGE)
 
 
 class Session:
@@ -593,7 +594,23 @@ class Session:
                 first, stop = entry.first, entry.first + entry.count
             assert entry is not None
             outcome = _new_tuple(Outcome, (status, payload, duration_us, cpu_time_us, memory_peak))
-            self._take_outcome(entry, task - first, outcome)
+            if status == _LARGE or not self._take_usual(entry, task - first, outcome):
+                self._take_outcome(entry, task - first, outcome)
+
+    def _take_usual(self, entry: Range, index: int, outcome: Outcome) -> bool:
+        """What happens to nearly every result of a submit, with nothing to ask or release. False: nothing was done."""
+        if not isinstance(entry, FutureRange) or entry.references:
+            return False
+        sink = entry.sinks[index]
+        if sink is None:
+            return False
+        entry.sinks[index] = None
+        if not sink.settle(outcome):
+            self._effects.append(Finish(sink, outcome))
+        entry.remaining -= 1
+        if not entry.remaining:
+            self._ranges.remove(entry)
+        return True
 
     def _take_outcome(self, entry: Range, index: int, outcome: Outcome) -> None:
         if not entry.is_unsettled(index):
