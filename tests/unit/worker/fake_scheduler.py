@@ -36,7 +36,6 @@ from tests.unit.worker.playbook import CLIENT
 
 class FakeScheduler:
     """``results``: status, payload, duration, cpu time, memory peak by task; ``others``: all other numbered bodies."""
-    bodies."""
 
     def __init__(self, address: str = "tcp://127.0.0.1:0") -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
