@@ -9,6 +9,7 @@ import pickle
 import pytest
 
 from scaler.client.calls import shape_of
+from scaler.core.effects import WriteOutput
 from scaler.core.fetches import LargeResult
 from scaler.core.outcome import DISCONNECTED
 from scaler.core.session import BATCH_LIMIT_BYTES
@@ -26,6 +27,7 @@ from scaler_protocol.messages import (
     ObjectKey,
     ObjectRelease,
     ObjectRequest,
+    Output,
     Ping,
     RefusalReason,
     Refused,
@@ -306,6 +308,11 @@ def test_explanations_and_shutdown_reach_who_asked(side: SchedulerSide) -> None:
     assert answer.outcomes[0].payload == b"It waits."
     assert (end.outcomes[0].status, end.outcomes[0].payload) == (Status.EXCEPTION, b"no")
     assert not task.outcomes
+
+
+def test_what_tasks_print_is_written(side: SchedulerSide) -> None:
+    side.say(Output(SESSION, 1, 2, b"text"))
+    assert WriteOutput(2, b"text") in side.session.take_effects(side.now)
 
 
 # ---- objects -------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import threading
 from abc import ABC, abstractmethod
@@ -79,7 +80,11 @@ class ReusedPickler:
 _reused = ReusedPickler()
 
 
-def reset_after_fork() -> None:
-    """A child may have been forked while another thread held the pickler."""
+def _reset_after_fork() -> None:
+    """The child may have been forked while another thread used the pickler."""
     global _reused
     _reused = ReusedPickler()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)

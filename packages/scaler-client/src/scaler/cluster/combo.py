@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from scaler_scheduler import Scheduler
     from scaler_worker import Cluster
 
-_PROTECTED_END_SECONDS = 15.0
+_END_SECONDS = 15.0
 
 
 class SchedulerClusterCombo:
@@ -123,7 +123,7 @@ class SchedulerClusterCombo:
 def _join(command: Scheduler | Cluster) -> None:
     """It has a grace time of its own; one that is stuck beyond it ends with this process."""
     try:
-        command.join(_PROTECTED_END_SECONDS)
+        command.join(_END_SECONDS)
     except TimeoutError:
         pass
 
