@@ -76,8 +76,8 @@ def test_threads_read_one_large_result(client: Client) -> None:
 
 
 def test_large_results_that_nobody_reads_do_not_pile_up(client: Client) -> None:
-    for number in range(40):
-        future = client.submit(fill, 20_000_000, number)
+    for number in range(20):
+        future = client.submit(fill, 10_000_000, number)
         assert future.exception(timeout=30) is None
         del future
     gc.collect()

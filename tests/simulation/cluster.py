@@ -11,7 +11,7 @@ from tests.simulation.network import Network
 from tests.simulation.scheduler import SchedulerNode
 from tests.simulation.world import World
 
-HEARTBEAT_TIMEOUT_SECONDS = 1.2
+HEARTBEAT_TIMEOUT_SECONDS = (1.5, 2.0)
 """A process that stands still for longer loses its connection."""
 
 END_LIMIT_SECONDS = 300.0
@@ -153,10 +153,11 @@ class Cluster:
         seconds = self.world.between(0.05, 3.0)
         victim = self.world.chance.choice([*self.agents, *self.clients, self.scheduler])
         victim.stop_for(seconds)
-        if seconds > HEARTBEAT_TIMEOUT_SECONDS:
+        timeout_seconds = self.world.between(*HEARTBEAT_TIMEOUT_SECONDS)
+        if seconds > timeout_seconds:
             victims = self.network.connections.values() if victim is self.scheduler else [victim.connection]  # type: ignore[union-attr]
             for connection in list(victims):
-                self.world.after(HEARTBEAT_TIMEOUT_SECONDS, connection.cut)
+                self.world.after(timeout_seconds, connection.cut)
 
     def _cancel(self) -> None:
         self.world.chance.choice(self.clients).cancel_some(self.world.between(0.0, 0.5))

@@ -29,7 +29,7 @@ SCENARIOS = {
     ),
 }
 
-CALM = ("peace", "slow network", "cuts", "scheduler restarts", "short queues")
+CALM = ("peace", "slow network", "cuts", "scheduler restarts", "standstills", "short queues")
 """Here nobody dies who runs a task, so no task may run twice."""
 
 REGRESSION_SEEDS: list[tuple[str, int]] = []
