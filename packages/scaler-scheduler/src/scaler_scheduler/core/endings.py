@@ -137,7 +137,9 @@ class Endings(SchedulerState):
         client.parent = None
 
     def _remove_client(self, client: Client, now: float) -> None:
-        self.clients.pop(client.session, None)
+        if self.clients.get(client.session) is not client:
+            return  # it ended with its parent meanwhile
+        del self.clients[client.session]
         self._touched.pop(client.session, None)
         self._owing.pop(client.session, None)
         self._detach(client)
