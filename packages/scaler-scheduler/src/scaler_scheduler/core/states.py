@@ -25,11 +25,13 @@ result, same attempt   drop      ENDED     drop      ENDED        ENDED        d
 large result           drop      DONE_L.   drop      DONE_LARGE   ENDED [3]    drop          keep [2]
 processor died         drop      QUEUED+   drop      QUEUED+ [4]  ENDED        drop          drop
 user exception         drop      ENDED     drop      ENDED [5]    ENDED        drop          drop
+agent cancelled it     drop      drop      drop      ENDED        ENDED        drop          drop
 withdrawn by agent     drop      drop      drop      QUEUED+      ENDED        drop          drop
 agent lost             -         -         -         QUEUED+ [6]  ENDED        QUEUED+ [6]   -
 client cancels         ENDED     ENDED     ENDED     CANCELLING   same         ENDED [3]     drop
-client releases it     drop      drop      ENDED     CANCELLING   same         ENDED [3]     drop
+client releases it     ENDED     ENDED     ENDED     CANCELLING   same         ENDED [3]     drop
 client clears, leaves  ENDED     ENDED     ENDED     CANCELLING   same         ENDED [3]     -
+session begins anew    ENDED     ENDED     ENDED     ENDED [1]    ENDED        ENDED [3]     -
 ====================== ========= ========= ========= ============ ============ ============= =======
 
 QUEUED+ is QUEUED with the attempt raised. [1] the agent is told to cancel it. [2] kept for a second after the agent
