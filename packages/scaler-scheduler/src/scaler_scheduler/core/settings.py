@@ -34,8 +34,8 @@ TICK_SECONDS = 0.2
 """How often timed things are looked at while anybody is connected."""
 
 ALIVE_SECONDS = 0.95
-"""A connection that ends within this time of its agent's last message ended because the process died or reconnects. Less
-than the shortest time (1 s) in which the transport gives up an agent that is stopped: what runs there goes on."""
+"""A connection that ends within this time of its agent's last message ended because the process died or reconnects.
+Less than the shortest time (1 s) in which the transport gives up an agent that is stopped: what runs there goes on."""
 
 RECONNECT_SECONDS = 0.7
 SUSPECT_SECONDS = 1.5
