@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -261,3 +262,112 @@ def test_closing_twice_is_fine(context: Any, tmp_path: Path) -> None:
     dealer = DealerConnection(context, router.bind(f"ipc://{tmp_path}/socket"), new_session())
     for thing in (router, dealer, router, dealer):
         thing.close()
+
+
+# ---- frames ---------------------------------------------------------------------------------------------------------
+
+
+def test_frames_are_copied_and_may_be_any_buffer(context: Any, closing: Closing) -> None:
+    router = closing(RouterSocket(context))
+    session = new_session()
+    dealer = closing(DealerConnection(context, router.bind("tcp://127.0.0.1:0"), session))
+    eventually(dealer.connection_events)
+    changing = bytearray(b"before" * 100_000)
+    frames: list[Any] = [b"", memoryview(b"abcdef")[1:3], changing, bytes(1_000_000), *[b"x"] * 60]
+    assert dealer.send(frames)
+    changing[:] = b"after!" * 100_000
+    expected = [b"", b"bc", b"before" * 100_000, bytes(1_000_000), *[b"x"] * 60]
+    assert eventually(router.receive) == (session, expected)
+    assert router.send(memoryview(session), tuple(frames)) == "sent"
+    assert len(eventually(dealer.receive)) == 64
+
+
+@pytest.mark.parametrize("frames", [[], [b"fine", "text"], [b"fine", memoryview(b"abcd")[::2]], [b"fine", None], 5])
+def test_a_bad_message_is_not_sent_in_part(context: Any, closing: Closing, frames: Any) -> None:
+    router = closing(RouterSocket(context))
+    session = new_session()
+    dealer = closing(DealerConnection(context, router.bind("tcp://127.0.0.1:0"), session))
+    eventually(dealer.connection_events)
+    with pytest.raises((TypeError, ValueError, BufferError)):
+        dealer.send(frames)
+    assert dealer.send([b"next"])
+    assert eventually(router.receive) == (session, [b"next"])
+    with pytest.raises((TypeError, ValueError, BufferError)):
+        router.send(session, frames)
+    assert router.send(session, [b"answer"]) == "sent"
+    assert eventually(dealer.receive) == [b"answer"]
+
+
+def test_a_peer_that_takes_nothing_is_full(context: Any, closing: Closing) -> None:
+    router = closing(RouterSocket(context))
+    silent = closing(context.socket(zmq.DEALER))
+    silent.setsockopt(zmq.ROUTING_ID, b"silent")
+    silent.setsockopt(zmq.RCVHWM, 1)
+    silent.connect(router.bind("inproc://full"))
+    silent.send(b"here")
+    eventually(router.receive)
+    outcomes = [router.send(b"silent", [b"x", b"y"]) for _ in range(20_000)]
+    assert outcomes[0] == "sent" and outcomes[-1] == "full"
+
+
+def test_a_cut_between_messages_costs_none_of_the_next(context: Any, closing: Closing) -> None:
+    """Peers that vanish while many frames are sent: the first message after that arrives whole."""
+    router = closing(RouterSocket(context))
+    bound = router.bind("tcp://127.0.0.1:0")
+    dealer = closing(DealerConnection(context, bound, new_session()))
+    for number in range(5):
+        assert "connected" in eventually(dealer.connection_events)
+        for _ in range(50):
+            dealer.send([b"%d" % number] * 50)
+        router.close()
+        while dealer.send([b"lost"] * 50):
+            time.sleep(0.001)
+        router = closing(RouterSocket(context))
+        eventually(lambda: try_bind(router, bound))
+        eventually(lambda: dealer.send([b"first", b"%d" % number]))
+        assert eventually(router.receive)[1][-2:] == [b"first", b"%d" % number]
+        while router.receive() is not None:
+            pass
+        dealer.connection_events()
+        router.close()
+        eventually(lambda: "disconnected" in dealer.connection_events())
+        router = closing(RouterSocket(context))
+        eventually(lambda: try_bind(router, bound))
+
+
+def test_a_closed_socket_is_not_touched(context: Any, tmp_path: Path) -> None:
+    router = RouterSocket(context)
+    dealer = DealerConnection(context, router.bind(f"ipc://{tmp_path}/socket"), new_session())
+    dealer.close()
+    router.close()
+    for call in (lambda: dealer.send([b"x"]), dealer.receive, lambda: router.send(b"p", [b"x"]), router.receive):
+        with pytest.raises(zmq.ZMQError) as caught:
+            call()
+        assert caught.value.errno == zmq.ENOTSOCK
+
+
+def test_a_socket_that_its_context_closed_is_not_touched() -> None:
+    context = zmq.Context()
+    router = RouterSocket(context)
+    router.bind("inproc://gone")
+    context.destroy(0)
+    with pytest.raises(zmq.ZMQError):
+        router.receive()
+
+
+def test_signals_interrupt_nothing(context: Any, closing: Closing) -> None:
+    router = closing(RouterSocket(context))
+    session = new_session()
+    dealer = closing(DealerConnection(context, router.bind("tcp://127.0.0.1:0"), session))
+    eventually(dealer.connection_events)
+    seen: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: seen.append(number))
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    try:
+        for number in range(200):
+            assert dealer.send([b"%d" % number])
+            assert eventually(router.receive) == (session, [b"%d" % number])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert seen
