@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import select
 import signal
@@ -323,8 +324,8 @@ def test_a_cut_between_messages_costs_none_of_the_next(context: Any, closing: Cl
         while dealer.send([b"lost"] * 50):
             time.sleep(0.001)
         router = closing(RouterSocket(context))
-        eventually(lambda: try_bind(router, bound))
-        eventually(lambda: dealer.send([b"first", b"%d" % number]))
+        eventually(functools.partial(try_bind, router, bound))
+        eventually(functools.partial(dealer.send, [b"first", b"%d" % number]))
         assert eventually(router.receive)[1][-2:] == [b"first", b"%d" % number]
         while router.receive() is not None:
             pass
@@ -332,7 +333,7 @@ def test_a_cut_between_messages_costs_none_of_the_next(context: Any, closing: Cl
         router.close()
         eventually(lambda: "disconnected" in dealer.connection_events())
         router = closing(RouterSocket(context))
-        eventually(lambda: try_bind(router, bound))
+        eventually(functools.partial(try_bind, router, bound))
 
 
 def test_a_closed_socket_is_not_touched(context: Any, tmp_path: Path) -> None:
