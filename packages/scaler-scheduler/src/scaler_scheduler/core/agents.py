@@ -22,6 +22,7 @@ class Agent:
         self.attached = False
         self.suspect = False
         self.is_leaving = False
+        self.is_relieved = False
         self.heard_at = now
         self.sent_at = now
         self.attached_at = now

@@ -104,6 +104,6 @@ class Hellos(FromClients):
     def _heard(self, agent: Agent, now: float) -> None:
         agent.heard_at = now
         if agent.suspect:
-            agent.suspect = False
+            agent.suspect = agent.is_relieved = False
             self._log(f"Agent {agent.title()} is back")
             self.allocator.offer(agent)

@@ -32,6 +32,8 @@ from scaler_scheduler.core.settings import (
     CLIENT_ACKNOWLEDGEMENT_SECONDS,
     PING_SECONDS,
     RECONNECT_SECONDS,
+    RELIEF_SECONDS,
+    SHORT_TASK_US,
     STOP_SECONDS,
     SUSPECT_SECONDS,
     TICK_SECONDS,
@@ -219,8 +221,21 @@ class SchedulerCore(FromAgents):
             agent.suspect = True
             self._log(f"Agent {agent.title()} has been silent for {silent_seconds:.1f} s", "WARNING")
             self.allocator.offer(agent)
+        if silent_seconds >= RELIEF_SECONDS and not agent.is_relieved:
+            agent.is_relieved = True
+            self._relieve(agent, now)
         if agent.connected and now - agent.sent_at >= PING_SECONDS - TICK_SECONDS / 2:
             self._send(agent, Ping(), now)
+
+    def _relieve(self, agent: Agent, now: float) -> None:
+        """Queue the short tasks of a silent agent again. Longer ones may be running there, and stay. When it is back it
+        is told to cancel what it still has of them."""
+        for client in list(self.clients.values()):
+            tasks, attempts = client.table.short_tasks(agent.index, SHORT_TASK_US)
+            if tasks:
+                ranges, _ = client.table.withdrawn(tasks, attempts, agent.load)
+                self._push(client, ranges, True)
+                agent.cancel(client.session, tasks, attempts)
 
     def _agent_timeout(self, agent: Agent) -> float:
         limit = self.settings.worker_timeout_seconds

@@ -35,10 +35,16 @@ TICK_SECONDS = 0.2
 
 ALIVE_SECONDS = 0.95
 """A connection that ends within this time of its agent's last message ended because the process died or reconnects.
-Less than the shortest time (1 s) in which the transport gives up an agent that is stopped: what runs there goes on."""
+Less than the shortest time (1.5 s) in which the transport gives up a stopped agent: what runs there goes on."""
 
 RECONNECT_SECONDS = 0.7
 SUSPECT_SECONDS = 1.5
+RELIEF_SECONDS = 2.5
+"""Silent for so long, an agent starts nothing any more: its lease is over."""
+
+SHORT_TASK_US = 100_000.0
+"""A task that takes no longer either never started at a silent agent or has ended there: it need not be waited for."""
+
 HOLD_SECONDS = 1.0
 RESULT_BUDGET_BYTES = 64 * 1024 * 1024
 """Result bytes a client may leave unacknowledged before its further tasks pause."""

@@ -5,12 +5,14 @@ from collections import deque
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
+from scaler_scheduler.core.graph cimport Edge, Graph, Node
 
 cdef enum:
     PAGE_BITS = 12
     PAGE_SIZE = 4096
     DEPTHS = 64
     STATUSES = 16
+    STATES = 11
 
 cdef enum:
     ENDED = 0
@@ -21,6 +23,9 @@ cdef enum:
     CANCELLING = 5
     DONE_LARGE = 6
     DECIDING = 7
+    PENDING = 8
+    STORED = 9
+    FREED = 10
 
 cdef enum:
     SUCCESS = 0
@@ -119,6 +124,7 @@ cdef class AgentLoad:
     cdef readonly int64_t load_us
     cdef int by_depth[DEPTHS]
     cdef public dict resources
+    cdef public list deferred
 
     def __init__(self, uint32_t index, int slots, int ceiling, dict resources=None):
         self.index = index
@@ -126,6 +132,7 @@ cdef class AgentLoad:
         self.ceiling = ceiling
         self.deepest = -1
         self.resources = dict(resources or {})
+        self.deferred = []
         for depth in range(DEPTHS):
             self.by_depth[depth] = 0
 
@@ -204,10 +211,13 @@ cdef class RunRecord:
     cdef readonly bint rerun
     cdef readonly tuple demand
     cdef readonly QueueClass queue
+    cdef readonly Graph graph
+    cdef readonly bint intermediate
     cdef uint32_t index
 
     def __init__(self, run, FunctionLoad function, QueueClass queue):
         options = run.options
+        self.intermediate = options.intermediate
         self.run = run
         self.first = run.first_task
         self.stop = self.first + <uint64_t> run.count
@@ -227,6 +237,33 @@ cdef class RunRecord:
         return run if run.attempt == attempt else run.with_attempt(attempt)
 
 
+cdef class GraphNews:
+    """What became of nodes of graphs while something else was handled; the core queues and tells it."""
+    cdef readonly list ready
+    cdef readonly dict cancels
+    cdef readonly list cascaded
+    cdef readonly list ended
+    cdef readonly list died
+    cdef readonly list delivered
+    cdef readonly dict wishes
+
+    def __init__(self):
+        self.ready = []
+        self.cancels = {}
+        self.cascaded = []
+        self.ended = []
+        self.died = []
+        self.delivered = []
+        self.wishes = {}
+
+    cdef tell(self, uint32_t agent, uint64_t task, uint32_t attempt):
+        column = self.cancels.get(agent)
+        if column is None:
+            column = self.cancels[agent] = ([], [])
+        (<list> column[0]).append(task)
+        (<list> column[1]).append(attempt)
+
+
 cdef class TaskTable:
     cdef readonly bytes session
     cdef Totals totals
@@ -236,10 +273,19 @@ cdef class TaskTable:
     cdef Page* last_page
     cdef uint64_t last_number
     cdef uint64_t newest
-    cdef int64_t counts[8]
+    cdef int64_t counts[STATES]
     cdef readonly int64_t finished
+    cdef readonly dict graphs
+    cdef readonly GraphNews news
+    cdef public bint prefers_holders
+    cdef dict copies
+    cdef list doomed
+    cdef bint is_dooming
 
     def __init__(self, bytes session, Totals totals):
+        self.graphs = {}
+        self.copies = {}
+        self.doomed = []
         self.session = session
         self.totals = totals
         self.pages = {}
@@ -248,7 +294,7 @@ cdef class TaskTable:
         self.last_page = NULL
         self.newest = 0
         self.finished = 0
-        for state in range(8):
+        for state in range(STATES):
             self.counts[state] = 0
 
     # ---- looking up -----------------------------------------------------------------------------------------------
@@ -314,6 +360,8 @@ cdef class TaskTable:
             self.free_records.append(record.index)
         if page.live == 0 and (task >> PAGE_BITS) != self.newest:
             self.drop_page(task >> PAGE_BITS)
+        if record.graph is not None:
+            self.node_ended(record, task)
 
     cdef list all_tasks(self):
         """Every unfinished task; only for what happens once in a client's life."""
@@ -333,7 +381,7 @@ cdef class TaskTable:
     @property
     def unfinished(self):
         cdef int64_t total = 0
-        for state in range(1, 8):
+        for state in range(1, STATES):
             total += self.counts[state]
         return total
 
@@ -397,13 +445,17 @@ cdef class TaskTable:
         return True
 
     def requeue(self, uint64_t task):
-        """Queue a task again, with its next attempt; the record it belongs to."""
+        """Queue a task again, with its next attempt; the record it belongs to. None: it is a node of a graph that waits
+        for its inputs, or has lost them."""
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
+        cdef RunRecord record = self.record_at(page, offset)
+        if record.graph is not None and not self.requeue_node(page, offset, task, record):
+            return None
         self.move(page, offset, QUEUED)
         page.attempt[offset] += 1
         page.agent[offset] = NO_AGENT
-        return self.record_at(page, offset)
+        return record
 
     def finish(self, uint64_t task, int status):
         cdef Page* page = self.find(task)
@@ -475,6 +527,8 @@ cdef class TaskTable:
                     forward = list(range(index))
                 if what == -2:
                     unknown.append(index)
+                elif status <= SUCCESS_LARGE:
+                    self.refuse_value(page, offset, task, attempts[index], agent.index)
                 continue
             record = self.record_at(page, offset)
             if state != HELD:
@@ -492,6 +546,13 @@ cdef class TaskTable:
                 if status <= EXCEPTION_NOT_SERIALIZABLE:
                     timed += 1
                     group_us += durations[index]
+            if record.graph is not None:
+                if not self.accept_node(page, offset, task, status, attempts[index], record, agent, special, index):
+                    if forward is None:
+                        forward = list(range(index))
+                elif forward is not None:
+                    forward.append(index)
+                continue
             if status != SUCCESS and self.decide(page, offset, state, status, record, attempts[index], agent.index):
                 if status == SUCCESS_LARGE and state != CANCELLING:
                     special.append((index, task, LARGE))
@@ -554,6 +615,8 @@ cdef class TaskTable:
                 page.agent[offset] = agent.index
                 page.estimate_us[offset] = record.function.estimate()
                 agent.take(record, 1, page.estimate_us[offset])
+                if record.graph is not None:
+                    self.shift_open(record.graph, task, -1)
             elif state == ENDED:
                 unknown.append(index)
             elif page.agent[offset] != agent.index or page.attempt[offset] != <uint32_t> attempts[index]:
@@ -578,12 +641,29 @@ cdef class TaskTable:
             record = self.record_at(page, offset)
             agent.give_back(record, 1, page.estimate_us[offset])
             if page.state[offset] == ASSIGNED:
-                self.requeue(task)
-                extend(ranges, record, task)
+                if self.requeue(task) is not None:
+                    extend(ranges, record, task)
             else:
                 self.end(page, task, CANCELLED)
                 cancelled.append(task)
         return ranges, cancelled
+
+    def short_tasks(self, uint32_t agent, double limit_us):
+        """([tasks], [attempts]) that ``agent`` has, may be started twice, and are known to take no longer."""
+        cdef list tasks = [], attempts = []
+        cdef PageBox box
+        cdef int offset
+        cdef RunRecord record
+        for number in sorted(self.pages):
+            box = <PageBox> self.pages[number]
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] != ASSIGNED or box.page.agent[offset] != agent:
+                    continue
+                record = self.record_at(box.page, offset)
+                if record.rerun and record.function.samples and record.function.duration_us <= limit_us:
+                    tasks.append((box.number << PAGE_BITS) + offset)
+                    attempts.append(box.page.attempt[offset])
+        return tasks, attempts
 
     cdef bint is_with(self, Page* page, int offset, uint32_t agent):
         if page == NULL or page.agent[offset] != agent:
@@ -599,8 +679,13 @@ cdef class TaskTable:
         cdef int offset, state
         cdef uint64_t task
         cdef RunRecord record
+        cdef dict shaken = {}
+        cdef list fatal = []
+        self.forget_copies(agent)
         for number in sorted(self.pages):
-            box = <PageBox> self.pages[number]
+            box = <PageBox> self.pages.get(number)
+            if box is None:
+                continue
             page = box.page
             for offset in range(PAGE_SIZE):
                 state = page.state[offset]
@@ -608,18 +693,36 @@ cdef class TaskTable:
                     continue
                 task = (box.number << PAGE_BITS) + offset
                 record = self.record_at(page, offset)
+                if state == STORED:
+                    self.move(page, offset, FREED)
+                    page.agent[offset] = NO_AGENT
+                    shaken[record.graph.last] = record.graph
+                    continue
                 if state == CANCELLING:
                     self.end(page, task, CANCELLED)
                     cancelled.append(task)
                     continue
                 if not blameless:
                     page.losses[offset] += 1
+                if record.graph is not None:
+                    shaken[record.graph.last] = record.graph
+                    self.move(page, offset, PENDING)
+                    page.attempt[offset] += 1
+                    page.agent[offset] = NO_AGENT
+                    if (not record.rerun and not (blameless and state == ASSIGNED)) or (
+                            page.losses[offset] >= losses_limit):
+                        fatal.append(task)
+                    continue
                 if (not record.rerun and not (blameless and state == ASSIGNED)) or page.losses[offset] >= losses_limit:
                     self.end(page, task, status)
                     died.append(task)
                     continue
                 self.requeue(task)
                 extend(ranges, record, task)
+        for graph in shaken.values():
+            self.settle(graph, False)
+        for task in fatal:
+            self.kill(task, status)
         return ranges, died, cancelled
 
     # ---- cancels --------------------------------------------------------------------------------------------------
@@ -639,10 +742,13 @@ cdef class TaskTable:
             offset = task & (PAGE_SIZE - 1)
             page = self.find(task)
             state = ENDED if page == NULL else page.state[offset]
-            if state == ENDED or state == CANCELLING:
+            if state == ENDED or state == CANCELLING or state == STORED or state == FREED:
+                continue
+            if state == DONE_LARGE and self.record_at(page, offset).graph is not None:
+                self.deliver_large(page, offset, task)
                 continue
             if state == ASSIGNED:
-                self.move(page, offset, CANCELLING)
+                self.to_cancelling(page, offset, task)
                 column = told.setdefault(page.agent[offset], ([], []))
                 column[0].append(task)
                 column[1].append(page.attempt[offset])
@@ -676,11 +782,11 @@ cdef class TaskTable:
 
     def check(self):
         """Assert that counters agree with the columns."""
-        cdef int64_t seen[8]
+        cdef int64_t seen[STATES]
         cdef PageBox box
         cdef int offset
         cdef int64_t live
-        for state in range(8):
+        for state in range(STATES):
             seen[state] = 0
         left = {}
         for number in self.pages:
@@ -692,9 +798,11 @@ cdef class TaskTable:
                     seen[box.page.state[offset]] += 1
                     left[box.page.run[offset]] = left.get(box.page.run[offset], 0) + 1
             assert live == box.page.live, (number, live, box.page.live)
-        for state in range(1, 8):
+        for state in range(1, STATES):
             assert seen[state] == self.counts[state], (state, seen[state], self.counts[state])
         assert seen[DECIDING] == 0
+        for graph in self.graphs.values():
+            self.check_graph(graph)
         for index, record in enumerate(self.records):
             assert (record.remaining if record is not None else 0) == left.get(index, 0), index
 
@@ -850,6 +958,7 @@ cdef class QueueClass:
                 del self.levels[index]
             else:
                 index += 1
+        takings.extend_fragments()
         return takings.runs, not takings.agent_full
 
     cdef take_level(self, Level level, Takings takings):
@@ -884,8 +993,10 @@ cdef class Takings:
     cdef int64_t turn
     cdef bint full
     cdef bint agent_full
+    cdef list fresh
 
     def __init__(self, AgentLoad agent, QueueClass source, int64_t share):
+        self.fresh = []
         cdef int here = agent.deep(source.depth)
         self.agent = agent
         self.source = source
@@ -937,6 +1048,8 @@ cdef class Takings:
             self.source.count -= number
             self.agent.take(record, number, number * estimate)
             self.runs.append(record.piece(start, task, attempt))
+            if record.graph is not None:
+                self.follow(table, record.graph, start, task)
 
     cdef inline bint admit(self, uint32_t estimate):
         if self.turn <= 0:
