@@ -20,11 +20,15 @@ HEARTBEAT_SECONDS = 2.0
 
 
 class AgentNode(Node):
-    def __init__(self, world: World, network: Network, slots: int, executions: dict[bytes, int]) -> None:
+    def __init__(
+        self, world: World, network: Network, slots: int, executions: dict[bytes, int], deaths: dict[bytes, int]
+    ) -> None:
+        """Counted by argument: how often a task was started, and how often its processor died of it."""
         super().__init__(world, "agent")
         self.session = world.chance.randbytes(16)
         self.processors: dict[int, SimulatedProcessor] = {}
         self._executions = executions
+        self._deaths = deaths
         names = tuple(f"worker {number}" for number in range(slots))
         hello = make_hello(Role.WORK, self.session, token=b"")
         self.core = AgentCore(AgentSettings("agent", names), hello, store=None, now=world.now)  # type: ignore[arg-type]
@@ -101,6 +105,9 @@ class AgentNode(Node):
     def _end_processor(self, number: int) -> None:
         processor = self.processors[number]
         if processor.alive:
+            argument = processor.running_argument
+            if argument is not None:
+                self._deaths[argument] = self._deaths.get(argument, 0) + 1
             processor.die()
             certificate = {"signal": "SIGKILL"}
             self.world.after(

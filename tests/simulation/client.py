@@ -35,10 +35,12 @@ class TaskSink:
     def finish(self, outcome: Outcome) -> None:
         raise AssertionError("settle never asked for this")
 
-    def check(self) -> None:
-        """Ended exactly once, and with its own result."""
+    def check(self, deaths: int = 0) -> None:
+        """Ended exactly once, and with its own result; or with an error after three deaths of its processors."""
         assert len(self.outcomes) + self.cancelled == 1, (self.argument, self.outcomes, self.cancelled)
-        if self.outcomes:
+        if self.outcomes and self.outcomes[0].status == Status.PROCESSOR_DIED:
+            assert deaths >= 3, (self.argument, deaths)
+        elif self.outcomes:
             assert self.outcomes[0].status == Status.SUCCESS, (self.argument, self.outcomes)
             assert bytes(self.outcomes[0].payload) == b"result of " + self.argument
 
@@ -67,7 +69,7 @@ class ClientNode(Node):
         def add(now: float) -> None:
             for _ in range(count):
                 shape = self.world.chance.choice(self._shapes)
-                argument = f"{self.name} {len(self.sinks)}".encode()
+                argument = f"{self.name} {shape.function.name} {len(self.sinks)}".encode()
                 sink = TaskSink(self, argument)
                 self.sinks.append(sink)
                 self.core.add(shape, [argument], len(argument), sink)

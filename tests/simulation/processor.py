@@ -13,7 +13,7 @@ from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import Status
 from tests.simulation.world import World
 
-DURATIONS_SECONDS = {"short": (0.00002, 0.001), "long": (0.02, 0.4)}
+DURATIONS_SECONDS = {"short": (0.00002, 0.001), "long": (0.15, 0.5)}
 STUBBORN_SHARE = 0.1
 LEASE_POLL_SECONDS = 0.01
 TELL_SECONDS = 0.002
@@ -126,6 +126,7 @@ class SimulatedProcessor:
         self._told_at = world.now
         self._untold = False
         self._stuck = False
+        self._argument = b""
 
     def hand_over(self, runs: list[TaskRun]) -> None:
         for run in runs:
@@ -141,6 +142,10 @@ class SimulatedProcessor:
             self._stuck = self._stuck or self._world.chance.random() < STUBBORN_SHARE
             if not self._stuck:
                 self._end(sequence, Status.CANCELLED, b"")
+
+    @property
+    def running_argument(self) -> bytes | None:
+        return None if self.board.running is None else self._argument
 
     def die(self) -> None:
         self.alive = False
@@ -160,6 +165,7 @@ class SimulatedProcessor:
     def _start(self, sequence: int, function_name: str, argument: bytes) -> None:
         self._executions[argument] = self._executions.get(argument, 0) + 1
         self._stuck = False
+        self._argument = argument
         self.board.running = sequence
         self.board.started = self._world.now
         seconds = self._world.between(*DURATIONS_SECONDS[function_name])
