@@ -21,6 +21,7 @@ from scaler.client.calls import (
     takes_keyword,
 )
 from scaler.client.future import ScalerFuture
+from scaler.client.graphs import get
 from scaler.client.mapping import MapCall
 from scaler.client.object_reference import ObjectReference
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
@@ -301,6 +302,23 @@ class Client:
             ready = futures[0].is_settled() if queue is None else queue.is_settled()
             if ready and time.monotonic() > until:
                 return
+
+    # ---- graphs ------------------------------------------------------------------------------------------------------
+
+    def get(
+        self,
+        graph: Any,
+        keys: Any,
+        block: bool = True,
+        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        **dask_options: Any,
+    ) -> Any:
+        """Compute ``keys`` of a graph: a dict with string keys, in which a tuple whose first item is callable is a call
+        with the names of nodes as its arguments, and all else is data. Gives a dict; ``block=False``: of futures.
+
+        Also takes what ``dask.compute(..., scheduler=client)`` hands over: then results are nested as the keys are, and
+        options of Dask's own schedulers are accepted."""
+        return get(self, graph, keys, block, capabilities, dask_options)
 
     # ---- objects -----------------------------------------------------------------------------------------------------
 

@@ -217,6 +217,9 @@ class ScalerFuture(concurrent.futures.Future):
             pump.settle_notices(notices)
         return self._answer.wait(timeout)
 
+    def _failure(self, outcome: Outcome) -> BaseException:
+        return failure_of(outcome)
+
     def _take(self, outcome: Outcome) -> None:
         status, payload, duration_us, cpu_time_us, memory_peak = outcome
         result: Any = None
@@ -227,7 +230,7 @@ class ScalerFuture(concurrent.futures.Future):
             except BaseException as error:
                 exception = error
         else:
-            exception = failure_of(outcome)
+            exception = self._failure(outcome)
         if self._loaded:  # the first thread that loads wins, so that all get the same object
             return
         self._result, self._exception = result, exception

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scaler.core.effects import Effect, Finish, WriteOutput
 from scaler.core.fetches import Fetch, LargeResult
 from scaler.core.functions import Function, Shape
+from scaler.core.graphs import GraphGroup, GraphRange
 from scaler.core.outcome import CANCELLED, DISCONNECTED, Outcome, Sink
 from scaler.core.ranges import FutureRange, MapRange, MapSink, Range, RangeIndex
 from scaler.core.uploads import Upload
@@ -258,6 +259,47 @@ class Session:
         self._close(entry)
         self._outbox.append([entry])
 
+    def open_graph_range(self, shape: Shape, group: GraphGroup) -> GraphRange:
+        """The next tasks of a graph, to be filled through its ``builder``. Needs no lock."""
+        entry = GraphRange(shape, self._new_builder(shape), group)
+        group.ranges.append(entry)
+        return entry
+
+    def next_task(self) -> int:
+        """The id that the next graph begins with, if nothing else is submitted before it."""
+        self._close_batch()
+        return self._next_task
+
+    def skip_task(self) -> None:
+        """No task will have the next id."""
+        self._next_task += 1
+
+    def add_graph(self, group: GraphGroup) -> bool:
+        """Submit a graph whose tasks were built for its ids. False: other tasks have been numbered meanwhile."""
+        if self.next_task() != group.first:
+            return False
+        batch: list[Range] = []
+        size = 0
+        for entry in group.ranges:
+            self._close(entry)
+            self.submitted += entry.count
+            batch.append(entry)
+            assert entry.run is not None
+            size += entry.run.payload_bytes + RUN_OVERHEAD_BYTES
+            if size >= BATCH_LIMIT_BYTES:
+                self._outbox.append(batch)
+                batch, size = [], 0
+        if batch:
+            self._outbox.append(batch)
+        return True
+
+    def cancel_graph(self, group: GraphGroup) -> bool:
+        """Whether some target had not ended; now all have, and the sinks are told."""
+        if not group.waiting:
+            return False
+        self._end_graph(group, CANCELLED)
+        return True
+
     def upload(self, data: bytes) -> Upload:
         """Start to send an object. Its first chunk leaves before any task that is added later."""
         key = ObjectKey(self.session, self._next_upload)
@@ -266,6 +308,10 @@ class Session:
         self._uploads[key] = upload
         self._outbox.extend(upload.chunks())
         return upload
+
+    def let_go(self, upload: Upload) -> None:
+        """One use less."""
+        self._drop_use(upload)
 
     def owns(self, upload: Upload) -> bool:
         return self._uploads.get(upload.key) is upload
@@ -613,6 +659,8 @@ class Session:
         return True
 
     def _take_outcome(self, entry: Range, index: int, outcome: Outcome) -> None:
+        if isinstance(entry, GraphRange) and self._ends_graph(entry, index, outcome):
+            return
         if not entry.is_unsettled(index):
             if index in entry.large:
                 self._replace_large(entry, index, outcome)
@@ -629,11 +677,57 @@ class Session:
             self._effects.append(Finish(entry.sink, outcome))
 
     def _finish_one(self, entry: Range, index: int) -> None:
+        if isinstance(entry, GraphRange):
+            self._finish_target(entry, index)
+            return
         entry.remaining -= 1
         if entry.references:
             self._unrefer(entry, index)
         if not entry.remaining and entry.first:
             self._ranges.remove(entry)
+
+    # ---- graphs ------------------------------------------------------------------------------------------------
+
+    def _ends_graph(self, entry: GraphRange, index: int, outcome: Outcome) -> bool:
+        """A task that failed ends its whole graph. Whether there is nothing else to do about this outcome."""
+        if outcome.status in (Status.SUCCESS, Status.SUCCESS_LARGE):
+            return not entry.has_targets
+        if not entry.group.waiting:
+            return index not in entry.large
+        self._end_graph(entry.group, outcome, entry.first + index)
+        return True
+
+    def _end_graph(self, group: GraphGroup, outcome: Outcome, failed: int = 0) -> None:
+        ranges, group.ranges = group.ranges, []
+        for entry in ranges:
+            for index in entry.end():
+                task = entry.first + index
+                if entry.left and task != failed:
+                    self._cancels.append(task)
+                sink = entry.take_sink(index)
+                if sink is not None:
+                    self._tell(sink, outcome)
+            self._drop_graph_range(entry)
+
+    def _finish_target(self, entry: GraphRange, index: int) -> None:
+        if not entry.stays_needed(index):
+            entry.remaining -= 1
+        if not entry.group.is_over:
+            return
+        ranges, entry.group.ranges = entry.group.ranges, []
+        for other in ranges:
+            for _ in other.end():
+                pass
+            self._drop_graph_range(other)
+        if not entry.remaining:
+            self._ranges.remove(entry)
+
+    def _drop_graph_range(self, entry: GraphRange) -> None:
+        for index in list(entry.references):
+            self._unrefer(entry, index)
+        if not entry.remaining:
+            self._ranges.remove(entry)
+            entry.run = None
 
     def _unrefer(self, entry: Range, index: int) -> None:
         for upload in entry.references.pop(index, ()):
@@ -650,6 +744,8 @@ class Session:
     def _keep_large(self, entry: Range, index: int, outcome: Outcome) -> Outcome:
         large = LargeResult(entry, index, int.from_bytes(outcome.payload, "little"), self._dropped_results)
         entry.large[index] = outcome
+        if isinstance(entry, GraphRange):
+            entry.group.large += 1
         return outcome._replace(payload=large)
 
     def _replace_large(self, entry: Range, index: int, outcome: Outcome) -> None:
@@ -673,6 +769,8 @@ class Session:
     def _release_result(self, entry: Range, index: int) -> None:
         if entry.large.pop(index, None) is None:
             return
+        if isinstance(entry, GraphRange):
+            entry.group.large -= 1
         self._fetches.pop(ObjectKey(self.session, entry.first + index), None)
         self._releases.append(ObjectKey(self.session, entry.first + index))
         self._finish_one(entry, index)

@@ -1,0 +1,348 @@
+"""Getting what a graph computes."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures._base import FINISHED, RUNNING
+from typing import TYPE_CHECKING, Any
+
+from scaler.client.calls import capabilities_of
+from scaler.client.future import ScalerFuture
+from scaler.client.object_reference import ObjectReference
+from scaler.client.outcomes import failure_of, loads_result
+from scaler.client.shims import call_with_packs, pack
+from scaler.core.functions import Function, Shape
+from scaler.core.graphs import GraphGroup, GraphRange
+from scaler.core.outcome import Outcome
+from scaler.core.session import BATCH_LIMIT_BYTES, Session
+from scaler.core.uploads import Upload
+from scaler.graph import Graph, analyse, group_calls, read_plain, split_wide
+from scaler.utility.exceptions import MissingObjects
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
+
+if TYPE_CHECKING:
+    from scaler.client.client import Client
+    from scaler.shell.pump import Pump
+
+_SHARED_INLINE_LIMIT_BYTES = 4096
+_CROWDED_INLINE_LIMIT_BYTES = 64
+_SLOTS_LIMIT = 8192
+_RUN_TASKS_LIMIT = 8192
+_NUMBER_MASK = 2**32 - 1
+_DATA_OUTCOME = Outcome(Status.SUCCESS, b"")
+
+
+def get(
+    client: Client,
+    graph: Any,
+    keys: Any,
+    block: bool,
+    capabilities: Mapping[str, int] | Sequence[str] | None,
+    options: Mapping[str, Any],
+) -> Any:
+    """What ``Client.get`` does, in the dialect that ``graph`` and ``keys`` are written in."""
+    client._pump.check_usable()
+    if not isinstance(keys, (str, bytes, tuple, list)) and hasattr(keys, "__iter__"):
+        keys = list(keys)
+    if is_plain(graph, keys):
+        if options:
+            raise TypeError(f"get() got an unexpected keyword argument {next(iter(options))!r}")
+        names = list(keys)
+        values = _values_of(client, read_plain(graph, names), block, capabilities)
+        return dict(zip(names, values, strict=True))
+    from scaler.integrations.dask import nest, read
+
+    read_graph = read(graph, keys)
+    return nest(keys, iter(_values_of(client, read_graph, block, capabilities)))
+
+
+def is_plain(graph: Any, keys: Any) -> bool:
+    """Whether this is the plain dialect: a dict with string keys, and a flat list of such. Task objects of Dask make
+    it Dask's."""
+    if not isinstance(graph, dict) or not isinstance(keys, (list, tuple)):
+        return False
+    if not all(isinstance(key, str) for key in keys) or not all(isinstance(key, str) for key in graph):
+        return False
+    module = sys.modules.get("dask._task_spec")
+    return module is None or not any(isinstance(node, module.GraphNode) for node in graph.values())
+
+
+def _values_of(
+    client: Client, graph: Graph, block: bool, capabilities: Mapping[str, int] | Sequence[str] | None
+) -> list[Any]:
+    call = GraphCall(client, graph, capabilities)
+    futures = call.start()
+    return call.wait(futures) if block else futures
+
+
+class GraphFuture(ScalerFuture):
+    """The future of one target. All targets of a graph are cancelled together, and fail with one exception."""
+
+    def __init__(self, pump: Pump, group: GraphGroup, failures: dict[int, BaseException]) -> None:
+        super().__init__(pump)
+        self._group = group
+        self._failures = failures
+
+    def cancel(self) -> bool:
+        """Cancels the whole graph. True at once for anything not finished."""
+        pump = self._pump
+        if self._state is RUNNING:
+            pump.check_usable()
+            with pump.lock:
+                pump.session.cancel_graph(self._group)
+                notices = pump.turn()
+            pump.settle_notices(notices)
+        return self._state is not RUNNING and self._state is not FINISHED
+
+    def _failure(self, outcome: Outcome) -> BaseException:
+        return self._failures.setdefault(0, failure_of(outcome))
+
+
+def finished_future(pump: Pump, value: Any) -> ScalerFuture:
+    """The future of a target that is data."""
+    future = ScalerFuture(pump)
+    future._result, future._outcome = value, _DATA_OUTCOME
+    future._loaded, future._state = True, FINISHED
+    return future
+
+
+class GraphCall:
+    """One graph on its way to the scheduler."""
+
+    def __init__(
+        self, client: Client, graph: Graph, capabilities: Mapping[str, int] | Sequence[str] | None = None
+    ) -> None:
+        self._client = client
+        self._pump = client._pump
+        self._graph = split_wide(graph, _SLOTS_LIMIT, pack, call_with_packs)
+        self._options = dataclasses.replace(client._options, capabilities=capabilities_of(capabilities))
+        self._groups, self._shapes = group_calls(self._graph, self._functions())
+        self._analysis = analyse(self._graph, self._groups)
+        self._failures: dict[int, BaseException] = {}
+        self._futures: dict[int, GraphFuture] = {}
+        self._slots: list[bytes | Upload] = []
+        self._held: list[Upload] = []
+
+    # ---- the application's side ------------------------------------------------------------------------------------
+
+    def start(self) -> list[ScalerFuture]:
+        """Send the graph. One future per target."""
+        data = [self._datum(target) if target < 0 else None for target in self._graph.targets]
+        if len(self._graph):
+            try:
+                self._slots = self._encoded_data()
+                self._send()
+            finally:
+                self._let_go()
+        return [
+            self._futures[target] if target >= 0 else finished_future(self._pump, value)
+            for target, value in zip(self._graph.targets, data, strict=True)
+        ]
+
+    def wait(self, futures: Sequence[ScalerFuture]) -> list[Any]:
+        """The results. Whatever ends the wait early ends the graph."""
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            self._cancel_rest()
+            raise
+
+    def _cancel_rest(self) -> None:
+        if not self._pump.unusable:
+            for future in self._futures.values():
+                if not future.done():
+                    future.cancel()
+                    return
+
+    # ---- data ------------------------------------------------------------------------------------------------------
+
+    def _datum(self, target: int) -> Any:
+        value = self._graph.data[~target]
+        if not isinstance(value, ObjectReference):
+            return value
+        with self._pump.lock:
+            payload = self._client._referred(value).data
+        return loads_result(self._pump.loads, payload)
+
+    def _encoded_data(self) -> list[bytes | Upload]:
+        """A slot for each datum that calls use."""
+        graph = self._graph
+        used = {~slot for slot in set(graph.slots) if slot < 0}
+        if len(used) == len(graph.data):
+            slots: list[bytes | Upload] = list(self._client.encode_all(graph.data))
+        else:
+            slots = [b""] * len(graph.data)
+            for index in used:
+                slots[index] = self._client.encode_all((graph.data[index],))[0]
+        self._hold([slot for slot in slots if isinstance(slot, Upload)])
+        self._upload_large(slots)
+        self._relieve_crowded(slots)
+        return slots
+
+    def _upload_large(self, slots: list[bytes | Upload]) -> None:
+        """What is large, or not small and used several times, travels once and by itself."""
+        large = {~index for index, slot in enumerate(slots) if len(slot) > _SHARED_INLINE_LIMIT_BYTES}
+        if not large:
+            return
+        uses: dict[int, int] = {}
+        for slot in self._graph.slots:
+            if slot in large:
+                uses[slot] = uses.get(slot, 0) + 1
+        for slot, count in uses.items():
+            if count > 1 or len(slots[~slot]) > INLINE_LIMIT_BYTES:
+                self._upload(slots, ~slot)
+
+    def _relieve_crowded(self, slots: list[bytes | Upload]) -> None:
+        """Of a call that has very much data, only what is tiny stays in its message."""
+        longest = max((len(slot) for slot in slots if not isinstance(slot, Upload)), default=0)
+        widest = max(shape.arity for shape in self._shapes)
+        if longest * widest <= BATCH_LIMIT_BYTES:
+            return
+        for call in range(len(self._graph)):
+            data = [~slot for slot in self._graph.arguments(call) if slot < 0]
+            if sum(len(slots[index]) for index in data if not isinstance(slots[index], Upload)) > BATCH_LIMIT_BYTES:
+                for index in data:
+                    if len(slots[index]) > _CROWDED_INLINE_LIMIT_BYTES:
+                        self._upload(slots, index)
+
+    def _upload(self, slots: list[bytes | Upload], index: int) -> None:
+        payload = slots[index]
+        if isinstance(payload, Upload):
+            return
+        with self._pump.lock:
+            self._pump.check_usable()
+            slots[index] = upload = self._pump.session.upload(payload)
+            upload.uses += 1
+        self._held.append(upload)
+
+    def _hold(self, uploads: Sequence[Upload]) -> None:
+        """So that they last until the tasks are there that use them."""
+        with self._pump.lock:
+            for upload in uploads:
+                if not self._pump.session.owns(upload):
+                    raise MissingObjects("An object of the graph was cleared.")
+                upload.uses += 1
+                self._held.append(upload)
+
+    def _let_go(self) -> None:
+        with self._pump.lock:
+            for upload in self._held:
+                self._pump.session.let_go(upload)
+        self._held.clear()
+
+    # ---- functions ------------------------------------------------------------------------------------------------
+
+    def _functions(self) -> list[Function]:
+        """By call. Each function object is serialized once per graph."""
+        find = self._client._functions.find
+        known: dict[int, Function] = {}
+        functions = []
+        for callable_ in self._graph.functions:
+            function = known.get(id(callable_))
+            if function is None:
+                function = known[id(callable_)] = find(callable_)
+            functions.append(function)
+        return functions
+
+    def _run_shapes(self, number: int) -> list[Shape]:
+        wanted = dataclasses.replace(self._options, graph=number)
+        unwanted = dataclasses.replace(wanted, intermediate=True)
+        return [
+            Shape(shape.kind, shape.arity, shape.keywords, wanted if shape.is_target else unwanted)
+            for shape in self._shapes
+        ]
+
+    # ---- sending ---------------------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        """The tasks are numbered before they are built, without the lock. When another thread submitted meanwhile, they
+        are built once more, with it."""
+        pump = self._pump
+        with pump.lock:
+            pump.check_usable()
+            first = self._first_task()
+        group, references = self._build(first)
+        with pump.lock:
+            pump.check_usable()
+            if not pump.session.add_graph(group):
+                group, references = self._build(self._first_task())
+                pump.session.add_graph(group)
+            for entry, index, uploads in references:
+                pump.session.refer(entry, index, uploads)
+            notices = pump.turn()
+        pump.settle_notices(notices)
+
+    def _first_task(self) -> int:
+        """The number of a graph is its last id, of which 32 bits travel, and 0 is no graph."""
+        session = self._pump.session
+        first = session.next_task()
+        if not (first + len(self._analysis.order) - 1) & _NUMBER_MASK:
+            session.skip_task()
+            first += 1
+        return first
+
+    def _build(self, first: int) -> tuple[GraphGroup, list[tuple[GraphRange, int, list[Upload]]]]:
+        order = self._analysis.order
+        group = GraphGroup(first, first + len(order) - 1)
+        builder = _RunsBuilder(self._graph, self._slots, self._run_shapes(group.last & _NUMBER_MASK), group)
+        builder.number(order, self._pump.session.session)
+        self._futures = {
+            target: GraphFuture(self._pump, group, self._failures) for target in self._graph.targets if target >= 0
+        }
+        builder.build(order, self._groups, self._analysis.heights, self._futures, self._pump.session)
+        return group, builder.references
+
+
+class _RunsBuilder:
+    """Fills the ranges of a group."""
+
+    def __init__(
+        self, graph: Graph, data: Sequence[bytes | Upload], shapes: Sequence[Shape], group: GraphGroup
+    ) -> None:
+        self._graph = graph
+        self._data = data
+        self._shapes = shapes
+        self._group = group
+        self._keys: list[Any] = []
+        self._plain = not any(isinstance(slot, Upload) for slot in data)
+        self.references: list[tuple[GraphRange, int, list[Upload]]] = []
+
+    def number(self, order: Sequence[int], session: bytes) -> None:
+        """``_keys``: by call, the object that its result is."""
+        self._keys = [None] * len(self._graph)
+        for task, call in enumerate(order, self._group.first):
+            self._keys[call] = (session, task)
+
+    def build(
+        self,
+        order: Sequence[int],
+        groups: Sequence[int],
+        heights: Sequence[int],
+        futures: Mapping[int, GraphFuture],
+        session: Session,
+    ) -> None:
+        entry: GraphRange | None = None
+        present = -1
+        for call in order:
+            if entry is None or groups[call] != present or self._is_full(entry):
+                present = groups[call]
+                entry = session.open_graph_range(self._shapes[present], self._group)
+            self._add(entry, call, futures.get(call), heights[call] > 0)
+
+    def _is_full(self, entry: GraphRange) -> bool:
+        builder = entry.builder
+        assert builder is not None
+        return builder.payload_bytes >= BATCH_LIMIT_BYTES or builder.count >= _RUN_TASKS_LIMIT
+
+    def _add(self, entry: GraphRange, call: int, sink: GraphFuture | None, needed: bool) -> None:
+        keys, data, graph = self._keys, self._data, self._graph
+        slots: list[Any] = [keys[slot] if slot >= 0 else data[~slot] for slot in graph.arguments(call)]
+        if not self._plain:
+            uploads = [slot for slot in slots if isinstance(slot, Upload)]
+            if uploads:
+                self.references.append((entry, len(entry.states), uploads))
+                slots = [slot.key if isinstance(slot, Upload) else slot for slot in slots]
+        entry.builder.append(slots)  # type: ignore[union-attr]
+        entry.append(sink, needed)

@@ -1,0 +1,94 @@
+"""The tasks of one graph, which end together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from scaler.core.outcome import Sink
+from scaler.core.ranges import Range
+
+if TYPE_CHECKING:
+    from scaler.core.functions import Shape
+    from scaler_protocol.codec import TaskRunBuilder
+
+_WAITING, _ENDED, _NEEDED = 0, 1, 2
+
+
+class GraphGroup:
+    """A graph. Its tasks stay unfinished until each target has ended and its large results were fetched or given up:
+    a scheduler that restarts may need them all. ``first`` and ``last`` are its ids; ``waiting`` counts targets that
+    have not ended, ``large`` results that are still at their agents."""
+
+    __slots__ = ("first", "last", "ranges", "waiting", "large")
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+        self.ranges: list[GraphRange] = []
+        self.waiting = 0
+        self.large = 0
+
+    @property
+    def is_over(self) -> bool:
+        return not (self.waiting or self.large)
+
+
+class GraphRange(Range):
+    """Tasks of one graph that share a shape: all are targets, with a sink each, or none is. A target that other tasks
+    of the graph need stays unfinished as long as they may need it."""
+
+    __slots__ = ("group", "states", "sinks", "needed")
+
+    def __init__(self, shape: Shape, builder: TaskRunBuilder, group: GraphGroup) -> None:
+        super().__init__(shape, builder)
+        self.group = group
+        self.states = bytearray()
+        self.sinks: list[Sink | None] = []
+        self.needed: set[int] = set()
+
+    @property
+    def has_targets(self) -> bool:
+        return bool(self.sinks)
+
+    def append(self, sink: Sink | None, needed: bool) -> None:
+        """``sink`` None: not a target."""
+        if sink is not None:
+            sink._range = self  # type: ignore[attr-defined]
+            sink._index = len(self.sinks)  # type: ignore[attr-defined]
+            if needed:
+                self.needed.add(len(self.sinks))
+            self.sinks.append(sink)
+            self.group.waiting += 1
+        self.remaining += 1
+        self.states.append(_WAITING)
+
+    def is_unsettled(self, index: int) -> bool:
+        return self.states[index] == _WAITING
+
+    def settle_silently(self, index: int) -> Sink | None:
+        self.states[index] = _NEEDED if index in self.needed else _ENDED
+        return self.take_sink(index)
+
+    def take_sink(self, index: int) -> Sink | None:
+        if not self.sinks:
+            return None
+        self.group.waiting -= 1
+        sink = self.sinks[index]
+        self.sinks[index] = None
+        return sink
+
+    def stays_needed(self, index: int) -> bool:
+        return self.states[index] == _NEEDED
+
+    def end(self) -> Iterator[int]:
+        """All tasks end. Gives those that had not."""
+        states, self.states = self.states, bytearray([_ENDED]) * len(self.states)
+        self.remaining = len(self.large)
+        index = states.find(_WAITING)
+        while index >= 0:
+            yield index
+            index = states.find(_WAITING, index + 1)
+
+    def unfinished(self) -> list[int]:
+        return [index for index, state in enumerate(self.states) if state != _ENDED or index in self.large]

@@ -1,0 +1,295 @@
+"""Graphs of calls, as columns, and what is worked out about a whole graph before its first task is sent.
+
+Nothing here recurses, and nothing is kept per node but numbers: a graph may have a million nodes, one below the other.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from graphlib import CycleError
+from itertools import islice
+from typing import Any, NamedTuple
+
+_NEW, _OPEN, _DONE = 0, 1, 2
+
+
+class Graph:
+    """The calls and the data that some targets need.
+
+    Call ``c`` is ``functions[c]``, called ``names[c]`` in the graph it was read from. Its arguments are
+    ``slots[ends[c - 1]:ends[c]]``: a number that is not negative is the result of that call, any other one is
+    ``data[~number]``. The last ``len(keywords[c])`` of them are passed by name. ``targets``: what was asked for, as
+    numbers of the same kind."""
+
+    __slots__ = ("names", "functions", "slots", "ends", "data", "keywords", "targets")
+
+    def __init__(self) -> None:
+        self.names: list[Any] = []
+        self.functions: list[Callable[..., Any]] = []
+        self.slots = array("q")
+        self.ends = array("q")
+        self.data: list[Any] = []
+        self.keywords: dict[int, tuple[str, ...]] = {}
+        self.targets: list[int] = []
+
+    def __len__(self) -> int:
+        """The number of calls."""
+        return len(self.ends)
+
+    def arguments(self, call: int) -> array[int]:
+        return self.slots[self.ends[call - 1] if call else 0 : self.ends[call]]
+
+
+class Analysis(NamedTuple):
+    """``order``: calls, each behind those it needs, first those of one level whose way to the end of the graph is the
+    longest, and calls of one group beside each other. ``levels``: by call, the number of calls on the longest way that
+    leads to it; ``heights``: on the longest way that leads on from it. -1: no target needs the call."""
+
+    order: Sequence[int]
+    levels: Sequence[int]
+    heights: Sequence[int]
+
+
+# ---- the plain dialect ---------------------------------------------------------------------------------------------
+
+
+def read_plain(graph: Mapping[str, Any], keys: Sequence[str]) -> Graph:
+    """What ``keys`` need, and nothing else. Raises KeyError for a duplicate or unknown key and for an undefined name,
+    TypeError for an argument that is no name."""
+    _check_distinct(keys)
+    reader = _PlainReader(graph)
+    result = reader.result
+    result.targets.extend([reader.admit(key) for key in keys])
+    find, slots, ends = reader.numbers.get, result.slots, result.ends
+    for node in reader.calls:  # grows meanwhile
+        for name in islice(node, 1, None):
+            try:
+                number = find(name)
+            except TypeError:
+                raise _not_a_name(result.names[len(ends)], name) from None
+            slots.append(reader.admit_argument(name) if number is None else number)
+        ends.append(len(slots))
+    result.functions.extend([node[0] for node in reader.calls])
+    return result
+
+
+def _check_distinct(keys: Sequence[str]) -> None:
+    if len(set(keys)) != len(keys):
+        seen: set[str] = set()
+        twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise KeyError(f"{twice!r} is asked for twice.")
+
+
+class _PlainReader:
+    """Numbers names as they are met."""
+
+    def __init__(self, graph: Mapping[str, Any]) -> None:
+        self.graph = graph
+        self.numbers: dict[str, int] = {}
+        self.calls: list[tuple[Any, ...]] = []
+        self.result = Graph()
+
+    def admit(self, name: str) -> int:
+        try:
+            node = self.graph[name]
+        except KeyError:
+            raise KeyError(f"{name!r} is not in the graph.") from None
+        if isinstance(node, tuple) and node and callable(node[0]):
+            number = len(self.calls)
+            self.calls.append(node)
+            self.result.names.append(name)
+        else:
+            number = ~len(self.result.data)
+            self.result.data.append(node)
+        self.numbers[name] = number
+        return number
+
+    def admit_argument(self, name: Any) -> int:
+        owner = self.result.names[len(self.result.ends)]
+        if not isinstance(name, str):
+            raise _not_a_name(owner, name)
+        if name not in self.graph:
+            raise KeyError(f"{owner!r} needs {name!r}, which is not in the graph.")
+        return self.admit(name)
+
+
+def _not_a_name(owner: str, argument: Any) -> TypeError:
+    text = f"{owner!r} has an argument of type {type(argument).__name__}: arguments of a call are names of nodes."
+    return TypeError(text)
+
+
+# ---- analysis ------------------------------------------------------------------------------------------------------
+
+Analyse = Callable[[Graph, Sequence[int]], Analysis]
+"""``groups`` has a small number for each call: equal ones shall stand beside each other where the order allows it.
+Raises CycleError."""
+
+
+def analyse(graph: Graph, groups: Sequence[int]) -> Analysis:
+    """In plain Python, in time proportional to the graph."""
+    calls = _behind_their_needs(graph)
+    levels = _levels(graph, calls)
+    heights = _heights(graph, calls)
+    return Analysis(_arranged(levels, heights, groups), levels, heights)
+
+
+def _behind_their_needs(graph: Graph) -> array[int]:
+    """The calls that targets need, in depth-first order: each behind those it needs."""
+    slots, ends = graph.slots, graph.ends
+    states = bytearray(len(graph))
+    done = array("q")
+    for target in graph.targets:
+        stack = [target] if target >= 0 and not states[target] else []
+        while stack:
+            call = stack[-1]
+            if states[call] != _NEW:
+                stack.pop()
+                if states[call] == _OPEN:
+                    states[call] = _DONE
+                    done.append(call)
+                continue
+            states[call] = _OPEN
+            for needed in slots[ends[call - 1] if call else 0 : ends[call]]:
+                if needed >= 0 and states[needed] != _DONE:
+                    if states[needed] == _OPEN:
+                        raise cycle_error(graph, _open_path(stack, states, needed))
+                    stack.append(needed)
+    return done
+
+
+def _open_path(stack: Sequence[int], states: bytearray, first: int) -> list[int]:
+    """The calls on the way from ``first`` to the top of the stack."""
+    path: dict[int, None] = {}
+    for call in stack:
+        if states[call] == _OPEN:
+            path.pop(call, None)  # the last copy of a call is the one that was opened
+            path[call] = None
+    calls = list(path)
+    return calls[calls.index(first) :]
+
+
+def cycle_error(graph: Graph, path: Sequence[int]) -> CycleError:
+    """``path``: each call needs the next, and the last the first."""
+    names = [graph.names[call] for call in path]
+    return CycleError("nodes are in a cycle", [names[0], *reversed(names)])
+
+
+def _levels(graph: Graph, calls: Sequence[int]) -> array[int]:
+    slots, ends = graph.slots, graph.ends
+    levels = array("q", [-1]) * len(graph)
+    for call in calls:
+        level = 0
+        for needed in slots[ends[call - 1] if call else 0 : ends[call]]:
+            if needed >= 0 and levels[needed] >= level:
+                level = levels[needed] + 1
+        levels[call] = level
+    return levels
+
+
+def _heights(graph: Graph, calls: Sequence[int]) -> array[int]:
+    slots, ends = graph.slots, graph.ends
+    heights = array("q", [-1]) * len(graph)
+    for call in reversed(calls):
+        height = heights[call]
+        if height < 0:
+            height = heights[call] = 0
+        for needed in slots[ends[call - 1] if call else 0 : ends[call]]:
+            if needed >= 0 and heights[needed] <= height:
+                heights[needed] = height + 1
+    return heights
+
+
+def _arranged(levels: Sequence[int], heights: Sequence[int], groups: Sequence[int]) -> list[int]:
+    kept = [call for call, level in enumerate(levels) if level >= 0]
+    top, width = max(heights, default=0) + 1, max(groups, default=0) + 1
+    places = [
+        (level * top - height) * width + group for level, height, group in zip(levels, heights, groups, strict=True)
+    ]
+    kept.sort(key=places.__getitem__)
+    return kept
+
+
+class Shape(NamedTuple):
+    """What the calls of one group have in common."""
+
+    kind: Any
+    arity: int
+    keywords: tuple[str, ...]
+    is_target: bool
+
+
+def group_calls(graph: Graph, kinds: Sequence[Any]) -> tuple[list[int], list[Shape]]:
+    """A small number for each call, equal for those that may share a run, and the shapes that these numbers stand for.
+    ``kinds``: by call, an object that is the same for calls of the same function."""
+    targets = set(graph.targets)
+    known: dict[Any, int] = {}
+    shapes: list[Shape] = []
+    groups: list[int] = []
+    start = 0
+    for call, end in enumerate(graph.ends):
+        kind = kinds[call]
+        keywords = graph.keywords.get(call, ()) if graph.keywords else ()
+        number = known.get((id(kind), end - start, keywords, call in targets))
+        if number is None:
+            number = known[id(kind), end - start, keywords, call in targets] = len(shapes)
+            shapes.append(Shape(kind, end - start, keywords, call in targets))
+        groups.append(number)
+        start = end
+    return groups, shapes
+
+
+# ---- calls with very many arguments --------------------------------------------------------------------------------
+
+
+def split_wide(graph: Graph, limit: int, pack: Callable[..., Any], call_with_packs: Callable[..., Any]) -> Graph:
+    """The same graph, in which no call has more than about ``limit`` arguments: those of a wider one are collected by
+    calls of ``pack``."""
+    starts = [0, *graph.ends[:-1]]
+    wide = [call for call, (start, end) in enumerate(zip(starts, graph.ends, strict=False)) if end - start > limit]
+    if not wide:
+        return graph
+    return _Splitter(graph, limit, pack, call_with_packs).split(wide)
+
+
+class _Splitter:
+    def __init__(
+        self, graph: Graph, limit: int, pack: Callable[..., Any], call_with_packs: Callable[..., Any]
+    ) -> None:
+        self._graph = graph
+        self._limit = limit
+        self._pack = pack
+        self._call_with_packs = call_with_packs
+        self._packs: list[array[int]] = []
+
+    def split(self, wide: Sequence[int]) -> Graph:
+        graph, result = self._graph, Graph()
+        result.names, result.functions = list(graph.names), list(graph.functions)
+        result.data, result.targets = list(graph.data), graph.targets
+        result.keywords = dict(graph.keywords)
+        replaced = {call: self._replace(result, call) for call in wide}
+        for call in range(len(graph)):
+            result.slots.extend(replaced[call] if call in replaced else graph.arguments(call))
+            result.ends.append(len(result.slots))
+        for slots in self._packs:
+            result.slots.extend(slots)
+            result.ends.append(len(result.slots))
+        return result
+
+    def _replace(self, result: Graph, call: int) -> array[int]:
+        """The arguments of the call that stands for ``call``."""
+        parts = self._packed(result, self._graph.arguments(call), result.names[call])
+        fixed = (result.functions[call], result.keywords.pop(call, ()))
+        result.functions[call] = self._call_with_packs
+        result.data.extend(fixed)
+        return array("q", [~(len(result.data) - 2), ~(len(result.data) - 1), *parts])
+
+    def _packed(self, result: Graph, slots: array[int], name: Any) -> list[int]:
+        """Calls of ``pack`` that have all of ``slots`` as their arguments."""
+        numbers = []
+        for start in range(0, len(slots), self._limit):
+            numbers.append(len(result.functions))
+            result.functions.append(self._pack)
+            result.names.append(name)
+            self._packs.append(slots[start : start + self._limit])
+        return numbers

@@ -1,0 +1,143 @@
+"""Graphs as Dask hands them to a scheduler: ``dask.compute(x, scheduler=client)``.
+
+Taken are Dask's expressions, high-level graphs, and mappings of keys to its task objects or to the older tuples. What
+Dask fused stays fused. Only what the keys need is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError
+from typing import Any
+
+from scaler.client.shims import evaluate
+from scaler.graph import Graph
+
+try:
+    from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, convert_legacy_task
+except ImportError as error:
+    raise ImportError(
+        "This graph is not of the plain kind (a dict with string keys and a list of them); Dask's kind needs dask >= "
+        "2024.12: pip install 'dask>=2024.12'."
+    ) from error
+
+
+def read(graph: Any, keys: Any) -> Graph:
+    """What ``keys``, a key or nested lists of keys, need. Raises KeyError for what is not in the graph."""
+    reader = _Reader(_mapping_of(graph))
+    reader.result.targets.extend([reader.number_of(key) for key in flatten(keys)])
+    for task in reader.tasks:  # grows meanwhile
+        reader.add_call(task)
+    return reader.result
+
+
+def flatten(keys: Any) -> Iterator[Any]:
+    if isinstance(keys, list):
+        for key in keys:
+            yield from flatten(key)
+    else:
+        yield keys
+
+
+def nest(keys: Any, values: Iterator[Any]) -> Any:
+    """``values``, one per key, nested as ``keys`` are."""
+    if isinstance(keys, list):
+        return [nest(key, values) for key in keys]
+    return next(values)
+
+
+def _mapping_of(graph: Any) -> Mapping[Any, Any]:
+    if not isinstance(graph, Mapping) and hasattr(graph, "__dask_graph__"):
+        graph = graph.__dask_graph__()
+    if hasattr(graph, "to_dict"):
+        graph = graph.to_dict()
+    if not isinstance(graph, Mapping):
+        raise TypeError(f"A graph is a mapping or an object of Dask, not {type(graph).__name__}.")
+    return graph
+
+
+class _Reader:
+    """Numbers keys as they are met. Equal literals of one graph are the same datum."""
+
+    def __init__(self, graph: Mapping[Any, Any]) -> None:
+        self._graph = graph
+        self._numbers: dict[Any, int] = {}
+        self._literals: dict[int, int] = {}
+        self.tasks: list[Any] = []
+        self.result = Graph()
+
+    def number_of(self, key: Any) -> int:
+        number = self._numbers.get(key)
+        return self._admit(key) if number is None else number
+
+    def _admit(self, key: Any) -> int:
+        names, node = self._resolve(key)
+        number = self._numbers.get(names[-1])
+        if number is None:
+            number = self._literal(node.value) if isinstance(node, DataNode) else self._add_task(names[-1], node)
+        for name in names:
+            self._numbers[name] = number
+        return number
+
+    def _resolve(self, key: Any) -> tuple[list[Any], Any]:
+        """Follow aliases. All names on the way, and the node at its end."""
+        names = [key]
+        node = self._node(key)
+        while isinstance(node, Alias):
+            if node.target in names:
+                raise CycleError("nodes are in a cycle", [node.target, *reversed(names)])
+            names.append(node.target)
+            node = self._node(node.target)
+        return names, node
+
+    def _node(self, key: Any) -> Any:
+        try:
+            node = self._graph[key]
+        except KeyError:
+            raise KeyError(f"{key!r} is not in the graph.") from None
+        if not isinstance(node, GraphNode):
+            node = convert_legacy_task(key, node, self._graph)
+        return node if isinstance(node, GraphNode) else DataNode(key, node)
+
+    def _add_task(self, key: Any, task: Any) -> int:
+        self.tasks.append(task)
+        self.result.names.append(key)
+        return len(self.tasks) - 1
+
+    def _literal(self, value: Any) -> int:
+        number = self._literals.get(id(value))
+        if number is None:
+            self.result.data.append(value)  # which also keeps its identity from being used again
+            number = self._literals[id(value)] = ~(len(self.result.data) - 1)
+        return number
+
+    # ---- calls -----------------------------------------------------------------------------------------------------
+
+    def add_call(self, task: Any) -> None:
+        result = self.result
+        call = len(result.ends)
+        if type(task) is Task and not any(map(_is_nested, (*task.args, *task.kwargs.values()))):
+            result.functions.append(task.func)
+            result.slots.extend([self._argument(value) for value in (*task.args, *task.kwargs.values())])
+            if task.kwargs:
+                result.keywords[call] = tuple(task.kwargs)
+        else:
+            self._add_evaluation(task)
+        result.ends.append(len(result.slots))
+
+    def _add_evaluation(self, task: Any) -> None:
+        """A task with tasks inside: it is sent as it is, and evaluates them itself."""
+        names = tuple(task.dependencies)
+        self.result.functions.append(evaluate)
+        self.result.slots.extend([self._literal(task), self._literal(names), *map(self.number_of, names)])
+
+    def _argument(self, value: Any) -> int:
+        if isinstance(value, TaskRef):
+            return self.number_of(value.key)
+        if isinstance(value, Alias):
+            return self.number_of(value.target)
+        return self._literal(value.value if isinstance(value, DataNode) else value)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, GraphNode) and not isinstance(value, (Alias, DataNode))
