@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tests.simulation.agent import AgentNode
 from tests.simulation.client import ClientNode
 from tests.simulation.network import Network
+from tests.simulation.node import Node
 from tests.simulation.scheduler import SchedulerNode
 from tests.simulation.world import World
 
@@ -32,6 +33,7 @@ class Scenario:
     processor_kills: int = 0
     scheduler_restarts: int = 0
     stops: int = 0
+    scheduler_stops: bool = True
     cancels: int = 0
     most_delay_seconds: float = 0.002
     per_worker_queue_size: int = 1000
@@ -153,13 +155,17 @@ class Cluster:
 
     def _stop_somebody(self) -> None:
         seconds = self.world.between(0.05, 3.0)
-        victim = self.world.chance.choice([*self.agents, *self.clients, self.scheduler])
+        victim = self.world.chance.choice(self._who_may_stop())
         victim.stop_for(seconds)
         timeout_seconds = self.world.between(*HEARTBEAT_TIMEOUT_SECONDS)
         if seconds > timeout_seconds:
             victims = self.network.connections.values() if victim is self.scheduler else [victim.connection]  # type: ignore[union-attr]
             for connection in list(victims):
                 self.world.after(timeout_seconds, connection.cut)
+
+    def _who_may_stop(self) -> list[Node]:
+        peers: list[Node] = [*self.agents, *self.clients]
+        return [*peers, self.scheduler] if self.scenario.scheduler_stops else peers
 
     def _cancel(self) -> None:
         self.world.chance.choice(self.clients).cancel_some(self.world.between(0.0, 0.5))
