@@ -28,6 +28,7 @@ from scaler_protocol.wire cimport (
     load64,
     open_message,
     put_bytes,
+    put_message,
     put_pointers,
     put_struct,
     put_structs,
@@ -65,7 +66,6 @@ cdef enum:
     TASKS_TAG = 0  # of the union of Message
     RESULTS_TAG = 1
     # Sections of the structs of message.capnp, in words.
-    MESSAGE_DATA = 3
     ROOT_WORDS = 5  # the root pointer and Message
     ROOT_POINTER = 4  # the pointer of Message
     TASKS_DATA = 1
@@ -274,6 +274,24 @@ cdef class TaskRun:
             for index in range(<uint64_t> self.count * self.arity)
             if self.marks[index]
         ]
+
+    def inputs(self):
+        """Pairs (task, task whose result it needs), flat, in the order of slots; a memoryview of format Q."""
+        cdef Column pairs
+        cdef uint64_t index
+        cdef const uint8_t* place
+        cdef bytes found
+        memset(&pairs, 0, sizeof(Column))
+        if self.marks != NULL:
+            for index in range(<uint64_t> self.count * self.arity):
+                if self.marks[index]:
+                    place = self.origin + self.piece_start(index)
+                    if load64(place + ID_SIZE) >> 63 == 0 and memcmp(place, PyBytes_AS_STRING(self.session), ID_SIZE) == 0:
+                        column_add64(&pairs, self.first_task + index // self.arity)
+                        column_add64(&pairs, load64(place + ID_SIZE))
+        found = column_bytes(&pairs)
+        free(pairs.data)
+        return memoryview(found).cast("Q")
 
     cdef TaskRun copy(self):
         cdef TaskRun run = TaskRun.__new__(TaskRun)
@@ -871,27 +889,9 @@ def encode(envelope):
     return frames
 
 
-cdef bytes start_message(
-    Writer* writer, uint64_t words, uint64_t sequence, uint64_t acknowledged, uint16_t tag
-):
-    """A message of exactly ``words`` words whose root is written: a Message whose pointer is at word 4."""
-    cdef bytes head = PyBytes_FromStringAndSize(NULL, 8 * (words + 1))
-    cdef uint8_t* base = <uint8_t*> PyBytes_AS_STRING(head)
-    store32(base, 0)
-    store32(base + 4, <uint32_t> words)
-    writer.base = base + 8
-    writer.used = 1
-    writer.size = words
-    put_struct(writer, 0, MESSAGE_DATA, 1)
-    store64(word(writer, 1), sequence)
-    store64(word(writer, 2), acknowledged)
-    store64(word(writer, 3), tag)
-    return head
-
-
 cdef bytes encode_empty(uint64_t sequence, uint64_t acknowledged, uint16_t tag):
     cdef Writer writer
-    return start_message(&writer, ROOT_WORDS, sequence, acknowledged, tag)
+    return put_message(&writer, ROOT_WORDS, sequence, acknowledged, tag)
 
 
 cdef inline uint64_t bytes_words(object data):
@@ -1109,7 +1109,7 @@ cdef list encode_tasks(object envelope, object body):
     cdef uint64_t count = add_task_payloads(payload, runs)
     cdef int64_t start
     check_size(words, payload.size, count)
-    head = start_message(&writer, words, envelope.sequence, envelope.acknowledged, TASKS_TAG)
+    head = put_message(&writer, words, envelope.sequence, envelope.acknowledged, TASKS_TAG)
     start = sure(put_struct(&writer, ROOT_POINTER, TASKS_DATA, TASKS_POINTERS))
     word(&writer, start)[0] = 1 if body.resubmitted else 0
     write_task_runs(&writer, start + TASKS_DATA, runs, texts)
@@ -1201,7 +1201,7 @@ cdef list encode_results(object envelope, object body):
         count += run.count
         payload.add(run.payload_owner, run.origin + run.start, run.payload_bytes)
     check_size(words, payload.size, count)
-    head = start_message(&writer, words, envelope.sequence, envelope.acknowledged, RESULTS_TAG)
+    head = put_message(&writer, words, envelope.sequence, envelope.acknowledged, RESULTS_TAG)
     start = sure(put_struct(&writer, ROOT_POINTER, 0, 1))
     write_result_runs(&writer, start, runs)
     finish(&writer)

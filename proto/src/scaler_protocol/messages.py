@@ -2,7 +2,7 @@
 
 An :class:`Envelope` numbers a body within one link (see ``link``); a body is one of the classes below. Bodies are
 compared with ``==``. Hot bodies (:class:`Tasks`, :class:`Results`) carry runs, which are Cython columns (``codec``);
-all others are small and written by pycapnp. Sessions are 16 random bytes; a peer is named by its session.
+all others are small (``bodies``). Sessions are 16 random bytes; a peer is named by its session.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """Reading and writing the layout of Cap'n Proto messages (https://capnproto.org/encoding.html) without its library.
 
-Inline functions only; nothing here raises: reading functions return False for what is out of bounds or of the wrong
+Inline functions only; nothing here raises (but ``put_message``, for want of memory): reading functions return False for what is out of bounds or of the wrong
 kind. Everything read is checked against the segments and against a budget of words, so that pointers which share
 their target cannot make a small message large.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef enum:
     SEGMENT_LIMIT = 64
+    MESSAGE_DATA = 3  # words of the data section of Message
     BYTES = 2  # list element kinds of the encoding
     POINTERS = 6
     COMPOSITE = 7
@@ -109,6 +111,22 @@ cdef inline uint8_t* put_bytes(Writer* writer, uint64_t pointer, uint64_t size) 
     cdef uint64_t offset = <uint64_t> start - pointer - 1
     store64(word(writer, pointer), (offset << 2) | 1 | (<uint64_t> BYTES << 32) | (size << 35))
     return word(writer, start)
+
+
+cdef inline bytes put_message(Writer* writer, uint64_t words, uint64_t sequence, uint64_t acknowledged, uint16_t tag):
+    """A message of exactly ``words`` words whose root is written: a Message whose pointer is at word 4."""
+    cdef bytes head = PyBytes_FromStringAndSize(NULL, 8 * (words + 1))
+    cdef uint8_t* base = <uint8_t*> PyBytes_AS_STRING(head)
+    store32(base, 0)
+    store32(base + 4, <uint32_t> words)
+    writer.base = base + 8
+    writer.used = 1
+    writer.size = words
+    put_struct(writer, 0, MESSAGE_DATA, 1)
+    store64(word(writer, 1), sequence)
+    store64(word(writer, 2), acknowledged)
+    store64(word(writer, 3), tag)
+    return head
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ JOINS_ALL = "scaler/cluster/"
 """The only folder that may import siblings, and only inside functions: it runs a whole cluster on this machine."""
 
 ROOMS = {
-    "capnp": ("scaler_protocol/bodies.py", "scaler_protocol/monitor/"),
+    "capnp": ("scaler_protocol/monitor/",),
     "cloudpickle": ("scaler/client/", "scaler_worker/processor/"),
     "numpy": (),
     "psutil": ("scaler_scheduler/shell/", "scaler_worker/shell/"),

@@ -8,15 +8,18 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import capnp as library
 import pytest
 
 import scaler_protocol
-from scaler_protocol.bodies import schema
+from scaler_protocol import layout
 from scaler_protocol.codec import MalformedMessage, ResultRun, decode, encode
-from scaler_protocol.messages import Envelope, Results, TaskOptions, Tasks
+from scaler_protocol.messages import Envelope, Explanation, Heartbeat, Results, TaskOptions, Tasks, Withdraw
 from tests.unit.protocol import samples
 
 SCHEMA_FILE = Path(scaler_protocol.__file__).parent / "schemas" / "message.capnp"
+library.remove_import_hook()
+schema = library.load(str(SCHEMA_FILE))
 needs_capnp = pytest.mark.skipif(shutil.which("capnp") is None, reason="the capnp command is not installed")
 
 
@@ -208,3 +211,34 @@ def test_null_options_are_the_defaults() -> None:
     run.session, run.function, run.count = samples.SESSION, samples.FUNCTION, 1
     body = decode([message.to_bytes(), b""]).body
     assert isinstance(body, Tasks) and body.runs[0].options == TaskOptions()
+
+
+def test_fields_are_where_the_library_has_them() -> None:
+    names = [name for name in layout._texts if name != "Message"]
+    assert len(names) > 30
+    for name in names:
+        placed = layout.layout(name)
+        node = getattr(schema, name).schema.node.struct
+        assert (placed.data_words, placed.pointer_words) == (node.dataWordCount, node.pointerCount)
+        expected = {field.name: field.slot.offset for field in node.fields}
+        assert {name: field.offset // (field.bits or 1) for name, field in placed.fields.items()} == expected
+    assert layout.bodies() == list(schema.Message.schema.union_fields)
+
+
+@pytest.mark.parametrize("first_segment_words", [1, 7, 20, 60])
+def test_every_body_of_the_library_is_read(first_segment_words: int) -> None:
+    """In many segments, with far pointers between them."""
+    for envelope in samples.all_envelopes():
+        frames = encode(envelope)
+        with schema.Message.from_bytes(frames[0]) as message:
+            builder = schema.Message.new_message(num_first_segment_words=first_segment_words)
+            builder.from_dict(message.to_dict())
+            assert decode([builder.to_bytes(), *frames[1:]]) == envelope
+
+
+@pytest.mark.parametrize(
+    "body", [Withdraw(2**32), Withdraw(-1), Explanation(2**64, ""), Heartbeat(0, 0, 0, -1, 0, 0, ()), Withdraw("many")]
+)
+def test_numbers_out_of_range_are_not_written(body: Any) -> None:
+    with pytest.raises(ValueError):
+        encode(Envelope(body))
