@@ -320,6 +320,9 @@ class Client:
         options of Dask's own schedulers are accepted."""
         return get(self, graph, keys, block, capabilities, dask_options)
 
+    asynchronous = False
+    """Dask asks this of whatever it is given as a scheduler."""
+
     # ---- objects -----------------------------------------------------------------------------------------------------
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
