@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from scaler import Client
-from scaler.utility.exceptions import TaskTimeoutError
+from scaler.utility.exceptions import MissingObjects, TaskTimeoutError
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import (
@@ -651,3 +651,41 @@ def test_output_of_tasks_appears_at_the_cluster() -> None:
     with start_scheduler(address), start_cluster(address, "-n", 1) as cluster, Client(address) as client:
         client.submit(print, "words of a task").result(timeout=10)
         cluster.wait_for_output("words of a task")
+
+
+def test_object_retention_seconds() -> None:
+    """A large result that nobody fetches is dropped after a while."""
+    address = free_address()
+    with start_scheduler(address, "-ot", 1), start_cluster(address, "-n", 1), Client(address) as client:
+        future = client.submit(bytes, 1_000_000)
+        wait_until(future.done, 10)
+        watch = Stopwatch()
+        wait_until(lambda: watch.seconds > 1.6)
+        with pytest.raises(MissingObjects):
+            future.result(timeout=10)
+
+
+def test_hard_processor_suspend(gate: Gate, tmp_path: Path) -> None:
+    """A parent whose slot is lent stands still while its child runs."""
+
+    def parent(client: Client, pid_path: str, started: str, gate_path: str) -> str:
+        functions.note(pid_path, str(os.getpid()))
+        return client.submit(functions.wait_at_gate, started, gate_path, "child").result()
+
+    def is_stopped(pid: int) -> bool:
+        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+
+    address, pid_path = free_address(), str(tmp_path / "parent")
+    for flags in ([], ["-hps"]):
+        with start_scheduler(address), start_cluster(address, "-n", 1, *flags), Client(address) as client:
+            future = client.submit(parent, client, pid_path, *gate.paths)
+            wait_until(lambda: gate.waiting_pids)
+            pid = int(functions.notes(pid_path)[-1])
+            if flags:
+                wait_until(lambda: is_stopped(pid), 5)  # noqa: B023
+            else:
+                assert not is_stopped(pid)
+            gate.open()
+            assert future.result(timeout=10) == "child"
+        gate.gate.unlink()
+        gate.started.unlink()
