@@ -23,11 +23,12 @@ class Waker:
                 pass
 
     def clear(self) -> None:
-        self._woken = False
+        """Look at what there is to do after this, not before: a wake before it returns may leave no other trace."""
         try:
             os.read(self.fd, 64)
         except OSError:
             pass
+        self._woken = False  # not before the read, which would eat the byte of a wake that came between
 
     def __del__(self) -> None:
         os.close(self.fd)
