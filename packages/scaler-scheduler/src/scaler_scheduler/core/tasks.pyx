@@ -34,6 +34,7 @@ cdef enum:
     EXCEPTION_NOT_SERIALIZABLE = 3
     CANCELLED = 4
     PROCESSOR_DIED = 5
+    WORKER_DIED = 9
 
 cdef enum:
     NO_AGENT = 0xFFFFFFFF
@@ -780,6 +781,553 @@ cdef class TaskTable:
                     (<AgentLoad> loads[page.agent[offset]]).give_back(record, 1, page.estimate_us[offset])
                     self.end(page, (box.number << PAGE_BITS) + offset, CANCELLED)
 
+    # ---- nodes of graphs ------------------------------------------------------------------------------------------
+    #
+    # An unfinished node counts in the ``uses`` of its inputs; a node whose value is somewhere (STORED, DONE_LARGE) counts
+    # no more in the ``pending`` of its dependants, one that is assigned, too, no more in their ``open``. ``settle`` counts
+    # anew after what is rare: a lost agent, the end of a hold.
+
+    cdef GraphNews tell(self):
+        if self.news is None:
+            self.news = GraphNews()
+        return self.news
+
+    def take_news(self):
+        """What became of nodes since the last call, or None; ``ready`` as [record, first, stop]."""
+        cdef GraphNews news = self.news
+        cdef list ranges = []
+        cdef Page* page
+        cdef int offset
+        if news is None:
+            return None
+        self.news = None
+        news.ready.sort()
+        for task in news.ready:
+            page = self.find(task)
+            offset = task & (PAGE_SIZE - 1)
+            if page != NULL and page.state[offset] == QUEUED:
+                extend(ranges, self.record_at(page, offset), task)
+        news.ready = ranges
+        return news
+
+    def append_graph(self, RunRecord record, int state):
+        """As ``append``, for nodes: those that miss inputs are PENDING instead of QUEUED. What may be queued is in the
+        news. Returns None when the run cannot be part of its graph, else its tasks whose inputs cannot be had."""
+        cdef uint32_t low = record.run.options.graph
+        cdef uint64_t last = record.first + <uint32_t> (low - <uint32_t> record.first)
+        cdef Graph graph = self.graphs.get(last)
+        cdef uint32_t index
+        cdef list broken
+        if graph is None:
+            graph = Graph(record.first, last)
+        if not graph.admits(record.first, record.stop) or not self.append(record, state):
+            return None
+        self.graphs[last] = graph
+        graph.extend(record.stop)
+        for index in range(record.first - graph.base, record.stop - graph.base):
+            graph.nodes[index].present = 1
+        record.graph = graph
+        graph.live += record.stop - record.first
+        if not record.intermediate:
+            graph.targets += record.stop - record.first
+        broken = self.link(record, graph)
+        if state == QUEUED:
+            self.park(record, graph)
+        if record.stop == graph.last + 1:
+            self.close_graph(graph)
+        return broken
+
+    cdef list link(self, RunRecord record, Graph graph):
+        """Enter the edges of a run that has just been appended."""
+        cdef const uint64_t[::1] pairs
+        cdef list broken = []
+        cdef int64_t at
+        cdef uint64_t task, source
+        cdef Page* page
+        cdef Node* node
+        cdef int state
+        if not record.run.has_references:
+            return broken
+        pairs = record.run.inputs()
+        for at in range(0, pairs.shape[0], 2):
+            task = pairs[at]
+            source = pairs[at + 1]
+            state = ENDED
+            if graph.base <= source < task and graph.nodes[source - graph.base].present:
+                page = self.find(source)
+                if page != NULL:
+                    state = page.state[source & (PAGE_SIZE - 1)]
+            if state == ENDED or state == CANCELLING:
+                if not broken or broken[len(broken) - 1] != task:
+                    broken.append(task)
+                continue
+            graph.add_edge(source - graph.base, task - graph.base)
+            graph.nodes[source - graph.base].uses += 1
+            node = &graph.nodes[task - graph.base]
+            if state != STORED and state != DONE_LARGE:
+                node.pending += 1
+                if state != ASSIGNED:
+                    node.open += 1
+        return broken
+
+    cdef park(self, RunRecord record, Graph graph):
+        """Nodes just entered as QUEUED wait if inputs are missing."""
+        cdef uint64_t task
+        cdef Page* page
+        for task in range(record.first, record.stop):
+            if graph.nodes[task - graph.base].pending:
+                page = self.find(task)
+                self.move(page, task & (PAGE_SIZE - 1), PENDING)
+            else:
+                self.tell().ready.append(task)
+
+    cdef close_graph(self, Graph graph):
+        """No more nodes come: what nobody needs may go."""
+        if graph.is_closed:
+            return
+        graph.is_closed = True
+        if graph.must_sweep:
+            self.settle(graph, False)
+
+    def end_holds(self):
+        """The hold after a restart is over: nodes whose values are still needed and nowhere run again."""
+        for graph in list(self.graphs.values()):
+            (<Graph> graph).is_closed = True
+            self.settle(graph, True)
+
+    cdef bint accept_node(self, Page* page, int offset, uint64_t task, int status, uint32_t attempt, RunRecord record,
+                          AgentLoad agent, list special, int64_t index):
+        """One result of a node. True: it is to be forwarded."""
+        cdef int state = page.state[offset]
+        cdef Graph graph = record.graph
+        cdef bint wanted = not record.intermediate and not graph.nodes[task - graph.base].delivered
+        if state == CANCELLING:
+            if status <= SUCCESS_LARGE:
+                self.tell().tell(agent.index, task, attempt)
+            self.end(page, task, CANCELLED if status == SUCCESS_LARGE else status)
+            return wanted and status != SUCCESS_LARGE
+        if status <= SUCCESS_LARGE:
+            if status == SUCCESS_LARGE and wanted:
+                special.append((index, task, LARGE))
+            self.node_done(page, task, record, attempt, agent.index, status)
+            return wanted
+        if self.decide(page, offset, state, status, record, attempt, agent.index):
+            if state == ASSIGNED:
+                self.shift_open(graph, task, 1)
+            special.append((index, task, DIED if status == PROCESSOR_DIED else RETRY))
+            return False
+        self.end(page, task, status)
+        return True
+
+    cdef refuse_value(self, Page* page, int offset, uint64_t task, uint32_t attempt, uint32_t agent):
+        """An agent has finished an attempt that does not count: it need not keep the value."""
+        if page == NULL or page.state[offset] == ENDED or self.record_at(page, offset).graph is None:
+            return
+        if page.agent[offset] == agent and page.attempt[offset] == attempt and (
+                page.state[offset] == STORED or page.state[offset] == DONE_LARGE):
+            return
+        self.tell().tell(agent, task, attempt)
+
+    cdef node_done(self, Page* page, uint64_t task, RunRecord record, uint32_t attempt, uint32_t agent, int status):
+        """Its value is at an agent, for its dependants and, when large, for the client."""
+        cdef Graph graph = record.graph
+        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef bint was_held = page.state[offset] == HELD
+        page.attempt[offset] = attempt
+        page.agent[offset] = agent
+        if status == SUCCESS_LARGE and not record.intermediate and not node.delivered:
+            self.move(page, offset, DONE_LARGE)
+        else:
+            self.move(page, offset, STORED)
+            self.count_done(record, status)
+            self.deliver(record, graph, node)
+        self.wake_dependants(graph, node, was_held)
+        self.leave_inputs(graph, node)
+        if node.uses == 0:
+            self.drop_value(graph, self.find(task), task)
+        self.finish_if_over(graph)
+
+    cdef void count_done(self, RunRecord record, int status):
+        self.finished += 1
+        self.totals.outcomes[status & 15] += 1
+        record.function.unfinished -= 1
+        record.function.finished += 1
+
+    cdef void deliver(self, RunRecord record, Graph graph, Node* node):
+        if not record.intermediate and not node.delivered:
+            node.delivered = 1
+            graph.targets -= 1
+
+    cdef deliver_large(self, Page* page, int offset, uint64_t task):
+        """The client needs a large result no more; others may."""
+        cdef RunRecord record = self.record_at(page, offset)
+        cdef Graph graph = record.graph
+        cdef Node* node = &graph.nodes[task - graph.base]
+        self.move(page, offset, STORED)
+        self.count_done(record, SUCCESS_LARGE)
+        self.deliver(record, graph, node)
+        self.tell().delivered.append(task)
+        if node.uses == 0:
+            self.drop_value(graph, page, task)
+        self.finish_if_over(graph)
+
+    cdef wake_dependants(self, Graph graph, Node* node, bint was_open):
+        cdef uint32_t at = node.head
+        cdef Node* dependant
+        while at:
+            dependant = &graph.nodes[graph.edges[at - 1].dependant]
+            dependant.pending -= 1
+            if was_open:
+                dependant.open -= 1
+            if dependant.pending == 0:
+                self.wake(graph, graph.base + graph.edges[at - 1].dependant)
+            at = graph.edges[at - 1].next
+
+    cdef wake(self, Graph graph, uint64_t task):
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] != PENDING:
+            return
+        self.move(page, offset, QUEUED)
+        self.tell().ready.append(task)
+        if self.prefers_holders:
+            self.wish(graph, task)
+
+    cdef wish(self, Graph graph, uint64_t task):
+        """The agent that holds most inputs of a ready node may have it first."""
+        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef dict held = {}
+        cdef Page* page
+        cdef uint32_t at, agent
+        cdef uint64_t source
+        for at in range(node.first_input, node.first_input + node.inputs):
+            source = graph.base + graph.edges[at].input
+            page = self.find(source)
+            agent = page.agent[source & (PAGE_SIZE - 1)]
+            held[agent] = held.get(agent, 0) + 1
+        if held:
+            best = max(held, key=held.get)
+            self.tell().wishes.setdefault(best, []).append(task)
+
+    cdef void shift_open(self, Graph graph, uint64_t task, int change):
+        cdef uint32_t at = graph.nodes[task - graph.base].head
+        while at:
+            graph.nodes[graph.edges[at - 1].dependant].open += change
+            at = graph.edges[at - 1].next
+
+    cdef leave_inputs(self, Graph graph, Node* node):
+        """It needs its inputs no more."""
+        cdef uint32_t at, source
+        for at in range(node.first_input, node.first_input + node.inputs):
+            source = graph.edges[at].input
+            graph.nodes[source].uses -= 1
+            if graph.nodes[source].uses == 0:
+                self.drop_value(graph, self.find(graph.base + source), graph.base + source)
+
+    cdef drop_value(self, Graph graph, Page* page, uint64_t task):
+        """No dependant needs its value: the agents that have it are told, once no more dependants can come."""
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] != STORED:
+            return
+        if not graph.is_closed:
+            graph.must_sweep = True
+            return
+        self.tell().tell(page.agent[offset], task, page.attempt[offset])
+        for agent in self.copies.pop(task, ()):
+            self.tell().tell(agent, task, 0)
+        self.move(page, offset, FREED)
+        page.agent[offset] = NO_AGENT
+
+    cdef node_ended(self, RunRecord record, uint64_t task):
+        """It ended without a value: so do all that need it."""
+        cdef Graph graph = record.graph
+        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef uint32_t at = node.head
+        self.deliver(record, graph, node)
+        self.leave_inputs(graph, node)
+        while at:
+            self.doomed.append(graph.base + graph.edges[at - 1].dependant)
+            at = graph.edges[at - 1].next
+        self.left_graph(graph)
+        if not self.is_dooming:
+            self.end_doomed()
+        self.finish_if_over(graph)
+
+    cdef left_graph(self, Graph graph):
+        graph.live -= 1
+        if graph.live == 0:
+            self.graphs.pop(graph.last, None)
+
+    cdef end_doomed(self):
+        self.is_dooming = True
+        while self.doomed:
+            self.doom(self.doomed.pop())
+        self.is_dooming = False
+
+    cdef doom(self, uint64_t task):
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int state = ENDED if page == NULL else page.state[offset]
+        cdef RunRecord record
+        if state == ASSIGNED:
+            self.tell().tell(page.agent[offset], task, page.attempt[offset])
+            self.tell().cascaded.append(task)
+            self.to_cancelling(page, offset, task)
+        elif state == PENDING or state == QUEUED or state == HELD or state == WAITING:
+            record = self.record_at(page, offset)
+            if state == QUEUED:
+                record.queue.count -= 1
+            if not record.intermediate:
+                self.tell().ended.append(task)
+            self.end(page, task, CANCELLED)
+
+    cdef to_cancelling(self, Page* page, int offset, uint64_t task):
+        cdef RunRecord record = self.record_at(page, offset)
+        self.move(page, offset, CANCELLING)
+        if record.graph is not None:
+            self.shift_open(record.graph, task, 1)
+
+    cdef kill(self, uint64_t task, int status):
+        """An unfinished node ends with ``status``, which is in the news."""
+        cdef RunRecord record
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] == ENDED:
+            return
+        record = self.record_at(page, offset)
+        if page.state[offset] == QUEUED:
+            record.queue.count -= 1
+        self.tell().died.append(task)
+        self.end(page, task, status)
+
+    def break_off(self, tasks, int status):
+        """Nodes whose inputs cannot be had end."""
+        for task in tasks:
+            self.kill(task, status)
+
+    cdef bint requeue_node(self, Page* page, int offset, uint64_t task, RunRecord record):
+        """True: it may be queued. Otherwise it waits for its inputs, or ends because one of them ended."""
+        cdef Graph graph = record.graph
+        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef uint32_t at
+        if page.state[offset] == ASSIGNED:
+            self.shift_open(graph, task, 1)
+        if not node.pending:
+            return True
+        page.attempt[offset] += 1
+        page.agent[offset] = NO_AGENT
+        self.move(page, offset, PENDING)
+        for at in range(node.first_input, node.first_input + node.inputs):
+            if self.state(graph.base + graph.edges[at].input) == ENDED:
+                self.doom(task)
+                break
+        return False
+
+    cdef finish_if_over(self, Graph graph):
+        """All results for the client have reached it, or never will: nothing of the graph is needed any more."""
+        cdef uint32_t index
+        cdef uint64_t task
+        cdef Page* page
+        if graph.targets or not graph.is_closed or graph.is_finishing or graph.live == 0:
+            return
+        graph.is_finishing = True
+        for index in range(graph.count):
+            task = graph.base + index
+            page = self.find(task)
+            if graph.nodes[index].present and page != NULL:
+                self.finish_node(graph, page, task)
+        graph.is_finishing = False
+
+    cdef finish_node(self, Graph graph, Page* page, uint64_t task):
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int state = page.state[offset]
+        if state == STORED:
+            self.drop_value(graph, page, task)
+            state = FREED
+        if state == FREED:
+            self.discard(page, task)
+        elif state != ENDED and state != CANCELLING and state != DECIDING:
+            self.doom(task)
+
+    cdef discard(self, Page* page, uint64_t task):
+        """A node whose value was made and is not needed leaves the table."""
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef RunRecord record = self.record_at(page, offset)
+        self.move(page, offset, ENDED)
+        page.live -= 1
+        record.remaining -= 1
+        if record.remaining == 0:
+            self.records[record.index] = None
+            self.free_records.append(record.index)
+        if page.live == 0 and (task >> PAGE_BITS) != self.newest:
+            self.drop_page(task >> PAGE_BITS)
+        self.left_graph(record.graph)
+
+    def settle(self, Graph graph, bint release):
+        """Count a graph anew, from its states: values that are needed and nowhere are made again, and nodes that
+        nobody needs do not run. ``release``: those HELD may run."""
+        cdef list fatal = [], broken = []
+        cdef uint32_t index
+        graph.must_sweep = False
+        for index in range(graph.count):
+            graph.nodes[index].pending = graph.nodes[index].open = graph.nodes[index].uses = 0
+        for index in range(graph.count, 0, -1):
+            if graph.nodes[index - 1].present:
+                self.settle_need(graph, index - 1, release, fatal)
+        for index in range(graph.count):
+            if graph.nodes[index].present:
+                self.settle_wait(graph, index, broken)
+        for task in fatal:
+            self.kill(task, WORKER_DIED)
+        for task in broken:
+            self.doom(task)
+        self.finish_if_over(graph)
+
+    cdef settle_need(self, Graph graph, uint32_t index, bint release, list fatal):
+        """Later nodes have been settled: decide whether this one must run, and whether its value is needed."""
+        cdef uint64_t task = graph.base + index
+        cdef Node* node = &graph.nodes[index]
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int state = ENDED if page == NULL else page.state[offset]
+        cdef RunRecord record
+        cdef bint needed
+        cdef uint32_t at
+        if state == ENDED or state == DONE_LARGE:
+            return
+        if state == STORED:
+            if node.uses == 0:
+                self.drop_value(graph, page, task)
+            return
+        record = self.record_at(page, offset)
+        needed = node.uses > 0 or not (record.intermediate or node.delivered)
+        if state == FREED:
+            if not needed:
+                return
+            self.move(page, offset, PENDING)
+            page.attempt[offset] += 1
+            record.function.unfinished += 1
+            if not record.rerun:
+                fatal.append(task)
+        elif state == PENDING or state == QUEUED or (state == HELD and release):
+            needed = needed or not graph.is_closed
+            if state == QUEUED and not needed:
+                record.queue.count -= 1
+            if not needed:
+                record.function.unfinished -= 1
+            if not needed or state == HELD:
+                self.move(page, offset, PENDING if needed else FREED)
+            if not needed:
+                return
+        for at in range(node.first_input, node.first_input + node.inputs):
+            graph.nodes[graph.edges[at].input].uses += 1
+
+    cdef settle_wait(self, Graph graph, uint32_t index, list broken):
+        """Count what an unfinished node waits for."""
+        cdef RunRecord record
+        cdef uint64_t task = graph.base + index
+        cdef Node* node = &graph.nodes[index]
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int state = ENDED if page == NULL else page.state[offset]
+        cdef int there
+        cdef uint32_t at
+        if state == ENDED or state == STORED or state == DONE_LARGE or state == FREED:
+            return
+        for at in range(node.first_input, node.first_input + node.inputs):
+            there = self.state(graph.base + graph.edges[at].input)
+            if there != STORED and there != DONE_LARGE:
+                node.pending += 1
+                if there != ASSIGNED:
+                    node.open += 1
+            if there == ENDED and (state == PENDING or state == QUEUED or state == HELD):
+                broken.append(task)
+        if state == PENDING and node.pending == 0:
+            self.move(page, offset, QUEUED)
+            self.tell().ready.append(task)
+        elif state == QUEUED and node.pending:
+            record = self.record_at(page, offset)
+            record.queue.count -= 1
+            self.move(page, offset, PENDING)
+
+    def value_holder(self, uint64_t task):
+        """The agent that has the value of a node, or None."""
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or (page.state[offset] != STORED and page.state[offset] != DONE_LARGE):
+            return None
+        return page.agent[offset]
+
+    def note_copy(self, uint64_t task, uint32_t agent):
+        """Another agent asked for the value: it, too, is told when nobody needs it any more."""
+        agents = self.copies.setdefault(task, [])
+        if agent not in agents:
+            agents.append(agent)
+
+    cdef forget_copies(self, uint32_t agent):
+        for task in list(self.copies):
+            self.copies[task] = [each for each in self.copies[task] if each != agent]
+            if not self.copies[task]:
+                del self.copies[task]
+
+    def lose_value(self, uint64_t task, uint32_t agent):
+        """The agent that should have the value of a node does not: it is made again if it is needed."""
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] != STORED or page.agent[offset] != agent:
+            return
+        self.move(page, offset, FREED)
+        page.agent[offset] = NO_AGENT
+        self.settle(self.record_at(page, offset).graph, False)
+
+    cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent):
+        """Whether all that a node still waits for is at work at one agent."""
+        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef uint32_t at
+        cdef uint64_t source
+        cdef Page* page
+        cdef int offset, state
+        for at in range(node.first_input, node.first_input + node.inputs):
+            source = graph.base + graph.edges[at].input
+            page = self.find(source)
+            offset = source & (PAGE_SIZE - 1)
+            state = ENDED if page == NULL else page.state[offset]
+            if state != STORED and state != DONE_LARGE and (state != ASSIGNED or page.agent[offset] != agent):
+                return False
+        return True
+
+    cdef check_graph(self, Graph graph):
+        cdef uint32_t index, at
+        cdef Node* node
+        cdef int state, there
+        live = targets = 0
+        uses = {}
+        for index in range(graph.count, 0, -1):
+            node = &graph.nodes[index - 1]
+            state = self.state(graph.base + index - 1) if node.present else ENDED
+            task = graph.base + index - 1
+            if state != ENDED:
+                live += 1
+                assert self.record(task).graph is graph, task
+                assert node.uses == uses.get(index - 1, 0), (task, state, node.uses, uses.get(index - 1, 0))
+                targets += not self.record(task).intermediate and not node.delivered
+            if state == ENDED or state == STORED or state == DONE_LARGE or state == FREED:
+                continue
+            pending = still_open = 0
+            for at in range(node.first_input, node.first_input + node.inputs):
+                uses[graph.edges[at].input] = uses.get(graph.edges[at].input, 0) + 1
+                there = self.state(graph.base + graph.edges[at].input)
+                assert state == CANCELLING or (there != ENDED and there != FREED), (task, state, there)
+                pending += there != STORED and there != DONE_LARGE
+                still_open += there != STORED and there != DONE_LARGE and there != ASSIGNED
+            if state != CANCELLING:
+                assert (node.pending, node.open) == (pending, still_open), (task, node.pending, node.open)
+            assert state != QUEUED or not pending, task
+            assert state != PENDING or pending, task
+        assert (live, targets) == (graph.live, graph.targets), (live, graph.live, targets, graph.targets)
+        assert live and (targets or not graph.is_closed or self.count(CANCELLING)), "a graph outlived its targets"
+
     def check(self):
         """Assert that counters agree with the columns."""
         cdef int64_t seen[STATES]
@@ -1072,3 +1620,132 @@ cdef class Takings:
         self.taken += 1
         self.taken_us += estimate
         return True
+
+    # ---- fragments of graphs: what waits only for tasks of this agent goes with them -------------------------------
+
+    cdef follow(self, TaskTable table, Graph graph, uint64_t first, uint64_t stop):
+        """These nodes are assigned: note which of their dependants no other agent has a part in."""
+        cdef uint64_t task
+        cdef uint32_t at
+        cdef Node* dependant
+        cdef list tasks = None
+        for task in range(first, stop):
+            at = graph.nodes[task - graph.base].head
+            while at:
+                dependant = &graph.nodes[graph.edges[at - 1].dependant]
+                dependant.open -= 1
+                if dependant.open == 0:
+                    if tasks is None:
+                        tasks = []
+                        self.fresh.append((table, tasks))
+                    tasks.append(graph.base + graph.edges[at - 1].dependant)
+                at = graph.edges[at - 1].next
+
+    cdef extend_fragments(self):
+        cdef list tasks
+        while self.fresh:
+            table, tasks = self.fresh.pop()
+            tasks.sort()
+            self.extend_round(table, tasks)
+
+    cdef extend_round(self, TaskTable table, list tasks):
+        """Assign those of ``tasks`` that may come along; neighbours go as one run."""
+        cdef int64_t index, count = len(tasks)
+        cdef uint64_t task, first = 0, stop = 0
+        cdef RunRecord record, current = None
+        cdef uint32_t attempt = 0
+        cdef Page* page
+        cdef int offset
+        for index in range(count):
+            task = tasks[index]
+            page = self.candidate(table, task)
+            if page == NULL:
+                continue
+            offset = task & (PAGE_SIZE - 1)
+            record = table.record_at(page, offset)
+            if not self.admit_more(record.function.estimate()):
+                self.agent.deferred.extend([(table, each) for each in tasks[index:]])
+                break
+            if record is not current or task != stop or page.attempt[offset] != attempt:
+                self.send_fragment(table, current, first, stop, attempt)
+                current, first, attempt = record, task, page.attempt[offset]
+            self.assign(table, page, offset, record)
+            stop = task + 1
+        self.send_fragment(table, current, first, stop, attempt)
+
+    cdef Page* candidate(self, TaskTable table, uint64_t task):
+        cdef Page* page = table.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef RunRecord record
+        if page == NULL or (page.state[offset] != PENDING and page.state[offset] != QUEUED):
+            return NULL
+        record = table.record_at(page, offset)
+        if record.queue is not self.source or record.graph is None:
+            return NULL
+        if page.state[offset] == PENDING and not table.inputs_are_at(record.graph, task, self.agent.index):
+            return NULL
+        return page
+
+    cdef assign(self, TaskTable table, Page* page, int offset, RunRecord record):
+        cdef uint32_t estimate = record.function.estimate()
+        if page.state[offset] == QUEUED:
+            self.source.count -= 1
+        table.move(page, offset, ASSIGNED)
+        page.agent[offset] = self.agent.index
+        page.estimate_us[offset] = estimate
+        self.agent.take(record, 1, estimate)
+
+    cdef send_fragment(self, TaskTable table, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
+        if record is not None:
+            self.runs.append(record.piece(first, stop, attempt))
+            self.follow(table, record.graph, first, stop)
+
+    cdef bint admit_more(self, uint32_t estimate):
+        if self.room <= 0:
+            return False
+        if self.free > 0:
+            self.free -= 1
+        elif self.budget_us >= estimate:
+            self.budget_us -= estimate
+        else:
+            return False
+        self.room -= 1
+        return True
+
+
+def take_deferred(AgentLoad agent):
+    """Assign the nodes that wanted to go to ``agent`` when it had no room, and those whose inputs it holds. Returns
+    task runs ready to be sent."""
+    cdef list waiting = agent.deferred, tasks, others
+    cdef TaskTable table
+    cdef QueueClass queue
+    cdef Takings takings
+    cdef list runs = []
+    agent.deferred = []
+    while waiting:
+        table, queue, tasks, others = None, None, [], []
+        for entry in waiting:
+            source = queue_of(entry[0], entry[1])
+            if source is None:
+                continue
+            if table is None:
+                table, queue = entry[0], source
+            if entry[0] is table and source is queue:
+                tasks.append(entry[1])
+            else:
+                others.append(entry)
+        if table is not None:
+            takings = Takings(agent, queue, 0)
+            takings.fresh.append((table, tasks))
+            takings.extend_fragments()
+            runs.extend(takings.runs)
+        waiting = others
+    return runs
+
+
+cdef queue_of(TaskTable table, uint64_t task):
+    cdef Page* page = table.find(task)
+    cdef int offset = task & (PAGE_SIZE - 1)
+    if page == NULL or (page.state[offset] != PENDING and page.state[offset] != QUEUED):
+        return None
+    return table.record_at(page, offset).queue

@@ -1,0 +1,35 @@
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+cdef struct Node:
+    uint32_t pending
+    uint32_t open
+    uint32_t uses
+    uint32_t first_input
+    uint32_t inputs
+    uint32_t head
+    uint8_t present
+    uint8_t delivered
+
+cdef struct Edge:
+    uint32_t input
+    uint32_t dependant
+    uint32_t next
+
+cdef class Graph:
+    cdef readonly uint64_t base
+    cdef readonly uint64_t last
+    cdef readonly uint32_t count
+    cdef readonly uint32_t edge_count
+    cdef public bint is_closed
+    cdef public int64_t targets
+    cdef public int64_t live
+    cdef bint must_sweep
+    cdef bint is_finishing
+    cdef Node* nodes
+    cdef Edge* edges
+    cdef size_t node_room
+    cdef size_t edge_room
+
+    cdef bint admits(self, uint64_t first, uint64_t stop)
+    cdef int extend(self, uint64_t stop) except -1
+    cdef int add_edge(self, uint32_t input, uint32_t dependant) except -1
