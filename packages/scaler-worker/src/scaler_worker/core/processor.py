@@ -55,7 +55,10 @@ class Processor:
         return self.ready and not self.dying and self.blocked_sequence is None
 
     def unfinished(self) -> int:
-        return sum(entry.unfinished for entry in self.handed)
+        handed = self.handed
+        if len(handed) > 1:
+            return sum([entry.unfinished for entry in handed])
+        return handed[0].unfinished if handed else 0
 
     def forget_finished(self) -> None:
         while self.handed and not self.handed[0].unfinished:

@@ -61,6 +61,12 @@ class Slots:
         self.queue = TaskQueue()
         self.durations = Durations()
         self.processors: dict[int, Processor] = {}
+        # Kept by ``_sort`` and ``_forget``, so that a turn costs the same with two processors and with two hundred.
+        self._idle: dict[int, Processor] = {}
+        self._busy: dict[int, Processor] = {}
+        self._full: dict[int, Processor] = {}
+        self._blocked: dict[int, Processor] = {}
+        self._hungry: dict[int, Processor] = {}
         self.functions: dict[bytes, FunctionDefinition] = {}
         self.serializers: dict[bytes, FunctionDefinition] = {}
         self.finished: list[ResultRun] = []
@@ -91,6 +97,7 @@ class Slots:
             processor.ready = True
             processor.idle_since = now
             self._failures_to_start = 0
+            self._sort(processor)
 
     def on_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
         """The process ended, for whatever reason. What it finished counts, the task under way fails, the others wait
@@ -101,6 +108,7 @@ class Slots:
         if processor.board is not None:
             self.harvest(processor, now)
             self._bury(processor, certificate)
+        self._forget(processor)
         if not processor.ready and not processor.dying:
             self._delay_start(certificate, now)
         self._fill_slot(processor.slot)
@@ -143,12 +151,15 @@ class Slots:
             return
         while len(self.processors) < self.slots:
             self._start()
-        usable = sum(1 for each in self.processors.values() if not each.busy and not each.blocked)
-        missing = min(self._capacity() - self._running() - usable, self._eligible_count())
+        missing = self._capacity() - len(self.processors)
+        if missing > 0:
+            self._start_spares(min(missing, self._eligible_count()))
+
+    def _start_spares(self, missing: int) -> None:
         while missing > 0 and len(self.processors) < self._process_limit:
             self._start()
             missing -= 1
-        if missing > 0 and not usable and self._running() == self._blocked_count():
+        if missing > 0 and len(self._blocked) == len(self.processors):
             self._fail_for_process_limit()
 
     def _start(self) -> None:
@@ -175,51 +186,68 @@ class Slots:
 
     # ---- what may run ----------------------------------------------------------------------------------------
 
-    def _blocked_count(self) -> int:
-        return sum(1 for each in self.processors.values() if each.blocked)
+    def _sort(self, processor: Processor) -> None:
+        """Something about this processor changed: count it where it belongs."""
+        number, held = processor.number, processor.unfinished()
+        _put(self._busy, processor, held > 0)
+        _put(self._full, processor, held > 1)
+        _put(self._blocked, processor, processor.blocked)
+        _put(self._idle, processor, not held and processor.available)
+        self._hungry[number] = processor  # until a look at it shows that it has enough
 
-    def _running(self) -> int:
-        return sum(1 for each in self.processors.values() if each.busy)
+    def _forget(self, processor: Processor) -> None:
+        for group in (self._busy, self._full, self._blocked, self._idle, self._hungry):
+            group.pop(processor.number, None)
+
+    def _settle(self, processor: Processor) -> None:
+        """Tasks that it held have ended or were taken back."""
+        processor.forget_finished()
+        self._sort(processor)
 
     def _capacity(self) -> int:
-        return self.slots + self._blocked_count()
+        return self.slots + len(self._blocked)
 
     def deepest_blocked(self) -> int:
-        return max((each.blocked_depth for each in self.processors.values() if each.blocked), default=0)
+        return max((each.blocked_depth for each in self._blocked.values()), default=0) if self._blocked else 0
 
     def lent(self) -> tuple[int, int]:
         """How many slots are lent, and the depth that tasks in them must exceed."""
-        return self._blocked_count(), self.deepest_blocked()
+        return len(self._blocked), self.deepest_blocked()
 
     def _depth_needed(self, more: int = 1) -> int | None:
         """The depth that a task must exceed to be started when ``more`` processors become busy."""
-        return None if self._running() + more <= self.slots else self.deepest_blocked()
+        return None if len(self._busy) + more <= self.slots else self.deepest_blocked()
 
     # ---- handing over ----------------------------------------------------------------------------------------
 
     def hand_out(self, now: float) -> None:
         """Give every processor what it needs, as long as something waits."""
-        idle = [each for each in self.processors.values() if each.available and not each.busy]
         if self.queue.count:
-            self._feed_idle(idle)
-            self._feed_busy()
-        idle = [each for each in idle if not each.busy]
-        if idle and not self.queue.count:
-            self._steal_for(idle, now)
-        self._plan_poll(now)
+            if self._idle:
+                self._feed_idle()
+            if self.queue.count and self._busy:
+                self._feed_busy()
+        if self._full:
+            if self._idle and not self.queue.count:
+                self._steal(now)
+            self._plan_poll(now)
 
-    def _feed_idle(self, idle: list[Processor]) -> None:
-        for position, processor in enumerate(idle):
-            if self._running() >= self._capacity() or self.queue.head(self._depth_needed()) is None:
+    def _feed_idle(self) -> None:
+        idle = sorted(self._idle)  # the lowest number first: the others stay out of the way of whoever shares the host
+        for position, number in enumerate(idle):
+            depth = self._depth_needed()
+            if len(self._busy) >= self._capacity() or self.queue.head(depth) is None:
                 return
-            self._hand_over(processor, self._depth_needed(), len(idle) - position)
+            self._hand_over(self._idle[number], depth, len(idle) - position)
 
     def _feed_busy(self) -> None:
-        running, capacity = self._running(), self._capacity()
-        if running > capacity:
+        if len(self._busy) > self._capacity():
             return
-        depth = None if running <= self.slots else self.deepest_blocked()
-        needy = [each for each in self.processors.values() if each.available and each.busy and self._is_short(each)]
+        depth = self._depth_needed(0)
+        for processor in list(self._hungry.values()):
+            if not self._is_short(processor):
+                del self._hungry[processor.number]
+        needy = [each for each in self._hungry.values() if each.available and each.handed]
         for position, processor in enumerate(needy):
             self._hand_over(processor, depth, len(needy) - position)
 
@@ -258,7 +286,7 @@ class Slots:
 
     def _give(self, processor: Processor, runs: list[TaskRun]) -> None:
         assert processor.board is not None
-        if not processor.busy:
+        if not processor.handed:
             processor.polled_position = -1
         for run in runs:
             processor.board.hand_over(processor.next_sequence, run.count)
@@ -266,6 +294,7 @@ class Slots:
             processor.next_sequence += run.count
             if self._limits_at is None and self._has_limits(run):
                 self._limits_at = 0.0
+        self._sort(processor)
         functions = [self.functions[digest] for digest in self._news(processor, (run.function for run in runs))]
         named = (run.serializer for run in runs if run.serializer)
         serializers = [self.serializers[digest] for digest in self._news(processor, named)]
@@ -293,20 +322,16 @@ class Slots:
 
     # ---- taking back -----------------------------------------------------------------------------------------
 
-    def _steal_for(self, idle: list[Processor], now: float) -> None:
+    def _steal(self, now: float) -> None:
         """Processors have nothing and nothing waits: take back half of what the fullest one has not started."""
-        if self._running() >= self._capacity():
+        if len(self._busy) >= self._capacity():
             return
-        victim = max(
-            (each for each in self.processors.values() if each.board is not None and each.unfinished() > 1),
-            key=lambda each: (self._work_of(each), each.unfinished()),
-            default=None,
-        )
-        if victim is None or not self._is_worth_stealing(victim, now):
+        victim = max(self._full.values(), key=lambda each: (self._work_of(each), each.unfinished()))
+        if not self._is_worth_stealing(victim, now):
             return
         self.take_back(victim, victim.unfinished() // 2)
         if self.queue.count:
-            self._feed_idle(idle)
+            self._feed_idle()
 
     def _is_worth_stealing(self, victim: Processor, now: float) -> bool:
         assert victim.board is not None
@@ -330,7 +355,7 @@ class Slots:
             sequences = processor.board.withdraw_newest(start, entry.end_sequence, limit - len(taken))
             entry.unfinished -= len(sequences)
             taken.extend((entry, sequence) for sequence in sequences)
-        processor.forget_finished()
+        self._settle(processor)
         return taken
 
     def _put_back(self, newest_first: Iterable[tuple[Handed, int]]) -> None:
@@ -362,7 +387,7 @@ class Slots:
         for task, attempt in self._objects.remove_waiting(column.session, wanted):
             self._add_plain_row(column.session, task, attempt, Status.CANCELLED)
         attempts = column.attempts or (0,) * len(column.tasks)
-        for processor in self.processors.values():
+        for processor in list(self._busy.values()):
             if processor.busy:
                 self._cancel_handed(processor, column.session, zip(column.tasks, attempts, strict=False), now)
 
@@ -380,7 +405,7 @@ class Slots:
                 self._add_ended_row(entry, sequence, CANCELLED, 0)
             elif processor.board.cell(sequence) == STARTED_CELL:
                 self.end(processor, sequence, CANCELLED, now)
-        processor.forget_finished()
+        self._settle(processor)
 
     # ---- ending what runs ------------------------------------------------------------------------------------
 
@@ -420,6 +445,7 @@ class Slots:
         for sequence, ending in list(processor.ending.items()):
             if now >= ending.kill_at and not processor.dying:
                 processor.dying = True
+                self._sort(processor)
                 self._effects.append(Kill(processor.number))
             elif not ending.reached:
                 self._interrupt(processor, sequence)
@@ -457,12 +483,12 @@ class Slots:
 
     def _after_harvest(self, processor: Processor, now: float) -> None:
         assert processor.board is not None
-        processor.forget_finished()
         harvested = processor.board.harvested
         if processor.ending:
             processor.ending = {each: ending for each, ending in processor.ending.items() if each >= harvested}
         if processor.blocked_sequence is not None and processor.blocked_sequence < harvested:
             processor.blocked_sequence = None
+        self._settle(processor)
         if not processor.handed:
             processor.idle_since = now
 
@@ -513,19 +539,20 @@ class Slots:
             return False
         processor.blocked_sequence = sequence
         processor.blocked_depth = entry.run.options.depth
-        self.take_back(processor, processor.unfinished())
+        self.take_back(processor, processor.unfinished())  # counts it as blocked, too
         return True
 
     def unblock(self, number: int) -> None:
         processor = self.processors.get(number)
         if processor is not None:
             processor.blocked_sequence = None
+            self._sort(processor)
 
     def suspend_blocked(self) -> None:
         """With ``hard_suspend`` a blocked parent stands still while others use all slots."""
         if not self._hard_suspend:
             return
-        full = sum(1 for each in self.processors.values() if each.busy and not each.blocked) >= self.slots
+        full = len(self._busy) - len(self._blocked) >= self.slots
         for processor in self.processors.values():
             wanted = processor.blocked and full and not processor.ending
             if wanted != processor.suspended:
@@ -535,11 +562,16 @@ class Slots:
     # ---- time ------------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
-        times = [each for each in (self._poll_at, self._limits_at) if each is not None]
+        first = self._poll_at
+        if self._limits_at is not None and (first is None or self._limits_at < first):
+            first = self._limits_at
+        if len(self.processors) == self.slots:
+            return first
+        times = [each.idle_since + RETIRE_AFTER_SECONDS for each in self._spares()]
         if len(self.processors) < self.slots and self._start_after:
             times.append(self._start_after)
-        if len(self.processors) > self.slots:
-            times.extend(each.idle_since + RETIRE_AFTER_SECONDS for each in self._spares())
+        if first is not None:
+            times.append(first)
         return min(times, default=None)
 
     def on_deadline(self, now: float) -> None:
@@ -547,7 +579,7 @@ class Slots:
             self._enforce(now)
         if self._poll_at is not None and now >= self._poll_at:
             self._poll_at = None
-            for processor in self.processors.values():
+            for processor in list(self._busy.values()):
                 self.harvest(processor, now)
         if len(self.processors) > self.slots:
             self._retire(now)
@@ -557,31 +589,32 @@ class Slots:
         last news. So finished results can only hide behind a task that started since the last look."""
         if self._poll_at is not None:
             return
-        for processor in self.processors.values():
-            if processor.handed and processor.board is not None and processor.unfinished() > 1:
-                position = processor.board.position
-                if position != processor.polled_position:
-                    processor.polled_position = position
-                    self._poll_at = now + POLL_SECONDS
+        for processor in self._full.values():
+            assert processor.board is not None
+            position = processor.board.position
+            if position != processor.polled_position:
+                processor.polled_position = position
+                self._poll_at = now + POLL_SECONDS
 
     def _spares(self) -> list[Processor]:
-        return [each for each in self.processors.values() if each.slot is None and each.available and not each.busy]
+        return [each for each in self._idle.values() if each.slot is None]
 
     def _retire(self, now: float) -> None:
         for processor in self._spares():
             if now >= processor.idle_since + RETIRE_AFTER_SECONDS:
                 processor.dying = True
+                self._sort(processor)
                 self._effects.append(Kill(processor.number))
 
     # ---- reports ---------------------------------------------------------------------------------------------
 
     @property
     def queued(self) -> int:
-        return self.queue.count + sum(max(0, each.unfinished() - 1) for each in self.processors.values())
+        return self.queue.count + sum(each.unfinished() - 1 for each in self._busy.values())
 
     @property
     def is_idle(self) -> bool:
-        return not self.queue.count and not any(each.busy for each in self.processors.values())
+        return not self.queue.count and not self._busy
 
     def holds(self) -> list[TaskColumn]:
         """Everything that is queued or running here."""
@@ -634,6 +667,21 @@ class Slots:
         for processor in self.processors.values():
             assert all(0 < entry.unfinished <= entry.count for entry in processor.handed)
             assert not processor.handed or processor.board is not None
+            self._check_groups(processor)
+
+    def _check_groups(self, processor: Processor) -> None:
+        number = processor.number
+        assert (number in self._busy) == processor.busy == (processor.unfinished() > 0)
+        assert (number in self._full) == (processor.unfinished() > 1)
+        assert (number in self._blocked) == processor.blocked and (processor.busy or not processor.blocked)
+        assert (number in self._idle) == (processor.available and not processor.busy)
+
+
+def _put(group: dict[int, Processor], processor: Processor, belongs: bool) -> None:
+    if belongs:
+        group[processor.number] = processor
+    else:
+        group.pop(processor.number, None)
 
 
 def _messages(
