@@ -27,3 +27,6 @@ class RouterFrames(Socket):
 
     def receive(self) -> tuple[bytes, list[bytes]] | None:
         """One message and its sender; None: nothing waiting. Liveness probes are swallowed."""
+
+    def receive_many(self, limit: int) -> list[tuple[bytes, list[bytes]]]:
+        """All that waits, at most ``limit`` messages, in order."""

@@ -240,3 +240,12 @@ cdef class RouterFrames(Socket):
             peer = frames.pop(0)
             if len(frames) > 1 or (frames and PyBytes_GET_SIZE(frames[0])):
                 return peer, frames
+
+    def receive_many(self, Py_ssize_t limit):
+        cdef list messages = []
+        while len(messages) < limit:
+            message = self.receive()
+            if message is None:
+                break
+            messages.append(message)
+        return messages

@@ -19,6 +19,10 @@ _DRAIN_LIMIT = 256
 """Messages taken in before the core's effects are carried out: more would only add latency."""
 
 _FLUSH_SECONDS = 0.1
+_NEVER = float("inf")
+_PROBE_DELAYS_SECONDS = (0.005, 0.05, 0.5)
+"""After a disconnection was reported. libzmq reports it before its thread has taken the connection down: until then a
+probe still succeeds."""
 
 
 class Gateway:
@@ -30,44 +34,44 @@ class Gateway:
         self._router = router
         self._peers: dict[bytes, None] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+        self._timer_at = _NEVER
+        self._probe_timer: asyncio.TimerHandle | None = None
+        self._probes_made = 0
         self._monitor_fd = router.monitor_fd
 
     def start(self) -> None:
         self._loop.add_reader(self._router.fd, self._drain)
         self._loop.add_reader(self._monitor_fd, self._on_disconnections)
-        self._drain()
+        self._turn(time.monotonic())
 
     def stop(self, grace_seconds: float) -> None:
         """Told to end."""
-        self.core.on_stop(time.monotonic(), grace_seconds)
-        self._drain()
+        now = time.monotonic()
+        self.core.on_stop(now, grace_seconds)
+        self._turn(now)
 
     def close(self) -> None:
         self._loop.remove_reader(self._router.fd)
         self._loop.remove_reader(self._monitor_fd)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._probe_timer):
+            if timer is not None:
+                timer.cancel()
 
     # ---- taking in -------------------------------------------------------------------------------------------------
 
+    def _turn(self, now: float) -> None:
+        """Something else than a message may have moved the core."""
+        self._flush(now)
+        self._drain()
+
     def _drain(self) -> None:
         """Until nothing waits: sending, too, can use up the readiness of the socket."""
-        while self._take_in():
-            self._flush()
-        self._flush()
+        while messages := self._router.receive_many(_DRAIN_LIMIT):
+            now = time.monotonic()
+            for peer, frames in messages:
+                self._feed(peer, frames, now)
+            self._flush(now)
         self._arm()
-
-    def _take_in(self) -> int:
-        now = time.monotonic()
-        number = 0
-        while number < _DRAIN_LIMIT:
-            message = self._router.receive()
-            if message is None:
-                return number
-            number += 1
-            self._feed(message[0], message[1], now)
-        return number
 
     def _feed(self, peer: bytes, frames: list[bytes], now: float) -> None:
         self._peers[peer] = None
@@ -81,10 +85,21 @@ class Gateway:
 
     def _on_disconnections(self) -> None:
         if self._router.disconnected_events():
-            now = time.monotonic()
-            for peer in [peer for peer in self._peers if not self._router.probe(peer)]:
-                self._lose(peer, now)
+            self._probes_made = 0
+            if self._probe_timer is None:
+                self._probe_timer = self._loop.call_later(_PROBE_DELAYS_SECONDS[0], self._probe)
         self._drain()
+
+    def _probe(self) -> None:
+        """Find out who has gone."""
+        self._probe_timer = None
+        now = time.monotonic()
+        for peer in [peer for peer in self._peers if not self._router.probe(peer)]:
+            self._lose(peer, now)
+        self._probes_made += 1
+        if self._probes_made < len(_PROBE_DELAYS_SECONDS):
+            self._probe_timer = self._loop.call_later(_PROBE_DELAYS_SECONDS[self._probes_made], self._probe)
+        self._turn(now)
 
     def _lose(self, peer: bytes, now: float) -> None:
         self._peers.pop(peer, None)
@@ -92,15 +107,15 @@ class Gateway:
 
     # ---- carrying out ----------------------------------------------------------------------------------------------
 
-    def _flush(self) -> None:
-        now = time.monotonic()
+    def _flush(self, now: float) -> None:
         for effect in self.core.take_effects(now):
-            self._carry_out(effect, now)
+            if type(effect) is Send:
+                self._send(effect.peer, effect.envelope, now)
+            else:
+                self._carry_out(effect)
 
-    def _carry_out(self, effect: Effect, now: float) -> None:
-        if type(effect) is Send:
-            self._send(effect.peer, effect.envelope, now)
-        elif type(effect) is Log:
+    def _carry_out(self, effect: Effect) -> None:
+        if type(effect) is Log:
             logging.log(logging.getLevelName(effect.level), effect.text)
         elif type(effect) is ClosePeer:
             self._peers.pop(effect.peer, None)
@@ -117,7 +132,7 @@ class Gateway:
     def _arm(self) -> None:
         """One timer, at the core's deadline or before it: moving it for every message would cost more than waking."""
         deadline = self.core.next_deadline()
-        if deadline is None or (self._timer is not None and self._timer_at <= deadline):
+        if deadline is None or deadline >= self._timer_at:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -125,6 +140,14 @@ class Gateway:
         self._timer = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._on_timer)
 
     def _on_timer(self) -> None:
+        """Most often what it was armed for is done: then it only moves."""
         self._timer = None
-        self.core.on_deadline(time.monotonic())
-        self._drain()
+        self._timer_at = _NEVER
+        now = time.monotonic()
+        deadline = self.core.next_deadline()
+        if deadline is not None and deadline <= now:
+            self.core.on_deadline(now)
+            self._flush(now)
+            self._drain()
+        else:
+            self._arm()
