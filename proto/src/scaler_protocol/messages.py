@@ -11,6 +11,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
+from scaler_protocol.value import value
+
 if TYPE_CHECKING:
     from scaler_protocol.codec import ResultRun, TaskRun
 
@@ -72,7 +74,7 @@ class ObjectKey(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Capability:
     name: str
     amount: int = 1
@@ -95,7 +97,7 @@ class TaskOptions:
     graph: int = 0  # number of the graph inside its session; 0: none
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class FunctionDefinition:
     """A function, or a serializer, by content. ``payload`` is its pickle, or empty when ``size`` is over the inline
     limit: then the bytes are object ``ObjectKey(digest, 0)``."""
@@ -109,7 +111,7 @@ class FunctionDefinition:
 # ---- frozen for ever -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Hello:
     """First message on every connection and after every reconnection. Unnumbered (sequence 0)."""
 
@@ -132,7 +134,7 @@ class Hello:
     number: int = 0  # counts the Hellos of this session
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Welcome:
     """Answers the Hello with the same number; a peer ignores a Welcome to an earlier one (both sides would count
     different links). ``resumed``: the link goes on where it was, both sides send again what the other has not
@@ -151,13 +153,13 @@ class Welcome:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Refused:
     reason: RefusalReason
     text: str  # one sentence that says what to do
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WhoAreYou:
     """The scheduler got a message from a connection that has not said Hello: say it now. Unnumbered."""
 
@@ -182,7 +184,7 @@ class Results:
     runs: list[ResultRun]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Acknowledgement:
     """Nothing but the envelope's ``acknowledged``. Unnumbered."""
 
@@ -190,7 +192,7 @@ class Acknowledgement:
 # ---- everything else -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TaskColumn:
     """Tasks of one session. ``tasks`` and ``attempts`` are parallel; ``attempts`` empty means the current one."""
 
@@ -199,7 +201,7 @@ class TaskColumn:
     attempts: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Cancel:
     """Client to scheduler, scheduler to agent. An agent answers each with a result of status CANCELLED unless the task
     ended otherwise first."""
@@ -207,19 +209,19 @@ class Cancel:
     columns: tuple[TaskColumn, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Clear:
     """A client cancels all its tasks and drops all its objects."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Withdraw:
     """Scheduler to agent: give back up to ``count`` tasks that never started, lowest priority and newest first."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Withdrawn:
     """Agent to scheduler, answering each Withdraw: the tasks given back; they were not and will not be started here.
     May be empty. Also sent unasked for tasks that an agent cannot start (its lease ran out, it is leaving)."""
@@ -228,14 +230,14 @@ class Withdrawn:
     leaving: bool = False  # the agent is ending: it takes no more tasks
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ResultsReleased:
     """Scheduler to agent: the Results messages with these link sequences were received by their clients."""
 
     sequences: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AgentAttach:
     """First numbered message of an agent on a fresh (not resumed) link: what it is and what it still holds. Results
     not yet released follow as ordinary Results."""
@@ -248,7 +250,7 @@ class AgentAttach:
     holds: tuple[TaskColumn, ...] = ()  # queued or running here, with attempts
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WorkerStatus:
     """One processor slot, for monitors."""
 
@@ -261,7 +263,7 @@ class WorkerStatus:
     slot_lent: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Heartbeat:
     """Agent to scheduler every ``heartbeat_interval_seconds``: a status report, not liveness. Unnumbered."""
 
@@ -274,19 +276,19 @@ class Heartbeat:
     workers: tuple[WorkerStatus, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class HeartbeatEcho:
     """Unnumbered."""
 
     sent_at: float
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Ping:
     """Liveness, each way, whenever nothing else was sent for 0.4 s. The receiver only notes the time. Unnumbered."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Blocked:
     """Agent to scheduler: the number of slots whose task is blocked and lent (nested tasks). Unnumbered is wrong
     here: it changes what may be sent, so it is numbered."""
@@ -295,7 +297,7 @@ class Blocked:
     deepest: int  # depth of the deepest blocked task; only deeper tasks may use lent slots
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Relay:
     """Between agent and scheduler: the frames of a nested client's session, in further message frames."""
 
@@ -303,14 +305,14 @@ class Relay:
     frames: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RelayClosed:
     """Agent to scheduler: the nested client's connection to the agent ended."""
 
     session: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ObjectChunk:
     """A piece of an object, ``offset`` bytes from its start; ``size`` is the whole object's."""
 
@@ -320,14 +322,14 @@ class ObjectChunk:
     data: bytes  # a payload frame
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ObjectRequest:
     """Asks for the object from ``offset`` on. The sender may send OBJECT_WINDOW_BYTES beyond the last credit."""
 
     key: ObjectKey
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ObjectCredit:
     """The receiver has consumed the object up to ``offset``; the sender may send up to offset + window. A receiver
     that wants no more sends offset 2**64 - 1."""
@@ -336,13 +338,13 @@ class ObjectCredit:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ObjectMissing:
     key: ObjectKey
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ObjectRelease:
     """The sender no longer needs these objects (a client: the result was fetched or its future is gone; the
     scheduler to an agent: free them)."""
@@ -350,18 +352,18 @@ class ObjectRelease:
     keys: tuple[ObjectKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ExplainRequest:
     task: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Explanation:
     task: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Output:
     """What a task wrote to stdout (1) or stderr (2), for the client that asked for it."""
 
@@ -371,23 +373,23 @@ class Output:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ShutdownRequest:
     """A client asks scheduler and workers to stop."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ShutdownReply:
     accepted: bool
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Stop:
     """Scheduler to agent: end, the cluster is being shut down."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Goodbye:
     """The peer leaves on purpose. From a client: its tasks are cancelled, its objects dropped. From an agent: it has
     withdrawn or finished all it held."""

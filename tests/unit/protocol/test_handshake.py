@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from scaler_protocol.handshake import make_hello, refusal_for
+from scaler_protocol.handshake import installed_version, make_hello, refusal_for
 from scaler_protocol.ids import digest, new_session
 from scaler_protocol.messages import PROTOCOL_MAJOR, RefusalReason, Role
 from scaler_protocol.security import ensure_token
@@ -74,3 +75,12 @@ def test_ids() -> None:
     assert len({new_session() for _ in range(100)}) == 100
     assert all(len(new_session()) == 16 and new_session()[0] for _ in range(1000))
     assert digest(b"x") == digest(b"x") != digest(b"y") and len(digest(b"")) == 16
+
+
+@pytest.mark.parametrize("distribution", ["pyzmq", "pytest", "scaler-protocol", "not-installed"])
+def test_versions_are_those_of_the_standard_library(distribution: str) -> None:
+    try:
+        expected = metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        expected = ""
+    assert installed_version(distribution) == expected
