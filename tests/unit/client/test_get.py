@@ -206,7 +206,7 @@ def test_a_call_with_very_much_data(client: Client) -> None:
     assert client.get(graph, ["all"]) == {"all": 4_500_000}
 
 
-# ---- bad input: nothing is sent ----------------------------------------------------------------------------------------
+# ---- bad input: nothing is sent ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_a_scheduler_out_of_reach() -> None:
         client.get(GRAPH, ["next"])
 
 
-# ---- what travels -----------------------------------------------------------------------------------------------------
+# ---- what travels ------------------------------------------------------------------------------------------------
 
 
 def test_ids_follow_dependencies_and_long_ways_come_first(client: Client, scheduler: GraphScheduler) -> None:
@@ -373,7 +373,11 @@ def test_ids_follow_dependencies_and_long_ways_come_first(client: Client, schedu
     graph["all"] = (total, *(f"w{way}_{way - 1}" for way in range(1, 9)))
     assert client.get(graph, ["all"]) == {"all": sum(range(1, 9))}
     first_level = [
-        slot for run in scheduler.runs() for index in range(run.count) for slot in [run.slot_bytes(index)] if run.arity == 1
+        slot
+        for run in scheduler.runs()
+        for index in range(run.count)
+        for slot in [run.slot_bytes(index)]
+        if run.arity == 1
     ][:8]
     assert not any(isinstance(slot[0], ObjectKey) for slot in first_level)
     last = [run.slot_bytes(0) for run in scheduler.runs() if run.arity == 8][0]
@@ -435,7 +439,7 @@ def test_nothing_stays_behind(client: Client, scheduler: GraphScheduler) -> None
     assert not len(session._ranges) and not session.has_unfinished and not session._uploads
 
 
-# ---- shapes of graphs -------------------------------------------------------------------------------------------------
+# ---- shapes of graphs --------------------------------------------------------------------------------------------
 
 
 def test_random_graphs(client: Client) -> None:
