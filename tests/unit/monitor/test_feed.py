@@ -45,7 +45,7 @@ def test_any_damaged_byte_is_a_feed_error_or_a_message() -> None:
 
 
 def test_another_major_version_is_named() -> None:
-    root = feed._SCHEMA.MonitorMessage.new_message(major=MONITOR_MAJOR + 1)
+    root = feed._library()[1].MonitorMessage.new_message(major=MONITOR_MAJOR + 1)
     with pytest.raises(feed.FeedError, match=f"speaks monitor protocol {MONITOR_MAJOR + 1}, this program"):
         feed.decode(root.to_bytes())
 
@@ -53,14 +53,14 @@ def test_another_major_version_is_named() -> None:
 def test_a_state_of_a_later_version_reads_as_suspect() -> None:
     wire = feed._snapshot_to_wire(snapshot((agent_status(0),)))
     wire["agents"]["state"] = (200).to_bytes(8, "little")
-    root = feed._SCHEMA.MonitorMessage.new_message(major=MONITOR_MAJOR, snapshot=wire)
+    root = feed._library()[1].MonitorMessage.new_message(major=MONITOR_MAJOR, snapshot=wire)
     assert feed.decode(root.to_bytes()).message.agents[0].state is PeerState.SUSPECT
 
 
 def test_columns_of_different_lengths_are_refused() -> None:
     wire = feed._snapshot_to_wire(snapshot((agent_status(0),)))
     wire["workers"]["pid"] = bytes(8)
-    root = feed._SCHEMA.MonitorMessage.new_message(major=MONITOR_MAJOR, snapshot=wire)
+    root = feed._library()[1].MonitorMessage.new_message(major=MONITOR_MAJOR, snapshot=wire)
     with pytest.raises(feed.FeedError):
         feed.decode(root.to_bytes())
 
@@ -68,12 +68,12 @@ def test_columns_of_different_lengths_are_refused() -> None:
 def test_the_schema_has_every_field_and_no_other() -> None:
     for struct, names in feed._NAMES.items():
         columns = struct.__name__.removesuffix("Status").removesuffix("Count") + "Columns"
-        name = columns if hasattr(feed._SCHEMA, columns) else struct.__name__
+        name = columns if hasattr(feed._library()[1], columns) else struct.__name__
         assert capnp_fields(name) == [camel for _, camel in names], struct
 
 
 def capnp_fields(name: str) -> list[str]:
-    schema: capnp.lib.capnp._StructSchema = getattr(feed._SCHEMA, name).schema
+    schema: capnp.lib.capnp._StructSchema = getattr(feed._library()[1], name).schema
     return list(schema.fieldnames)
 
 

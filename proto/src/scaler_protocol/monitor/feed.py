@@ -6,6 +6,7 @@ One ZeroMQ message has two frames: its kind (what a watcher subscribes to) and a
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -14,8 +15,6 @@ from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-
-import capnp
 
 from scaler_protocol.messages import WorkerStatus
 from scaler_protocol.monitor.messages import (
@@ -36,7 +35,6 @@ SNAPSHOT_KIND = b"snapshot"
 
 _Row = TypeVar("_Row")
 
-_SCHEMA = capnp.load(str(Path(__file__).parent.parent / "schemas" / "monitor.capnp"))
 _VERSION_HINT = "use both from the same release"
 
 
@@ -52,19 +50,28 @@ class Received(NamedTuple):
 def encode(message: MonitorMessage, sequence: int = 0) -> bytes:
     """The second frame of a monitor message."""
     head = {"major": MONITOR_MAJOR, "minor": MONITOR_MINOR, "sequence": sequence}
-    root = _SCHEMA.MonitorMessage.new_message(**head, snapshot=_snapshot_to_wire(message))
+    root = _library()[1].MonitorMessage.new_message(**head, snapshot=_snapshot_to_wire(message))
     return bytes(root.to_bytes())
 
 
 def decode(payload: bytes) -> Received:
     """The inverse of :func:`encode`; FeedError for foreign bytes, another major version or an unknown kind."""
+    library, schema = _library()
     try:
-        with _SCHEMA.MonitorMessage.from_bytes(payload) as root:
+        with schema.MonitorMessage.from_bytes(payload) as root:
             return _decode_root(root)
     except FeedError:
         raise
-    except (capnp.KjException, struct.error, ValueError, TypeError) as error:
+    except (library.KjException, struct.error, ValueError, TypeError) as error:
         raise FeedError("what arrives at this address is not a Scaler monitor stream") from error
+
+
+@functools.cache
+def _library() -> tuple[Any, Any]:
+    """pycapnp and the schema, loaded at first use: a scheduler serves before it tells anybody how it is."""
+    import capnp
+
+    return capnp, capnp.load(str(Path(__file__).parent.parent / "schemas" / "monitor.capnp"))
 
 
 def _decode_root(root: Any) -> Received:
