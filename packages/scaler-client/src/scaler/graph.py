@@ -5,6 +5,8 @@ Nothing here recurses, and nothing is kept per node but numbers: a graph may hav
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from graphlib import CycleError
@@ -124,6 +126,23 @@ def _not_a_name(owner: str, argument: Any) -> TypeError:
 Analyse = Callable[[Graph, Sequence[int]], Analysis]
 """``groups`` has a small number for each call: equal ones shall stand beside each other where the order allows it.
 Raises CycleError."""
+
+
+LOADED_FROM_CALLS = 20_000
+LOADING_FROM_CALLS = 500_000
+"""From so many calls on, python-graphblas answers sooner: when it is loaded already, and when it has to be, which takes
+half a second and more. Measured on graphs of 20 levels; deep graphs gain nothing at any size. See docs/graphs.md."""
+
+
+def analysis_for(calls: int) -> Analyse:
+    """The quickest way to analyse a graph of so many calls, of those installed."""
+    if calls < (LOADED_FROM_CALLS if "graphblas" in sys.modules else LOADING_FROM_CALLS):
+        return analyse
+    if importlib.util.find_spec("graphblas") is None:
+        return analyse
+    from scaler.integrations import graphblas
+
+    return graphblas.analyse
 
 
 def analyse(graph: Graph, groups: Sequence[int]) -> Analysis:

@@ -18,7 +18,7 @@ from scaler.core.graphs import GraphGroup, GraphRange
 from scaler.core.outcome import Outcome
 from scaler.core.session import BATCH_LIMIT_BYTES, Session
 from scaler.core.uploads import Upload
-from scaler.graph import Graph, analyse, group_calls, read_plain, split_wide
+from scaler.graph import Graph, analysis_for, group_calls, read_plain, split_wide
 from scaler.utility.exceptions import MissingObjects
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
@@ -119,7 +119,7 @@ class GraphCall:
         self._graph = split_wide(graph, _SLOTS_LIMIT, pack, call_with_packs)
         self._options = dataclasses.replace(client._options, capabilities=capabilities_of(capabilities))
         self._groups, self._shapes = group_calls(self._graph, self._functions())
-        self._analysis = analyse(self._graph, self._groups)
+        self._analysis = analysis_for(len(self._graph))(self._graph, self._groups)
         self._failures: dict[int, BaseException] = {}
         self._futures: dict[int, GraphFuture] = {}
         self._slots: list[bytes | Upload] = []
