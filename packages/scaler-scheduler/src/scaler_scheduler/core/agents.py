@@ -11,7 +11,11 @@ from scaler_scheduler.core.tasks import AgentLoad
 class Agent:
     """One agent session. ``load`` holds the counters that per-task code changes; all else is per message."""
 
-    def __init__(self, hello: Hello, index: int, now: float) -> None:
+    withheld: int | None = None
+    """What clients have: the number to acknowledge instead of the true one."""
+
+    def __init__(self, hello: Hello, index: int, now: float, cancelling: dict[int, Agent]) -> None:
+        """``cancelling`` collects the agents that are to be told to stop something."""
         self.session = hello.session
         self.hello = hello
         self.index = index
@@ -36,6 +40,7 @@ class Agent:
         self.known: set[bytes] = set()
         self.outbox: list[TaskRun] = []
         self.cancels: dict[bytes, tuple[list[int], list[int]]] = {}
+        self._cancelling = cancelling
         self.releases: list[int] = []
         self.version = 0
         self.progress_at = now
@@ -73,6 +78,7 @@ class Agent:
         column = self.cancels.setdefault(session, ([], []))
         column[0].extend(tasks)
         column[1].extend(attempts)
+        self._cancelling[self.index] = self
 
     def title(self) -> str:
         return f"{self.name or self.session.hex()[:8]} ({self.host}, pid {self.pid})"

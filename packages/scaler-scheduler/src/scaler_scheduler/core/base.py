@@ -49,7 +49,8 @@ class SchedulerState:
         self._touched: dict[bytes, Client] = {}
         self._last_options: TaskOptions | None = None  # runs of one kind come in rows
         self._last_queue: QueueClass = self.allocator.queue_class((), 0)
-        self._owing: dict[bytes, Client] = {}
+        self._owing: dict[bytes, Client] = {}  # oldest first
+        self._cancelling: dict[int, Agent] = {}
         self._acknowledge_at: float | None = None
         self._waiting: dict[bytes, Client] = {}
         self._ignored: dict[bytes, bool] = {}
@@ -67,9 +68,8 @@ class SchedulerState:
         return envelope
 
     def _transmit(self, peer: Client | Agent, envelope: Envelope, now: float) -> None:
-        if isinstance(peer, Agent):
-            peer.sent_at = now
-        elif peer.withheld is not None:
+        peer.sent_at = now
+        if peer.withheld is not None:
             envelope.acknowledged = min(envelope.acknowledged, peer.withheld)
         if not peer.connected:
             return
@@ -97,8 +97,6 @@ class SchedulerState:
                 self._send(peer, body, now)
 
     def _send_acknowledgement(self, peer: Client | Agent, now: float) -> None:
-        if isinstance(peer, Client):
-            peer.must_acknowledge = False
         self._send(peer, Acknowledgement(), now)
 
     def _refuse(self, peer: bytes, refused: Refused, route: bytes | None) -> None:

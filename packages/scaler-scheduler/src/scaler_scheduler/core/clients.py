@@ -44,7 +44,8 @@ class Client:
         self.hold_until: float | None = None
         self.waiting: deque[tuple[int, int]] = deque()
         self.withheld: int | None = None
-        self.must_acknowledge = False
+        self.owing_since = 0.0
+        self.sent_at = 0.0
         self.certificates: dict[int, list[bytes]] = {}
         self.failures: dict[int, int] = {}
         self.large: dict[int, float] = {}
@@ -69,6 +70,8 @@ class Client:
 
     def take_results(self) -> list[tuple[Results, list[Delivery], int]]:
         """What is to be sent now, in messages under the limit: body, deliveries, bytes."""
+        if len(self.outgoing) == 1 and not self.rows:
+            return [self._take_only_result()]
         if self.rows:
             self.outgoing.extend((run, None) for run in _runs(self.session, self.rows))
             self.rows = []
@@ -86,6 +89,10 @@ class Client:
             groups[-1] = (body, deliveries, size)
         self.outgoing = []
         return groups
+
+    def _take_only_result(self) -> tuple[Results, list[Delivery], int]:
+        (run, delivery), self.outgoing = self.outgoing[0], []
+        return Results([run]), [] if delivery is None else [delivery], run.payload_bytes + run.count * _ROW_BYTES
 
     def sent(self, envelope: Envelope, deliveries: list[Delivery], size: int) -> None:
         """Remember what to release when ``envelope`` is acknowledged."""

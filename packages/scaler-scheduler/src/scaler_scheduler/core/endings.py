@@ -163,6 +163,7 @@ class Endings(SchedulerState):
         """It is gone for good: what it had is queued again, sessions that came through it are cut off."""
         del self.agents[agent.session]
         del self.agent_by_index[agent.index]
+        self._cancelling.pop(agent.index, None)
         agent.connected = False
         self.allocator.remove(agent)
         self.objects.forget_agent(agent.session)

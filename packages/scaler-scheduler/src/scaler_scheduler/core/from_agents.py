@@ -40,7 +40,9 @@ class FromAgents(Hellos):
         if not agent.connected or (not agent.attached and envelope.sequence > 1):
             self._effects.append(Send(agent.session, Envelope(WhoAreYou())))
             return
-        self._heard(agent, now)
+        agent.heard_at = now
+        if agent.suspect:
+            self._heard(agent, now)
         try:
             if not agent.link.accept(envelope):
                 return

@@ -33,7 +33,7 @@ from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.objects import UPLOAD_NUMBER
 from scaler_scheduler.core.outcomes import Outcomes
-from scaler_scheduler.core.settings import HOLD_SECONDS, STOP_SECONDS
+from scaler_scheduler.core.settings import CLIENT_ACKNOWLEDGEMENT_SECONDS, HOLD_SECONDS, STOP_SECONDS
 from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
 from scaler_scheduler.core.tasks import FunctionLoad, QueueClass, RunRecord
 
@@ -54,18 +54,25 @@ class FromClients(Outcomes):
             client.is_broken = client.link.received == 0
             self._answer(client.session, client.route, WhoAreYou(), now)
             return
-        if envelope.sequence:
-            self._owing[client.session] = client
+        if envelope.sequence and client.session not in self._owing:
+            self._owe(client, now)
         if client.deliveries:
             self._arm_housekeeping(now)
         handler = _CLIENT_HANDLERS.get(type(envelope.body))
         if handler is not None:
             handler(self, client, envelope.body, now)
 
+    def _owe(self, client: Client, now: float) -> None:
+        self._owing[client.session] = client
+        client.owing_since = now
+        if self._acknowledge_at is None:
+            self._acknowledge_at = now + CLIENT_ACKNOWLEDGEMENT_SECONDS
+
     def _on_tasks(self, client: Client, body: Tasks, now: float) -> None:
-        if any(run.session != client.session for run in body.runs):
-            self._expel(client, "A client may only submit tasks of its own session.", now)
-            return
+        for run in body.runs:
+            if run.session != client.session:
+                self._expel(client, "A client may only submit tasks of its own session.", now)
+                return
         for definition in body.functions:
             self._define(client, definition)
         for definition in body.serializers:
@@ -124,7 +131,7 @@ class FromClients(Outcomes):
         if client.withheld is None:
             client.withheld = max(0, sequence - 1)
 
-    def _admit_waiting(self) -> None:
+    def _admit_waiting(self, now: float) -> None:
         for client in list(self._waiting.values()):
             while client.waiting:
                 room = max(1, self.settings.max_number_of_tasks_waiting) - self.allocator.queued
@@ -137,8 +144,7 @@ class FromClients(Outcomes):
                 self._push(client, client.table.ready(first, stop), False)
             del self._waiting[client.session]
             client.withheld = None
-            client.must_acknowledge = True
-            self._owing[client.session] = client
+            self._send_acknowledgement(client, now)
 
     def _deepened(self, options: TaskOptions, depth: int) -> TaskOptions:
         key = (options, depth)

@@ -77,7 +77,7 @@ class Hellos(FromClients):
             self._transmit(peer, envelope, now)
 
     def _new_agent(self, hello: Hello, now: float) -> None:
-        agent = Agent(hello, self._next_agent_index, now)
+        agent = Agent(hello, self._next_agent_index, now, self._cancelling)
         self._next_agent_index += 1
         self.agents[agent.session] = agent
         self.agent_by_index[agent.index] = agent

@@ -49,7 +49,7 @@ class SchedulerCore(FromAgents):
     def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
         """One message from the connection of ``peer``."""
         body = envelope.body
-        if isinstance(body, Hello):
+        if type(body) is Hello:
             self._on_hello(peer, body, None, now)
         elif (agent := self.agents.get(peer)) is not None:
             self._on_agent_message(agent, envelope, now)
@@ -97,26 +97,26 @@ class SchedulerCore(FromAgents):
 
     def next_deadline(self) -> float | None:
         """When to call ``on_deadline`` and ``take_effects`` at the latest."""
-        timers = (
-            self._next_tick_at,
-            self._acknowledge_at,
-            self._housekeeping_at,
-            self._quit_at,
-            self._balancer.next_at,
-        )
-        return min((time for time in timers if time is not None), default=None)
+        deadline = self._next_tick_at
+        for time in (self._acknowledge_at, self._housekeeping_at, self._quit_at, self._balancer.next_at):
+            if time is not None and (deadline is None or time < deadline):
+                deadline = time
+        return deadline
 
     def take_effects(self, now: float) -> list[Effect]:
         """Finish the drain: admit, allocate, balance, forward, acknowledge. Then what the shell is to do, in order."""
         if self._waiting:
-            self._admit_waiting()
+            self._admit_waiting(now)
         if not self.is_stopping:
             self._dispatch(now)
         if self._touched:
             self._forward_results(now)
         if self._housekeeping_at is not None and now >= self._housekeeping_at:
             self._keep_house(now)
-        self._acknowledge(now)
+        if self._cancelling:
+            self._send_cancels(now)
+        if self._acknowledge_at is not None and now >= self._acknowledge_at:
+            self._acknowledge_clients(now)
         if self.is_stopping:
             self._end_when_stopped(now)
         effects, self._effects = self._effects, []
@@ -146,21 +146,26 @@ class SchedulerCore(FromAgents):
         return snapshot.snapshot_of(self, now)
 
     def _dispatch(self, now: float) -> None:
-        given = self.allocator.allocate()
-        for agent in given:
-            agent.progress_at = max(agent.progress_at, now if agent.load.queued() == 0 else agent.progress_at)
+        allocator = self.allocator
+        for agent in allocator.allocate():
+            if agent.load.queued() == 0:
+                agent.progress_at = max(agent.progress_at, now)
             for body in task_messages(agent, self.functions, self.serializers):
                 self._send(agent, body, now)
-        for agent, withdraw in self._balancer.balance(self.allocator.agents, self.allocator.queued, now):
-            self._send(agent, withdraw, now)
+        if len(allocator.agents) > 1 or self._balancer.next_at is not None:
+            for agent, withdraw in self._balancer.balance(allocator.agents, allocator.queued, now):
+                self._send(agent, withdraw, now)
 
     def _forward_results(self, now: float) -> None:
         touched, self._touched = self._touched, {}
         for client in touched.values():
             for body, deliveries, size in client.take_results():
                 client.sent(self._send(client, body, now), deliveries, size)
+                self._owing.pop(client.session, None)
             if client.is_orphan and client.table.unfinished == 0:
                 self._remove_client(client, now)
+        if not self._owing:
+            self._acknowledge_at = None
 
     def _keep_house(self, now: float) -> None:
         self._housekeeping_at = None
@@ -171,35 +176,28 @@ class SchedulerCore(FromAgents):
             elif agent.link.owes_acknowledgement:
                 self._send(agent, Acknowledgement(), now)
 
-    def _acknowledge(self, now: float) -> None:
-        """Cancels collected for agents, then acknowledgements to those who were sent nothing else."""
-        for agent in self.agents.values() if self._has_cancels() else ():
-            if agent.cancels:
-                columns = tuple(
-                    TaskColumn(session, tuple(tasks), tuple(attempts))
-                    for session, (tasks, attempts) in agent.cancels.items()
-                )
-                agent.cancels = {}
-                self._send(agent, Cancel(columns), now)
-        if self._owing:
-            self._acknowledge_clients(now)
+    def _send_cancels(self, now: float) -> None:
+        """What was collected for agents in this drain."""
+        for agent in self._cancelling.values():
+            columns = tuple(
+                TaskColumn(session, tuple(tasks), tuple(attempts))
+                for session, (tasks, attempts) in agent.cancels.items()
+            )
+            agent.cancels = {}
+            self._send(agent, Cancel(columns), now)
+        self._cancelling.clear()
 
     def _acknowledge_clients(self, now: float) -> None:
         """A client with a batch open waits for this; most often a result carries it within the delay."""
         self._acknowledge_at = None
         for client in list(self._owing.values()):
-            due: float | None = now
-            if not client.must_acknowledge:
-                due = client.link.acknowledgement_at(now, CLIENT_ACKNOWLEDGEMENT_SECONDS)
-            if due is None or now >= due:
-                del self._owing[client.session]
-                if due is not None:
-                    self._send_acknowledgement(client, now)
-            elif self._acknowledge_at is None or due < self._acknowledge_at:
+            due = client.owing_since + CLIENT_ACKNOWLEDGEMENT_SECONDS
+            if now < due:
                 self._acknowledge_at = due
-
-    def _has_cancels(self) -> bool:
-        return any(agent.cancels for agent in self.agents.values())
+                return
+            del self._owing[client.session]
+            if client.link.owes_acknowledgement:
+                self._send_acknowledgement(client, now)
 
     def _tick(self, now: float) -> None:
         for agent in list(self.agents.values()):
