@@ -343,6 +343,10 @@ cdef class TaskRun:
         run.options = options
         return run
 
+    def __reduce__(self):
+        """Its columns are addresses: a copy made by pickle would crash."""
+        raise TypeError(f"A {type(self).__name__} cannot be pickled.")
+
     def __eq__(self, other):
         if not isinstance(other, TaskRun):
             return NotImplemented
@@ -716,6 +720,10 @@ cdef class ResultRun:
         for index in chosen:
             builder.append_from(self, self.checked(index))
         return builder.build()
+
+    def __reduce__(self):
+        """Its columns are addresses: a copy made by pickle would crash."""
+        raise TypeError(f"A {type(self).__name__} cannot be pickled.")
 
     def __eq__(self, other):
         if not isinstance(other, ResultRun):

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Generator
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, RUNNING
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.core.fetches import LargeResult
@@ -118,6 +118,9 @@ class ScalerFuture(concurrent.futures.Future):
         import asyncio
 
         return asyncio.wrap_future(self).__await__()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A future cannot be sent to a task: pass its result().")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {id(self):#x} state={self._state.lower()}>"
