@@ -256,6 +256,16 @@ def test_an_argument_that_does_not_pickle(client: Client) -> None:
     expect_all_is_well(client)
 
 
+def test_a_future_as_an_argument(client: Client) -> None:
+    waiting = client.submit(functions.sleep_and_return, 0.3, 3)
+    with pytest.raises(TypeError, match="future"):
+        client.submit(functions.identity, waiting)
+    with pytest.raises(TypeError, match="future"):
+        client.submit(lambda: waiting)
+    assert waiting.result(timeout=10) == 3
+    expect_all_is_well(client)
+
+
 class FailsToLoad:
     def __reduce__(self) -> Any:
         return (functions.raise_value_error, ("does not load",))
