@@ -22,6 +22,7 @@ class Allocator:
         self.classes: dict[tuple[Demand, int], QueueClass] = {}
         self.agents: dict[int, Agent] = {}
         self._served: dict[int, list[QueueClass]] = {}
+        self._changed: dict[int, Agent] = {}
 
     @property
     def queued(self) -> int:
@@ -46,11 +47,20 @@ class Allocator:
     def remove(self, agent: Agent) -> None:
         agent.version += 1
         self.agents.pop(agent.index, None)
+        self._changed.pop(agent.index, None)
         for queue in self._served.pop(agent.index, ()):
             queue.candidates.pop(agent.index, None)
 
     def offer(self, agent: Agent) -> None:
-        """The agent's load, or whether it may be used, changed."""
+        """The agent's load, or whether it may be used, changed. It counts when something is to be handed out."""
+        self._changed[agent.index] = agent
+
+    def _settle(self) -> None:
+        changed, self._changed = self._changed, {}
+        for agent in changed.values():
+            self._consider(agent)
+
+    def _consider(self, agent: Agent) -> None:
         agent.version += 1
         available = agent.is_available
         for queue in self._served.get(agent.index, ()):
@@ -70,6 +80,7 @@ class Allocator:
         return list(given.values())
 
     def _fill(self, queue: QueueClass, given: dict[int, Agent]) -> None:
+        self._settle()
         while queue.count and queue.candidates:
             agent = self._best(queue)
             if agent is None:
@@ -80,6 +91,8 @@ class Allocator:
                 agent.outbox.extend(runs)
                 given[agent.index] = agent
                 self.offer(agent)
+                if queue.count:
+                    self._settle()
             elif has_room:
                 self.offer(agent)
                 return
