@@ -63,6 +63,7 @@ SCHEDULER = b""
 PING_SECONDS = 0.4
 HELLO_SECONDS = 1.0
 BAD_INPUT_CODE = 2
+LEASE_STEP_SECONDS = 0.05
 FAREWELL_SECONDS = 0.5
 """How long the last acknowledgements are waited for."""
 
@@ -96,6 +97,7 @@ class AgentCore:
         )
         self._nested = NestedClients()
         self._lease = Lease(now)
+        self._lease_told = 0.0
         self._link = Link()
         self._epoch = 0
         self._hellos = 0
@@ -114,6 +116,11 @@ class AgentCore:
         self._farewell_at: float | None = None
         self._goodbye_due = False
         self._ended = False
+        self._greetings: dict[type, Callable[[Any, float], None]] = {
+            Welcome: self._on_welcome,
+            WhoAreYou: self._on_who_are_you,
+            Refused: self._on_refused,
+        }
         self._handlers: dict[type, Callable[[Any, float], None]] = {
             Tasks: self._on_tasks,
             Cancel: self._on_cancel,
@@ -142,14 +149,10 @@ class AgentCore:
         self._leave(now)
 
     def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
-        body = envelope.body
         self._turn(now)
-        if isinstance(body, Welcome):
-            self._on_welcome(body, now)
-        elif isinstance(body, WhoAreYou):
-            self._on_who_are_you(now)
-        elif isinstance(body, Refused):
-            self._on_refused(body, now)
+        greeting = self._greetings.get(type(envelope.body))
+        if greeting is not None:
+            greeting(envelope.body, now)
         elif self._welcomed:
             self._on_linked(envelope, now)
 
@@ -172,7 +175,7 @@ class AgentCore:
         hello = replace(self._hello, epoch=self._epoch, received=self._link.received, number=self._hellos)
         self._send(Envelope(hello), now)
 
-    def _on_who_are_you(self, now: float) -> None:
+    def _on_who_are_you(self, question: WhoAreYou, now: float) -> None:
         if self._farewell_at is None:
             self._say_hello(now)
         else:  # the scheduler has taken in the farewell and forgotten this agent
@@ -303,7 +306,7 @@ class AgentCore:
 
     def on_processor_started(self, number: int, board: Board, pid: int, now: float) -> None:
         self.slots.on_started(number, board, pid)
-        board.set_lease(self._lease.until)
+        board.set_lease(self._lease_told)
 
     def on_processor_ready(self, number: int, now: float) -> None:
         self.slots.on_ready(number, now)
@@ -432,18 +435,21 @@ class AgentCore:
     # ---- time ------------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
-        times = [self.slots.next_deadline()]
+        first = self.slots.next_deadline()
         if self._welcomed:
-            times.append(self._sent_at + PING_SECONDS)
-            times.append(self._acknowledge_at)
+            first = _earlier(first, self._sent_at + PING_SECONDS)
+            if self._acknowledge_at is not None:
+                first = _earlier(first, self._acknowledge_at)
         else:
-            times.append(None if self._away_since is None else self._away_since + self._settings.death_timeout_seconds)
-            times.append(self._hello_at + HELLO_SECONDS if self._connected else None)
+            if self._away_since is not None:
+                first = _earlier(first, self._away_since + self._settings.death_timeout_seconds)
+            if self._connected:
+                first = _earlier(first, self._hello_at + HELLO_SECONDS)
         if self._farewell_at is not None:
-            times.append(self._farewell_at + FAREWELL_SECONDS)
+            first = _earlier(first, self._farewell_at + FAREWELL_SECONDS)
         elif self._stop_at is not None:
-            times.append(self._stop_at)
-        return min((each for each in times if each is not None), default=None)
+            first = _earlier(first, self._stop_at)
+        return first
 
     def on_deadline(self, now: float) -> None:
         self._turn(now)
@@ -465,9 +471,8 @@ class AgentCore:
     def take_effects(self, now: float) -> list[Any]:
         """Once per drain: hand out tasks, send what has gathered, and give up the list of wishes."""
         lease = self._lease.until
-        for processor in self.slots.processors.values():
-            if processor.board is not None:
-                processor.board.set_lease(lease)
+        if lease > self._lease_told + LEASE_STEP_SECONDS or lease < self._lease_told:
+            self._tell_lease(lease)
         self.slots.start_missing(now)
         if lease > now and self._welcomed and self.slots.accepting:
             self.slots.hand_out(now)
@@ -482,6 +487,13 @@ class AgentCore:
         self._effects.clear()
         return effects
 
+    def _tell_lease(self, lease: float) -> None:
+        """Processors start nothing after it. It moves with every message heard, so a little less of it will do."""
+        self._lease_told = lease
+        for processor in self.slots.processors.values():
+            if processor.board is not None:
+                processor.board.set_lease(lease)
+
     def _note_lent(self) -> None:
         lent = self.slots.lent()
         if lent != self._lent:
@@ -489,16 +501,13 @@ class AgentCore:
             self._outbox.append(Blocked(*lent))
 
     def _flush(self, now: float) -> None:
-        for body in self._outbox:
-            self._send(self._link.wrap(body), now)
-        self._outbox.clear()
+        if self._outbox:
+            for body in self._outbox:
+                self._send(self._link.wrap(body), now)
+            self._outbox.clear()
         self.slots.flush_rows()
         if self.slots.finished:
-            for runs in split_results(self.slots.finished):
-                envelope = self._link.wrap(Results(runs))
-                self._retained[envelope.sequence] = runs
-                self._send(envelope, now)
-            self.slots.finished.clear()
+            self._send_results(now)
         if self._goodbye_due:
             self._goodbye_due = False
             self._send(self._link.wrap(Goodbye()), now)
@@ -506,6 +515,13 @@ class AgentCore:
         if self._acknowledge_at is not None and now >= self._acknowledge_at:
             self._send(self._link.wrap(Acknowledgement()), now)
             self._acknowledge_at = None
+
+    def _send_results(self, now: float) -> None:
+        for runs in split_results(self.slots.finished):
+            envelope = self._link.wrap(Results(runs))
+            self._retained[envelope.sequence] = runs
+            self._send(envelope, now)
+        self.slots.finished.clear()
 
     def _send(self, envelope: Envelope, now: float) -> None:
         self._sent_at = now
@@ -517,3 +533,7 @@ class AgentCore:
         self.slots.check()
         assert not self._retained or max(self._retained) <= self._link.sent
         assert not (self._welcomed and not self._epoch)
+
+
+def _earlier(first: float | None, other: float) -> float:
+    return other if first is None or other < first else first

@@ -189,10 +189,11 @@ class Slots:
     def _sort(self, processor: Processor) -> None:
         """Something about this processor changed: count it where it belongs."""
         number, held = processor.number, processor.unfinished()
-        _put(self._busy, processor, held > 0)
-        _put(self._full, processor, held > 1)
-        _put(self._blocked, processor, processor.blocked)
-        _put(self._idle, processor, not held and processor.available)
+        _put(self._busy, number, processor, held > 0)
+        _put(self._full, number, processor, held > 1)
+        _put(self._idle, number, processor, not held and processor.available)
+        if self._blocked or processor.blocked_sequence is not None:
+            _put(self._blocked, number, processor, processor.blocked)
         self._hungry[number] = processor  # until a look at it shows that it has enough
 
     def _forget(self, processor: Processor) -> None:
@@ -494,6 +495,8 @@ class Slots:
 
     def flush_rows(self) -> None:
         """Results made here join those of processors."""
+        if not self._rows:
+            return
         for session, rows in self._rows.items():
             self.finished.append(ResultRun(session, rows))
         self._rows.clear()
@@ -677,11 +680,11 @@ class Slots:
         assert (number in self._idle) == (processor.available and not processor.busy)
 
 
-def _put(group: dict[int, Processor], processor: Processor, belongs: bool) -> None:
+def _put(group: dict[int, Processor], number: int, processor: Processor, belongs: bool) -> None:
     if belongs:
-        group[processor.number] = processor
-    else:
-        group.pop(processor.number, None)
+        group[number] = processor
+    elif group:
+        group.pop(number, None)
 
 
 def _messages(

@@ -42,6 +42,7 @@ from scaler_worker.shell.zygote import Zygote
 from scaler_worker.system import adopt_orphans
 
 MEMORY_CHECK_SECONDS = 0.1
+_NEVER = float("inf")
 
 
 class Agent:
@@ -65,9 +66,10 @@ class Agent:
         self._connection = DealerConnection(self._context, settings.address, self._session)
         self._meter = ProcessMeter()
         self._timer: asyncio.TimerHandle | None = None
-        self._armed_for: float | None = None
+        self._armed_for = _NEVER
         self._turning = False
         self._turn_again = False
+        self._sent = False
         self._announced: set[int] = set()
         self._checks_memory = False
         self._exit_code: int | None = None
@@ -122,8 +124,8 @@ class Agent:
     # ---- reading ---------------------------------------------------------------------------------------------
 
     def _on_socket(self) -> None:
-        self._read(time.monotonic())
-        self._end_turn()
+        if self._read(time.monotonic()):
+            self._end_turn()
 
     def _on_monitor(self) -> None:
         now = time.monotonic()
@@ -132,7 +134,8 @@ class Agent:
                 self._core.on_connected(now)
             elif event == "disconnected":
                 self._core.on_peer_lost(SCHEDULER, now)
-        self._on_socket()
+        self._read(now)
+        self._end_turn()
 
     def _read(self, now: float) -> bool:
         """Whether anything came. The descriptor is edge-triggered: read until nothing is left, also after a send."""
@@ -152,34 +155,40 @@ class Agent:
         if self._turning:
             self._turn_again = True
             return
-        self._turning = self._turn_again = True
+        self._turning = True
         try:
+            self._turn_again = True
             while self._turn_again:
                 self._turn_again = False
                 now = time.monotonic()
                 for effect in self._core.take_effects(now):
                     self._carry_out[type(effect)](effect)
-                self._turn_again |= self._read(now)
+                if self._sent:  # sending, too, can use up the readiness of the socket
+                    self._sent = False
+                    self._turn_again |= self._read(now)
         finally:
             self._turning = False
         self._arm()
 
     def _arm(self) -> None:
+        """One timer, at the core's deadline or before it: moving it for every message would cost more than waking."""
         deadline = self._core.next_deadline()
-        if self._exit_code is not None:
-            deadline = None
-        if deadline == self._armed_for and self._timer is not None:
+        if deadline is None or deadline >= self._armed_for or self._exit_code is not None:
             return
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
         self._armed_for = deadline
-        if deadline is not None:
-            self._timer = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._on_timer)
+        self._timer = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._on_timer)
 
     def _on_timer(self) -> None:
+        """Most often what it was armed for is done: then it only moves."""
         self._timer = None
+        self._armed_for = _NEVER
         now = time.monotonic()
+        deadline = self._core.next_deadline()
+        if deadline is None or deadline > now:
+            self._arm()
+            return
         self._read(now)
         self._core.on_deadline(now)
         self._end_turn()
@@ -187,6 +196,7 @@ class Agent:
     # ---- effects ---------------------------------------------------------------------------------------------
 
     def _send(self, effect: Send) -> None:
+        self._sent = True
         self._connection.send(encode(effect.envelope))
 
     def _hand_over(self, effect: HandOver) -> None:
