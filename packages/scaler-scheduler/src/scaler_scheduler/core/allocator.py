@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.tasks import QueueClass
+from scaler_scheduler.core.tasks import QueueClass, take_deferred
 
 Demand = tuple[tuple[str, int], ...]
 
@@ -23,6 +23,7 @@ class Allocator:
         self.agents: dict[int, Agent] = {}
         self._served: dict[int, list[QueueClass]] = {}
         self._changed: dict[int, Agent] = {}
+        self._eager: dict[int, Agent] = {}
 
     @property
     def queued(self) -> int:
@@ -48,12 +49,15 @@ class Allocator:
         agent.version += 1
         self.agents.pop(agent.index, None)
         self._changed.pop(agent.index, None)
+        self._eager.pop(agent.index, None)
         for queue in self._served.pop(agent.index, ()):
             queue.candidates.pop(agent.index, None)
 
     def offer(self, agent: Agent) -> None:
         """The agent's load, or whether it may be used, changed. It counts when something is to be handed out."""
         self._changed[agent.index] = agent
+        if agent.load.deferred and agent.is_available:
+            self._eager[agent.index] = agent
 
     def _settle(self) -> None:
         changed, self._changed = self._changed, {}
@@ -72,12 +76,24 @@ class Allocator:
     def allocate(self) -> list[Agent]:
         """Hand out all that agents have room for, into their outboxes; the agents that got something."""
         given: dict[int, Agent] = {}
+        if self._eager:
+            self._serve_eager(given)
         waiting = [queue for queue in self.classes.values() if queue.count]
         if len(waiting) > 1:
             waiting.sort(key=lambda queue: (-queue.depth, -queue.priority))
         for queue in waiting:
             self._fill(queue, given)
         return list(given.values())
+
+    def _serve_eager(self, given: dict[int, Agent]) -> None:
+        """Nodes of graphs that can only go, or would best go, to one agent."""
+        eager, self._eager = self._eager, {}
+        for agent in eager.values():
+            runs = take_deferred(agent.load) if agent.is_available else []
+            if runs:
+                agent.outbox.extend(runs)
+                given[agent.index] = agent
+                self.offer(agent)
 
     def _fill(self, queue: QueueClass, given: dict[int, Agent]) -> None:
         self._settle()

@@ -18,6 +18,7 @@ from scaler_scheduler.core.balancer import Balancer
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import ClosePeer, Effect, Log, Send
 from scaler_scheduler.core.objects import ObjectStore
+from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.settings import HOUSEKEEPING_PER_AGENT_SECONDS, HOUSEKEEPING_SECONDS, TICK_SECONDS, Settings
 from scaler_scheduler.core.tasks import FunctionLoad, QueueClass, Totals
 from scaler_scheduler.core.unclaimed import Unclaimed
@@ -41,6 +42,7 @@ class SchedulerState:
         self.totals = Totals()
         self.allocator = Allocator()
         self.objects = ObjectStore()
+        self.relays = Relays()
         self.unclaimed = Unclaimed()
         self.is_stopping = False
         self._balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
@@ -51,6 +53,7 @@ class SchedulerState:
         self._last_queue: QueueClass = self.allocator.queue_class((), 0)
         self._owing: dict[bytes, Client] = {}  # oldest first
         self._cancelling: dict[int, Agent] = {}
+        self._graph_clients: dict[bytes, Client] = {}
         self._acknowledge_at: float | None = None
         self._waiting: dict[bytes, Client] = {}
         self._ignored: dict[bytes, bool] = {}

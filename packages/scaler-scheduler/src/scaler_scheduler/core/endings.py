@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from scaler_protocol.messages import ObjectKey, ObjectMissing, ObjectRelease, RefusalReason, Refused, Status
+from scaler_protocol.messages import (
+    ObjectCredit,
+    ObjectKey,
+    ObjectMissing,
+    ObjectRelease,
+    ObjectRequest,
+    RefusalReason,
+    Refused,
+    Status,
+)
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.base import SchedulerState
 from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.objects import ALL_OF_IT
 from scaler_scheduler.core.states import LOSSES_LIMIT
+from scaler_scheduler.core.tasks import GraphNews
 
 LOST_TEXT = "The worker that had this task was lost."
+MISSING_TEXT = "The result of another task that this one needs is not there."
 
 
 class Endings(SchedulerState):
@@ -18,7 +30,8 @@ class Endings(SchedulerState):
 
     def _requeue(self, client: Client, task: int) -> None:
         record = client.table.requeue(task)
-        record.queue.push(client, client.table, record.priority, task, task + 1, True)
+        if record is not None:
+            record.queue.push(client, client.table, record.priority, task, task + 1, True)
 
     def _push(self, client: Client, ranges: list, front: bool) -> None:
         for record, first, stop in reversed(ranges) if front else ranges:
@@ -45,6 +58,41 @@ class Endings(SchedulerState):
         chosen = list(indices)
         if chosen:
             agent.cancel(session, [tasks[index] for index in chosen], [attempts[index] for index in chosen])
+
+    def _spread_news(self, now: float) -> None:
+        """Carry out what became of nodes of graphs: some may be queued, some end, some values are not needed."""
+        for client in list(self._graph_clients.values()):
+            client.table.prefers_holders = len(self.agents) > 1
+            news = client.table.take_news()
+            if news is not None:
+                self._spread(client, news, now)
+            elif not client.table.graphs:
+                del self._graph_clients[client.session]
+
+    def _spread(self, client: Client, news: GraphNews, now: float) -> None:
+        self._push(client, news.ready, False)
+        for index, (tasks, attempts) in news.cancels.items():
+            if index in self.agent_by_index:
+                self.agent_by_index[index].cancel(client.session, tasks, attempts)
+            for task in tasks if self.relays else ():
+                self.relays.drop(ObjectKey(client.session, task))
+        for task in news.cascaded if self._nested else ():
+            self._end_children(client.session, task, now)
+        for task in news.delivered:
+            client.forget(task)
+        for task, status in news.died:
+            self._tell_failed(client, task, status)
+        self._tell_cancelled(client, news.ended)
+        for index, tasks in news.wishes.items():
+            if index in self.agent_by_index:
+                agent = self.agent_by_index[index]
+                agent.load.deferred.extend((client.table, task) for task in tasks)
+                self.allocator.offer(agent)
+
+    def _tell_failed(self, client: Client, task: int, status: int) -> None:
+        client.forget(task)
+        client.row(task, status, (LOST_TEXT if status == Status.WORKER_DIED else MISSING_TEXT).encode())
+        self._touched[client.session] = client
 
     def _tell_cancelled(self, client: Client, tasks: list[int]) -> None:
         for task in tasks:
@@ -143,8 +191,22 @@ class Endings(SchedulerState):
         self._touched.pop(client.session, None)
         self._owing.pop(client.session, None)
         self._detach(client)
+        self._forget_reader(client.session, now)
         for digest in client.functions:
             self._drop_function(digest, now)
+
+    def _forget_reader(self, session: bytes, now: float) -> None:
+        """Values were on their way to a peer that is gone: the next one's turn, or nobody's."""
+        for key, holder, others in self.relays.forget_reader(session) if self.relays else ():
+            agent = self.agents.get(holder)
+            if agent is not None:
+                self._send(agent, ObjectRequest(key) if others else ObjectCredit(key, ALL_OF_IT), now)
+
+    def _forget_holder(self, session: bytes, now: float) -> None:
+        """Agents that waited for values of a lost agent give up the tasks that need them; clients wait on."""
+        for key, reader in self.relays.forget_holder(session) if self.relays else ():
+            if reader in self.agents:
+                self._send(self.agents[reader], ObjectMissing(key, LOST_TEXT), now)
 
     def _drop_function(self, digest: bytes, now: float) -> None:
         self.function_users[digest] -= 1
@@ -167,6 +229,8 @@ class Endings(SchedulerState):
         agent.connected = False
         self.allocator.remove(agent)
         self.objects.forget_agent(agent.session)
+        self._forget_reader(agent.session, now)
+        self._forget_holder(agent.session, now)
         self.unclaimed.forget_agent(agent)
         nested = [client for client in self.clients.values() if client.route == agent.session]
         ended = [(client, self._take_from(client, agent, blameless)) for client in list(self.clients.values())]
@@ -185,9 +249,7 @@ class Endings(SchedulerState):
         self._push(client, ranges, True)
         self._tell_cancelled(client, cancelled)
         for task in died:
-            client.forget(task)
-            client.row(task, Status.WORKER_DIED, LOST_TEXT.encode())
-            self._touched[client.session] = client
+            self._tell_failed(client, task, Status.WORKER_DIED)
         for _, first, stop in ranges:
             for task in client.large and [task for task in client.large if first <= task < stop]:
                 del client.large[task]

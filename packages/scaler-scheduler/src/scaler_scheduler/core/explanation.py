@@ -24,13 +24,21 @@ def explain(core: SchedulerState, session: bytes, task: int) -> str:
     if client is None or known is None:
         return f"Task {task} is not known here: it has ended, or was never submitted."
     state, attempt, agent_index, deaths, losses, record = known
-    text = f"Task {task} ({record.function.name}) {_place(core, client, state, agent_index, record)}"
+    text = f"Task {task} ({record.function.name}) {_place(core, client, task, state, agent_index, record)}"
     if attempt > 1:
         text += f" This is attempt {attempt}: {deaths} of its processors died, {losses} of its workers were lost."
     return text
 
 
-def _place(core: SchedulerState, client: Client, state: int, agent_index: int, record: RunRecord) -> str:
+def _pending(client: Client, task: int) -> str:
+    graph = client.table.record(task).graph
+    inputs = graph.inputs(task) if graph is not None else []
+    missing = [each for each in inputs if client.table.value_holder(each) is None]
+    shown = ", ".join(str(each) for each in missing[:5]) + (", ..." if len(missing) > 5 else "")
+    return f"waits for {len(missing)} of the {len(inputs)} results it needs (tasks {shown})."
+
+
+def _place(core: SchedulerState, client: Client, task: int, state: int, agent_index: int, record: RunRecord) -> str:
     if state in (TaskState.ASSIGNED, TaskState.CANCELLING):
         return _assigned(core, state, agent_index)
     if state == TaskState.WAITING:
@@ -38,6 +46,12 @@ def _place(core: SchedulerState, client: Client, state: int, agent_index: int, r
         return f"waits outside the queue, which holds at most {limit} tasks."
     if state == TaskState.HELD:
         return "waits a second after the scheduler's restart, in case an agent already has it."
+    if state == TaskState.PENDING:
+        return _pending(client, task)
+    if state == TaskState.STORED:
+        return f"has finished; its value is at {core.agent_by_index[agent_index].title()} for the tasks that need it."
+    if state == TaskState.FREED:
+        return "has finished, and no task needs its value any more."
     if state == TaskState.DONE_LARGE:
         return f"has finished; its large result is at {core.agent_by_index[agent_index].title()}."
     if client.is_paused:

@@ -17,6 +17,7 @@ from scaler_protocol.messages import (
     Hello,
     ObjectChunk,
     ObjectCredit,
+    ObjectKey,
     ObjectMissing,
     ObjectRequest,
     Output,
@@ -29,8 +30,11 @@ from scaler_protocol.messages import (
     Withdrawn,
 )
 from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Send
 from scaler_scheduler.core.hellos import Hellos
+from scaler_scheduler.core.objects import UPLOAD_NUMBER
+from scaler_scheduler.core.relays import is_last
 
 
 class FromAgents(Hellos):
@@ -125,17 +129,45 @@ class FromAgents(Hellos):
         self._lose_agent(agent, now, blameless=True)
 
     def _on_agent_chunk(self, agent: Agent, body: ObjectChunk | ObjectMissing, now: float) -> None:
-        """A large result on its way to its client, or the news that it is gone; nothing is kept here."""
+        """A value on its way to whoever asked for it, or the news that it is gone; nothing is kept here."""
+        key = body.key
+        if isinstance(body, ObjectMissing):
+            self._on_value_missing(agent, body, now)
+            return
+        reader = self.relays.reader(key, agent.session)
+        if reader is not None:
+            self._send_all([(reader, body)], now)
+            if is_last(body):
+                self._serve_next(agent, key, now)
+
+    def _on_value_missing(self, agent: Agent, body: ObjectMissing, now: float) -> None:
+        """A client waits until the task has run again, if that is so; agents give up the tasks that need the value."""
         client = self.clients.get(body.key.owner)
-        if client is not None and client.is_reachable:
-            self._send(client, body, now)
+        self._send_all([(reader, body) for reader in self.relays.drop(body.key)], now)
+        if client is not None:
+            client.table.lose_value(body.key.number, agent.index)
 
     def _on_agent_request(self, agent: Agent, body: ObjectRequest, now: float) -> None:
         key = body.key
+        if key.owner in self.clients and key.number < UPLOAD_NUMBER:
+            self._on_value_request(agent, self.clients[key.owner], key, now)
+            return
         expected = key.owner in self.clients or key.owner in self.functions or key.owner in self.serializers
         self._send_all(self.objects.on_request(agent.session, key, expected), now)
 
+    def _on_value_request(self, agent: Agent, client: Client, key: ObjectKey, now: float) -> None:
+        """A task there needs the value of a node that another agent holds."""
+        index = client.table.value_holder(key.number)
+        if index is None or index == agent.index or index not in self.agent_by_index:
+            self._send(agent, ObjectMissing(key, "The value is nowhere: its task must run again."), now)
+            return
+        client.table.note_copy(key.number, agent.index)
+        self._fetch(self.agent_by_index[index], key, agent.session, now)
+
     def _on_agent_credit(self, agent: Agent, body: ObjectCredit, now: float) -> None:
+        if self.relays.holder(body.key, agent.session) is not None:
+            self._pass_credit(agent.session, body, now)
+            return
         self._send_all(self.objects.on_credit(agent.session, body), now)
 
     def _on_output(self, agent: Agent, body: Output, now: float) -> None:

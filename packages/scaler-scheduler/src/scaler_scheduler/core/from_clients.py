@@ -23,6 +23,7 @@ from scaler_protocol.messages import (
     ObjectRequest,
     ShutdownReply,
     ShutdownRequest,
+    Status,
     Stop,
     TaskOptions,
     Tasks,
@@ -31,7 +32,7 @@ from scaler_protocol.messages import (
 from scaler_scheduler.core import explanation
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.objects import UPLOAD_NUMBER
+from scaler_scheduler.core.objects import ALL_OF_IT, UPLOAD_NUMBER
 from scaler_scheduler.core.outcomes import Outcomes
 from scaler_scheduler.core.settings import CLIENT_ACKNOWLEDGEMENT_SECONDS, HOLD_SECONDS, STOP_SECONDS
 from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
@@ -101,6 +102,9 @@ class FromClients(Outcomes):
         if options is not self._last_options:
             self._last_options, self._last_queue = options, self._queue_for(options)
         record = RunRecord(run, load, self._last_queue)
+        if options.graph:
+            self._enter_graph(client, record, resubmitted, now)
+            return
         state = TaskState.HELD if resubmitted else self._entry_state(client, record)
         if not client.table.append(record, state):
             return
@@ -111,6 +115,19 @@ class FromClients(Outcomes):
             client.hold_until = now + HOLD_SECONDS
         else:
             self._wait(client, record, sequence)
+
+    def _enter_graph(self, client: Client, record: RunRecord, resubmitted: bool, now: float) -> None:
+        """Nodes of a graph. They pass the bound of the queue: their inputs may be behind it."""
+        self._graph_clients[client.session] = client
+        broken = client.table.append_graph(record, TaskState.HELD if resubmitted else TaskState.QUEUED)
+        if resubmitted:
+            client.hold_until = now + HOLD_SECONDS
+            self._arm(now)
+        if broken:
+            client.table.break_off(broken, Status.OBJECT_MISSING)
+        elif broken is None and client.table.state(record.first) == TaskState.ENDED:
+            for task in range(record.first, record.stop):
+                self._tell_failed(client, task, Status.OBJECT_MISSING)
 
     def _queue_for(self, options: TaskOptions) -> QueueClass:
         demand = demand_of(options.capabilities) if options.capabilities else ()
@@ -184,16 +201,26 @@ class FromClients(Outcomes):
         agent = self._result_holder(client, key)
         if agent is not None:
             client.fetching[key.number] = True
-            self._send(agent, body, now)
+            self._fetch(agent, key, client.session, now)
         elif key.owner == client.session and client.table.state(key.number) != TaskState.ENDED:
             client.fetching[key.number] = True
         else:
             self._send(client, ObjectMissing(key, "The result is not there any more."), now)
 
     def _on_client_credit(self, client: Client, body: ObjectCredit, now: float) -> None:
-        agent = self._result_holder(client, body.key)
-        if agent is not None:
-            self._send(agent, body, now)
+        self._pass_credit(client.session, body, now)
+
+    def _pass_credit(self, reader: bytes, credit: ObjectCredit, now: float) -> None:
+        """Of somebody who reads a value, to its holder."""
+        holder = self.relays.holder(credit.key, reader)
+        if holder is not None and holder in self.agents:
+            self._send(self.agents[holder], credit, now)
+            if credit.offset == ALL_OF_IT:
+                self._serve_next(self.agents[holder], credit.key, now)
+
+    def _serve_next(self, holder: Agent, key: ObjectKey, now: float) -> None:
+        if self.relays.next(key):
+            self._send(holder, ObjectRequest(key), now)
 
     def _result_holder(self, client: Client, key: ObjectKey) -> Agent | None:
         if key.owner != client.session or key.number >= UPLOAD_NUMBER:

@@ -25,6 +25,7 @@ cdef class Graph:
     cdef public int64_t live
     cdef bint must_sweep
     cdef bint is_finishing
+    cdef bint is_held
     cdef Node* nodes
     cdef Edge* edges
     cdef size_t node_room

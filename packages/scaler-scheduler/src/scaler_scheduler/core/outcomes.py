@@ -56,7 +56,12 @@ class Outcomes(Endings):
     def _on_large(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
         client.large[task] = now
         if task in client.fetching:
-            self._send(agent, ObjectRequest(ObjectKey(client.session, task)), now)
+            self._fetch(agent, ObjectKey(client.session, task), client.session, now)
+
+    def _fetch(self, holder: Agent, key: ObjectKey, reader: bytes, now: float) -> None:
+        """Have a value sent by its holder to whoever asked for it, when it is that reader's turn."""
+        if self.relays.join(key, holder.session, reader):
+            self._send(holder, ObjectRequest(key), now)
 
     def _on_discard(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
         client.table.finish(task, Status.CANCELLED)
@@ -109,6 +114,12 @@ class Outcomes(Endings):
         for agent, run, delivery in results:
             self._accept(agent, run, delivery, now)
             delivery.let_go()
+
+
+def held_values(run: ResultRun) -> list[int]:
+    """The rows by which an agent says that it holds the value of a node: no result is empty."""
+    rows = zip(range(run.count), run.status_column, strict=True)
+    return [index for index, status in rows if status == Status.SUCCESS and not len(run.payload(index))]
 
 
 def _pick(values: Sequence[int], indices: list[int]) -> tuple[int, ...]:

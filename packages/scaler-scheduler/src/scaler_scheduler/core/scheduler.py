@@ -26,6 +26,7 @@ from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.dispatch import task_messages
 from scaler_scheduler.core.effects import Effect, Log, Quit, Send
 from scaler_scheduler.core.from_agents import FromAgents
+from scaler_scheduler.core.outcomes import held_values
 from scaler_scheduler.core.settings import (
     ALIVE_SECONDS,
     ATTACH_SECONDS,
@@ -105,6 +106,8 @@ class SchedulerCore(FromAgents):
 
     def take_effects(self, now: float) -> list[Effect]:
         """Finish the drain: admit, allocate, balance, forward, acknowledge. Then what the shell is to do, in order."""
+        if self._graph_clients:
+            self._spread_news(now)
         if self._waiting:
             self._admit_waiting(now)
         if not self.is_stopping:
@@ -246,6 +249,7 @@ class SchedulerCore(FromAgents):
             return
         if client.hold_until is not None and now >= client.hold_until:
             client.hold_until = None
+            client.table.end_holds()
             held, client.held = client.held, []
             for first, stop in held:
                 self._push(client, client.table.ready(first, stop), False)
@@ -262,7 +266,9 @@ class SchedulerCore(FromAgents):
         holds, results = self.unclaimed.expire(now)
         for agent, session, tasks, attempts in holds:
             agent.cancel(session, list(tasks), list(attempts))
-        for delivery in results:
+        for agent, run, delivery in results:
+            values = held_values(run)
+            self._cancel_at(agent, run.session, run.task_column, run.attempt_column, values)
             delivery.let_go()
 
     def _end_when_stopped(self, now: float) -> None:

@@ -21,7 +21,7 @@ from scaler_scheduler.core.states import TaskState
 if TYPE_CHECKING:
     from scaler_scheduler.core.base import SchedulerState
 
-_WAITING = (TaskState.HELD, TaskState.QUEUED)
+_WAITING = (TaskState.HELD, TaskState.QUEUED, TaskState.PENDING)
 """Tasks outside a bounded queue are not among them: not yet taken, they are still their client's."""
 
 _RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)

@@ -14,6 +14,40 @@ Rules, in prose:
 * After a restart clients state their tasks again. These are HELD for about a second: the first agent that says it
   holds or finished one claims it, the others are queued.
 
+Nodes of graphs (tasks whose options name a graph) have three states more:
+
+* A node is PENDING until the values of its inputs are there, then QUEUED. When its inputs that are not there are all
+  assigned to one agent, and that agent has room, it is assigned to it while it is PENDING: a fragment of a graph
+  goes to an agent in one message.
+* A node that succeeded is STORED: its value is at an agent until its last dependant has ended, then it is FREED. It
+  stays in the table until the graph is over, because a lost value that is still needed is made again, and so are
+  FREED ones that this takes. A large result for the client is DONE_LARGE until the client has it, then STORED.
+* A graph is over when all its nodes have come and each result for the client has reached it or failed. Then its nodes
+  leave the table.
+* When a node ends without a value, so do all that need it: those an agent has are cancelled there.
+
+====================== ========= ========== ============ ======================= ============================
+what happens           PENDING   QUEUED     ASSIGNED     STORED                  FREED
+====================== ========= ========== ============ ======================= ============================
+last input is there    QUEUED    -          -            -                       -
+inputs are at an agent ASSIGNED  -          -            -                       -
+success, same attempt  drop      drop       STORED       drop                    drop
+last dependant ended   -         -          -            FREED [7]               -
+an input's value lost  -         PENDING    same [8]     same                    same
+an input ended         CANCELLED CANCELLED  CANCELLING   same                    same
+its own value is lost  -         -          -            PENDING+ or FREED       -
+a dependant runs again -         -          -            same                    PENDING+ or QUEUED+
+withdrawn, agent lost  -         -          PENDING+ [9] PENDING+ or FREED       -
+client cancels         ENDED     ENDED      CANCELLING   same                    same
+graph is over          ENDED     ENDED      CANCELLING   ENDED [7]               ENDED
+====================== ========= ========== ============ ======================= ============================
+
+[7] the agents that have the value are told with a Cancel, which they do not answer. [8] its agent may have the value;
+if not it gives the node back. [9] QUEUED+ when all inputs are there. A success that is dropped, or comes for a
+cancelled node, is answered with a Cancel, too: the value is not needed.
+
+All tasks:
+
 ====================== ========= ========= ========= ============ ============ ============= =======
 what happens           WAITING   HELD      QUEUED    ASSIGNED     CANCELLING   DONE_LARGE    ENDED
 ====================== ========= ========= ========= ============ ============ ============= =======
@@ -57,6 +91,9 @@ class TaskState(enum.IntEnum):
     DONE_LARGE = 6
     DECIDING = 7
     """Only within the handling of one message: the row left its agent and what becomes of it is being decided."""
+    PENDING = 8
+    STORED = 9
+    FREED = 10
 
 
 DEPTH_LIMIT = 63

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_scheduler.core.graph import Graph
 
 Ranges = list[list[Any]]
 """[record, first task, stop] each."""
@@ -42,6 +43,8 @@ class AgentLoad:
     outstanding: int
     load_us: int
     resources: dict[str, int]
+    deferred: list[tuple[TaskTable, int]]
+    """Nodes of graphs that go to this agent when it has room."""
     def __init__(self, index: int, slots: int, ceiling: int, resources: dict[str, int] | None = None) -> None: ...
     def has_room(self, depth: int) -> bool: ...
     def queued_us(self) -> int: ...
@@ -64,11 +67,32 @@ class RunRecord:
     rerun: bool
     demand: tuple[tuple[str, int], ...]
     queue: QueueClass
+    graph: Graph | None
+    intermediate: bool
     def __init__(self, run: TaskRun, function: FunctionLoad, queue: QueueClass) -> None: ...
     def piece(self, first: int, stop: int, attempt: int) -> TaskRun: ...
 
+class GraphNews:
+    """What became of nodes of graphs while something else was handled."""
+
+    ready: Ranges
+    cancels: dict[int, tuple[list[int], list[int]]]
+    """By agent: tasks and attempts that are to stop there, or whose values are not needed."""
+    cascaded: list[int]
+    """Those among them that may run: an input of theirs ended without a value."""
+    ended: list[int]
+    """Ended with CANCELLED, for the client to hear of."""
+    died: list[tuple[int, int]]
+    """(task, status) of what ended otherwise, for the client to hear of."""
+    delivered: list[int]
+    """Large results that the client needs no more."""
+    wishes: dict[int, list[int]]
+    """By agent: ready nodes most of whose inputs it holds."""
+
 class TaskTable:
     session: bytes
+    graphs: dict[int, Graph]
+    prefers_holders: bool
     finished: int
     unfinished: int
     def __init__(self, session: bytes, totals: Totals) -> None: ...
@@ -81,8 +105,22 @@ class TaskTable:
         """Of an unfinished task."""
 
     def append(self, record: RunRecord, state: int) -> bool: ...
+    def append_graph(self, record: RunRecord, state: int) -> list[int] | None:
+        """As append, for nodes of a graph; the tasks among them whose inputs cannot be had. None: not entered."""
+
+    def break_off(self, tasks: Sequence[int], status: int) -> None: ...
+    def take_news(self) -> GraphNews | None: ...
+    def end_holds(self) -> None:
+        """Nodes stated again after a restart may run, as far as their values are needed and nowhere."""
+
+    def settle(self, graph: Graph, release: bool) -> None: ...
+    def value_holder(self, task: int) -> int | None: ...
+    def note_copy(self, task: int, agent: int) -> None: ...
+    def lose_value(self, task: int, agent: int) -> None: ...
     def ready(self, first: int, stop: int) -> Ranges: ...
-    def requeue(self, task: int) -> RunRecord: ...
+    def requeue(self, task: int) -> RunRecord | None:
+        """None: a node of a graph that waits for its inputs, or has lost them."""
+
     def finish(self, task: int, status: int) -> None: ...
     def died(self, task: int) -> int: ...
     def accept(
@@ -122,3 +160,6 @@ class QueueClass:
         self, client: Any, table: TaskTable, priority: int, first: int, stop: int, front: bool = False
     ) -> None: ...
     def take(self, agent: AgentLoad, share: int) -> tuple[list[TaskRun], bool]: ...
+
+def take_deferred(agent: AgentLoad) -> list[TaskRun]:
+    """Assign to an agent the deferred nodes that it has room for; the others stay deferred."""

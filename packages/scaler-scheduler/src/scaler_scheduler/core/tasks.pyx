@@ -548,7 +548,7 @@ cdef class TaskTable:
                     timed += 1
                     group_us += durations[index]
             if record.graph is not None:
-                if not self.accept_node(page, offset, task, status, attempts[index], record, agent, special, index):
+                if not self.accept_node(page, offset, task, status, attempts[index], record, agent, special, index, run):
                     if forward is None:
                         forward = list(range(index))
                 elif forward is not None:
@@ -737,6 +737,8 @@ cdef class TaskTable:
         cdef int offset, state
         cdef uint64_t task
         cdef RunRecord record
+        if self.graphs:
+            self.close_cancelled(tasks)
         if tasks is None:
             tasks = self.all_tasks()
         for task in tasks:
@@ -795,6 +797,7 @@ cdef class TaskTable:
     def take_news(self):
         """What became of nodes since the last call, or None; ``ready`` as [record, first, stop]."""
         cdef GraphNews news = self.news
+        cdef RunRecord record
         cdef list ranges = []
         cdef Page* page
         cdef int offset
@@ -806,7 +809,9 @@ cdef class TaskTable:
             page = self.find(task)
             offset = task & (PAGE_SIZE - 1)
             if page != NULL and page.state[offset] == QUEUED:
-                extend(ranges, self.record_at(page, offset), task)
+                record = self.record_at(page, offset)
+                record.queue.count -= 1  # counted when it is pushed
+                extend(ranges, record, task)
         news.ready = ranges
         return news
 
@@ -833,6 +838,8 @@ cdef class TaskTable:
         broken = self.link(record, graph)
         if state == QUEUED:
             self.park(record, graph)
+        else:
+            graph.is_held = True
         if record.stop == graph.last + 1:
             self.close_graph(graph)
         return broken
@@ -879,6 +886,7 @@ cdef class TaskTable:
                 page = self.find(task)
                 self.move(page, task & (PAGE_SIZE - 1), PENDING)
             else:
+                record.queue.count += 1
                 self.tell().ready.append(task)
 
     cdef close_graph(self, Graph graph):
@@ -889,14 +897,25 @@ cdef class TaskTable:
         if graph.must_sweep:
             self.settle(graph, False)
 
+    cdef close_cancelled(self, tasks):
+        """A client that cancels the last node of a graph, or everything, may not have sent, and will not send, it."""
+        cdef Graph graph
+        for graph in list(self.graphs.values()):
+            if not graph.is_closed and (tasks is None or graph.last in tasks):
+                self.close_graph(graph)
+                self.finish_if_over(graph)
+
     def end_holds(self):
         """The hold after a restart is over: nodes whose values are still needed and nowhere run again."""
+        cdef Graph graph
         for graph in list(self.graphs.values()):
-            (<Graph> graph).is_closed = True
-            self.settle(graph, True)
+            if graph.is_held:
+                graph.is_held = False
+                graph.is_closed = True
+                self.settle(graph, True)
 
     cdef bint accept_node(self, Page* page, int offset, uint64_t task, int status, uint32_t attempt, RunRecord record,
-                          AgentLoad agent, list special, int64_t index):
+                          AgentLoad agent, list special, int64_t index, run):
         """One result of a node. True: it is to be forwarded."""
         cdef int state = page.state[offset]
         cdef Graph graph = record.graph
@@ -907,6 +926,8 @@ cdef class TaskTable:
             self.end(page, task, CANCELLED if status == SUCCESS_LARGE else status)
             return wanted and status != SUCCESS_LARGE
         if status <= SUCCESS_LARGE:
+            if state == HELD and wanted and status == SUCCESS and len(run.payload(index)) == 0:
+                wanted = False  # the client has it, the agent keeps it for dependants
             if status == SUCCESS_LARGE and wanted:
                 special.append((index, task, LARGE))
             self.node_done(page, task, record, attempt, agent.index, status)
@@ -989,10 +1010,15 @@ cdef class TaskTable:
         cdef int offset = task & (PAGE_SIZE - 1)
         if page == NULL or page.state[offset] != PENDING:
             return
-        self.move(page, offset, QUEUED)
-        self.tell().ready.append(task)
+        self.to_queued(page, offset, task)
         if self.prefers_holders:
             self.wish(graph, task)
+
+    cdef to_queued(self, Page* page, int offset, uint64_t task):
+        cdef RunRecord record = self.record_at(page, offset)
+        self.move(page, offset, QUEUED)
+        record.queue.count += 1
+        self.tell().ready.append(task)
 
     cdef wish(self, Graph graph, uint64_t task):
         """The agent that holds most inputs of a ready node may have it first."""
@@ -1070,10 +1096,16 @@ cdef class TaskTable:
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef int state = ENDED if page == NULL else page.state[offset]
         cdef RunRecord record
+        cdef uint32_t at
         if state == ASSIGNED:
+            record = self.record_at(page, offset)
             self.tell().tell(page.agent[offset], task, page.attempt[offset])
             self.tell().cascaded.append(task)
             self.to_cancelling(page, offset, task)
+            at = record.graph.nodes[task - record.graph.base].head
+            while at:
+                self.doomed.append(record.graph.base + record.graph.edges[at - 1].dependant)
+                at = record.graph.edges[at - 1].next
         elif state == PENDING or state == QUEUED or state == HELD or state == WAITING:
             record = self.record_at(page, offset)
             if state == QUEUED:
@@ -1098,7 +1130,7 @@ cdef class TaskTable:
         record = self.record_at(page, offset)
         if page.state[offset] == QUEUED:
             record.queue.count -= 1
-        self.tell().died.append(task)
+        self.tell().died.append((task, status))
         self.end(page, task, status)
 
     def break_off(self, tasks, int status):
@@ -1244,8 +1276,7 @@ cdef class TaskTable:
             if there == ENDED and (state == PENDING or state == QUEUED or state == HELD):
                 broken.append(task)
         if state == PENDING and node.pending == 0:
-            self.move(page, offset, QUEUED)
-            self.tell().ready.append(task)
+            self.to_queued(page, offset, task)
         elif state == QUEUED and node.pending:
             record = self.record_at(page, offset)
             record.queue.count -= 1
@@ -1507,7 +1538,7 @@ cdef class QueueClass:
             else:
                 index += 1
         takings.extend_fragments()
-        return takings.runs, not takings.agent_full
+        return takings.pieces(), not takings.agent_full
 
     cdef take_level(self, Level level, Takings takings):
         cdef ClientQueue queue
@@ -1555,6 +1586,22 @@ cdef class Takings:
         self.budget_us = agent.budget_us(source.depth)
         self.full = self.agent_full = self.room <= 0
 
+    cdef give(self, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
+        cdef list last
+        if self.runs:
+            last = <list> self.runs[len(self.runs) - 1]
+            if last[0] is record and last[2] == first and last[3] == attempt:
+                last[2] = stop
+                return
+        self.runs.append([record, first, stop, attempt])
+
+    cdef list pieces(self):
+        cdef RunRecord record
+        cdef list found = []
+        for record, first, stop, attempt in self.runs:
+            found.append(record.piece(first, stop, attempt))
+        return found
+
     cdef take(self, ClientQueue queue, int64_t turn):
         """Take from the front of the current range, one run after another, for at most one turn."""
         self.turn = turn
@@ -1595,7 +1642,7 @@ cdef class Takings:
             table.counts[ASSIGNED] += number
             self.source.count -= number
             self.agent.take(record, number, number * estimate)
-            self.runs.append(record.piece(start, task, attempt))
+            self.give(record, start, task, attempt)
             if record.graph is not None:
                 self.follow(table, record.graph, start, task)
 
@@ -1697,7 +1744,7 @@ cdef class Takings:
 
     cdef send_fragment(self, TaskTable table, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
         if record is not None:
-            self.runs.append(record.piece(first, stop, attempt))
+            self.give(record, first, stop, attempt)
             self.follow(table, record.graph, first, stop)
 
     cdef bint admit_more(self, uint32_t estimate):
@@ -1738,7 +1785,7 @@ def take_deferred(AgentLoad agent):
             takings = Takings(agent, queue, 0)
             takings.fresh.append((table, tasks))
             takings.extend_fragments()
-            runs.extend(takings.runs)
+            runs.extend(takings.pieces())
         waiting = others
     return runs
 

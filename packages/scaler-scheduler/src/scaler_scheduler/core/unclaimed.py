@@ -37,15 +37,15 @@ class Unclaimed:
         results = [item[1:] for item in self._results.pop(session, [])]
         return holds, results
 
-    def expire(self, now: float) -> tuple[list, list[Delivery]]:
-        """What nobody came for: (agent, session, tasks, attempts), and deliveries to let go."""
+    def expire(self, now: float) -> tuple[list, list]:
+        """What nobody came for: (agent, session, tasks, attempts), and (agent, run, delivery)."""
         holds = [
             (agent, session, tasks, attempts)
             for session, items in self._holds.items()
             for deadline, agent, tasks, attempts in items
             if deadline <= now
         ]
-        results = [item[3] for items in self._results.values() for item in items if item[0] <= now]
+        results = [item[1:] for items in self._results.values() for item in items if item[0] <= now]
         self._holds = _kept(self._holds, lambda item: item[0] > now)
         self._results = _kept(self._results, lambda item: item[0] > now)
         return holds, results

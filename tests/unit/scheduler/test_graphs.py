@@ -1,0 +1,322 @@
+"""Graphs: tasks that need results of others of their session, as conversations."""
+
+from __future__ import annotations
+
+import random
+
+from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.messages import (
+    Cancel,
+    Goodbye,
+    ObjectChunk,
+    ObjectKey,
+    ObjectMissing,
+    ObjectRelease,
+    ObjectRequest,
+    Results,
+    Status,
+    TaskColumn,
+    TaskOptions,
+    Tasks,
+    Withdrawn,
+)
+from tests.unit.scheduler.playbook import FUNCTION, Peer, Playbook, definition, handed, statuses
+
+
+def nodes(
+    client: Peer,
+    first: int,
+    inputs: list[list[int]],
+    last: int,
+    target: bool = False,
+    resubmitted: bool = False,
+    **more,
+) -> Tasks:
+    """Tasks first, first + 1, ... that need the results of ``inputs``."""
+    slots = [[ObjectKey(client.session, each) for each in some] for some in inputs]
+    options = TaskOptions(intermediate=not target, graph=last, **more)
+    run = TaskRun(client.session, FUNCTION, "f", b"", first, 1, (), options, slots)
+    return Tasks([run], [definition()], resubmitted=resubmitted)
+
+
+def chain(client: Peer, count: int, first: int = 1, **more) -> list[Tasks]:
+    last = first + count - 1
+    parts = [nodes(client, first, [[]], last, count == 1, **more)]
+    if count > 2:
+        middle = [[each] for each in range(first, last - 1)]
+        parts.append(nodes(client, first + 1, middle, last, **more))
+    if count > 1:
+        parts.append(nodes(client, last, [[last - 1]], last, True, **more))
+    return parts
+
+
+def done(client: Peer, *tasks: int, attempt: int = 1, payload: bytes = b"", status: Status = Status.SUCCESS) -> Results:
+    return Results([ResultRun(client.session, [(task, attempt, status, payload, 1, 1, 0) for task in tasks])])
+
+
+def freed(said: list, agent: Peer) -> list[tuple[int, int]]:
+    """[(task, attempt)] of all Cancels said to an agent."""
+    return [
+        pair
+        for name, body in said
+        if name == agent.name and isinstance(body, Cancel)
+        for column in body.columns
+        for pair in zip(column.tasks, column.attempts, strict=True)
+    ]
+
+
+def test_a_dependant_waits_for_its_input():
+    book = Playbook()
+    client = book.client()
+    said = client.says(*chain(client, 2))
+    assert book.core.explain(client.session, 2) == ("Task 2 (f) waits for 1 of the 1 results it needs (tasks 1).")
+    agent = book.agent()
+    assert handed(agent.joined, agent) == [(1, 1), (2, 1)]
+    assert statuses(agent.says(done(client, 1)), client) == {}
+    said = agent.says(done(client, 2, payload=b"r"))
+    assert statuses(said, client) == {2: Status.SUCCESS}
+    assert freed(said, agent) == [(1, 1), (2, 1)]
+    assert book.core.clients[client.session].table.graphs == {}
+    assert book.core.clients[client.session].table.unfinished == 0
+
+
+def known(book: Playbook, client: Peer, agent: Peer) -> None:
+    """Let the scheduler learn that the function is short."""
+    client.says(nodes(client, 10_000, [[]], 10_000, True))
+    agent.says(done(client, 10_000, payload=b"r"))
+
+
+def test_a_chain_goes_to_its_agent_in_one_message():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    known(book, client, agent)
+    said = client.says(*chain(client, 100))
+    assert handed(said, agent) == [(task, 1) for task in range(1, 101)]
+    tasks = [body for name, body in said if isinstance(body, Tasks)]
+    assert len(tasks) == 1 and len(tasks[0].runs) == 3
+    said = agent.says(done(client, *range(1, 100)), done(client, 100, payload=b"r"))
+    assert statuses(said, client) == {100: Status.SUCCESS}
+    assert sorted(freed(said, agent)) == [(task, 1) for task in range(1, 101)]
+
+
+def test_a_chain_longer_than_the_agents_room_goes_on_as_room_comes():
+    book = Playbook(per_worker_queue_size=10)
+    client, agent = book.client(), book.agent()
+    known(book, client, agent)
+    said = client.says(*chain(client, 35))
+    assert len(handed(said, agent)) == 10
+    finished = 0
+    while finished < 34:
+        finished += 1
+        said = agent.says(done(client, finished))
+        assert handed(said, agent) == ([(finished + 10, 1)] if finished <= 25 else [])
+    assert statuses(agent.says(done(client, 35, payload=b"r")), client) == {35: Status.SUCCESS}
+
+
+def test_a_failure_ends_what_depends_on_it():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    known(book, client, agent)
+    client.says(*chain(client, 4))
+    said = agent.says(done(client, 1), done(client, 2, status=Status.EXCEPTION, payload=b"e"))
+    rows = [row[:3] for name, body in said if isinstance(body, Results) for run in body.runs for row in run.rows()]
+    assert rows == [(2, 1, Status.EXCEPTION)]
+    assert sorted(freed(said, agent)) == [(1, 1), (3, 1), (4, 1)]
+    said = agent.says(Withdrawn((TaskColumn(client.session, (3, 4), (1, 1)),)))
+    assert statuses(said, client)[4] == Status.CANCELLED
+    assert book.core.clients[client.session].table.unfinished == 0
+
+
+def test_what_no_agent_has_is_cancelled_with_its_input_after_the_failure():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(nodes(client, 1, [[]], 4), nodes(client, 2, [[1], [2], [2]], 4, True))
+    said = agent.says(done(client, 1, status=Status.EXCEPTION, payload=b"e"))
+    rows = [row[0] for name, body in said if isinstance(body, Results) for run in body.runs for row in run.rows()]
+    assert rows[0] == 1 and sorted(rows[1:]) == [3, 4]
+    assert freed(said, agent) == [(2, 1)]
+    assert statuses(agent.says(done(client, 2, status=Status.CANCELLED)), client) == {2: Status.CANCELLED}
+    assert book.core.clients[client.session].table.unfinished == 0
+
+
+def test_an_input_is_made_again_when_its_holder_is_lost():
+    book = Playbook()
+    client, first = book.client(), book.agent("first")
+    client.says(*chain(client, 3))
+    first.says(done(client, 1))
+    first.says(done(client, 2))  # 1 is not needed any more
+    first.says(Goodbye())
+    second = book.agent("second")
+    assert handed(second.joined, second) == [(1, 2), (2, 2), (3, 2)]
+    second.says(done(client, 1, attempt=2))
+    second.says(done(client, 2, attempt=2))
+    assert statuses(second.says(done(client, 3, attempt=2, payload=b"r")), client) == {3: Status.SUCCESS}
+
+
+def test_a_value_travels_between_agents():
+    book = Playbook()
+    client, first = book.client(), book.agent("first")
+    client.says(nodes(client, 1, [[]], 3), nodes(client, 2, [[1], [1]], 3, True))
+    said = first.says(done(client, 1), Withdrawn((TaskColumn(client.session, (2,), (1,)),), leaving=True))
+    assert handed(said, first) == []
+    second = book.agent("second")
+    assert handed(second.joined, second) == [(2, 2), (3, 1)]
+    key = ObjectKey(client.session, 1)
+    assert second.says(ObjectRequest(key)) == [("first", ObjectRequest(key))]
+    chunk = ObjectChunk(key, 1, 0, b"v")
+    assert first.says(chunk) == [("second", chunk)]
+    second.says(done(client, 3, payload=b"r"))
+    said = second.says(done(client, 2, attempt=2, payload=b"r"))
+    assert (1, 1) in freed(said, first) and (1, 0) in freed(said, second)
+
+
+def test_an_agent_that_has_not_the_value_it_should_have():
+    book = Playbook()
+    client, first = book.client(), book.agent("first")
+    client.says(nodes(client, 1, [[]], 3), nodes(client, 2, [[1], [1]], 3, True))
+    first.says(done(client, 1), Withdrawn((TaskColumn(client.session, (2,), (1,)),), leaving=True))
+    second = book.agent("second")
+    key = ObjectKey(client.session, 1)
+    second.says(ObjectRequest(key))
+    said = first.says(ObjectMissing(key, "gone"))
+    assert ("second", ObjectMissing(key, "gone")) in said
+    assert handed(said, second) == [(1, 2)]
+    second.says(Withdrawn((TaskColumn(client.session, (2, 3), (2, 1)),)))
+    assert book.core.explain(client.session, 3).startswith("Task 3 (f) waits for 1 of the 1")
+
+
+def test_a_large_target_that_others_need_stays_until_both_are_done():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(nodes(client, 1, [[]], 2, True), nodes(client, 2, [[1]], 2, True))
+    large = (1 << 20).to_bytes(8, "little")
+    said = agent.says(done(client, 1, status=Status.SUCCESS_LARGE, payload=large))
+    assert statuses(said, client) == {1: Status.SUCCESS_LARGE}
+    assert freed(client.says(ObjectRelease((ObjectKey(client.session, 1),))), agent) == []
+    said = agent.says(done(client, 2, payload=b"r"))
+    assert sorted(freed(said, agent)) == [(1, 1), (2, 1)]
+
+
+def test_a_graph_in_several_messages_keeps_its_values_until_it_is_complete():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(nodes(client, 1, [[]], 3), nodes(client, 2, [[1]], 3))
+    agent.says(done(client, 1))
+    said = agent.says(done(client, 2))
+    assert freed(said, agent) == []
+    said = client.says(nodes(client, 3, [[1]], 3, True))
+    assert handed(said, agent) == [(3, 1)] and freed(said, agent) == [(2, 1)]
+
+
+def test_inputs_that_cannot_be_had():
+    book = Playbook()
+    client = book.client()
+    said = client.says(nodes(client, 1, [[1], [7], [99]], 3, True))
+    assert statuses(said, client) == dict.fromkeys((1, 2, 3), Status.OBJECT_MISSING)
+    assert book.core.clients[client.session].table.unfinished == 0
+
+
+def test_a_cancelled_graph_leaves_nothing():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(nodes(client, 1, [[]] * 3, 5), nodes(client, 4, [[1, 2]], 5))
+    said = client.says(Cancel((TaskColumn(client.session, (1, 2, 3, 4, 5)),)))  # before its last node was sent
+    assert freed(said, agent) == [(1, 1), (2, 1)]
+    agent.says(done(client, 1, 2, status=Status.CANCELLED))
+    table = book.core.clients[client.session].table
+    assert table.unfinished == 0 and table.graphs == {}
+
+
+def test_after_a_restart_held_values_are_not_made_again():
+    book = Playbook(epoch=2)
+    client = book.client()
+    client.says(*chain(client, 4, resubmitted=True))
+    agent = book.agent()
+    agent.says(done(client, 2))
+    said = book.wait(1.5, speaking=(agent,))
+    assert handed(said, agent) == [(3, 1), (4, 1)]
+    agent.says(done(client, 3))
+    said = agent.says(done(client, 4, payload=b"r"))
+    assert statuses(said, client) == {4: Status.SUCCESS}
+
+
+def test_a_value_nobody_comes_back_for_is_freed():
+    book = Playbook(epoch=2)
+    agent = book.agent()
+    ghost = Peer(book, "ghost", agent.role)
+    agent.says(done(ghost, 5))
+    assert freed(book.wait(1.5, speaking=(agent,)), agent) == [(5, 1)]
+
+
+def test_random_graphs_with_failures_and_lost_agents_end():
+    for seed in range(60):
+        _play(random.Random(seed))
+
+
+def _play(chance: random.Random) -> None:
+    book = Playbook(per_worker_queue_size=chance.choice([2, 20, 1000]))
+    client = book.client()
+    count = chance.randint(2, 40)
+    inputs = [
+        chance.sample(range(1, task), min(task - 1, chance.randint(0, 3))) if task > 1 else []
+        for task in range(1, count + 1)
+    ]
+    needed = {each for some in inputs for each in some}
+    held: dict[str, list] = {}
+    names = iter(range(10**6))
+    agents = {}
+
+    def join() -> None:
+        agent = book.agent(f"agent{next(names)}", slots=chance.choice([1, 2]))
+        agents[agent.name] = agent
+        held[agent.name] = []
+        take(agent.joined)
+
+    ended: dict[int, Status] = {}
+
+    def take(said: list) -> None:
+        ended.update(statuses(said, client))
+        for name, body in said:
+            if name in held and isinstance(body, Tasks):
+                held[name] += handed([(name, body)], agents[name])
+            if name in held and isinstance(body, Cancel):
+                answer_cancel(
+                    name, [pair for column in body.columns for pair in zip(column.tasks, column.attempts, strict=True)]
+                )
+
+    def answer_cancel(name: str, pairs: list) -> None:
+        mine = [pair for pair in pairs if pair in held[name]]
+        held[name] = [pair for pair in held[name] if pair not in mine]
+        if mine:
+            rows = [(task, attempt, Status.CANCELLED, b"", 1, 1, 0) for task, attempt in mine]
+            take(agents[name].says(Results([ResultRun(client.session, rows)])))
+
+    join()
+    for task in range(1, count + 1):
+        some = inputs[task - 1]
+        take(client.says(nodes(client, task, [some], count, task not in needed or task % 7 == 0)))
+    fails = chance.random() < 0.3
+    for _ in range(2000):
+        table = book.core.clients[client.session].table
+        if not table.unfinished:
+            break
+        choice = chance.random()
+        name = chance.choice(sorted(agents))
+        if choice < 0.05 and len(agents) < 4:
+            join()
+        elif choice < 0.08 and len(agents) > 1:
+            agent = agents.pop(name)
+            del held[name]
+            take(agent.says(Goodbye()))
+        elif choice < 0.15 and held[name]:
+            task, attempt = held[name].pop()
+            take(agents[name].says(Withdrawn((TaskColumn(client.session, (task,), (attempt,)),))))
+        elif held[name]:
+            task, attempt = held[name].pop(0)
+            status = Status.EXCEPTION if fails and chance.random() < 0.05 else Status.SUCCESS
+            take(agents[name].says(done(client, task, attempt=attempt, payload=b"r", status=status)))
+    assert not table.unfinished and not table.graphs
+    for task in range(1, count + 1):
+        if task not in needed or task % 7 == 0:
+            assert task in ended
+            assert fails or ended[task] == Status.SUCCESS
