@@ -48,7 +48,9 @@ class TaskSink:
 class ClientNode(Node):
     """Submits tasks of several shapes, and cancels some."""
 
-    def __init__(self, world: World, network: Network, name: str) -> None:
+    def __init__(
+        self, world: World, network: Network, name: str, function_names: tuple[str, ...] = ("short", "long")
+    ) -> None:
         super().__init__(world, name)
         self.session = world.chance.randbytes(16)
         self.unfinished = 0
@@ -57,7 +59,6 @@ class ClientNode(Node):
         self.core = Session(
             hello, timeout_seconds=TIMEOUT_SECONDS, heartbeat_interval_seconds=2.0, serializer=None, now=world.now
         )
-        function_names = ("short", "long")
         self._shapes = [
             Shape(Function(name, name.encode()), 1, (), TaskOptions(priority=priority))
             for name in function_names

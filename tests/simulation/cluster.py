@@ -16,6 +16,7 @@ HEARTBEAT_TIMEOUT_SECONDS = (1.5, 2.0)
 """A process that stands still for longer loses its connection."""
 
 END_LIMIT_SECONDS = 300.0
+WATCH_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Scenario:
     cancels: int = 0
     most_delay_seconds: float = 0.002
     per_worker_queue_size: int = 1000
+    function_names: tuple[str, ...] = ("short", "long")
 
 
 class Cluster:
@@ -48,8 +50,8 @@ class Cluster:
         self.deaths: dict[bytes, int] = {}
         self.scheduler = self._start_scheduler()
         self.agents = [self._start_agent() for _ in range(scenario.agents)]
-        self.clients = [ClientNode(self.world, self.network, f"client {n}") for n in range(scenario.clients)]
-        self.withdraws = 0
+        self.clients = [self._start_client(number) for number in range(scenario.clients)]
+        self._watch()
 
     def run(self) -> None:
         """Everything that the scenario asks for, then peace until every task has ended."""
@@ -108,6 +110,20 @@ class Cluster:
 
     def _start_agent(self) -> AgentNode:
         return AgentNode(self.world, self.network, self.scenario.slots, self.executions, self.deaths)
+
+    def _start_client(self, number: int) -> ClientNode:
+        return ClientNode(self.world, self.network, f"client {number}", self.scenario.function_names)
+
+    def add_agent(self) -> AgentNode:
+        self.agents.append(self._start_agent())
+        return self.agents[-1]
+
+    def _watch(self) -> None:
+        """No agent is ever given more than the ceiling."""
+        ceiling = max(1, self.scenario.per_worker_queue_size) * self.scenario.slots
+        for agent in self.scheduler.core.agents.values():
+            assert agent.load.outstanding <= ceiling + self.scenario.slots, (agent.load.outstanding, ceiling)
+        self.world.after(WATCH_SECONDS, self._watch)
 
     # ---- what happens ------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import Status
 from tests.simulation.world import World
 
-DURATIONS_SECONDS = {"short": (0.00002, 0.001), "long": (0.15, 0.5)}
+DURATIONS_SECONDS = {"short": (0.00002, 0.001), "long": (0.15, 0.5), "endless": (1e6, 1e6)}
 STUBBORN_SHARE = 0.1
 LEASE_POLL_SECONDS = 0.01
 TELL_SECONDS = 0.002
