@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import select
 import time
 from collections import defaultdict
 
@@ -17,6 +19,13 @@ from scaler_scheduler.core.settings import Settings
 
 _DRAIN_LIMIT = 256
 """Messages taken in before the core's effects are carried out: more would only add latency."""
+
+_LINGER_SECONDS = 0.002
+"""After the last message the gateway waits so long for the next one by itself: a turn of the event loop costs about as
+much as handling a message."""
+
+_STAY_SECONDS = 0.02
+"""Then everything else that the event loop serves has its turn."""
 
 _FLUSH_SECONDS = 0.1
 _NEVER = float("inf")
@@ -38,9 +47,13 @@ class Gateway:
         self._probe_timer: asyncio.TimerHandle | None = None
         self._probes_made = 0
         self._monitor_fd = router.monitor_fd
+        self._readable = [(router.fd, select.POLLIN)]
+        self._poller = select.poll()
+        for fd in (router.fd, self._monitor_fd):
+            self._poller.register(fd, select.POLLIN)
 
     def start(self) -> None:
-        self._loop.add_reader(self._router.fd, self._drain)
+        self._loop.add_reader(self._router.fd, self._on_readable)
         self._loop.add_reader(self._monitor_fd, self._on_disconnections)
         self._turn(time.monotonic())
 
@@ -63,6 +76,23 @@ class Gateway:
         """Something else than a message may have moved the core."""
         self._flush(now)
         self._drain()
+        self._arm()
+
+    def _on_readable(self) -> None:
+        leave_at = time.monotonic() + _STAY_SECONDS
+        self._drain()
+        while self._is_more_coming(leave_at):
+            self._drain()
+        self._arm()
+
+    def _is_more_coming(self, leave_at: float) -> bool:
+        """Whether the socket, and nothing else, becomes readable soon, and nothing is due before."""
+        now = time.monotonic()
+        deadline = self.core.next_deadline()
+        wait_seconds = _LINGER_SECONDS if deadline is None else min(_LINGER_SECONDS, deadline - now)
+        if now >= leave_at or wait_seconds <= 0:
+            return False
+        return self._poller.poll(math.ceil(wait_seconds * 1000)) == self._readable
 
     def _drain(self) -> None:
         """Until nothing waits: sending, too, can use up the readiness of the socket."""
@@ -71,7 +101,6 @@ class Gateway:
             for peer, frames in messages:
                 self._feed(peer, frames, now)
             self._flush(now)
-        self._arm()
 
     def _feed(self, peer: bytes, frames: list[bytes], now: float) -> None:
         self._peers[peer] = None
@@ -88,7 +117,7 @@ class Gateway:
             self._probes_made = 0
             if self._probe_timer is None:
                 self._probe_timer = self._loop.call_later(_PROBE_DELAYS_SECONDS[0], self._probe)
-        self._drain()
+        self._turn(time.monotonic())
 
     def _probe(self) -> None:
         """Find out who has gone."""
@@ -149,5 +178,4 @@ class Gateway:
             self.core.on_deadline(now)
             self._flush(now)
             self._drain()
-        else:
-            self._arm()
+        self._arm()
