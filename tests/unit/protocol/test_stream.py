@@ -6,6 +6,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -204,3 +205,32 @@ def test_connecting_to_a_listener(tmp_path: Path, abstract: bool) -> None:
         assert server.receive() == [b"hello"]
         client.close()
         server.close()
+
+
+def test_large_messages_cut_anywhere(raw: tuple[socket.socket, StreamConnection]) -> None:
+    """Larger than one reading takes, with small ones between them."""
+    plain, connection = raw
+    plain.setblocking(False)
+    chance = random.Random(2)
+    sizes = [chance.choice([1, 300, 100_000, 262_130, 262_144, 700_000, 3_000_000]) for _ in range(60)]
+    messages = [[chance.randbytes(size), b"tail"] for size in sizes]
+    data = memoryview(b"".join(map(packed, messages)))
+    received = []
+    while len(received) < len(messages):
+        try:
+            data = data[plain.send(data[: chance.randrange(1, 400_000)]) :] if data else data
+        except BlockingIOError:
+            pass
+        if chance.random() < 0.7 or not data:
+            while (message := connection.receive()) is not None:
+                received.append(message)
+    assert received == messages
+
+
+def test_frames_may_be_any_buffer(pair: Pair) -> None:
+    one, other = pair
+    frames: list[Any] = [memoryview(b"abcdef")[::2], bytearray(b"xyz"), b""]
+    assert one.send(frames) and one.send((b"tuple",))
+    assert other.receive() == [b"ace", b"xyz", b""] and other.receive() == [b"tuple"]
+    with pytest.raises(TypeError):
+        one.send(["text"])  # type: ignore[list-item]

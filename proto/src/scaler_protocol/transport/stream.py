@@ -1,7 +1,6 @@
 """Messages over a stream socket of one machine, with file descriptors beside them.
 
-One message on the wire, little-endian: u32 size of what follows, u16 number of frames, u32 length of each frame, then
-the frames' bytes. Descriptors (SCM_RIGHTS) travel with the first byte of their message.
+The bytes of a message are described in ``framing``. Descriptors (SCM_RIGHTS) travel with its first byte.
 """
 
 from __future__ import annotations
@@ -9,20 +8,17 @@ from __future__ import annotations
 import array
 import os
 import socket
-import struct
 from collections import deque
 from collections.abc import Sequence
 
-from scaler_protocol.messages import MESSAGE_LIMIT_BYTES
+from scaler_protocol.transport.framing import SIZE_LIMIT_BYTES, Incoming, pack
 
-SIZE_LIMIT_BYTES = 4 * MESSAGE_LIMIT_BYTES
-"""A larger message is no message of ours: the connection ends."""
+__all__ = ["SIZE_LIMIT_BYTES", "StreamConnection"]
 
-_FRAME_COUNT_LIMIT = 64
 _DESCRIPTOR_COUNT_LIMIT = 64
-_READ_SIZE_BYTES = 256 * 1024
 _ANCILLARY_SIZE_BYTES = socket.CMSG_SPACE(_DESCRIPTOR_COUNT_LIMIT * 4)
-_PREFIX = struct.Struct("<IH")
+_CLOSE_ON_EXEC = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+_NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
 
 
 class StreamConnection:
@@ -34,9 +30,8 @@ class StreamConnection:
         self._socket = connected
         self._outgoing: deque[tuple[memoryview, tuple[int, ...]]] = deque()
         self._outgoing_bytes = 0
-        self._incoming = bytearray()
-        self._position = 0
-        self._scratch = memoryview(bytearray(_READ_SIZE_BYTES))
+        self._incoming = Incoming()
+        self._rooms = [self._incoming.room]
         self._closed = False
         self.received_fds: deque[int] = deque()
         """Descriptors received, in order; those of a message are here when ``receive`` returns it. Whoever takes one
@@ -80,11 +75,11 @@ class StreamConnection:
         sent at once are duplicated, so the caller may close its own on return."""
         if self.eof or self._closed:
             return False
-        data = memoryview(_pack(frames))
+        data = pack(frames)
         written = 0 if self._outgoing else self._write(data, fds)
         if written < len(data) and not self.eof:
             waiting = () if written else tuple(os.dup(fd) for fd in fds)
-            self._outgoing.append((data[written:], waiting))
+            self._outgoing.append((memoryview(data)[written:], waiting))
             self._outgoing_bytes += len(data) - written
         return not self.eof
 
@@ -105,13 +100,11 @@ class StreamConnection:
 
     def receive(self) -> list[bytes] | None:
         """One message; None: nothing complete is waiting. Liveness probes (one empty frame) are swallowed."""
-        while True:
-            frames = self._take_message()
-            if frames is None:
-                if self.eof or not self._read():
-                    return None
-            elif frames != [b""]:
-                return frames
+        incoming = self._incoming
+        while (frames := incoming.take()) is None:
+            if self.eof or not self._read():
+                return None
+        return frames
 
     def close(self) -> None:
         """May be called twice."""
@@ -127,12 +120,12 @@ class StreamConnection:
         _close_all(self.received_fds)
         self.received_fds.clear()
 
-    def _write(self, data: memoryview, fds: Sequence[int]) -> int:
+    def _write(self, data: bytes | memoryview, fds: Sequence[int]) -> int:
         try:
             if not fds:
-                return self._socket.send(data, socket.MSG_NOSIGNAL)
+                return self._socket.send(data, _NO_SIGNAL)
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
-            return self._socket.sendmsg([data], rights, socket.MSG_NOSIGNAL)
+            return self._socket.sendmsg([data], rights, _NO_SIGNAL)
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError:
@@ -140,19 +133,21 @@ class StreamConnection:
             return 0
 
     def _read(self) -> bool:
-        """Whether anything was read."""
+        """Whether anything was read that can be a message."""
+        if self._incoming.broken:
+            self.eof = True
+            return False
         try:
-            count, ancillary, _, _ = self._socket.recvmsg_into(
-                [self._scratch], _ANCILLARY_SIZE_BYTES, socket.MSG_CMSG_CLOEXEC
-            )
+            count, ancillary, _, _ = self._socket.recvmsg_into(self._rooms, _ANCILLARY_SIZE_BYTES, _CLOSE_ON_EXEC)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
             self.eof = True
             return False
-        self._take_descriptors(ancillary)
+        if ancillary:
+            self._take_descriptors(ancillary)
+        self._incoming.add(count)
         self.eof = count == 0
-        self._incoming += self._scratch[:count]
         return count > 0
 
     def _take_descriptors(self, ancillary: list[tuple[int, int, bytes]]) -> None:
@@ -161,59 +156,6 @@ class StreamConnection:
                 descriptors = array.array("i")
                 descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
                 self.received_fds.extend(descriptors)
-
-    def _take_message(self) -> list[bytes] | None:
-        available = len(self._incoming) - self._position
-        if available < _PREFIX.size:
-            self._compact()
-            return None
-        size, count = _PREFIX.unpack_from(self._incoming, self._position)
-        if size > SIZE_LIMIT_BYTES or not 0 < count <= _FRAME_COUNT_LIMIT or size < 2 + 4 * count:
-            self._break()
-            return None
-        if available < 4 + size:
-            self._compact()
-            return None
-        frames = self._take_frames(count, size)
-        if frames is None:
-            self._break()
-        return frames
-
-    def _take_frames(self, count: int, size: int) -> list[bytes] | None:
-        start = self._position + _PREFIX.size
-        lengths = struct.unpack_from(f"<{count}I", self._incoming, start)
-        if 2 + 4 * count + sum(lengths) != size:
-            return None
-        start += 4 * count
-        frames = []
-        with memoryview(self._incoming) as view:
-            for length in lengths:
-                frames.append(bytes(view[start : start + length]))
-                start += length
-        self._position = start
-        return frames
-
-    def _compact(self) -> None:
-        """Forget what was taken, once per burst: small messages are not moved again and again."""
-        if self._position:
-            del self._incoming[: self._position]
-            self._position = 0
-
-    def _break(self) -> None:
-        """What came is no message of ours: the stream cannot be trusted any further."""
-        self.eof = True
-        self._incoming.clear()
-        self._position = 0
-
-
-def _pack(frames: Sequence[bytes]) -> bytes:
-    if not 0 < len(frames) <= _FRAME_COUNT_LIMIT:
-        raise ValueError(f"A message has 1 to {_FRAME_COUNT_LIMIT} frames, not {len(frames)}.")
-    lengths = [len(frame) for frame in frames]
-    size = 2 + 4 * len(frames) + sum(lengths)
-    if size > SIZE_LIMIT_BYTES:
-        raise ValueError(f"A message of {size} bytes is over the limit of {SIZE_LIMIT_BYTES}.")
-    return b"".join((struct.pack(f"<IH{len(frames)}I", size, len(frames), *lengths), *frames))
 
 
 def _close_all(descriptors: Sequence[int] | deque[int]) -> None:

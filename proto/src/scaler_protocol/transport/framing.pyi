@@ -1,0 +1,27 @@
+"""Messages as bytes of a stream, little-endian: u32 size of what follows, u16 number of frames, u32 length of each
+frame, then the frames' bytes."""
+
+from collections.abc import Sequence
+
+SIZE_LIMIT_BYTES: int
+"""A larger message is no message of ours: the connection ends."""
+
+def pack(frames: Sequence[bytes]) -> bytes:
+    """Raises ValueError for more than 64 frames, none, or too many bytes."""
+
+class Incoming:
+    """What was read of a stream, until it is taken message by message."""
+
+    @property
+    def broken(self) -> bool:
+        """What came is no message: nothing more is taken."""
+
+    @property
+    def room(self) -> memoryview:
+        """Where the next bytes are read to, once ``take`` has returned None."""
+
+    def add(self, count: int) -> None:
+        """So many bytes were read into ``room``."""
+
+    def take(self) -> list[bytes] | None:
+        """One message; None: none is complete. Liveness probes (one empty frame) are swallowed."""
