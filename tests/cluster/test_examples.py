@@ -1,0 +1,62 @@
+"""Every example runs, and says what it promises."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import REPOSITORY, child_environment
+
+EXAMPLES = REPOSITORY / "examples"
+
+SAYS = {
+    "simple": r"the square root of 16 is 4\.0",
+    "many_calls": r"sum of 100,000 roots: 21,081,692\.7",
+    "nested": r"fibonacci\(8\) = 21",
+    "send_object": r"multiples of 9: 22,223",
+    "disconnect": r"after it left: client is already stopped\.\nanother client: 3",
+    "futures": r"finished: 0\.1 s\n(.*\n)*.*ZeroDivisionError: division by zero",
+    "cancelling": r"cancelled: True, True\n(.*\n)*the worker is free again: 7",
+    "profiling": r"1,000,000 entries: .* peak memory",
+    "capabilities": r"ran on: graphics\n.*quantum=1",
+    "option_pricing --tasks 50 --paths 1000": r"simulated 7\.\d+ \+- 0\.\d+, exact 7\.1281",
+    "bigrams --files 50": r"pairs in 50 files",
+    "custom_serializer": r"A +11\.5",
+    "grid_search": r"C=\S+ +gamma=\S+ +accuracy 0\.97",
+}
+NEEDS = {"custom_serializer": ("pandas", "pyarrow"), "grid_search": ("sklearn",)}
+
+
+def run_example(name: str, *arguments: str, cwd: Path) -> str:
+    finished = subprocess.run(
+        [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        env=child_environment(),
+        cwd=cwd,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return finished.stdout
+
+
+@pytest.mark.parametrize("command", SAYS)
+def test_example_says_what_it_promises(command: str, tmp_path: Path) -> None:
+    name, *arguments = command.split()
+    missing = [module for module in NEEDS.get(name, ()) if find_spec(module) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed")
+    assert re.search(SAYS[command], run_example(name, *arguments, cwd=tmp_path))
+
+
+def test_mandelbrot_writes_an_image(tmp_path: Path) -> None:
+    run_example("mandelbrot", "--width", "160", "--output", "set.png", cwd=tmp_path)
+    image = (tmp_path / "set.png").read_bytes()
+    assert image.startswith(b"\x89PNG")
+    assert struct.unpack(">II", image[16:24]) == (160, 120)
