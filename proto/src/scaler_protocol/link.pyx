@@ -1,0 +1,106 @@
+# cython: language_level=3
+"""A link: the numbered messages between two sessions within one epoch of the scheduler.
+
+Rules. A connection delivers in order, and when it is cut it loses a suffix of what was sent, without a word. So each
+side numbers what must arrive (1, 2, 3 ...), keeps it until the other side acknowledges it, and sends the rest again
+after a new Hello. A number already received is dropped. A gap cannot happen on one connection; it means that a message
+was lost with an earlier one, and only a new Hello mends it. A new epoch starts both sides anew.
+
+Pure: no time, no sockets. Both ends use the same class.
+"""
+
+from collections import deque
+
+from scaler_protocol.messages import UNNUMBERED as _UNNUMBERED
+from scaler_protocol.messages import Envelope
+
+ACKNOWLEDGEMENT_DELAY_SECONDS = 0.02
+ACKNOWLEDGEMENT_LIMIT = 16
+
+cdef frozenset _unnumbered = frozenset(_UNNUMBERED)
+cdef double _delay_seconds = ACKNOWLEDGEMENT_DELAY_SECONDS
+cdef unsigned long long _limit = ACKNOWLEDGEMENT_LIMIT
+
+
+class LinkGap(Exception):
+    """A message is missing before the one received: say Hello again."""
+
+
+cdef class Link:
+    cdef readonly unsigned long long sent
+    cdef readonly unsigned long long received
+    cdef unsigned long long _reported
+    cdef unsigned long long _first  # sequence of the first envelope retained
+    cdef object _retained  # a deque of Envelope
+    cdef object _owed_since
+    cdef object _on_acknowledged
+
+    def __init__(self, on_acknowledged=None):
+        self._first = 1
+        self._retained = deque()
+        self._on_acknowledged = on_acknowledged
+
+    @property
+    def in_flight(self):
+        return self.sent + 1 - self._first
+
+    def wrap(self, body):
+        self.report()
+        if type(body) in _unnumbered:
+            return Envelope(body, 0, self.received)
+        self.sent += 1
+        envelope = Envelope(body, self.sent, self.received)
+        self._retained.append(envelope)
+        return envelope
+
+    def accept(self, envelope):
+        cdef unsigned long long sequence = envelope.sequence
+        self.release(envelope.acknowledged)
+        if sequence == 0:
+            return True
+        if sequence <= self.received:
+            return False
+        if sequence != self.received + 1:
+            raise LinkGap(f"message {sequence} after {self.received}")
+        self.received = sequence
+        return True
+
+    def acknowledge(self, sequence):
+        self.release(sequence)
+
+    cdef int release(self, unsigned long long sequence) except -1:
+        """``_first`` moves before the callback, which may ask what is in flight."""
+        while self._first <= sequence and self._first <= self.sent:
+            envelope = self._retained.popleft()
+            self._first += 1
+            if self._on_acknowledged is not None:
+                self._on_acknowledged(envelope)
+        return 0
+
+    @property
+    def owes_acknowledgement(self):
+        return self.received > self._reported
+
+    def acknowledgement_at(self, now, delay_seconds=_delay_seconds):
+        if self.received <= self._reported:
+            return None
+        if self._owed_since is None:
+            self._owed_since = now
+        if self.received - self._reported >= _limit:
+            return now
+        return self._owed_since + delay_seconds
+
+    def resume(self, received):
+        self.release(received)
+        for envelope in self._retained:
+            envelope.acknowledged = self.received
+        self.report()
+        return list(self._retained)
+
+    cdef void report(self) noexcept:
+        self._reported = self.received
+        self._owed_since = None
+
+    def check(self):
+        numbers = [envelope.sequence for envelope in self._retained]
+        assert numbers == list(range(self._first, self.sent + 1)), numbers
