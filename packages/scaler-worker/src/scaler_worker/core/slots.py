@@ -489,6 +489,8 @@ class Slots:
             processor.ending = {each: ending for each, ending in processor.ending.items() if each >= harvested}
         if processor.blocked_sequence is not None and processor.blocked_sequence < harvested:
             processor.blocked_sequence = None
+        if any(entry.run.options.stream_output for entry in processor.handed):
+            self._objects.catch_up(processor.number)  # what a task wrote, before it is forgotten
         self._settle(processor)
         if not processor.handed:
             processor.idle_since = now

@@ -1,9 +1,9 @@
 """What an agent, its zygote and its processors say to each other beside task messages.
 
 From the agent to a processor: an encoded Tasks message, or OBJECT (key, size, with a descriptor), DROP (keys). From a
-processor to its agent: READY, NEWS (results on the board), LARGE (sequence, size, with a descriptor), OUTPUT (sequence,
-stream, bytes), FAILED (text). From the agent to the zygote: a pickled ProcessorOptions with the descriptors of stream,
-board, stderr and fault file; the zygote answers with the number and the process id.
+processor to its agent: READY, LARGE (sequence, size, with a descriptor), OUTPUT (sequence, stream, bytes), FAILED (text);
+an eventfd says that there are results on the board. From the agent to the zygote: a pickled ProcessorOptions with the
+descriptors of stream, board, stderr, fault file and eventfd; the zygote answers with the number and the process id.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from scaler_protocol.messages import ObjectKey
 
 READY = b"ready"
-NEWS = b"news"
 LARGE = b"large"
 OUTPUT = b"output"
 FAILED = b"failed"

@@ -33,8 +33,11 @@ from scaler_worker.processor.runner import Runner, install_parent_variable, read
 class Processor:
     """Between its agent's stream and the runner."""
 
-    def __init__(self, connection: StreamConnection, board: Board, options: channel.ProcessorOptions) -> None:
+    def __init__(
+        self, connection: StreamConnection, board: Board, news_fd: int, options: channel.ProcessorOptions
+    ) -> None:
         self._connection = connection
+        self._news_fd = news_fd
         self._options = options
         self._runner = Runner(board, self)
         self._definitions: dict[bytes, FunctionDefinition] = {}
@@ -55,19 +58,17 @@ class Processor:
             frames = self._connection.receive()
             if frames is None:
                 self._runner.tell()
-                frames = self._next_message()
+                frames = self._wait_for_message()
                 self._runner.woken()
             self._handle(frames)
             self._collect_when_due()
 
-    def _next_message(self) -> list[bytes]:
+    def _wait_for_message(self) -> list[bytes]:
         while True:
+            self.wait(self._options.collect_interval_seconds)
             frames = self._connection.receive()
             if frames is not None:
                 return frames
-            if self._connection.eof:
-                os._exit(0)
-            self.wait(self._options.collect_interval_seconds)
             self._collect_when_due()
 
     def _handle(self, frames: list[bytes]) -> None:
@@ -119,7 +120,7 @@ class Processor:
     def notify(self) -> None:
         if self._connection.wants_write:
             self._connection.flush()
-        self._connection.send([channel.NEWS])
+        os.eventfd_write(self._news_fd, 1)
 
     def send_large(self, sequence: int, data: bytes) -> None:
         fd = os.memfd_create("scaler-result", os.MFD_CLOEXEC)
@@ -136,12 +137,15 @@ class Processor:
 
     def wait(self, seconds: float) -> None:
         """Until the agent says something, or for so long; what waits to be written goes out meanwhile."""
-        events = select.POLLIN | select.POLLOUT if self._connection.wants_write else select.POLLIN
         if self._connection.eof:
             os._exit(0)
-        self._poll.modify(self._connection.fd, events)
-        if self._poll.poll(max(1.0, seconds * 1000)) and self._connection.wants_write:
-            self._connection.flush()
+        if self._connection.wants_write:
+            self._poll.modify(self._connection.fd, select.POLLIN | select.POLLOUT)
+            if self._poll.poll(max(1.0, seconds * 1000)):
+                self._connection.flush()
+            self._poll.modify(self._connection.fd, select.POLLIN)
+        else:
+            self._poll.poll(max(1.0, seconds * 1000))
 
     def begin_output(self, run: Any, sequence: int) -> None:
         self._streams = sys.stdout, sys.stderr
@@ -214,7 +218,7 @@ class Processor:
 
 
 def run_processor(
-    options: channel.ProcessorOptions, connection: StreamConnection, board_fd: int, fault_fd: int
+    options: channel.ProcessorOptions, connection: StreamConnection, board_fd: int, fault_fd: int, news_fd: int
 ) -> None:
     """Never returns. The calling process is a fresh fork whose parent is the agent."""
     faulthandler.enable(file=fault_fd, all_threads=True)
@@ -225,7 +229,7 @@ def run_processor(
     board = Board(memory)
     _set_environment(options)
     _reseed()
-    processor = Processor(connection, board, options)
+    processor = Processor(connection, board, news_fd, options)
     os.register_at_fork(after_in_child=processor.mark_fork)
     _install_interrupt(board)
     if options.preload:

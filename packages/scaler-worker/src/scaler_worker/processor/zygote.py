@@ -82,10 +82,10 @@ def _become_processor(control: socket.socket, options: channel.ProcessorOptions,
         die_with_parent(options.agent_pid)
         os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        stream_fd, board_fd, stderr_fd, fault_fd = fds
+        stream_fd, board_fd, stderr_fd, fault_fd, news_fd = fds
         os.dup2(stderr_fd, 2)
         os.close(stderr_fd)
-        run_processor(options, StreamConnection(socket.socket(fileno=stream_fd)), board_fd, fault_fd)
+        run_processor(options, StreamConnection(socket.socket(fileno=stream_fd)), board_fd, fault_fd, news_fd)
     except BaseException as error:
         _say_last_words(error)
     finally:

@@ -245,6 +245,8 @@ class Agent:
 
     def output(self, number: int, sequence: int, stream: int, data: bytes) -> None:
         self._core.on_output(number, sequence, stream, data, time.monotonic())
+
+    def heard(self) -> None:
         self._end_turn()
 
     def failed(self, text: str) -> None:

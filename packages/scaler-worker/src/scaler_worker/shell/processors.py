@@ -33,6 +33,7 @@ class ProcessorProcess:
     number: int
     connection: StreamConnection
     board: Board
+    news_fd: int
     fault_fd: int
     stderr_fd: int
     pid: int = 0
@@ -48,7 +49,7 @@ class ProcessorProcess:
 class ProcessorHost:
     """Carries out what the core wants of processors and tells it what happens to them. ``agent`` has the methods
     ``started(number, board, pid)``, ``ready(number)``, ``news(number)``, ``died(number, certificate)``,
-    ``output(number, sequence, stream, data)`` and ``failed(text)``."""
+    ``output(number, sequence, stream, data)``, ``failed(text)`` and ``heard()``, after everything that waited."""
 
     def __init__(
         self,
@@ -73,15 +74,16 @@ class ProcessorHost:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         board_fd = os.memfd_create("scaler-board", os.MFD_CLOEXEC)
         os.ftruncate(board_fd, BOARD_BYTES)
+        news_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         fault_fd = os.memfd_create("scaler-fault", os.MFD_CLOEXEC)
         stderr_fd, stderr_writer = os.pipe()
         os.set_blocking(stderr_fd, False)
         process = ProcessorProcess(
-            number, StreamConnection(ours), Board(mmap.mmap(board_fd, BOARD_BYTES)), fault_fd, stderr_fd
+            number, StreamConnection(ours), Board(mmap.mmap(board_fd, BOARD_BYTES)), news_fd, fault_fd, stderr_fd
         )
         self.processes[number] = process
         process.child_fds = [theirs.detach(), board_fd, stderr_writer]
-        self._zygote.fork(self._options(number, name), [*process.child_fds, fault_fd])
+        self._zygote.fork(self._options(number, name), [*process.child_fds, fault_fd, news_fd])
 
     def _on_lost(self, numbers: list[int]) -> None:
         """The zygote died over these. It may have forked one without saying so, which ends when its stream does: so
@@ -104,6 +106,7 @@ class ProcessorHost:
             return
         self._loop.add_reader(process.pidfd, self._on_exit, process)
         self._loop.add_reader(process.connection.fd, self._on_readable, process)
+        self._loop.add_reader(process.news_fd, self._on_news, process)
         self._loop.add_reader(process.stderr_fd, self._on_stderr, process)
         self._agent.started(number, process.board, pid)
         if process.killed:
@@ -140,22 +143,19 @@ class ProcessorHost:
             process.watches_write = False
             self._loop.remove_writer(process.connection.fd)
 
+    def _on_news(self, process: ProcessorProcess) -> None:
+        os.eventfd_read(process.news_fd)
+        self._agent.news(process.number)
+
     def _on_readable(self, process: ProcessorProcess) -> None:
-        news = self._drain(process)
+        self._drain(process)
         if process.connection.eof:
             self._loop.remove_reader(process.connection.fd)
-        if news:
-            self._agent.news(process.number)
+        self._agent.heard()
 
-    def _drain(self, process: ProcessorProcess) -> bool:
-        """Whether there are results on the board."""
-        news = False
+    def _drain(self, process: ProcessorProcess) -> None:
         while (frames := process.connection.receive()) is not None:
-            if frames[0] == channel.NEWS:
-                news = True
-            else:
-                self._handle(process, frames)
-        return news
+            self._handle(process, frames)
 
     def _drain_by_number(self, number: int) -> None:
         process = self.processes.get(number)
@@ -257,13 +257,13 @@ class ProcessorHost:
         self.processes.pop(process.number, None)
         self._close_child_fds(process)
         self.store.forget_results(process.number)
-        for fd in (process.pidfd, process.stderr_fd, process.connection.fd):
+        for fd in (process.pidfd, process.stderr_fd, process.news_fd, process.connection.fd):
             if fd >= 0:
                 self._loop.remove_reader(fd)
         if process.watches_write:
             self._loop.remove_writer(process.connection.fd)
         process.connection.close()
-        for fd in (process.pidfd, process.stderr_fd, process.fault_fd):
+        for fd in (process.pidfd, process.stderr_fd, process.news_fd, process.fault_fd):
             if fd >= 0:
                 os.close(fd)
 
