@@ -1476,10 +1476,16 @@ cdef class Level:
 
     cdef push(self, client, TaskTable table, uint64_t first, uint64_t stop, bint front):
         cdef ClientQueue queue = <ClientQueue> self.clients.get(table.session)
-        if queue is None:
+        if queue is None or queue.table is not table:  # a session that begins anew has a new table
             queue = self.clients[table.session] = ClientQueue(client, table)
             self.rotation.append(queue)
         queue.push(first, stop, front)
+
+    cdef drop_first(self):
+        """The queue whose turn it is has nothing any more."""
+        cdef ClientQueue queue = <ClientQueue> self.rotation.popleft()
+        if self.clients.get(queue.table.session) is queue:
+            del self.clients[queue.table.session]
 
 
 cdef class QueueClass:
@@ -1551,8 +1557,7 @@ cdef class QueueClass:
                 continue
             idle = 0
             if not queue.advance():
-                level.rotation.popleft()
-                del level.clients[queue.table.session]
+                level.drop_first()
                 continue
             takings.take(queue, TURN if len(level.rotation) > 1 else NO_BOUND)
             level.rotation.rotate(-1)
