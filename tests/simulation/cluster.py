@@ -34,10 +34,12 @@ class Scenario:
     processor_kills: int = 0
     scheduler_restarts: int = 0
     stops: int = 0
+    longest_stop_seconds: float = 3.0
     scheduler_stops: bool = True
     cancels: int = 0
     most_delay_seconds: float = 0.002
     per_worker_queue_size: int = 1000
+    client_timeout_seconds: float = 60.0
     function_names: tuple[str, ...] = ("short", "long")
 
 
@@ -106,7 +108,12 @@ class Cluster:
     # ---- who is there ------------------------------------------------------------------------------------------
 
     def _start_scheduler(self) -> SchedulerNode:
-        return SchedulerNode(self.world, self.network, per_worker_queue_size=self.scenario.per_worker_queue_size)
+        return SchedulerNode(
+            self.world,
+            self.network,
+            per_worker_queue_size=self.scenario.per_worker_queue_size,
+            client_timeout_seconds=self.scenario.client_timeout_seconds,
+        )
 
     def _start_agent(self) -> AgentNode:
         return AgentNode(self.world, self.network, self.scenario.slots, self.executions, self.deaths)
@@ -170,7 +177,7 @@ class Cluster:
             self.scheduler = self._start_scheduler()
 
     def _stop_somebody(self) -> None:
-        seconds = self.world.between(0.05, 3.0)
+        seconds = self.world.between(0.05, self.scenario.longest_stop_seconds)
         victim = self.world.chance.choice(self._who_may_stop())
         victim.stop_for(seconds)
         timeout_seconds = self.world.between(*HEARTBEAT_TIMEOUT_SECONDS)
