@@ -1,5 +1,6 @@
 """Columns and the hand-written Cap'n Proto codec of the hot messages (contract; the code is codec.pyx)."""
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -80,6 +81,18 @@ class TaskRunBuilder:
     def append_one(self, slot: bytes) -> None: ...
     def append_all(self, slots: list[bytes]) -> None:
         """One task of one slot for each."""
+    def append_nodes(
+        self,
+        calls: array[int],
+        ends: array[int],
+        slots: array[int],
+        tasks: array[int],
+        data: list[bytes | ObjectKey],
+        limit_bytes: int,
+    ) -> int:
+        """Nodes of a graph that is given as columns of 64 bits: one task for each of ``calls``. The slots of call c are
+        ``slots[ends[c - 1]:ends[c]]``; one that is not negative is the result of that call, whose id is ``tasks[slot]``;
+        any other is ``data[~slot]``. Stops when the payload has ``limit_bytes``. Returns how many joined."""
     def build(self) -> TaskRun: ...
 
 class ResultRun:

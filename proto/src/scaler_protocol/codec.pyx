@@ -456,6 +456,45 @@ cdef class TaskRunBuilder:
         for slot in slots:
             self.append_one(slot)
 
+    def append_nodes(
+        self,
+        const int64_t[::1] calls,
+        const int64_t[::1] ends,
+        const int64_t[::1] slots,
+        const int64_t[::1] tasks,
+        list data,
+        size_t limit_bytes,
+    ):
+        """Nodes of a graph that is given as columns. Returns how many of ``calls`` joined."""
+        cdef Py_ssize_t index
+        cdef int64_t call
+        for index in range(calls.shape[0]):
+            if self.payload.size >= limit_bytes or self.count >= TASK_LIMIT:
+                return index
+            call = calls[index]
+            if call < 0 or call >= ends.shape[0] or ends[call] > slots.shape[0]:
+                raise IndexError(f"Call {call} of {ends.shape[0]}.")
+            self.append_node(slots, ends[call - 1] if call else 0, ends[call], tasks, data)
+        return calls.shape[0]
+
+    cdef int append_node(
+        self, const int64_t[::1] slots, int64_t start, int64_t stop, const int64_t[::1] tasks, list data
+    ) except -1:
+        cdef int64_t index, slot
+        cdef const uint8_t* session = <const uint8_t*> PyBytes_AS_STRING(self.session)
+        if start < 0 or stop - start != self.arity:
+            raise ValueError(f"A task of this run has {self.arity} slots, not {stop - start}.")
+        for index in range(start, stop):
+            slot = slots[index]
+            if slot >= 0 and slot < tasks.shape[0]:
+                self.add_key(session, <uint64_t> tasks[slot])
+            elif slot < 0 and ~slot < len(data):
+                self.add(data[~slot])
+            else:
+                raise IndexError(f"Slot {slot} names nothing.")
+        self.count += 1
+        return 0
+
     cdef int check_room(self) except -1:
         if self.count >= TASK_LIMIT:
             raise ValueError(f"A run has at most {TASK_LIMIT} tasks.")
@@ -482,12 +521,14 @@ cdef class TaskRunBuilder:
 
     cdef int add_reference(self, object key) except -1:
         cdef bytes owner = checked_id(key[0], "owner")
-        cdef uint64_t number = key[1]
+        return self.add_key(<const uint8_t*> PyBytes_AS_STRING(owner), key[1])
+
+    cdef int add_key(self, const uint8_t* owner, uint64_t number) except -1:
         cdef size_t before = self.ends.size // 4
         if self.marks.size == 0 and before:
             memset(column_extend(&self.marks, before), 0, before)
         column_extend(&self.marks, 1)[0] = 1
-        memcpy(column_extend(&self.payload, ID_SIZE), PyBytes_AS_STRING(owner), ID_SIZE)
+        memcpy(column_extend(&self.payload, ID_SIZE), owner, ID_SIZE)
         column_add64(&self.payload, number)
         return column_add32(&self.ends, <uint32_t> self.payload.size)
 

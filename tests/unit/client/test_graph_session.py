@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
 from typing import Any
 
@@ -45,15 +46,15 @@ def send_chain(side: SchedulerSide, length: int, targets: set[int]) -> tuple[Gra
     shapes = {True: Shape(function, 1, (), wanted)}
     shapes[False] = Shape(function, 1, (), dataclasses.replace(wanted, intermediate=True))
     sinks: dict[int, Sink] = {}
-    entry = None
-    for place in range(length):
-        if entry is None or entry.shape is not shapes[place in targets]:
-            entry = session.open_graph_range(shapes[place in targets], group)
+    for wanted_now, places in itertools.groupby(range(length), lambda place: place in targets):
+        entry = session.open_graph_range(shapes[wanted_now], group)
         assert entry.builder is not None
-        entry.builder.append([ObjectKey(SESSION, first + place - 1) if place else b"1"])
-        if place in targets:
-            sinks[place] = Sink()
-        entry.append(sinks.get(place), needed=place < length - 1)
+        members = list(places)
+        for place in members:
+            entry.builder.append([ObjectKey(SESSION, first + place - 1) if place else b"1"])
+        own = {place: Sink() for place in members if wanted_now}
+        entry.fill(list(own.values()), [place < length - 1 for place in own])
+        sinks.update(own)
     assert session.add_graph(group)
     session.check()
     return group, sinks
@@ -171,7 +172,7 @@ def test_an_ended_target_that_nothing_needs_is_not_stated_again(side: SchedulerS
     assert entry.builder is not None
     for _ in range(3):
         entry.builder.append([b"1"])
-        entry.append(Sink(), needed=False)
+    entry.fill([Sink(), Sink(), Sink()], [False] * 3)
     assert session.add_graph(group)
     side.exchange()
     side.say(Results([side.results((2, *success(1)))]))

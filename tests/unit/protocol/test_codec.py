@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from array import array
 
 import pytest
 
@@ -341,3 +342,24 @@ def test_unchanged_payload_is_not_copied() -> None:
     forwarded = decode(frames).body
     assert isinstance(forwarded, Tasks)
     assert encode(Envelope(Tasks(forwarded.runs)))[1] is frames[1]
+
+
+def test_nodes_of_a_graph_join_by_columns() -> None:
+    def builder() -> TaskRunBuilder:
+        return TaskRunBuilder(samples.SESSION, samples.FUNCTION, "f", b"", 7, 2, (), TaskOptions())
+
+    data: list[bytes | ObjectKey] = [b"abc", samples.KEY]
+    ends, slots, tasks = array("q", [2, 4, 6]), array("q", [-1, -2, 0, -1, 1, 1]), array("q", [7, 8, 9])
+    by_columns = builder()
+    assert by_columns.append_nodes(array("q", [0, 1, 2]), ends, slots, tasks, data, 10**6) == 3
+    one_by_one = builder()
+    one_by_one.append([b"abc", samples.KEY])
+    one_by_one.append([ObjectKey(samples.SESSION, 7), b"abc"])
+    one_by_one.append([ObjectKey(samples.SESSION, 8)] * 2)
+    assert by_columns.build() == one_by_one.build()
+    assert builder().append_nodes(array("q", [0, 1, 2]), ends, slots, tasks, data, 50) == 2
+    for calls, wrong_slots, error in (([3], slots, IndexError), ([0], array("q", [-3, 3] * 3), IndexError)):
+        with pytest.raises(error):
+            builder().append_nodes(array("q", calls), ends, wrong_slots, tasks, data, 10**6)
+    with pytest.raises(ValueError, match="2 slots"):
+        builder().append_nodes(array("q", [0]), array("q", [1]), slots, tasks, data, 10**6)

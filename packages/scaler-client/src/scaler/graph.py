@@ -6,11 +6,13 @@ Nothing here recurses, and nothing is kept per node but numbers: a graph may hav
 from __future__ import annotations
 
 import importlib.util
+import operator
 import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from graphlib import CycleError
-from itertools import islice
+from itertools import chain, islice, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 _NEW, _OPEN, _DONE = 0, 1, 2
@@ -60,19 +62,19 @@ def read_plain(graph: Mapping[str, Any], keys: Sequence[str]) -> Graph:
     """What ``keys`` need, and nothing else. Raises KeyError for a duplicate or unknown key and for an undefined name,
     TypeError for an argument that is no name."""
     _check_distinct(keys)
-    reader = _PlainReader(graph)
-    result = reader.result
-    result.targets.extend([reader.admit(key) for key in keys])
-    find, slots, ends = reader.numbers.get, result.slots, result.ends
-    for node in reader.calls:  # grows meanwhile
-        for name in islice(node, 1, None):
-            try:
-                number = find(name)
-            except TypeError:
-                raise _not_a_name(result.names[len(ends)], name) from None
-            slots.append(reader.admit_argument(name) if number is None else number)
-        ends.append(len(slots))
-    result.functions.extend([node[0] for node in reader.calls])
+    numbers = _Numbers(graph)
+    result, number_of = numbers.result, numbers.__getitem__
+    result.targets.extend(map(number_of, keys))
+    slots, ends = result.slots, result.ends
+    try:
+        for node in numbers.calls:  # grows meanwhile
+            slots.extend(map(number_of, islice(node, 1, None)))
+            ends.append(len(slots))
+    except TypeError:
+        raise _not_a_name(result.names[len(ends)], numbers.calls[len(ends)]) from None
+    except KeyError as error:
+        raise KeyError(f"{result.names[len(ends)]!r} needs {error.args[0]!r}, which is not in the graph.") from None
+    result.functions.extend(map(itemgetter(0), numbers.calls))
     return result
 
 
@@ -83,20 +85,18 @@ def _check_distinct(keys: Sequence[str]) -> None:
         raise KeyError(f"{twice!r} is asked for twice.")
 
 
-class _PlainReader:
-    """Numbers names as they are met."""
+class _Numbers(dict[str, int]):
+    """The numbers of names, given as the names are met."""
 
     def __init__(self, graph: Mapping[str, Any]) -> None:
         self.graph = graph
-        self.numbers: dict[str, int] = {}
         self.calls: list[tuple[Any, ...]] = []
         self.result = Graph()
 
-    def admit(self, name: str) -> int:
-        try:
-            node = self.graph[name]
-        except KeyError:
-            raise KeyError(f"{name!r} is not in the graph.") from None
+    def __missing__(self, name: str) -> int:
+        if not isinstance(name, str):
+            raise TypeError
+        node = self.graph[name]
         if isinstance(node, tuple) and node and callable(node[0]):
             number = len(self.calls)
             self.calls.append(node)
@@ -104,20 +104,13 @@ class _PlainReader:
         else:
             number = ~len(self.result.data)
             self.result.data.append(node)
-        self.numbers[name] = number
+        self[name] = number
         return number
 
-    def admit_argument(self, name: Any) -> int:
-        owner = self.result.names[len(self.result.ends)]
-        if not isinstance(name, str):
-            raise _not_a_name(owner, name)
-        if name not in self.graph:
-            raise KeyError(f"{owner!r} needs {name!r}, which is not in the graph.")
-        return self.admit(name)
 
-
-def _not_a_name(owner: str, argument: Any) -> TypeError:
-    text = f"{owner!r} has an argument of type {type(argument).__name__}: arguments of a call are names of nodes."
+def _not_a_name(owner: str, node: tuple[Any, ...]) -> TypeError:
+    wrong = next((item for item in node[1:] if not isinstance(item, str)), None)
+    text = f"{owner!r} has an argument of type {type(wrong).__name__}: arguments of a call are names of nodes."
     return TypeError(text)
 
 
@@ -241,21 +234,22 @@ class Shape(NamedTuple):
 def group_calls(graph: Graph, kinds: Sequence[Any]) -> tuple[list[int], list[Shape]]:
     """A small number for each call, equal for those that may share a run, and the shapes that these numbers stand for.
     ``kinds``: by call, an object that is the same for calls of the same function."""
-    targets = set(graph.targets)
-    known: dict[Any, int] = {}
-    shapes: list[Shape] = []
-    groups: list[int] = []
-    start = 0
-    for call, end in enumerate(graph.ends):
-        kind = kinds[call]
-        keywords = graph.keywords.get(call, ()) if graph.keywords else ()
-        number = known.get((id(kind), end - start, keywords, call in targets))
-        if number is None:
-            number = known[id(kind), end - start, keywords, call in targets] = len(shapes)
-            shapes.append(Shape(kind, end - start, keywords, call in targets))
-        groups.append(number)
-        start = end
-    return groups, shapes
+    arities = list(map(operator.sub, graph.ends, chain((0,), graph.ends)))
+    numbers = _Groups()
+    groups = list(map(numbers.__getitem__, zip(map(id, kinds), arities, repeat(()), repeat(False))))
+    targets = {target for target in graph.targets if target >= 0}
+    for call in targets.union(graph.keywords):
+        groups[call] = numbers[id(kinds[call]), arities[call], graph.keywords.get(call, ()), call in targets]
+    by_id = {id(kind): kind for kind in kinds}
+    return groups, [Shape(by_id[kind], *rest) for kind, *rest in numbers]
+
+
+class _Groups(dict[Any, int]):
+    """Numbers what is new."""
+
+    def __missing__(self, shape: Any) -> int:
+        number = self[shape] = len(self)
+        return number
 
 
 # ---- calls with very many arguments --------------------------------------------------------------------------------

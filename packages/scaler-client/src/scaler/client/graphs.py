@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures._base import FINISHED, RUNNING
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from scaler.client.calls import capabilities_of
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
+from scaler.client.options import capabilities_of
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.client.shims import call_with_packs, pack
 from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup, GraphRange
 from scaler.core.outcome import Outcome
-from scaler.core.session import BATCH_LIMIT_BYTES, Session
+from scaler.core.session import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Upload
 from scaler.graph import Graph, analysis_for, group_calls, read_plain, split_wide
 from scaler.utility.exceptions import MissingObjects
@@ -236,15 +239,10 @@ class GraphCall:
 
     def _functions(self) -> list[Function]:
         """By call. Each function object is serialized once per graph."""
-        find = self._client._functions.find
-        known: dict[int, Function] = {}
-        functions = []
-        for callable_ in self._graph.functions:
-            function = known.get(id(callable_))
-            if function is None:
-                function = known[id(callable_)] = find(callable_)
-            functions.append(function)
-        return functions
+        functions = self._graph.functions
+        distinct = dict(zip(map(id, functions), functions, strict=True))
+        found = {identity: self._client._functions.find(function) for identity, function in distinct.items()}
+        return [found[identity] for identity in map(id, functions)]
 
     def _run_shapes(self, number: int) -> list[Shape]:
         wanted = dataclasses.replace(self._options, graph=number)
@@ -286,63 +284,57 @@ class GraphCall:
     def _build(self, first: int) -> tuple[GraphGroup, list[tuple[GraphRange, int, list[Upload]]]]:
         order = self._analysis.order
         group = GraphGroup(first, first + len(order) - 1)
-        builder = _RunsBuilder(self._graph, self._slots, self._run_shapes(group.last & _NUMBER_MASK), group)
-        builder.number(order, self._pump.session.session)
         self._futures = {
             target: GraphFuture(self._pump, group, self._failures) for target in self._graph.targets if target >= 0
         }
-        builder.build(order, self._groups, self._analysis.heights, self._futures, self._pump.session)
-        return group, builder.references
+        filler = _Filler(self._graph, self._slots, order, group)
+        shapes = self._run_shapes(group.last & _NUMBER_MASK)
+        for number, members in groupby(order, self._groups.__getitem__):
+            filler.fill(array("q", members), partial(self._pump.session.open_graph_range, shapes[number], group))
+        for entry, calls in filler.filled:
+            self._close(entry, calls)
+        return group, filler.references()
+
+    def _close(self, entry: GraphRange, calls: Sequence[int]) -> None:
+        if entry.shape.options.intermediate:
+            entry.fill((), ())
+        else:
+            heights = self._analysis.heights
+            entry.fill([self._futures[call] for call in calls], [heights[call] > 0 for call in calls])
 
 
-class _RunsBuilder:
-    """Fills the ranges of a group."""
+class _Filler:
+    """Fills the ranges of a group with tasks."""
 
-    def __init__(
-        self, graph: Graph, data: Sequence[bytes | Upload], shapes: Sequence[Shape], group: GraphGroup
-    ) -> None:
+    def __init__(self, graph: Graph, data: Sequence[bytes | Upload], order: Sequence[int], group: GraphGroup) -> None:
         self._graph = graph
-        self._data = data
-        self._shapes = shapes
-        self._group = group
-        self._keys: list[Any] = []
-        self._plain = not any(isinstance(slot, Upload) for slot in data)
-        self.references: list[tuple[GraphRange, int, list[Upload]]] = []
+        self._data = [slot.key if isinstance(slot, Upload) else slot for slot in data]
+        self._uploads = {~index: slot for index, slot in enumerate(data) if isinstance(slot, Upload)}
+        self._tasks = array("q", bytes(8 * len(graph)))
+        for task, call in enumerate(order, group.first):
+            self._tasks[call] = task
+        self.filled: list[tuple[GraphRange, array[int]]] = []
 
-    def number(self, order: Sequence[int], session: bytes) -> None:
-        """``_keys``: by call, the object that its result is."""
-        self._keys = [None] * len(self._graph)
-        for task, call in enumerate(order, self._group.first):
-            self._keys[call] = (session, task)
+    def fill(self, calls: array[int], open_range: Callable[[], GraphRange]) -> None:
+        """``calls`` share a shape. There are as many ranges as messages must hold them."""
+        graph = self._graph
+        while calls:
+            entry = open_range()
+            assert entry.builder is not None
+            joined = entry.builder.append_nodes(
+                calls[:_RUN_TASKS_LIMIT], graph.ends, graph.slots, self._tasks, self._data, BATCH_LIMIT_BYTES
+            )
+            self.filled.append((entry, calls[:joined]))
+            calls = calls[joined:]
 
-    def build(
-        self,
-        order: Sequence[int],
-        groups: Sequence[int],
-        heights: Sequence[int],
-        futures: Mapping[int, GraphFuture],
-        session: Session,
-    ) -> None:
-        entry: GraphRange | None = None
-        present = -1
-        for call in order:
-            if entry is None or groups[call] != present or self._is_full(entry):
-                present = groups[call]
-                entry = session.open_graph_range(self._shapes[present], self._group)
-            self._add(entry, call, futures.get(call), heights[call] > 0)
-
-    def _is_full(self, entry: GraphRange) -> bool:
-        builder = entry.builder
-        assert builder is not None
-        return builder.payload_bytes >= BATCH_LIMIT_BYTES or builder.count >= _RUN_TASKS_LIMIT
-
-    def _add(self, entry: GraphRange, call: int, sink: GraphFuture | None, needed: bool) -> None:
-        keys, data, graph = self._keys, self._data, self._graph
-        slots: list[Any] = [keys[slot] if slot >= 0 else data[~slot] for slot in graph.arguments(call)]
-        if not self._plain:
-            uploads = [slot for slot in slots if isinstance(slot, Upload)]
-            if uploads:
-                self.references.append((entry, len(entry.states), uploads))
-                slots = [slot.key if isinstance(slot, Upload) else slot for slot in slots]
-        entry.builder.append(slots)  # type: ignore[union-attr]
-        entry.append(sink, needed)
+    def references(self) -> list[tuple[GraphRange, int, list[Upload]]]:
+        """Which tasks use which uploads."""
+        found: list[tuple[GraphRange, int, list[Upload]]] = []
+        if not self._uploads:
+            return found
+        for entry, calls in self.filled:
+            for index, call in enumerate(calls):
+                uploads = [self._uploads[slot] for slot in self._graph.arguments(call) if slot in self._uploads]
+                if uploads:
+                    found.append((entry, index, uploads))
+        return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from scaler.core.outcome import Sink
@@ -51,17 +51,17 @@ class GraphRange(Range):
     def has_targets(self) -> bool:
         return bool(self.sinks)
 
-    def append(self, sink: Sink | None, needed: bool) -> None:
-        """``sink`` None: not a target."""
-        if sink is not None:
-            sink._range = self  # type: ignore[attr-defined]
-            sink._index = len(self.sinks)  # type: ignore[attr-defined]
-            if needed:
-                self.needed.add(len(self.sinks))
-            self.sinks.append(sink)
-            self.group.waiting += 1
-        self.remaining += 1
-        self.states.append(_WAITING)
+    def fill(self, sinks: Sequence[Sink], needed: Sequence[bool]) -> None:
+        """All tasks are in the ``builder``. ``sinks``: one for each, or none at all; ``needed``: which targets others
+        need."""
+        assert self.builder is not None
+        self.remaining = self.builder.count
+        self.states = bytearray(self.remaining)
+        self.sinks.extend(sinks)
+        self.group.waiting += len(sinks)
+        self.needed = {index for index, others_wait in enumerate(needed) if others_wait}
+        for index, sink in enumerate(sinks):
+            sink._range, sink._index = self, index  # type: ignore[attr-defined]
 
     def is_unsettled(self, index: int) -> bool:
         return self.states[index] == _WAITING
