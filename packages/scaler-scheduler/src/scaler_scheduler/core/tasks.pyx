@@ -40,6 +40,7 @@ cdef enum:
     NO_AGENT = 0xFFFFFFFF
     UNKNOWN_DURATION_US = 5000
     HORIZON_US = 5000
+    LONGEST_AHEAD_US = 10000
     CHUNK_US = 1000
     TURN = 256
     NO_BOUND = 0x7FFFFFFF
@@ -1651,6 +1652,11 @@ cdef class Takings:
             if record.graph is not None:
                 self.follow(table, record.graph, start, task)
 
+    cdef inline bint may_wait(self, uint32_t estimate):
+        """Beside what runs. The last one may be a little longer than what is left of the horizon: else a worker whose
+        tasks are just as long as that would have none ahead and stand still for every round trip."""
+        return self.budget_us >= estimate or (self.budget_us > 0 and estimate <= LONGEST_AHEAD_US)
+
     cdef inline bint admit(self, uint32_t estimate):
         if self.turn <= 0:
             return False
@@ -1662,7 +1668,7 @@ cdef class Takings:
             return False
         if self.free > 0:
             self.free -= 1
-        elif self.budget_us >= estimate:
+        elif self.may_wait(estimate):
             self.budget_us -= estimate
         else:
             self.full = self.agent_full = True
