@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 
@@ -29,8 +30,8 @@ def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def sleep_span(seconds: float) -> tuple[float, float]:
-    """Start and end on the clock that all processes of a host share."""
+def sleep_span(seconds: float) -> tuple[float, int]:
+    """The start, on the clock that all processes of a host share, and the process."""
     start = time.monotonic()
     time.sleep(seconds)
-    return start, time.monotonic()
+    return start, os.getpid()

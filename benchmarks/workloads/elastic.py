@@ -34,7 +34,8 @@ def two_clusters_makespan() -> dict[str, float]:
 
 
 def seven_join() -> dict[str, float]:
-    """Eight tasks of 1 s on one worker; a cluster of seven joins: seconds from its first start to the last start."""
+    """Eight tasks of 1 s on one worker; a cluster of seven joins: seconds from its first start to the last start there
+    or, of the task that had been handed to the first worker, anywhere."""
     from scaler import Cluster
 
     with separate_clusters((1,)) as (engine, stack, address):
@@ -43,8 +44,10 @@ def seven_join() -> dict[str, float]:
         cluster.start()
         stack.callback(cluster.terminate)
         launched = time.monotonic()
-        starts = sorted(future.result()[0] for future in futures)
+        starts = sorted(future.result() for future in futures)
+        first_worker = starts[0][1]
+        joined = min(start for start, worker in starts if worker != first_worker)
         return {
-            "all_busy_after_first_joined_s": starts[-1] - starts[1],
-            "all_busy_after_launch_s": starts[-1] - launched,
+            "all_busy_after_first_joined_s": starts[-1][0] - joined,
+            "all_busy_after_launch_s": starts[-1][0] - launched,
         }
