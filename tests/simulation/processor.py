@@ -31,6 +31,7 @@ class SimulatedHarvest:
         self.totals: list[tuple[Any, int, float]] = []
         self.interrupted: list[tuple[Any, int, int]] = []
         self.large: list[tuple[Any, int]] = []
+        self.kept: list[tuple[Any, int, int, bytes]] = []
 
 
 class SimulatedBoard:

@@ -51,6 +51,8 @@ class TaskRun:
     def slot_bytes(self, task_index: int) -> list[bytes | ObjectKey]:
         """Like ``slots``, with bytes of their own instead of views."""
     def references(self) -> list[ObjectKey]: ...
+    def uploads(self) -> list[ObjectKey]:
+        """The references that name no task of the session."""
     def inputs(self) -> memoryview:
         """Graph nodes: pairs (task, task of this session whose result it needs), flat, in the order of slots, format
         Q."""

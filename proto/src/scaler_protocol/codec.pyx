@@ -275,6 +275,20 @@ cdef class TaskRun:
             if self.marks[index]
         ]
 
+    def uploads(self):
+        """The references that name no task of the session."""
+        cdef uint64_t index
+        cdef const uint8_t* place
+        cdef list found = []
+        if self.marks == NULL:
+            return found
+        for index in range(<uint64_t> self.count * self.arity):
+            if self.marks[index]:
+                place = self.origin + self.piece_start(index)
+                if load64(place + ID_SIZE) >> 63 or memcmp(place, PyBytes_AS_STRING(self.session), ID_SIZE):
+                    found.append(key_at(place))
+        return found
+
     def inputs(self):
         """Pairs (task, task whose result it needs), flat, in the order of slots; a memoryview of format Q."""
         cdef Column pairs

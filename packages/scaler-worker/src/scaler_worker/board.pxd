@@ -10,6 +10,8 @@ cdef class Handed:
     cdef readonly uint64_t count
     cdef readonly uint64_t first_task
     cdef readonly uint32_t attempt
+    cdef readonly bint is_node
+    cdef readonly bint is_intermediate
     cdef public uint64_t unfinished
 
 cdef class Harvest:
@@ -17,6 +19,7 @@ cdef class Harvest:
     cdef readonly list totals
     cdef readonly list interrupted
     cdef readonly list large
+    cdef readonly list kept
 
 cdef class Board:
     cdef object _memory

@@ -19,6 +19,8 @@ class Handed:
     count: int
     first_task: int
     attempt: int
+    is_node: bool
+    is_intermediate: bool
     unfinished: int
     def __init__(self, run: TaskRun, first_sequence: int) -> None: ...
     @property
@@ -31,6 +33,7 @@ class Harvest:
     totals: list[tuple[Handed, int, float]]  # tasks finished, seconds they took
     interrupted: list[tuple[Handed, int, int]]  # sequence, duration in microseconds; not among the runs
     large: list[tuple[Handed, int]]  # sequence; the bytes travel beside the board
+    kept: list[tuple[TaskRun, int, int, bytes]]  # nodes of graphs: task, status, payload
 
 class Board:
     def __init__(self, memory: Any) -> None:

@@ -64,6 +64,7 @@ cdef enum:
     CELL_WITHDRAWN = 2
 
 cdef enum:
+    STATUS_SUCCESS = 0
     STATUS_SUCCESS_LARGE = 1
     STATUS_CANCELLED = 4
 
@@ -100,6 +101,8 @@ cdef class Handed:
         self.first_task = run.first_task
         self.attempt = run.attempt
         self.unfinished = self.count
+        self.is_node = run.options.graph != 0
+        self.is_intermediate = run.options.intermediate
 
     @property
     def end_sequence(self):
@@ -111,7 +114,7 @@ cdef class Harvest:
 
     runs: list[ResultRun]; totals: list of (Handed, finished, seconds); interrupted: list of (Handed, sequence, duration in
     microseconds) for tasks that ended because they were interrupted, which are not among the runs; large: list of
-    (Handed, sequence) whose bytes travel beside the board.
+    (Handed, sequence) whose bytes travel beside the board; kept: list of (run, task, status, payload) of nodes of graphs.
     """
 
     def __init__(self):
@@ -119,6 +122,7 @@ cdef class Harvest:
         self.totals = []
         self.interrupted = []
         self.large = []
+        self.kept = []
 
 
 cdef class Board:
@@ -245,6 +249,11 @@ cdef class Board:
                 continue
             if status == STATUS_SUCCESS_LARGE:
                 harvest.large.append((entry, sequence))
+            if entry.is_node:
+                harvest.kept.append((entry.run, entry.first_task + (sequence - entry.first_sequence), status,
+                                     (<char*>(record + RECORD_BYTES))[:payload_bytes]))
+                if entry.is_intermediate and status == STATUS_SUCCESS:
+                    payload_bytes = 0  # its value stays here
             append(
                 entry.first_task + (sequence - entry.first_sequence), entry.attempt, status,
                 (<char*>(record + RECORD_BYTES))[:payload_bytes],

@@ -7,7 +7,7 @@ does not (a new epoch) is told what is held here, and gets every unreleased resu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,7 +55,7 @@ from scaler_worker.core.effects import DropObjects, Exit, RenewNested, SendNeste
 from scaler_worker.core.lease import Lease
 from scaler_worker.core.nested import NestedClients
 from scaler_worker.core.objects import ObjectExchange, Store
-from scaler_worker.core.slots import MEMORY, Slots
+from scaler_worker.core.slots import MEMORY, Slots, columns_of
 
 SCHEDULER = b""
 """The name of the only peer, in effects."""
@@ -206,6 +206,7 @@ class AgentCore:
         unreleased = [run for runs in self._retained.values() for run in runs]
         self._retained.clear()
         self.slots.finished[:0] = unreleased
+        self.slots.finished.extend(self.slots.nodes.held_runs())
         settings = self._settings
         self._outbox = [
             AgentAttach(
@@ -236,19 +237,44 @@ class AgentCore:
         for definition in tasks.serializers:
             self.slots.serializers[definition.digest] = definition
         for run in tasks.runs:
-            if run.has_references and run.count > 1:
+            if run.options.graph:
+                self._accept_nodes(run)
+            elif run.has_references and run.count > 1:
                 for index in range(run.count):
                     self._accept(run.slice(index, index + 1))
             else:
                 self._accept(run)
 
-    def _accept(self, run: TaskRun) -> None:
+    def _accept_nodes(self, run: TaskRun) -> None:
+        """Nodes of a graph: they wait for values of others, here or elsewhere."""
+        uploads = run.uploads() if run.has_references else []
+        if uploads and run.count > 1:
+            for index in range(run.count):
+                self._accept_nodes(run.slice(index, index + 1))
+            return
+        keys = self._definitions_of(run)
+        if keys is None:
+            return
+        keys.extend(uploads)
+        if self._objects.all_here(keys):
+            self._outbox.extend(self.slots.add_nodes(run, False))
+        else:
+            self._outbox.extend(self.slots.add_nodes(run, True))
+            self._outbox.extend(self._objects.require(run, keys))
+
+    def _definitions_of(self, run: TaskRun) -> list[ObjectKey] | None:
+        """The objects that its function and serializer are, if they are. None: they are not known, the run failed."""
         function = self.slots.functions.get(run.function)
         serializer = self.slots.serializers.get(run.serializer) if run.serializer else None
         if function is None or (run.serializer and serializer is None):
             self.slots.fail_runs([run], Status.OBJECT_MISSING, f"The function {run.function_name} did not arrive.")
+            return None
+        return [ObjectKey(each.digest, 0) for each in (function, serializer) if each is not None and not each.payload]
+
+    def _accept(self, run: TaskRun) -> None:
+        keys = self._definitions_of(run)
+        if keys is None:
             return
-        keys = [ObjectKey(each.digest, 0) for each in (function, serializer) if each is not None and not each.payload]
         if run.has_references:
             keys.extend(run.references())
         if self._objects.all_here(keys):
@@ -259,6 +285,11 @@ class AgentCore:
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
         for column in cancel.columns:
             self.slots.cancel(column, now)
+        if self.slots.freed:
+            freed, self.slots.freed[:] = self.slots.freed[:], []
+            for key in freed:
+                self._objects.give_up(key)
+            self._release(freed)
 
     def _on_withdraw(self, withdraw: Withdraw, now: float) -> None:
         self._outbox.append(Withdrawn(tuple(self.slots.withdraw(withdraw.count))))
@@ -272,11 +303,17 @@ class AgentCore:
     def _on_object_chunk(self, chunk: ObjectChunk, now: float) -> None:
         ready, credit = self._objects.on_chunk(chunk)
         for run in ready:
-            self.slots.queue.push(run)
+            self.slots.objects_here(run)
         if credit is not None:
             self._outbox.append(credit)
+        elif chunk.key.owner in self.slots.nodes and self._objects.all_here([chunk.key]):
+            self.slots.value_arrived(chunk.key)
 
     def _on_object_request(self, request: ObjectRequest, now: float) -> None:
+        value = self.slots.nodes.value(request.key)
+        if value is not None:
+            self._outbox.append(ObjectChunk(request.key, len(value), 0, value))
+            return
         chunks = self._objects.on_request(request.key)
         if chunks is None:
             self._outbox.append(ObjectMissing(request.key, "The worker that held this result no longer has it."))
@@ -288,15 +325,20 @@ class AgentCore:
 
     def _on_object_missing(self, missing: ObjectMissing, now: float) -> None:
         self.slots.fail_runs(self._objects.on_missing(missing.key), Status.OBJECT_MISSING, missing.text)
+        if missing.key.owner in self.slots.nodes:
+            self.slots.value_missing(missing.key)
 
     def _on_object_release(self, release: ObjectRelease, now: float) -> None:
-        for key in release.keys:
+        self._release(release.keys)
+
+    def _release(self, keys: Sequence[ObjectKey]) -> None:
+        for key in keys:
             self._objects.release(key)
             if key.number == 0:
                 self.slots.functions.pop(key.owner, None)
                 self.slots.serializers.pop(key.owner, None)
         for processor in self.slots.processors.values():
-            gone = [key for key in release.keys if key in processor.objects or key.owner in processor.functions]
+            gone = [key for key in keys if key in processor.objects or key.owner in processor.functions]
             if gone:
                 processor.objects.difference_update(gone)
                 processor.functions.difference_update(key.owner for key in gone if key.number == 0)
@@ -501,6 +543,9 @@ class AgentCore:
             self._outbox.append(Blocked(*lent))
 
     def _flush(self, now: float) -> None:
+        if self.slots.given_back:
+            self._outbox.append(Withdrawn(tuple(columns_of((), self.slots.given_back))))
+            self.slots.given_back.clear()
         if self._outbox:
             for body in self._outbox:
                 self._send(self._link.wrap(body), now)

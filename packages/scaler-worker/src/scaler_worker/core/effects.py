@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, Tasks
 
 
@@ -22,6 +23,10 @@ class HandOver:
     number: int
     tasks: Tasks
     objects: list[ObjectKey] = field(default_factory=list)
+    values: list[ResultRun] | None = None
+    """Nodes of graphs: small values that these tasks need, beside results that the processor has not been harvested
+    of. Those with sequences below ``watermark`` it may forget."""
+    watermark: int = 0
 
 
 @dataclass(slots=True)

@@ -75,6 +75,17 @@ class ObjectExchange:
             self._incoming[key].waiting.append(waiting)
         return requests
 
+    def fetch(self, keys: list[ObjectKey]) -> list[ObjectRequest]:
+        """Values of nodes that nothing here waits for by itself; what must be asked for."""
+        wanted = [key for key in keys if key not in self._incoming]
+        for key in wanted:
+            self._incoming[key] = _Incoming()
+        return [ObjectRequest(key) for key in wanted]
+
+    def give_up(self, key: ObjectKey) -> None:
+        """Nobody here waits for it any more."""
+        self._incoming.pop(key, None)
+
     def all_here(self, keys: list[ObjectKey]) -> bool:
         return all(key in self._complete for key in keys)
 

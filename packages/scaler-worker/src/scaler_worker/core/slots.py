@@ -16,10 +16,11 @@ from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun, split
 from scaler_protocol.effects import Log
-from scaler_protocol.messages import FunctionDefinition, ObjectKey, Status, TaskColumn, Tasks
+from scaler_protocol.messages import FunctionDefinition, ObjectKey, ObjectRequest, Status, TaskColumn, Tasks
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.effects import HandOver, Interrupt, Kill, Resume, StartProcessor, Suspend
+from scaler_worker.core.nodes import Named, Nodes
 from scaler_worker.core.objects import ObjectExchange
 from scaler_worker.core.processor import Ending, Processor
 from scaler_worker.core.queue import TaskQueue
@@ -76,8 +77,11 @@ class Slots:
         self._task_timeout_seconds = task_timeout_seconds
         self._process_limit = process_limit or self.slots * 4 + 128
         self._hard_suspend = hard_suspend
+        self.nodes = Nodes()
+        self.given_back: list[Named] = []
         self._rows: dict[bytes, list[Row]] = {}
         self._numbers = 0
+        self.freed: list[ObjectKey] = []
         self._poll_at: float | None = None
         self._limits_at: float | None = None
         self._failures_to_start = 0
@@ -122,6 +126,7 @@ class Slots:
                 waiting.append((entry, sequence))
         self._put_back(reversed(waiting))
         processor.handed.clear()
+        self.nodes.forget_processor(processor.number)
 
     def _fail_dead(self, processor: Processor, entry: Handed, sequence: int, certificate: dict[str, Any]) -> None:
         ending = processor.ending.get(sequence)
@@ -226,8 +231,8 @@ class Slots:
         if self.queue.count:
             if self._idle:
                 self._feed_idle()
-            if self.queue.count and self._busy:
-                self._feed_busy()
+        if self._busy and (self.queue.count or self.nodes.waiting):
+            self._feed_busy()
         if self._full:
             if self._idle and not self.queue.count:
                 self._steal(now)
@@ -276,6 +281,8 @@ class Slots:
             count -= run.count
             share = max(1, share - run.count)
             seconds += budget if estimate is None else run.count * estimate
+        if self.nodes:
+            runs += self.nodes.fragments(processor.number, runs, budget - seconds, count, self.durations.estimate)
         if runs:
             self._give(processor, runs)
 
@@ -299,10 +306,14 @@ class Slots:
         functions = [self.functions[digest] for digest in self._news(processor, (run.function for run in runs))]
         named = (run.serializer for run in runs if run.serializer)
         serializers = [self.serializers[digest] for digest in self._news(processor, named)]
-        objects = self._new_objects(processor, runs, functions + serializers)
-        for body in _messages(runs, functions, serializers):
-            self._effects.append(HandOver(processor.number, body, objects))
-            objects = []
+        values, large = self.nodes.values(runs) if self.nodes else ([], [])
+        objects = self._new_objects(processor, runs, functions + serializers, large)
+        first, *others = _messages(runs, functions, serializers)
+        hand_over = HandOver(processor.number, first, objects)
+        if self.nodes:
+            hand_over.values, hand_over.watermark = values, processor.board.harvested
+        self._effects.append(hand_over)
+        self._effects.extend(HandOver(processor.number, body) for body in others)
 
     def _news(self, processor: Processor, digests: Iterable[bytes]) -> list[bytes]:
         """Those that the processor has not seen; now it has."""
@@ -311,12 +322,17 @@ class Slots:
         return news
 
     def _new_objects(
-        self, processor: Processor, runs: list[TaskRun], definitions: list[FunctionDefinition]
+        self,
+        processor: Processor,
+        runs: list[TaskRun],
+        definitions: list[FunctionDefinition],
+        values: list[ObjectKey],
     ) -> list[ObjectKey]:
         keys = [ObjectKey(each.digest, 0) for each in definitions if not each.payload]
+        keys.extend(values)
         for run in runs:
             if run.has_references:
-                keys.extend(run.references())
+                keys.extend(run.uploads())
         news = [key for key in dict.fromkeys(keys) if key not in processor.objects]
         processor.objects.update(news)
         return news
@@ -362,7 +378,13 @@ class Slots:
     def _put_back(self, newest_first: Iterable[tuple[Handed, int]]) -> None:
         """To the front of the queue, in their order."""
         for run in _joined(newest_first):
-            self.queue.push_front(run)
+            for ready in self._nodes_put_back(run) if run.options.graph else (run,):
+                self.queue.push_front(ready)
+
+    def _nodes_put_back(self, run: TaskRun) -> list[TaskRun]:
+        ready, back = self.nodes.put_back(run)
+        self.given_back.extend(back)
+        return ready[::-1]
 
     def withdraw(self, count: int) -> list[TaskColumn]:
         """Up to ``count`` tasks that never started and will not start here."""
@@ -375,22 +397,46 @@ class Slots:
                 taken = _joined(self._reclaim(processor, count))
                 count -= sum(run.count for run in taken)
                 runs.extend(taken)
-        return columns_of(runs)
+        return columns_of(runs, self._leave(runs))
+
+    def _leave(self, runs: list[TaskRun]) -> list[Named]:
+        """Nodes that leave this host: what waited here for them does, too."""
+        back: list[Named] = []
+        for run in runs:
+            if run.options.graph:
+                back.extend(self.nodes.gone(run.session, range(run.first_task, run.first_task + run.count)))
+        return back
 
     def withdraw_everything(self) -> list[TaskColumn]:
-        return self.withdraw(1 << 62)
+        return [*self.withdraw(1 << 62), *columns_of((), self.nodes.take_waiting())]
 
     def cancel(self, column: TaskColumn, now: float) -> None:
         """Each task ends as cancelled unless it ends otherwise first."""
+        if column.session in self.nodes:
+            column = self._cancel_nodes(column)
+            if not column.tasks:
+                return
         wanted = frozenset(column.tasks)
-        for task, attempt in self.queue.remove(column.session, wanted):
+        removed = self.queue.remove(column.session, wanted)
+        removed += self._objects.remove_waiting(column.session, wanted)
+        for task, attempt in removed:
             self._add_plain_row(column.session, task, attempt, Status.CANCELLED)
-        for task, attempt in self._objects.remove_waiting(column.session, wanted):
-            self._add_plain_row(column.session, task, attempt, Status.CANCELLED)
+        if column.session in self.nodes:
+            self.given_back.extend(self.nodes.gone(column.session, [task for task, _ in removed]))
         attempts = column.attempts or (0,) * len(column.tasks)
         for processor in list(self._busy.values()):
             if processor.busy:
                 self._cancel_handed(processor, column.session, zip(column.tasks, attempts, strict=False), now)
+
+    def _cancel_nodes(self, column: TaskColumn) -> TaskColumn:
+        """Ends those that wait for values, frees values; the others are left."""
+        attempts = column.attempts or (0,) * len(column.tasks)
+        waited, elsewhere, large, back = self.nodes.cancel(column.session, column.tasks, attempts)
+        for task, attempt in waited:
+            self._add_plain_row(column.session, task, attempt, Status.CANCELLED)
+        self.freed.extend(large)
+        self.given_back.extend(back)
+        return TaskColumn(column.session, tuple(task for task, _ in elsewhere), tuple(each for _, each in elsewhere))
 
     def _cancel_handed(
         self, processor: Processor, session: bytes, tasks: Iterable[tuple[int, int]], now: float
@@ -479,8 +525,45 @@ class Slots:
             self._objects.add_result(processor.number, sequence, key)
         for entry, sequence, duration in harvest.interrupted:
             ending = processor.ending.get(sequence)
-            self._add_ended_row(entry, sequence, ending.reason if ending else CANCELLED, duration)
+            if ending is None and entry.is_node:
+                self._give_back(entry, sequence)
+            else:
+                self._add_ended_row(entry, sequence, ending.reason if ending else CANCELLED, duration)
+        if harvest.kept:
+            self._keep(harvest.kept)
         self._after_harvest(processor, now)
+
+    def _give_back(self, entry: Handed, sequence: int) -> None:
+        """A node that a processor could not run: an input of it has failed, or was freed meanwhile."""
+        task = entry.first_task + sequence - entry.first_sequence
+        self.given_back.append((entry.session, task, entry.attempt))
+        self.given_back.extend(self.nodes.gone(entry.session, (task,)))
+
+    def _keep(self, kept: list[tuple[TaskRun, int, int, bytes]]) -> None:
+        """Values of nodes stay here; what waited for them may run."""
+        ready, back = self.nodes.harvested(kept)
+        self.given_back.extend(back)
+        for run in ready:
+            self.queue.push(run)
+
+    def add_nodes(self, run: TaskRun, lacks_objects: bool) -> list[ObjectRequest]:
+        """Nodes of a graph came; what must be asked for."""
+        ready, fetch = self.nodes.add(run, lacks_objects)
+        for each in ready:
+            self.queue.push(each)
+        return self._objects.fetch(fetch) if fetch else []
+
+    def objects_here(self, run: TaskRun) -> None:
+        """The last object that ``run`` waited for has come."""
+        for ready in self.nodes.objects_here(run) if run.options.graph else (run,):
+            self.queue.push(ready)
+
+    def value_arrived(self, key: ObjectKey) -> None:
+        for ready in self.nodes.arrived(key):
+            self.queue.push(ready)
+
+    def value_missing(self, key: ObjectKey) -> None:
+        self.given_back.extend(self.nodes.gone(key.owner, (key.number,)))
 
     def _after_harvest(self, processor: Processor, now: float) -> None:
         assert processor.board is not None
@@ -516,6 +599,8 @@ class Slots:
 
     def _add_row(self, entry: Handed, sequence: int, status: int, payload: bytes, duration_us: int) -> None:
         task = entry.first_task + sequence - entry.first_sequence
+        if entry.is_node:
+            self.given_back.extend(self.nodes.gone(entry.session, (task,)))
         self._add_plain_row(entry.session, task, entry.attempt, status, payload, duration_us)
 
     def _add_plain_row(
@@ -526,6 +611,7 @@ class Slots:
     def _fail_run(self, run: TaskRun, status: int, payload: bytes) -> None:
         for index in range(run.count):
             self._add_plain_row(run.session, run.first_task + index, run.attempt, status, payload)
+        self.given_back.extend(self._leave([run]))
 
     def fail_runs(self, runs: Iterable[TaskRun], status: int, text: str) -> None:
         for run in runs:
@@ -615,11 +701,11 @@ class Slots:
 
     @property
     def queued(self) -> int:
-        return self.queue.count + sum(each.unfinished() - 1 for each in self._busy.values())
+        return self.queue.count + self.nodes.waiting + sum(each.unfinished() - 1 for each in self._busy.values())
 
     @property
     def is_idle(self) -> bool:
-        return not self.queue.count and not self._busy
+        return not self.queue.count and not self._busy and not self.nodes.waiting
 
     def holds(self) -> list[TaskColumn]:
         """Everything that is queued or running here."""
@@ -627,6 +713,8 @@ class Slots:
         for run in [*self.queue.runs(), *self._objects.waiting_runs()]:
             tasks = pairs.setdefault(run.session, [])
             tasks.extend((run.first_task + index, run.attempt) for index in range(run.count))
+        for session, task, attempt in self.nodes.waiting_tasks():
+            pairs.setdefault(session, []).append((task, attempt))
         for processor in self.processors.values():
             for entry, sequence, cell in processor.open_sequences() if processor.board is not None else ():
                 if cell in (HANDED, STARTED_CELL):
@@ -667,6 +755,7 @@ class Slots:
 
     def check(self) -> None:
         self.queue.check()
+        self.nodes.check()
         slots = [each.slot for each in self.processors.values() if each.slot is not None]
         assert len(slots) == len(frozenset(slots)) and all(0 <= slot < self.slots for slot in slots)
         for processor in self.processors.values():
@@ -702,8 +791,10 @@ def _messages(
         functions, serializers = [], []
 
 
-def columns_of(runs: Iterable[TaskRun]) -> list[TaskColumn]:
+def columns_of(runs: Iterable[TaskRun], named: Iterable[Named] = ()) -> list[TaskColumn]:
     pairs: dict[bytes, list[tuple[int, int]]] = {}
+    for session, task, attempt in named:
+        pairs.setdefault(session, []).append((task, attempt))
     for run in runs:
         tasks = pairs.setdefault(run.session, [])
         tasks.extend((run.first_task + index, run.attempt) for index in range(run.count))

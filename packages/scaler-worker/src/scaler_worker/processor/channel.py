@@ -20,6 +20,8 @@ OUTPUT = b"output"
 FAILED = b"failed"
 OBJECT = b"object"
 DROP = b"drop"
+VALUES = b"values"
+MORE_VALUES = b"more values"
 
 BLOCKED = b"blocked"
 UNBLOCKED = b"unblocked"

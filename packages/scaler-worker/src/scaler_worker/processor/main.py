@@ -27,6 +27,7 @@ from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.processor import channel, context
 from scaler_worker.processor.errors import ObjectMissing, TaskCancelled
 from scaler_worker.processor.output import OutputStream
+from scaler_worker.processor.preparation import IDLE_SECONDS, is_prepared, prepare
 from scaler_worker.processor.runner import Runner, install_parent_variable, read_parent_variable
 
 
@@ -46,6 +47,7 @@ class Processor:
         self._objects: dict[ObjectKey, memoryview] = {}
         self._collected_at = time.monotonic()
         self._ran_since_collection = False
+        self._prepared = is_prepared()
         self._streams: tuple[Any, Any] | None = None
         self._poll = select.poll()
         self._poll.register(connection.fd, select.POLLIN)
@@ -65,21 +67,33 @@ class Processor:
 
     def _wait_for_message(self) -> list[bytes]:
         while True:
-            self.wait(self._options.collect_interval_seconds)
+            self.wait(self._options.collect_interval_seconds if self._prepared else IDLE_SECONDS)
             frames = self._connection.receive()
             if frames is not None:
                 return frames
+            if not self._prepared:
+                self._prepared = True
+                prepare()
             self._collect_when_due()
 
     def _handle(self, frames: list[bytes]) -> None:
         kind = frames[0]
         if kind == channel.OBJECT:
             self._take_object(frames)
+        elif kind == channel.VALUES or kind == channel.MORE_VALUES:
+            self._take_values(frames)
         elif kind == channel.DROP:
             for frame in frames[1:]:
                 self._drop(channel.unpack_key(frame))
         else:
             self._run_tasks(decode(frames).body)
+
+    def _take_values(self, frames: list[bytes]) -> None:
+        """Values that nodes of graphs in the next hand-over need, and the sequence below which none is needed."""
+        if frames[0] == channel.VALUES:
+            self._runner.forget_values(channel.unpack_number(frames[1]))
+        if len(frames) > 2:
+            self._runner.take_values(decode(frames[2:]).body.runs)
 
     def _run_tasks(self, tasks: Tasks) -> None:
         for definition in tasks.functions:

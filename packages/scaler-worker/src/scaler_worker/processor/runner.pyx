@@ -92,12 +92,37 @@ cdef class Runner:
     cdef uint64_t cpu_ns
     cdef uint64_t wall_since_cpu_ns
     cdef bint untold
+    cdef dict own_values
+    cdef dict own_sequences
+    cdef dict received_values
     cdef public bint forked
 
     def __init__(self, Board board, host):
         self.board = board
         self.host = host
         self.notified_ns = monotonic_ns()
+        self.own_values = {}
+        self.own_sequences = {}
+        self.received_values = {}
+
+    def forget_values(self, uint64_t watermark):
+        """A new hand-over: its nodes need no value of a task whose sequence is below ``watermark``."""
+        self.received_values.clear()
+        cdef list old = []
+        for key, sequence in self.own_sequences.items():
+            if <uint64_t> sequence >= watermark:
+                break
+            old.append(key)
+        for key in old:
+            del self.own_sequences[key]
+            del self.own_values[key]
+
+    def take_values(self, list runs):
+        """Values of nodes, made elsewhere."""
+        for run in runs:
+            session = run.session
+            for index in range(run.count):
+                self.received_values[session, run.task(index)] = run.payload_copy(index)
 
     def run_tasks(self, list runs):
         """Run all that was not withdrawn; what it finished is told at the latest 2 ms later or when a task ends."""
@@ -122,6 +147,8 @@ cdef class Runner:
         cdef object host = self.host
         cdef bint profiling = options.profiling, output = options.stream_output
         cdef bint references = run.has_references
+        cdef bint is_node = options.graph != 0
+        cdef bytes session = run.session
         cdef bint plain
         cdef bytes payload
         cdef uint8_t status
@@ -159,7 +186,7 @@ cdef class Runner:
                 else:
                     arguments, named = self._load(slots(index), positional, keywords, serializer)
                     stage = CALLING
-                    result = function(*arguments, **named)
+                    result = function(*arguments) if named is None else function(*arguments, **named)
                 arguments = named = None
                 stage = STORING
                 if serializer is not None:
@@ -188,6 +215,12 @@ cdef class Runner:
             peak = host.memory_peak(False) if profiling else 0
             if output:
                 host.end_output()
+            if is_node and status == SUCCESS:
+                named = (session, first_task + index)
+                self.own_sequences.pop(named, None)
+                self.own_sequences[named] = sequence
+                self.own_values[named] = payload
+                named = None
             self._store(sequence, status, payload, duration, cpu, peak)
             parent_variable[14] = 0
             if ended - self.notified_ns > NOTIFY_NS:
@@ -220,9 +253,25 @@ cdef class Runner:
         cdef list values = []
         for slot in slots:
             if type(slot) is ObjectKey:
-                slot = self.host.object(slot)
+                slot = self._object(slot)
             values.append(loads(slot) if serializer is None else serializer.deserialize(bytes(slot)))
+        if not keywords:
+            return tuple(values), None
         return tuple(values[:positional]), dict(zip(keywords, values[positional:]))
+
+    cdef object _object(self, key):
+        """A value that was made here, that came with the tasks, or that is in memory shared with the agent."""
+        value = self.own_values.get(key)
+        if value is None:
+            value = self.received_values.get(key)
+        if value is None:
+            try:
+                value = self.host.object(key)
+            except ObjectMissing:
+                if key[1] >> 63:
+                    raise
+                raise TaskCancelled("an input has failed") from None  # the agent gives this task back
+        return value
 
     cdef _store(self, uint64_t sequence, uint8_t status, bytes payload, uint64_t duration, uint64_t cpu, uint64_t peak):
         cdef uint64_t size = PyBytes_GET_SIZE(payload)

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from scaler_protocol.codec import MalformedMessage, decode, encode, split
+from scaler_protocol.codec import MalformedMessage, ResultRun, decode, encode, split, split_results
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
-from scaler_protocol.messages import Envelope, Role, TaskColumn, Tasks, WorkerStatus
+from scaler_protocol.messages import Envelope, Results, Role, TaskColumn, Tasks, WorkerStatus
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import DealerConnection
 from scaler_worker.board import Board
@@ -34,7 +34,7 @@ from scaler_worker.core.effects import (
     StartProcessor,
     Suspend,
 )
-from scaler_worker.processor.channel import INTERRUPT_SIGNAL, ProcessorOptions
+from scaler_worker.processor.channel import INTERRUPT_SIGNAL, MORE_VALUES, VALUES, ProcessorOptions, pack_number
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.processors import ProcessorHost
 from scaler_worker.shell.resources import ProcessMeter, free_bytes, resident_bytes
@@ -202,11 +202,21 @@ class Agent:
     def _hand_over(self, effect: HandOver) -> None:
         for key in effect.objects:
             self._processors.send_object(effect.number, key)
+        if effect.values is not None:
+            self._send_values(effect.number, effect.watermark, effect.values)
         for tasks in _in_messages(effect.tasks):
             self._processors.send(effect.number, encode(Envelope(tasks)))
         if not self._checks_memory and any(run.options.memory_bytes for run in effect.tasks.runs):
             self._checks_memory = True
             self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)
+
+    def _send_values(self, number: int, watermark: int, values: list[ResultRun]) -> None:
+        frames = [VALUES, pack_number(watermark)]
+        for runs in split_results(values):
+            self._processors.send(number, [*frames, *encode(Envelope(Results(runs)))])
+            frames = [MORE_VALUES, pack_number(watermark)]
+        if not values:
+            self._processors.send(number, frames)
 
     def _exit(self, effect: Exit) -> None:
         if self._exit_code is None:

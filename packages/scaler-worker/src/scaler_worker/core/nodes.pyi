@@ -1,0 +1,74 @@
+"""Nodes of graphs on this host: contract of nodes.pyx.
+
+A node waits until the values of its inputs are here, then it is ready and in the queue, or until all inputs that have
+no value are handed to one processor: then it may go right behind them, and the processor fills in their results
+itself. The value of a finished node is kept until the scheduler says (with a Cancel) that nobody needs it; a value
+made elsewhere is fetched, and kept the same way. A node whose input ends here without a value is given back.
+"""
+
+from collections.abc import Callable, Iterable
+
+from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.messages import ObjectKey
+
+Named = tuple[bytes, int, int]
+"""session, task, attempt"""
+
+class Nodes:
+    waiting: int
+    """How many wait for values or objects."""
+    def __bool__(self) -> bool: ...
+    def __contains__(self, session: bytes) -> bool: ...
+    def forget_processor(self, number: int) -> None: ...
+    def has_deferred(self, number: int) -> bool:
+        """Whether something could follow what this processor has, and found no room yet."""
+
+    def add(self, run: TaskRun, lacks_objects: bool) -> tuple[list[TaskRun], list[ObjectKey]]:
+        """Enter the tasks of a run: (runs that may be queued, keys of values to be fetched)."""
+
+    def objects_here(self, run: TaskRun) -> list[TaskRun]:
+        """The objects that these tasks lacked are here; the runs that may be queued."""
+
+    def fragments(
+        self,
+        number: int,
+        runs: list[TaskRun],
+        seconds: float,
+        room: int,
+        estimate: Callable[[bytes], float | None],
+    ) -> list[TaskRun]:
+        """``runs`` go to processor ``number``. What may go right behind them, for about ``seconds`` and at most
+        ``room`` tasks; ``estimate(function)`` is a task's seconds, if known."""
+
+    def values(self, runs: list[TaskRun]) -> tuple[list[ResultRun], list[ObjectKey]]:
+        """What a processor needs for ``runs``: small values as results, keys of large ones."""
+
+    def harvested(self, kept: list[tuple[TaskRun, int, int, bytes]]) -> tuple[list[TaskRun], list[Named]]:
+        """Rows (run, task, status, payload) of nodes that ended: (runs that may be queued, nodes to give back)."""
+
+    def arrived(self, key: ObjectKey) -> list[TaskRun]:
+        """A fetched value is in the store; the runs that may be queued."""
+
+    def gone(self, session: bytes, tasks: Iterable[int]) -> list[Named]:
+        """These ended without a value, or left this host. What waited for them and must leave, too."""
+
+    def put_back(self, run: TaskRun) -> tuple[list[TaskRun], list[Named]]:
+        """A processor gave these back unstarted: (runs to be queued, nodes to give back)."""
+
+    def cancel(
+        self, session: bytes, tasks: Iterable[int], attempts: Iterable[int]
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]], list[ObjectKey], list[Named]]:
+        """Stop what waits, free what is held: (what waited, what is elsewhere, large values freed, nodes to give
+        back)."""
+
+    def value(self, key: ObjectKey) -> bytes | None:
+        """A small value."""
+
+    def waiting_tasks(self) -> list[Named]: ...
+    def take_waiting(self) -> list[Named]:
+        """All that waits leaves this host."""
+
+    def held_runs(self) -> list[ResultRun]:
+        """A row without payload for every value held here, for a scheduler that does not know of them."""
+
+    def check(self) -> None: ...
