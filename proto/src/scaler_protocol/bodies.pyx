@@ -37,7 +37,7 @@ from scaler_protocol.wire cimport (
 
 from scaler_protocol import layout, messages
 from scaler_protocol.ids import ID_SIZE_BYTES as _ID_SIZE_BYTES
-from scaler_protocol.messages import Envelope, Hello, ObjectChunk, ObjectKey, RefusalReason, Relay, Role
+from scaler_protocol.messages import Envelope, Hello, ObjectChunk, ObjectKey, RefusalReason, Relay, Role, TaskColumn
 
 cdef enum Kind:
     BIT
@@ -382,7 +382,10 @@ cdef tuple take_items(Reader* reader, StructView* view, Field field):
         out_of_bounds(field)
     for index in range(items.count):
         element(reader, &items, index, &item)
-        values.append(field.items.value_class(**take_fields(reader, &item, field.items)))
+        value = field.items.value_class(**take_fields(reader, &item, field.items))
+        if field.items.value_class is TaskColumn and len(value.attempts) not in (0, len(value.tasks)):
+            raise Unreadable(f"{len(value.tasks)} tasks have {len(value.attempts)} attempts.")
+        values.append(value)
     return tuple(values)
 
 

@@ -16,13 +16,12 @@ from scaler.client.calls import (
     PLAIN_TYPES,
     Encoder,
     FunctionBook,
-    capabilities_of,
     check_call,
     shape_of,
     takes_keyword,
 )
 from scaler.client.serializer import DefaultSerializer, ReusedPickler, Serializer
-from scaler_protocol.messages import Capability, TaskOptions
+from scaler_protocol.messages import TaskOptions
 
 
 def plain(a: int, b: int = 2) -> int:
@@ -141,12 +140,6 @@ def test_a_large_function_travels_as_an_object() -> None:
     function = book().find(lambda: data)
     assert function.is_large
     assert (function.definition.payload, function.definition.size) == (b"", len(function.payload))
-
-
-def test_capabilities() -> None:
-    assert capabilities_of(None) == ()
-    assert capabilities_of({"gpu": 2, "arm": 1}) == (Capability("arm", 1), Capability("gpu", 2))
-    assert capabilities_of(["linux"]) == (Capability("linux", 1),)
 
 
 # ---- serializer ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,17 @@ import pytest
 import scaler_protocol
 from scaler_protocol import layout
 from scaler_protocol.codec import MalformedMessage, ResultRun, decode, encode
-from scaler_protocol.messages import Envelope, Explanation, Heartbeat, Results, TaskOptions, Tasks, Withdraw
+from scaler_protocol.messages import (
+    Cancel,
+    Envelope,
+    Explanation,
+    Heartbeat,
+    Results,
+    TaskColumn,
+    TaskOptions,
+    Tasks,
+    Withdraw,
+)
 from tests.unit.protocol import samples
 
 SCHEMA_FILE = Path(scaler_protocol.__file__).parent / "schemas" / "message.capnp"
@@ -242,3 +252,8 @@ def test_every_body_of_the_library_is_read(first_segment_words: int) -> None:
 def test_numbers_out_of_range_are_not_written(body: Any) -> None:
     with pytest.raises(ValueError):
         encode(Envelope(body))
+
+
+def test_more_attempts_than_tasks() -> None:
+    with pytest.raises(MalformedMessage, match="1 tasks have 2 attempts"):
+        decode(encode(Envelope(Cancel((TaskColumn(samples.SESSION, (1,), (1, 2)),)))))

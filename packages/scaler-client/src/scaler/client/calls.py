@@ -12,7 +12,7 @@ import cloudpickle
 
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.core.functions import Function, Shape
-from scaler_protocol.messages import Capability, TaskOptions
+from scaler_protocol.messages import TaskOptions
 
 _REMEMBERED_LIMIT = 4096
 _VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -141,11 +141,3 @@ def shape_of(function: Function, arity: int, keywords: tuple[str, ...], options:
     if shape is None:
         shape = _bound(function.shapes)[key] = Shape(function, arity, keywords, options)
     return shape
-
-
-def capabilities_of(wanted: Mapping[str, int] | Sequence[str] | None) -> tuple[Capability, ...]:
-    if not wanted:
-        return ()
-    if isinstance(wanted, Mapping):
-        return tuple(Capability(name, amount) for name, amount in sorted(wanted.items()))
-    return tuple(Capability(name) for name in sorted(wanted))

@@ -15,7 +15,6 @@ from typing import Any
 from scaler.client.calls import (
     Encoder,
     FunctionBook,
-    capabilities_of,
     check_call,
     shape_of,
     takes_keyword,
@@ -24,6 +23,14 @@ from scaler.client.future import ScalerFuture
 from scaler.client.graphs import get
 from scaler.client.mapping import MapCall
 from scaler.client.object_reference import ObjectReference
+from scaler.client.options import (
+    AMOUNT_LIMIT,
+    PRIORITY_LIMIT,
+    RETRIES_LIMIT,
+    capabilities_of,
+    duration,
+    whole_number,
+)
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.unordered import EndedQueue, QueuedFuture
 from scaler.core.functions import Function, Shape
@@ -513,12 +520,12 @@ class Client:
     ) -> TaskOptions:
         base = self._options
         return TaskOptions(
-            priority=priority,
-            retries=retries,
-            rerun=rerun,
-            timeout_seconds=timeout_seconds or 0.0,
-            memory_bytes=memory_bytes or 0,
-            profiling=base.profiling if profiling is None else profiling,
+            priority=whole_number("priority", priority, -PRIORITY_LIMIT, PRIORITY_LIMIT),
+            retries=whole_number("retries", retries, 0, RETRIES_LIMIT),
+            rerun=bool(rerun),
+            timeout_seconds=duration("timeout_seconds", timeout_seconds),
+            memory_bytes=0 if memory_bytes is None else whole_number("memory_bytes", memory_bytes, 0, AMOUNT_LIMIT),
+            profiling=base.profiling if profiling is None else bool(profiling),
             stream_output=base.stream_output,
             capabilities=capabilities_of(capabilities),
         )

@@ -35,6 +35,7 @@ from scaler_scheduler.core.effects import Send
 from scaler_scheduler.core.hellos import Hellos
 from scaler_scheduler.core.objects import UPLOAD_NUMBER
 from scaler_scheduler.core.relays import is_last
+from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT
 
 
 class FromAgents(Hellos):
@@ -60,6 +61,8 @@ class FromAgents(Hellos):
             handler(self, agent, envelope.body, now)
 
     def _on_attach(self, agent: Agent, body: AgentAttach, now: float) -> None:
+        if agent.attached:
+            return
         agent.attach(body, self.settings.per_worker_queue_size, now)
         self.allocator.add(agent)
         self._log(f"Agent {agent.title()} joined with {agent.load.slots} workers")
@@ -87,8 +90,8 @@ class FromAgents(Hellos):
         self._send(agent, HeartbeatEcho(body.sent_at), now)
 
     def _on_blocked(self, agent: Agent, body: Blocked, now: float) -> None:
-        agent.load.lent = body.lent_slots
-        agent.load.deepest = body.deepest if body.lent_slots else -1
+        agent.load.lent = min(body.lent_slots, LENT_LIMIT)
+        agent.load.deepest = min(body.deepest, DEPTH_LIMIT) if body.lent_slots else -1
         self.allocator.offer(agent)
 
     def _on_relay(self, agent: Agent, body: Relay, now: float) -> None:

@@ -99,5 +99,8 @@ class TaskState(enum.IntEnum):
 DEPTH_LIMIT = 63
 """Tasks nested deeper than this are handled as if they were no deeper."""
 
+LENT_LIMIT = 1_000_000
+"""An agent that says it has lent more slots is taken to have lent so many."""
+
 DEATHS_LIMIT = 3
 LOSSES_LIMIT = 20

@@ -11,6 +11,7 @@ cdef enum:
     PAGE_BITS = 12
     PAGE_SIZE = 4096
     DEPTHS = 64
+    NUMBER_LIMIT = 0x7FFFFFFF
     STATUSES = 16
     STATES = 11
 
@@ -226,8 +227,8 @@ cdef class RunRecord:
         self.remaining = run.count
         self.function = function
         self.depth = min(max(options.depth, 0), DEPTHS - 1)
-        self.priority = options.priority
-        self.retries = options.retries
+        self.priority = max(-NUMBER_LIMIT, min(options.priority, NUMBER_LIMIT))
+        self.retries = min(options.retries, NUMBER_LIMIT)
         self.rerun = options.rerun
         self.demand = queue.demand
         self.queue = queue

@@ -110,7 +110,11 @@ class Gateway:
             self.core.on_malformed(peer, str(error), now)
             return
         self.received[type(envelope.body).__name__] += 1
-        self.core.on_message(peer, envelope, now)
+        try:
+            self.core.on_message(peer, envelope, now)
+        except Exception:  # whoever sends what the core cannot take loses its session; nobody else notices
+            logging.exception(f"A message from {peer.hex()[:8]} could not be taken in")
+            self.core.on_malformed(peer, f"{type(envelope.body).__name__} cannot be taken in.", now)
 
     def _on_disconnections(self) -> None:
         if self._router.disconnected_events():

@@ -1,0 +1,51 @@
+"""Options of a task, checked where they are given: what the wire cannot carry must not get as far as the wire."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+
+from scaler_protocol.messages import Capability
+
+PRIORITY_LIMIT = 2**31 - 1
+RETRIES_LIMIT = 2**31 - 1
+AMOUNT_LIMIT = 2**63 - 1
+
+
+def whole_number(name: str, value: int, minimum: int, maximum: int) -> int:
+    """``value`` as an int. TypeError when it is none, ValueError when it is out of range; both name it."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r}.") from None
+    if not minimum <= number <= maximum:
+        raise ValueError(f"{name} must be between {minimum} and {maximum}, not {number}.")
+    return number
+
+
+def duration(name: str, value: float | None) -> float:
+    """Seconds; 0 for None and for infinity, which set no limit."""
+    if value is None:
+        return 0.0
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{name} must be a number, not {value!r}.")
+    seconds = float(value)
+    if math.isnan(seconds) or seconds < 0:
+        raise ValueError(f"{name} must not be negative, but is {value!r}.")
+    return 0.0 if math.isinf(seconds) else seconds
+
+
+def capabilities_of(wanted: Mapping[str, int] | Sequence[str] | None) -> tuple[Capability, ...]:
+    """What a worker must have: names, each with an amount when ``wanted`` is a mapping."""
+    if not wanted:
+        return ()
+    if isinstance(wanted, (str, bytes)) or not all(isinstance(name, str) for name in wanted):
+        raise TypeError(f"capabilities must be a mapping or a sequence of names, not {wanted!r}.")
+    if isinstance(wanted, Mapping):
+        return tuple(_capability(name, amount) for name, amount in sorted(wanted.items()))
+    return tuple(Capability(name) for name in sorted(wanted))
+
+
+def _capability(name: str, amount: int) -> Capability:
+    return Capability(name, whole_number(f"The amount of capability {name!r}", amount, 0, AMOUNT_LIMIT))

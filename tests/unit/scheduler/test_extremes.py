@@ -1,0 +1,79 @@
+"""Numbers that no honest peer sends, and a message that the core stumbles over."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from scaler_protocol.codec import encode
+from scaler_protocol.messages import Blocked, Envelope, Ping, Refused, WhoAreYou
+from scaler_scheduler.core.settings import Settings
+from scaler_scheduler.shell.gateway import Gateway
+from tests.unit.scheduler.playbook import Playbook, attach, handed, results, statuses, tasks
+
+
+@pytest.mark.parametrize("options", [{"priority": 2**63 - 1}, {"priority": -(2**63)}, {"retries": 2**32 - 1}])
+def test_extreme_options_do_not_lose_a_task(options):
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    assert handed(client.says(tasks(client, 1, 1, **options)), agent) == [(1, 1)]
+    assert statuses(agent.says(results(client, 1)), client) == {1: 0}
+
+
+def test_an_agent_that_says_it_has_lent_more_slots_than_there_are_numbers():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    agent.says(Blocked(2**32 - 1, 2**32 - 1))
+    assert handed(client.says(tasks(client, 1, 1)), agent) == [(1, 1)]
+
+
+def test_an_agent_that_attaches_twice_keeps_what_it_has():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 1))
+    agent.says(attach("agent", 5))
+    assert statuses(agent.says(results(client, 1)), client) == {1: 0}
+
+
+class FakeRouter:
+    """Hands over the messages it was given, and keeps those it is to send."""
+
+    def __init__(self, *messages):
+        self.fd, self.monitor_fd = os.pipe()
+        self.waiting = [list(messages)]
+        self.sent = []
+
+    def receive_many(self, limit):
+        return self.waiting.pop() if self.waiting else []
+
+    def send(self, peer, frames):
+        self.sent.append(peer)
+        return "sent"
+
+    def close(self):
+        os.close(self.fd)
+        os.close(self.monitor_fd)
+
+
+def test_a_message_that_the_core_stumbles_over_costs_only_its_sender(monkeypatch):
+    bad, good = b"b" * 16, b"g" * 16
+    ping = encode(Envelope(Ping()))
+    router = FakeRouter((bad, ping), (good, ping))
+    loop = asyncio.new_event_loop()
+    gateway = Gateway(loop, router, Settings(address="tcp://127.0.0.1:1", session=b"s" * 16, epoch=1))
+    take, answered = gateway.core.on_message, []
+
+    def stumble(peer, envelope, now):
+        if peer == bad:
+            raise OverflowError("too large")
+        take(peer, envelope, now)
+
+    monkeypatch.setattr(gateway.core, "on_message", stumble)
+    monkeypatch.setattr(gateway, "_send", lambda peer, envelope, now: answered.append((peer, type(envelope.body))))
+    gateway._turn(0.0)
+    gateway._drain()
+    router.close()
+    loop.close()
+    assert answered == [(bad, Refused), (good, WhoAreYou)]
