@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.workloads import balance, elastic, latency, memory, startup, throughput
+from benchmarks.workloads import balance, core, elastic, latency, memory, startup, throughput
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,10 @@ WORKLOADS = {
         ),
         Workload(
             "join", "seven workers join", elastic.seven_join, "here", "all_busy_after_first_joined_s", 0, 0, False, True
+        ),
+        Workload(
+            "core", "scheduler core alone, 1 to 1,500 agents", core.scheduler_alone, "here", "dearest_to_cheapest", 0, 0,
+            False, True,
         ),
         Workload(
             "outstanding", "200,000 outstanding", memory.outstanding, "engine", "client_mib_per_100k", 200_000, 60.0,

@@ -1,0 +1,136 @@
+"""A scheduler's core with simulated peers.
+
+In one process, without sockets, encoding or processors. The agents are simulated and answer at once all they were
+given; only the time spent in the core is counted. Deadlines come due on the real clock, so that what the core does
+per agent and second counts as well.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.link import Link
+from scaler_protocol.messages import (
+    Acknowledgement,
+    AgentAttach,
+    Body,
+    Envelope,
+    FunctionDefinition,
+    Hello,
+    Results,
+    Role,
+    Status,
+    TaskOptions,
+    Tasks,
+)
+from scaler_scheduler.core.effects import Send
+from scaler_scheduler.core.scheduler import SchedulerCore
+from scaler_scheduler.core.settings import Settings
+
+SLOTS = 2
+DURATION_US = 100
+RUN_TASKS = 10_000
+WARM_UP_TASKS = 2 * SLOTS
+"""Per agent: then the duration of the function is known."""
+
+FUNCTION = b"f" * 16
+CLIENT = b"c" * 16
+
+
+class Peer:
+    """One end of a link, and what has come over it."""
+
+    def __init__(self, session: bytes) -> None:
+        self.session = session
+        self.link = Link()
+        self.runs: list[TaskRun] = []
+        self.results = 0
+
+    def take(self, envelope: Envelope) -> None:
+        self.link.accept(envelope)
+        body = envelope.body
+        if type(body) is Tasks:
+            self.runs += body.runs
+        elif type(body) is Results:
+            self.results += sum(run.count for run in body.runs)
+
+    def answer(self) -> Results:
+        """The results of all that it was given."""
+        runs, self.runs = self.runs, []
+        return Results([ResultRun(run.session, _rows(run)) for run in runs])
+
+
+def _rows(run: TaskRun) -> list[tuple[int, int, int, bytes, int, int, int]]:
+    stop = run.first_task + run.count
+    attempt, status = run.attempt, int(Status.SUCCESS)
+    return [(task, attempt, status, b"N.", DURATION_US, DURATION_US, 0) for task in range(run.first_task, stop)]
+
+
+class Bench:
+    """A core with a client. ``seconds``: spent in the core."""
+
+    def __init__(self) -> None:
+        self.core = SchedulerCore(Settings(address="inproc://core", session=b"s" * 16, epoch=1), time.perf_counter())
+        self.seconds = 0.0
+        self.busy: deque[Peer] = deque()
+        self.client = Peer(CLIENT)
+        self.peers = {CLIENT: self.client}
+        self._feed(self.client, Envelope(Hello(Role.SUBMIT, CLIENT)))
+
+    def _join(self, agent: Peer) -> None:
+        self.peers[agent.session] = agent
+        self._feed(agent, Envelope(Hello(Role.WORK, agent.session)))
+        names = tuple(f"worker {slot}" for slot in range(SLOTS))
+        self.says(agent, AgentAttach("agent", "host", 1, names))
+
+    def says(self, peer: Peer, body: Body) -> None:
+        self._feed(peer, peer.link.wrap(body))
+
+    def _feed(self, peer: Peer, envelope: Envelope) -> None:
+        core = self.core
+        started = now = time.perf_counter()
+        core.on_message(peer.session, envelope, now)
+        deadline = core.next_deadline()
+        if deadline is not None and deadline <= now:
+            core.on_deadline(now)
+        effects = core.take_effects(now)
+        self.seconds += time.perf_counter() - started
+        for effect in effects:
+            if type(effect) is Send:
+                self._deliver(self.peers[effect.peer], effect.envelope)
+
+    def _deliver(self, peer: Peer, envelope: Envelope) -> None:
+        waited = bool(peer.runs)
+        if envelope.sequence:
+            peer.take(envelope)
+        if peer.runs and not waited:
+            self.busy.append(peer)
+
+    def _submit(self, tasks: int) -> None:
+        definition = FunctionDefinition(FUNCTION, "f", b"function", 8)
+        for first in range(0, tasks, RUN_TASKS):
+            slots = [[b"argument"]] * min(RUN_TASKS, tasks - first)
+            run = TaskRun(CLIENT, FUNCTION, "f", b"", first, 1, (), TaskOptions(), slots)
+            self.says(self.client, Tasks([run], [definition]))
+
+    def _answer_until(self, results: int) -> None:
+        while self.client.results < results:
+            agent = self.busy.popleft()
+            self.says(agent, agent.answer())
+            if self.client.link.owes_acknowledgement:
+                self.says(self.client, Acknowledgement())
+
+    def run(self, agents: int, tasks: int) -> float:
+        """Microseconds of the core per task: to take it in, to hand it out and to forward its result. The first
+        results, from which the core learns how long tasks take, do not count."""
+        self._submit(tasks)
+        taken_in = self.seconds / tasks
+        for number in range(agents):
+            self._join(Peer(number.to_bytes(16, "little")))
+        self._answer_until(WARM_UP_TASKS * agents)
+        self.seconds, before = 0.0, self.client.results
+        self._answer_until(tasks)
+        self.core.check()
+        return (taken_in + self.seconds / (tasks - before)) * 1e6
