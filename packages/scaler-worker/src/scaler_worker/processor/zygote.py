@@ -7,7 +7,6 @@ parent: it learns each processor's exit code and memory itself, and the death of
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import pickle
 import select
@@ -21,10 +20,10 @@ from scaler_protocol.command import restore_environment
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.processor import channel
 from scaler_worker.processor.main import run_processor
+from scaler_worker.processor.preparation import IDLE_SECONDS, prepare
 from scaler_worker.system import die_with_parent
 
 REPARENT_TIMEOUT_SECONDS = 10.0
-IDLE_MILLISECONDS = 200
 _PID = struct.Struct("<q")
 
 
@@ -32,10 +31,11 @@ def serve(control: socket.socket) -> None:
     """Fork a processor per request until the agent is gone."""
     poll = select.poll()
     poll.register(control, select.POLLIN)
+    prepared = False
     while True:
-        if not poll.poll(IDLE_MILLISECONDS):
-            _import_more()
-            poll.poll()
+        if not prepared and not poll.poll(IDLE_SECONDS * 1000):
+            prepared = True
+            prepare()
         data, fds, _, _ = socket.recv_fds(control, 65536, 8)
         if not data:
             return
@@ -44,15 +44,6 @@ def serve(control: socket.socket) -> None:
         for fd in fds:
             os.close(fd)
         control.send(pickle.dumps((options.number, pid)))
-
-
-def _import_more() -> None:
-    """While nobody waits: what clients inside tasks will import."""
-    if "zmq" not in sys.modules:
-        importlib.import_module("concurrent.futures.thread")
-        importlib.import_module("scaler_protocol.transport.sockets")
-        gc.collect()
-        gc.freeze()
 
 
 def _fork_twice(control: socket.socket, options: channel.ProcessorOptions, fds: list[int]) -> int:

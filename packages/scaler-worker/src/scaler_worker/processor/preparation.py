@@ -1,0 +1,35 @@
+"""What tasks may need later, imported while nobody waits."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+from importlib.util import find_spec
+
+IDLE_SECONDS = 0.2
+"""Who has had nothing to do for so long may use the time."""
+
+_MODULES = ("concurrent.futures.thread", "scaler_protocol.transport.sockets", "scaler")
+"""The last is the client, for tasks that have tasks of their own: it may be installed here or not."""
+
+
+def is_prepared() -> bool:
+    return _MODULES[-1] in sys.modules
+
+
+def prepare() -> None:
+    """Starts no thread and makes no ZeroMQ context, so that this process may fork afterwards."""
+    for name in _MODULES:
+        _import(name)
+    gc.collect()
+    gc.freeze()
+
+
+def _import(name: str) -> None:
+    """A task that needs it and cannot have it gets the error itself."""
+    try:
+        if find_spec(name) is not None:
+            importlib.import_module(name)
+    except Exception:
+        sys.modules.pop(name, None)
