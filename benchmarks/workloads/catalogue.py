@@ -42,8 +42,8 @@ WORKLOADS = {
             "join", "seven workers join", elastic.seven_join, "here", "all_busy_after_first_joined_s", 0, 0, False, True
         ),
         Workload(
-            "core", "scheduler core alone, 1 to 1,500 agents", core.scheduler_alone, "here", "dearest_to_cheapest", 0, 0,
-            False, True,
+            "core", "core alone, 1 to 1,500 agents", core.scheduler_alone, "here", "dearest_to_cheapest", 0, 0, False,
+            True,
         ),
         Workload(
             "outstanding", "200,000 outstanding", memory.outstanding, "engine", "client_mib_per_100k", 200_000, 60.0,
