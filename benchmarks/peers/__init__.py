@@ -22,6 +22,9 @@ class Engine(Protocol):
 
     def gather(self, futures: Iterable[Future]) -> list[Any]: ...
 
+    def get(self, graph: dict[str, Any], key: str) -> Any:
+        """The value of ``key``. Engines without graphs have no such method."""
+
 
 def open_engine(name: str, workers: int) -> AbstractContextManager[Engine]:
     """A running engine of that name with so many workers, warm: each worker has answered."""

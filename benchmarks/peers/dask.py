@@ -19,6 +19,9 @@ class DaskEngine:
     def map(self, function: Any, items: Any) -> list[Any]:
         return self._client.gather(self._client.map(function, items, pure=False))
 
+    def get(self, graph: dict[str, Any], key: str) -> Any:
+        return self._client.get(graph, key)
+
     def gather(self, futures: Any) -> list[Any]:
         return self._client.gather(list(futures))
 

@@ -35,6 +35,14 @@ class RayEngine:
         remote = self._function(function)
         return self.ray.get([remote.remote(item) for item in items])
 
+    def get(self, graph: dict[str, Any], key: str) -> Any:
+        """The graph's own order is one in which inputs come first."""
+        made: dict[str, Any] = {}
+        for name, node in graph.items():
+            is_call = isinstance(node, tuple)
+            made[name] = self._function(node[0]).remote(*(made[each] for each in node[1:])) if is_call else node
+        return self.ray.get(made[key])
+
     def gather(self, futures: Any) -> list[Any]:
         return self.ray.get([future.reference for future in futures])
 

@@ -18,6 +18,9 @@ class ScalerEngine:
     def map(self, function: Any, items: Any) -> list[Any]:
         return self.client.map(function, items)
 
+    def get(self, graph: dict[str, Any], key: str) -> Any:
+        return self.client.get(graph, [key])[key]
+
     gather = staticmethod(gather_in_order)
 
 

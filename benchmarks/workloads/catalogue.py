@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.workloads import balance, core, elastic, latency, memory, startup, throughput
+from benchmarks.workloads import balance, core, elastic, graphs, latency, memory, nested, startup, throughput
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,13 @@ WORKLOADS = {
             "outstanding", "200,000 outstanding", memory.outstanding, "engine", "client_mib_per_100k", 200_000, 60.0,
             False, True,
         ),
+        Workload("tree", "tree reduction of 4,096 leaves", graphs.tree_reduction, "engine", "nodes_per_second", 4_096),
+        Workload("layers", "20 layers of 200 nodes", graphs.layered, "engine", "nodes_per_second", 200, 1.0),
+        Workload("chain", "chain of 1,000 nodes", graphs.long_chain, "engine", "nodes_per_second", 1_000),
+        Workload(
+            "fibonacci", "nested fibonacci", nested.fibonacci_numbers, "engine", "fibonacci_12_s", -1, 0, False, True
+        ),
+        Workload("cancel", "cancel endless loops", nested.cancel_loop, "engine", "free_again_s", -1, 0, False, True),
         Workload("flat", "imap, memory", memory.flat, "engine", "servers_growth_mib", 10_000_000, 600.0, False, True),
     )
 }  # fmt: skip
