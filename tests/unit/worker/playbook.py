@@ -26,6 +26,7 @@ from scaler_protocol.messages import (
 from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.core.agent import SCHEDULER, AgentCore, AgentSettings
 from scaler_worker.core.effects import HandOver, Interrupt, Kill, StartProcessor
+from scaler_worker.processor.errors import ObjectMissing
 from scaler_worker.processor.runner import Runner
 
 CLIENT = b"C" * 16
@@ -94,6 +95,7 @@ class StageProcessor:
         self.number = number
         self.board = Board(bytearray(BOARD_BYTES))
         self.pending: list[TaskRun] = []
+        self._values: list[tuple[int, HandOver]] = []
         self.notified = 0
         self._store = store
         self._functions: dict[bytes, FunctionDefinition] = {}
@@ -105,10 +107,22 @@ class StageProcessor:
         self._functions.update({each.digest: each for each in decoded.functions})
         self.pending.extend(decoded.runs)
 
+    def take_over(self, effect: HandOver) -> None:
+        if effect.values is not None:
+            self._values.append((len(self.pending), effect))
+        self.take(effect.tasks)
+
     def run(self) -> None:
-        """Everything handed over so far."""
+        """Everything handed over so far, and the values it needs, in the order in which they came."""
         runs, self.pending = self.pending, []
-        self._runner.run_tasks(runs)
+        values, self._values = self._values, []
+        start = 0
+        for position, effect in values:
+            self._runner.run_tasks(runs[start:position])
+            self._runner.forget_values(effect.watermark)
+            self._runner.take_values(effect.values)
+            start = position
+        self._runner.run_tasks(runs[start:])
         self._runner.tell()
 
     def function(self, run: TaskRun) -> Any:
@@ -118,6 +132,8 @@ class StageProcessor:
         return None
 
     def object(self, key: ObjectKey) -> bytes:
+        if key not in self._store.objects:
+            raise ObjectMissing(str(key))
         return bytes(self._store.objects[key])
 
     def notify(self) -> None:
@@ -190,7 +206,7 @@ class Stage:
             elif isinstance(effect, StartProcessor):
                 self.processors[effect.number] = StageProcessor(effect.number, self.store)
             elif isinstance(effect, HandOver):
-                self.processors[effect.number].take(effect.tasks)
+                self.processors[effect.number].take_over(effect)
         self.core.check()
 
     def ready(self) -> None:

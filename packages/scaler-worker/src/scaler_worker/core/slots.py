@@ -276,7 +276,7 @@ class Slots:
         share = -(-self.queue.count // sharers)
         while seconds < budget and count > 0 and (head := self.queue.head(depth)) is not None:
             estimate = self.durations.estimate(head.function)
-            run = self.queue.take(min(count, self._batch(estimate, share, budget - seconds)))
+            run = self.queue.take(min(count, self._batch(head, estimate, share, budget - seconds)))
             runs.append(run)
             count -= run.count
             share = max(1, share - run.count)
@@ -286,9 +286,11 @@ class Slots:
         if runs:
             self._give(processor, runs)
 
-    def _batch(self, estimate: float | None, share: int, budget: float) -> int:
+    def _batch(self, head: TaskRun, estimate: float | None, share: int, budget: float) -> int:
         if estimate is None:
             return 1
+        if head.options.graph:  # what needs its result can follow it only on the same processor
+            share = HAND_OVER_LIMIT
         worthwhile = int(LEAST_HAND_OVER_SECONDS / estimate)
         return max(1, min(int(budget / estimate), max(share, worthwhile), HAND_OVER_LIMIT))
 

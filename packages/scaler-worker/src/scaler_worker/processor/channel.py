@@ -21,7 +21,6 @@ FAILED = b"failed"
 OBJECT = b"object"
 DROP = b"drop"
 VALUES = b"values"
-MORE_VALUES = b"more values"
 
 BLOCKED = b"blocked"
 UNBLOCKED = b"unblocked"

@@ -80,7 +80,7 @@ class Processor:
         kind = frames[0]
         if kind == channel.OBJECT:
             self._take_object(frames)
-        elif kind == channel.VALUES or kind == channel.MORE_VALUES:
+        elif kind == channel.VALUES:
             self._take_values(frames)
         elif kind == channel.DROP:
             for frame in frames[1:]:
@@ -89,11 +89,14 @@ class Processor:
             self._run_tasks(decode(frames).body)
 
     def _take_values(self, frames: list[bytes]) -> None:
-        """Values that nodes of graphs in the next hand-over need, and the sequence below which none is needed."""
-        if frames[0] == channel.VALUES:
+        """Values that nodes of graphs in the next hand-over need, and the sequence below which none is needed; or more
+        such values, without a number. Tasks may follow."""
+        if frames[1]:
             self._runner.forget_values(channel.unpack_number(frames[1]))
-        if len(frames) > 2:
-            self._runner.take_values(decode(frames[2:]).body.runs)
+        if frames[2]:
+            self._runner.take_values(decode(frames[2:4]).body.runs)
+        if len(frames) > 4:
+            self._run_tasks(decode(frames[4:]).body)
 
     def _run_tasks(self, tasks: Tasks) -> None:
         for definition in tasks.functions:

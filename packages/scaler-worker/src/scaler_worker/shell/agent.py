@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from scaler_protocol.codec import MalformedMessage, ResultRun, decode, encode, split, split_results
+from scaler_protocol.codec import MalformedMessage, decode, encode, split, split_results
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.handshake import make_hello
@@ -34,7 +34,7 @@ from scaler_worker.core.effects import (
     StartProcessor,
     Suspend,
 )
-from scaler_worker.processor.channel import INTERRUPT_SIGNAL, MORE_VALUES, VALUES, ProcessorOptions, pack_number
+from scaler_worker.processor.channel import INTERRUPT_SIGNAL, VALUES, ProcessorOptions, pack_number
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.processors import ProcessorHost
 from scaler_worker.shell.resources import ProcessMeter, free_bytes, resident_bytes
@@ -202,21 +202,22 @@ class Agent:
     def _hand_over(self, effect: HandOver) -> None:
         for key in effect.objects:
             self._processors.send_object(effect.number, key)
-        if effect.values is not None:
-            self._send_values(effect.number, effect.watermark, effect.values)
+        values = self._send_values(effect) if effect.values is not None else []
         for tasks in _in_messages(effect.tasks):
-            self._processors.send(effect.number, encode(Envelope(tasks)))
+            self._processors.send(effect.number, [*values, *encode(Envelope(tasks))])
+            values = []
         if not self._checks_memory and any(run.options.memory_bytes for run in effect.tasks.runs):
             self._checks_memory = True
             self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)
 
-    def _send_values(self, number: int, watermark: int, values: list[ResultRun]) -> None:
-        frames = [VALUES, pack_number(watermark)]
-        for runs in split_results(values):
-            self._processors.send(number, [*frames, *encode(Envelope(Results(runs)))])
-            frames = [MORE_VALUES, pack_number(watermark)]
-        if not values:
-            self._processors.send(number, frames)
+    def _send_values(self, effect: HandOver) -> list[bytes]:
+        """The frames that go ahead of the tasks; what is more than one message is sent at once."""
+        groups = list(split_results(effect.values or []))
+        number = pack_number(effect.watermark)
+        for runs in groups[:-1]:
+            self._processors.send(effect.number, [VALUES, number, *encode(Envelope(Results(runs)))])
+            number = b""
+        return [VALUES, number, *(encode(Envelope(Results(groups[-1]))) if groups else (b"", b""))]
 
     def _exit(self, effect: Exit) -> None:
         if self._exit_code is None:
