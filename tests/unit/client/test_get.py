@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import gc
 import graphlib
 import inspect
 import operator
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -345,16 +347,15 @@ def test_clear_and_disconnect_cancel_graphs(client: Client, scheduler: GraphSche
 
 def test_leaving_a_blocking_get_cancels_the_graph(client: Client, scheduler: GraphScheduler) -> None:
     scheduler.hold.set()
-    call = graphs.GraphCall(client, graphs.read_plain(GRAPH, ["next"]))
-    futures = call.start()
+    futures = graphs.GraphCall(client, graphs.read_plain(GRAPH, ["next"])).start()
     scheduler.wait_for_tasks(3)
 
-    class Interrupted:
-        def result(self) -> None:
+    class Interrupted(concurrent.futures.Future[Any]):
+        def result(self, timeout: float | None = None) -> Any:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        call.wait([Interrupted()])  # type: ignore[list-item]
+        graphs.results_of([Interrupted(), *futures])
     assert futures[0].cancelled()
 
 
@@ -430,6 +431,31 @@ def test_threads_submit_while_graphs_are_built(client: Client) -> None:
         stop.set()
         thread.join()
     assert [future.result(5) for future in submitted] == list(range(1, len(submitted) + 1))
+
+
+def test_an_exception_does_not_keep_the_futures(client: Client) -> None:
+    alive: list[weakref.ref[Any]] = []
+    original = graphs.GraphCall.start
+
+    def start(self: graphs.GraphCall) -> Any:
+        futures = original(self)
+        alive.extend(map(weakref.ref, futures))
+        return futures
+
+    graph = {"x": 1, "bad": (fail, "x"), "ok": (increment, "x")}
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(graphs.GraphCall, "start", start)
+            try:
+                client.get(graph, ["ok", "bad"])
+            except ValueError as error:
+                kept = error
+        wait_until(lambda: not any(future() for future in alive))
+    finally:
+        gc.enable()
+    assert len(alive) == 2 and kept
 
 
 def test_nothing_stays_behind(client: Client, scheduler: GraphScheduler) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures._base import FINISHED, RUNNING
+from concurrent.futures._base import FINISHED, RUNNING, Future
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -75,9 +75,30 @@ def is_plain(graph: Any, keys: Any) -> bool:
 def _values_of(
     client: Client, graph: Graph, block: bool, capabilities: Mapping[str, int] | Sequence[str] | None
 ) -> list[Any]:
-    call = GraphCall(client, graph, capabilities)
-    futures = call.start()
-    return call.wait(futures) if block else futures
+    futures = GraphCall(client, graph, capabilities).start()
+    if not block:
+        return list(futures)
+    try:
+        return results_of(futures)
+    finally:
+        del futures
+
+
+def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
+    """All of them. Whatever ends the wait early cancels the graph. An exception must not refer to the futures by way of
+    this frame: what they hold would stay until a garbage collection."""
+    results = []
+    future = None
+    try:
+        for future in futures:
+            results.append(future.result())
+        return results
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+    finally:
+        del future, futures
 
 
 class GraphFuture(ScalerFuture):
@@ -91,8 +112,7 @@ class GraphFuture(ScalerFuture):
     def cancel(self) -> bool:
         """Cancels the whole graph. True at once for anything not finished."""
         pump = self._pump
-        if self._state is RUNNING:
-            pump.check_usable()
+        if self._state is RUNNING and not pump.unusable:
             with pump.lock:
                 pump.session.cancel_graph(self._group)
                 notices = pump.turn()
@@ -143,21 +163,6 @@ class GraphCall:
             self._futures[target] if target >= 0 else finished_future(self._pump, value)
             for target, value in zip(self._graph.targets, data, strict=True)
         ]
-
-    def wait(self, futures: Sequence[ScalerFuture]) -> list[Any]:
-        """The results. Whatever ends the wait early ends the graph."""
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            self._cancel_rest()
-            raise
-
-    def _cancel_rest(self) -> None:
-        if not self._pump.unusable:
-            for future in self._futures.values():
-                if not future.done():
-                    future.cancel()
-                    return
 
     # ---- data ------------------------------------------------------------------------------------------------------
 
