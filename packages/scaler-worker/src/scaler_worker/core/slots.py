@@ -68,6 +68,7 @@ class Slots:
         self._full: dict[int, Processor] = {}
         self._blocked: dict[int, Processor] = {}
         self._hungry: dict[int, Processor] = {}
+        self._deepest_blocked = 0
         self.functions: dict[bytes, FunctionDefinition] = {}
         self.serializers: dict[bytes, FunctionDefinition] = {}
         self.finished: list[ResultRun] = []
@@ -199,11 +200,13 @@ class Slots:
         _put(self._idle, number, processor, not held and processor.available)
         if self._blocked or processor.blocked_sequence is not None:
             _put(self._blocked, number, processor, processor.blocked)
-        self._hungry[number] = processor  # until a look at it shows that it has enough
+            self._deepest_blocked = max([each.blocked_depth for each in self._blocked.values()], default=0)
+        _put(self._hungry, number, processor, held > 0 and processor.available)  # until a look shows that it has enough
 
     def _forget(self, processor: Processor) -> None:
         for group in (self._busy, self._full, self._blocked, self._idle, self._hungry):
             group.pop(processor.number, None)
+        self._deepest_blocked = max([each.blocked_depth for each in self._blocked.values()], default=0)
 
     def _settle(self, processor: Processor) -> None:
         """Tasks that it held have ended or were taken back."""
@@ -214,7 +217,7 @@ class Slots:
         return self.slots + len(self._blocked)
 
     def deepest_blocked(self) -> int:
-        return max((each.blocked_depth for each in self._blocked.values()), default=0) if self._blocked else 0
+        return self._deepest_blocked
 
     def lent(self) -> tuple[int, int]:
         """How many slots are lent, and the depth that tasks in them must exceed."""
@@ -250,10 +253,12 @@ class Slots:
         if len(self._busy) > self._capacity():
             return
         depth = self._depth_needed(0)
+        if self.queue.head(depth) is None:
+            return
         for processor in list(self._hungry.values()):
             if not self._is_short(processor):
                 del self._hungry[processor.number]
-        needy = [each for each in self._hungry.values() if each.available and each.handed]
+        needy = list(self._hungry.values())
         for position, processor in enumerate(needy):
             self._hand_over(processor, depth, len(needy) - position)
 
@@ -771,6 +776,7 @@ class Slots:
         assert (number in self._full) == (processor.unfinished() > 1)
         assert (number in self._blocked) == processor.blocked and (processor.busy or not processor.blocked)
         assert (number in self._idle) == (processor.available and not processor.busy)
+        assert number not in self._hungry or (processor.available and processor.busy)
 
 
 def _put(group: dict[int, Processor], number: int, processor: Processor, belongs: bool) -> None:

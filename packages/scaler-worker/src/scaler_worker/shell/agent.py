@@ -258,6 +258,7 @@ class Agent:
         self._core.on_output(number, sequence, stream, data, time.monotonic())
 
     def heard(self) -> None:
+        """Everything that waited on one stream is reported."""
         self._end_turn()
 
     def failed(self, text: str) -> None:
@@ -271,19 +272,15 @@ class Agent:
 
     def nested_frames(self, session: bytes, frames: tuple[bytes, ...]) -> None:
         self._core.on_nested_frames(session, frames, time.monotonic())
-        self._end_turn()
 
     def nested_blocked(self, session: bytes) -> None:
         self._core.on_nested_blocked(session, time.monotonic())
-        self._end_turn()
 
     def nested_unblocked(self, session: bytes) -> None:
         self._core.on_nested_unblocked(session, time.monotonic())
-        self._end_turn()
 
     def nested_closed(self, session: bytes) -> None:
         self._core.on_nested_closed(session, time.monotonic())
-        self._end_turn()
 
     # ---- resources -------------------------------------------------------------------------------------------
 

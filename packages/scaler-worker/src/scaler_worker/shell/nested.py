@@ -17,7 +17,8 @@ from scaler_worker.processor import channel
 
 class NestedListener:
     """``agent`` has the methods ``nested_opened(session, parent)``, ``nested_frames(session, frames)``,
-    ``nested_blocked(session)``, ``nested_unblocked(session)`` and ``nested_closed(session)``."""
+    ``nested_blocked(session)``, ``nested_unblocked(session)`` and ``nested_closed(session)``, and ``heard()`` after all
+    that waited."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, agent: Any) -> None:
         self._loop = loop
@@ -68,6 +69,7 @@ class NestedListener:
             self._handle(connection, frames)
         if connection.eof and connection in self._names:
             self._end(connection)
+        self._agent.heard()
 
     def _handle(self, connection: StreamConnection, frames: list[bytes]) -> None:
         session = self._names[connection]
