@@ -121,8 +121,8 @@ Analyse = Callable[[Graph, Sequence[int]], Analysis]
 Raises CycleError."""
 
 
-LOADED_FROM_CALLS = 20_000
-LOADING_FROM_CALLS = 500_000
+LOADED_FROM_CALLS = 50_000
+LOADING_FROM_CALLS = 1_000_000
 """From so many calls on, python-graphblas answers sooner: when it is loaded already, and when it has to be, which takes
 half a second and more. Measured on graphs of 20 levels; deep graphs gain nothing at any size. See docs/graphs.md."""
 
