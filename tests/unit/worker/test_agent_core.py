@@ -333,6 +333,16 @@ def test_processors_that_never_get_ready_are_not_started_in_a_loop() -> None:
     assert stage.core.slots.processors
 
 
+def test_processors_that_die_of_whatever_they_are_handed_are_not_started_in_a_loop() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+    for _ in range(3):
+        stage.die(max(stage.processors), exit_code=1)
+    assert not stage.core.slots.processors
+    stage.pass_time(1.2)
+    assert stage.core.slots.processors
+
+
 # ---- objects -----------------------------------------------------------------------------------------------------
 
 

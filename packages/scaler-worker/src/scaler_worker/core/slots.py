@@ -101,7 +101,6 @@ class Slots:
         if processor is not None:
             processor.ready = True
             processor.idle_since = now
-            self._failures_to_start = 0
             self._sort(processor)
 
     def on_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
@@ -110,11 +109,13 @@ class Slots:
         processor = self.processors.pop(number, None)
         if processor is None:
             return
+        is_failure = not processor.ready
         if processor.board is not None:
+            is_failure |= processor.busy and processor.board.position == 0
             self.harvest(processor, now)
             self._bury(processor, certificate)
         self._forget(processor)
-        if not processor.ready and not processor.dying:
+        if is_failure and not processor.dying:
             self._delay_start(certificate, now)
         self._fill_slot(processor.slot)
 
@@ -138,11 +139,11 @@ class Slots:
         self._add_row(entry, sequence, Status.PROCESSOR_DIED, json.dumps(named).encode(), 0)
 
     def _delay_start(self, certificate: dict[str, Any], now: float) -> None:
-        """A process that dies before it is ready would be started for ever in a tight loop."""
+        """Processes that die before they look at a task would be started for ever in a tight loop."""
         self._failures_to_start += 1
         if self._failures_to_start >= 3:
             self._start_after = now + RESTART_AFTER_SECONDS
-            self._effects.append(Log("ERROR", f"a processor ended before it was ready: {json.dumps(certificate)}"))
+            self._effects.append(Log("ERROR", f"a processor ended before it ran anything: {json.dumps(certificate)}"))
 
     def _fill_slot(self, slot: int | None) -> None:
         """A spare processor becomes the worker of a slot that lost its own."""
@@ -523,6 +524,7 @@ class Slots:
         """Take what it finished."""
         if processor.board is None or not processor.board.has_results():
             return
+        self._failures_to_start = 0
         harvest = processor.board.harvest(processor.handed)
         for entry, count, seconds in harvest.totals:
             self.durations.add(entry.run.function, count, seconds)
