@@ -13,6 +13,7 @@ from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
 from tests.simulation.processor import SimulatedProcessor
 from tests.simulation.world import World
+from tests.unit.worker.playbook import DictStore
 
 START_SECONDS = (0.002, 0.02)
 SIGNAL_SECONDS = (0.0001, 0.003)
@@ -31,7 +32,8 @@ class AgentNode(Node):
         self._deaths = deaths
         names = tuple(f"worker {number}" for number in range(slots))
         hello = make_hello(Role.WORK, self.session, token=b"")
-        self.core = AgentCore(AgentSettings("agent", names), hello, store=None, now=world.now)  # type: ignore[arg-type]
+        self.store = DictStore()
+        self.core = AgentCore(AgentSettings("agent", names), hello, self.store, world.now)
         self.connection: Connection = network.join(self)
         self.post(lambda now: None)
         self._report()
@@ -57,6 +59,8 @@ class AgentNode(Node):
     def check_empty(self) -> None:
         """Nothing is left of the tasks that ended."""
         assert self.core.slots.is_idle
+        assert not self.core.slots.nodes, "values are kept for ever"
+        assert not self.store.objects, list(self.store.objects)
         assert not self.core._retained, f"{len(self.core._retained)} results are kept for ever"
 
     # ---- the network -------------------------------------------------------------------------------------------
@@ -81,13 +85,16 @@ class AgentNode(Node):
         elif isinstance(effect, StartProcessor):
             self._start_processor(effect.number)
         elif isinstance(effect, HandOver):
-            self.processors[effect.number].hand_over(effect.tasks.runs)
+            objects = {key: bytes(self.store.objects[key]) for key in effect.objects}
+            self.processors[effect.number].hand_over(effect, objects)
         elif isinstance(effect, Interrupt):
             processor = self.processors[effect.number]
             self.world.after(self.world.between(*SIGNAL_SECONDS), processor.interrupt)
         elif isinstance(effect, Kill):
             self._end_processor(effect.number)
-        elif not isinstance(effect, DropObjects):
+        elif isinstance(effect, DropObjects):
+            self.processors[effect.number].drop_objects(effect.keys)
+        else:
             assert not isinstance(effect, Exit), effect
             raise AssertionError(effect)
 

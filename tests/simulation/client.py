@@ -55,6 +55,8 @@ class ClientNode(Node):
         self.session = world.chance.randbytes(16)
         self.unfinished = 0
         self.sinks: list[TaskSink] = []
+        self.groups: list[tuple[Any, list[Any]]] = []
+        self.graph_sinks: list[Any] = []
         hello = make_hello(Role.SUBMIT, self.session, token=b"")
         self.core = Session(
             hello, timeout_seconds=TIMEOUT_SECONDS, heartbeat_interval_seconds=2.0, serializer=None, now=world.now
@@ -77,6 +79,28 @@ class ClientNode(Node):
 
         self.unfinished += count
         self.post(add)
+
+    def submit_graph(self, count: int) -> None:
+        graph = graphs.RandomGraph(self.world.chance, count)
+        self.unfinished += sum(graph.targets)
+        name = f"{self.name} graph {len(self.groups)}"
+
+        def add(now: float) -> None:
+            group, sinks = graphs.submit(self.core, self, graph, name)
+            self.groups.append((group, sinks))
+            self.graph_sinks += sinks
+
+        self.post(add)
+
+    def cancel_graph(self) -> None:
+        def cancel(now: float) -> None:
+            if self.groups:
+                group, sinks = self.world.chance.choice(self.groups)
+                for sink in sinks:
+                    sink.is_cancelled_graph = True
+                self.core.cancel_graph(group)
+
+        self.post(cancel)
 
     def cancel_some(self, share: float) -> None:
         def cancel(now: float) -> None:
@@ -107,3 +131,6 @@ class ClientNode(Node):
             effect.sink.finish(effect.outcome)
         else:
             raise AssertionError(f"{self.name}: {effect}")
+
+
+from tests.simulation import graphs  # noqa: E402  its sinks are sinks of this module

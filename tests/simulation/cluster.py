@@ -37,6 +37,8 @@ class Scenario:
     longest_stop_seconds: float = 3.0
     scheduler_stops: bool = True
     cancels: int = 0
+    graphs: int = 0
+    graph_cancels: int = 0
     most_delay_seconds: float = 0.002
     per_worker_queue_size: int = 1000
     client_timeout_seconds: float = 60.0
@@ -70,7 +72,8 @@ class Cluster:
     def report(self) -> str:
         lines = [f"{client.name}: {client.unfinished} tasks never ended" for client in self.clients]
         for client in self.clients:
-            left = [sink for sink in client.sinks if not sink.outcomes and not sink.cancelled][:5]
+            sinks = [*client.sinks, *client.graph_sinks]
+            left = [sink for sink in sinks if not sink.outcomes and not sink.cancelled][:5]
             for sink in left:
                 place = sink._range, sink._index  # type: ignore[attr-defined]
                 text = self.scheduler.core.explain(client.session, place[0].first + place[1])
@@ -79,6 +82,8 @@ class Cluster:
 
     def check_ends(self) -> None:
         for client in self.clients:
+            for graph_sink in client.graph_sinks:
+                graph_sink.check_with(self.deaths)
             for sink in client.sinks:
                 sink.check(self.deaths.get(sink.argument, 0))
                 if sink.outcomes:
@@ -102,6 +107,8 @@ class Cluster:
         }
         assert not moved, moved
         assert self.scheduler.core.allocator.queued == 0
+        for table in [client.table for client in self.scheduler.core.clients.values()]:
+            assert not table.unfinished and not table.graphs, table.unfinished
         for agent in self.agents:
             agent.check_empty()
 
@@ -140,6 +147,9 @@ class Cluster:
             for _ in range(scenario.bursts):
                 count = self.world.chance.randint(1, 2 * scenario.tasks_per_burst)
                 self._sometime(lambda client=client, count=count: client.submit(count))  # type: ignore[misc]
+            for _ in range(scenario.graphs):
+                count = self.world.chance.randint(1, 2 * scenario.tasks_per_burst)
+                self._sometime(lambda client=client, count=count: client.submit_graph(count))  # type: ignore[misc]
         plan: list[tuple[int, Callable[[], None]]] = [
             (scenario.cuts, self._cut),
             (scenario.agent_kills, self._kill_agent),
@@ -147,6 +157,7 @@ class Cluster:
             (scenario.scheduler_restarts, self._restart_scheduler),
             (scenario.stops, self._stop_somebody),
             (scenario.cancels, self._cancel),
+            (scenario.graph_cancels, lambda: self.world.chance.choice(self.clients).cancel_graph()),
         ]
         for count, action in plan:
             for _ in range(count):

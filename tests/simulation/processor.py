@@ -10,7 +10,9 @@ from collections import deque
 from typing import Any, Protocol
 
 from scaler_protocol.codec import ResultRun, TaskRun
-from scaler_protocol.messages import Status
+from scaler_protocol.messages import ObjectKey, Status
+from scaler_worker.core.effects import HandOver
+from tests.simulation.graphs import result_of
 from tests.simulation.world import World
 
 DURATIONS_SECONDS = {"short": (0.00002, 0.001), "long": (0.15, 0.5), "endless": (1e6, 1e6)}
@@ -95,6 +97,9 @@ class SimulatedBoard:
                 harvest.interrupted.append((entry, sequence, int(seconds * 1e6)))
                 continue
             task = entry.first_task + sequence - entry.first_sequence
+            if entry.is_node:
+                harvest.kept.append((entry.run, task, status, payload))
+                payload = b"" if entry.is_intermediate and status == Status.SUCCESS else payload
             row = (task, entry.attempt, status, payload, int(seconds * 1e6), 0, 0)
             harvest.runs.append(ResultRun(entry.session, [row]))
         return harvest
@@ -122,19 +127,43 @@ class SimulatedProcessor:
         self._world = world
         self._agent = agent
         self._executions = executions
-        self._waiting: deque[tuple[int, str, bytes]] = deque()
+        self._waiting: deque[tuple[int, TaskRun | None, int, HandOver | None]] = deque()
+        self._own_values: dict[tuple[bytes, int], tuple[int, bytes]] = {}
+        self._received_values: dict[tuple[bytes, int], bytes] = {}
+        self._objects: dict[tuple[bytes, int], bytes] = {}
         self._next_sequence = 0
         self._told_at = world.now
         self._untold = False
         self._stuck = False
         self._argument = b""
 
-    def hand_over(self, runs: list[TaskRun]) -> None:
-        for run in runs:
+    def hand_over(self, effect: HandOver, objects: dict[ObjectKey, bytes]) -> None:
+        self._objects.update(objects)
+        if effect.values is not None:
+            self._waiting.append((0, None, 0, effect))
+        for run in effect.tasks.runs:
             for index in range(run.count):
-                self._waiting.append((self._next_sequence, run.function_name, bytes(run.slot(index, 0))))  # type: ignore[arg-type]
+                self._waiting.append((self._next_sequence, run, index, None))
                 self._next_sequence += 1
         self._go_on()
+
+    def drop_objects(self, keys: list[ObjectKey]) -> None:
+        for key in keys:
+            self._objects.pop(key, None)
+
+    def _take_values(self, effect: HandOver) -> None:
+        own = self._own_values.items()
+        self._own_values = {key: value for key, value in own if value[0] >= effect.watermark}
+        self._received_values = {
+            (run.session, task): bytes(payload)
+            for run in effect.values or ()
+            for task, _, _, payload, _, _, _ in run.rows()
+        }
+
+    def _value(self, key: ObjectKey) -> bytes | None:
+        if key in self._own_values:
+            return self._own_values[key][1]
+        return self._received_values.get(key, self._objects.get(key))
 
     def interrupt(self) -> None:
         """The signal arrives; some tasks do not care."""
@@ -157,24 +186,41 @@ class SimulatedProcessor:
             if self._world.now > self.board.lease_until:
                 self._world.after(LEASE_POLL_SECONDS, self._go_on)
                 return
-            sequence, function_name, argument = self._waiting.popleft()
-            if self.board.claim(sequence):
-                self._start(sequence, function_name, argument)
+            sequence, run, index, values = self._waiting.popleft()
+            if values is not None:
+                self._take_values(values)
+            elif run is not None and self.board.claim(sequence):
+                self._start(sequence, run, index)
         if self.alive and self.board.running is None and self._untold:
             self._tell()
 
-    def _start(self, sequence: int, function_name: str, argument: bytes) -> None:
+    def _start(self, sequence: int, run: TaskRun, index: int) -> None:
+        first, *others = run.slot_bytes(index)
+        argument = bytes(first)  # type: ignore[arg-type]
+        inputs = [self._value(key) for key in others]  # type: ignore[arg-type]
+        if None in inputs:
+            self.board.append(sequence, Status.CANCELLED, b"", 0.0)
+            self._untold = True
+            return
+        name = (run.session, run.first_task + index) if run.options.graph else None
+        self._begin(sequence, argument, run.function_name, result_of(argument, inputs), name)  # type: ignore[arg-type]
+
+    def _begin(
+        self, sequence: int, argument: bytes, function_name: str, result: bytes, name: tuple[bytes, int] | None
+    ) -> None:
         self._executions[argument] = self._executions.get(argument, 0) + 1
         self._stuck = False
         self._argument = argument
         self.board.running = sequence
         self.board.started = self._world.now
         seconds = self._world.between(*DURATIONS_SECONDS[function_name])
-        self._world.after(seconds, lambda: self._end(sequence, Status.SUCCESS, b"result of " + argument))
+        self._world.after(seconds, lambda: self._end(sequence, Status.SUCCESS, result, name))
 
-    def _end(self, sequence: int, status: Status, payload: bytes) -> None:
+    def _end(self, sequence: int, status: Status, payload: bytes, name: tuple[bytes, int] | None = None) -> None:
         if not self.alive or self.board.running != sequence:
             return
+        if name is not None:
+            self._own_values[name] = sequence, payload
         self.board.append(sequence, status, payload, self._world.now - self.board.started)
         self.board.running = None
         self._untold = True

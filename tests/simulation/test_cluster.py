@@ -31,7 +31,24 @@ SCENARIOS = {
     ),
 }
 
-CALM = ("peace", "slow network", "cuts", "scheduler restarts", "agents stand still", "short queues")
+SCENARIOS.update(
+    {
+        "graphs": Scenario(graphs=3, bursts=1),
+        "graphs, one agent": Scenario(graphs=3, bursts=0, agents=1),
+        "graphs, cuts": Scenario(graphs=3, bursts=1, cuts=20),
+        "graphs, short queues": Scenario(graphs=3, bursts=1, per_worker_queue_size=1, slots=1),
+        "graphs, agents die": Scenario(graphs=3, bursts=1, agent_kills=6),
+        "graphs, processors die": Scenario(graphs=3, bursts=1, processor_kills=12),
+        "graphs, cancels": Scenario(graphs=5, bursts=1, graph_cancels=8),
+        "graphs, scheduler restarts": Scenario(graphs=3, bursts=1, scheduler_restarts=3),
+        "graphs, everything": Scenario(
+            graphs=3, bursts=2, cuts=10, agent_kills=3, processor_kills=4, scheduler_restarts=2, stops=4, cancels=4,
+            graph_cancels=4, most_delay_seconds=0.02,
+        ),
+    }
+)  # fmt: skip
+
+CALM = ("peace", "graphs", "graphs, cuts", "graphs, short queues", "slow network", "cuts", "scheduler restarts", "agents stand still", "short queues")
 """Here nobody dies who runs a task, so no task may run twice."""
 
 REGRESSION_SEEDS = [

@@ -191,7 +191,8 @@ class Session:
         self._link.check()
         for entry in self._ranges:
             unfinished = len(entry.unfinished())
-            assert entry.remaining == unfinished > 0, (entry.first, entry.remaining, unfinished)
+            assert entry.remaining == unfinished, (entry.first, entry.remaining, unfinished)
+            assert unfinished or isinstance(entry, GraphRange), entry.first
             assert entry.run is not None and entry.run.first_task == entry.first
             assert all(not entry.is_unsettled(index) for index in entry.large)
         for open_range in self._open:

@@ -306,8 +306,9 @@ class AgentCore:
             self.slots.objects_here(run)
         if credit is not None:
             self._outbox.append(credit)
-        elif chunk.key.owner in self.slots.nodes and self._objects.all_here([chunk.key]):
-            self.slots.value_arrived(chunk.key)
+        for key in self._objects.take_arrived():
+            if not self.slots.value_arrived(key):
+                self._release([key])
 
     def _on_object_request(self, request: ObjectRequest, now: float) -> None:
         value = self.slots.nodes.value(request.key)

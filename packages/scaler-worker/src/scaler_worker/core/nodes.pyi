@@ -46,8 +46,8 @@ class Nodes:
     def harvested(self, kept: list[tuple[TaskRun, int, int, bytes]]) -> tuple[list[TaskRun], list[Named]]:
         """Rows (run, task, status, payload) of nodes that ended: (runs that may be queued, nodes to give back)."""
 
-    def arrived(self, key: ObjectKey) -> list[TaskRun]:
-        """A fetched value is in the store; the runs that may be queued."""
+    def arrived(self, key: ObjectKey) -> list[TaskRun] | None:
+        """A fetched value is in the store; the runs that may be queued. None: nobody waits for it."""
 
     def gone(self, session: bytes, tasks: Iterable[int]) -> list[Named]:
         """These ended without a value, or left this host. What waited for them and must leave, too."""

@@ -285,12 +285,13 @@ cdef class Nodes:
         return self.made_ready(woken), back
 
     def arrived(self, key):
-        """A value that was fetched is in the store; the runs that may be queued."""
+        """A value that was fetched is in the store; the runs that may be queued. None: nobody waits for it."""
         cdef Node node = self.find(key[0], key[1])
         cdef list woken = []
-        if node is not None and node.state == FETCHING:
-            self.finish(node, None, True, woken)
-            woken.sort(key=task_of)
+        if node is None or node.state != FETCHING:
+            return None
+        self.finish(node, None, True, woken)
+        woken.sort(key=task_of)
         return self.made_ready(woken)
 
     cdef finish(self, Node node, payload, bint is_large, list woken):

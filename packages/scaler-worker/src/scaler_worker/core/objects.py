@@ -35,6 +35,7 @@ class _Incoming:
     received: int = 0
     size: int | None = None
     waiting: list[_Waiting] = field(default_factory=list)
+    is_value: bool = False
 
 
 @dataclass(slots=True)
@@ -59,6 +60,7 @@ class ObjectExchange:
         self.store = store
         self._complete: set[ObjectKey] = set()
         self._incoming: dict[ObjectKey, _Incoming] = {}
+        self._arrived: list[ObjectKey] = []
         self._outgoing: dict[ObjectKey, _Outgoing] = {}
 
     # ---- coming in -------------------------------------------------------------------------------------------
@@ -79,12 +81,25 @@ class ObjectExchange:
         """Values of nodes that nothing here waits for by itself; what must be asked for."""
         wanted = [key for key in keys if key not in self._incoming]
         for key in wanted:
-            self._incoming[key] = _Incoming()
+            self._incoming[key] = _Incoming(is_value=True)
         return [ObjectRequest(key) for key in wanted]
 
     def give_up(self, key: ObjectKey) -> None:
         """Nobody here waits for it any more."""
-        self._incoming.pop(key, None)
+        incoming = self._incoming.pop(key, None)
+        if incoming is not None and incoming.size is not None:
+            self.store.drop(key)
+
+    def give_up_values(self, session: bytes, first: int, stop: int) -> None:
+        """These tasks are to run here: their values are not fetched any more."""
+        for key in [key for key, incoming in self._incoming.items() if incoming.is_value]:
+            if key.owner == session and first <= key.number < stop:
+                self.give_up(key)
+
+    def take_arrived(self) -> list[ObjectKey]:
+        """The values that have come since the last call."""
+        arrived, self._arrived = self._arrived, []
+        return arrived
 
     def all_here(self, keys: list[ObjectKey]) -> bool:
         return all(key in self._complete for key in keys)
@@ -107,7 +122,10 @@ class ObjectExchange:
     def _completed(self, key: ObjectKey) -> list[TaskRun]:
         self._complete.add(key)
         ready = []
-        for waiting in self._incoming.pop(key).waiting:
+        incoming = self._incoming.pop(key)
+        if incoming.is_value:
+            self._arrived.append(key)
+        for waiting in incoming.waiting:
             waiting.missing -= 1
             if waiting.missing == 0:
                 ready.extend(waiting.runs)
@@ -115,9 +133,10 @@ class ObjectExchange:
 
     def on_missing(self, key: ObjectKey) -> list[TaskRun]:
         """Nobody has it: the runs that waited for it."""
-        incoming = self._incoming.pop(key, None)
+        incoming = self._incoming.get(key)
         if incoming is None:
             return []
+        self.give_up(key)
         for waiting in incoming.waiting:
             self._forget(waiting)
         return [run for waiting in incoming.waiting for run in waiting.runs]

@@ -560,6 +560,7 @@ class Slots:
         ready, fetch = self.nodes.add(run, lacks_objects)
         for each in ready:
             self.queue.push(each)
+        self._objects.give_up_values(run.session, run.first_task, run.first_task + run.count)
         return self._objects.fetch(fetch) if fetch else []
 
     def objects_here(self, run: TaskRun) -> None:
@@ -567,9 +568,12 @@ class Slots:
         for ready in self.nodes.objects_here(run) if run.options.graph else (run,):
             self.queue.push(ready)
 
-    def value_arrived(self, key: ObjectKey) -> None:
-        for ready in self.nodes.arrived(key):
-            self.queue.push(ready)
+    def value_arrived(self, key: ObjectKey) -> bool:
+        """False: nobody waits for it."""
+        ready = self.nodes.arrived(key)
+        for run in ready or ():
+            self.queue.push(run)
+        return ready is not None
 
     def value_missing(self, key: ObjectKey) -> None:
         self.given_back.extend(self.nodes.gone(key.owner, (key.number,)))
