@@ -6,6 +6,7 @@ from scaler_protocol.messages import (
     Cancel,
     Clear,
     Goodbye,
+    Ping,
     Refused,
     ShutdownReply,
     ShutdownRequest,
@@ -115,6 +116,19 @@ def test_tasks_of_a_dead_agent_run_elsewhere_within_a_second():
     other = book.agent("other")
     assert other.joined == []
     assert handed(book.wait(1.0, (other,)), other) == [(1, 2), (2, 2)]
+
+
+def test_a_scheduler_that_stood_still_waits_longer_for_an_agent_that_may_have_stood_still_too():
+    book = Playbook()
+    client, agent, other = book.client(), book.agent(), book.agent("other")
+    assert handed(client.says(tasks(client, 1, 1)), agent) == [(1, 1)]
+    book.wait(1.0, (agent, other))
+    book.now += 2.0
+    for peer in (agent, other):
+        peer.says(Ping())  # sent before, read only now
+    book.lose(agent)
+    assert handed(book.wait(4.0, (other,)), other) == []
+    assert handed(book.wait(1.5, (other,)), other) == [(1, 2)]
 
 
 def test_a_started_task_without_rerun_ends_with_its_agent():

@@ -77,3 +77,22 @@ def test_a_message_that_the_core_stumbles_over_costs_only_its_sender(monkeypatch
     router.close()
     loop.close()
     assert answered == [(bad, Refused), (good, WhoAreYou)]
+
+
+def test_an_effect_that_cannot_be_carried_out_does_not_take_the_others_with_it(monkeypatch):
+    ping = encode(Envelope(Ping()))
+    router = FakeRouter((b"b" * 16, ping), (b"g" * 16, ping))
+    loop = asyncio.new_event_loop()
+    gateway = Gateway(loop, router, Settings(address="tcp://127.0.0.1:1", session=b"s" * 16, epoch=1))
+    send = router.send
+
+    def stumble(peer, frames):
+        if peer == b"b" * 16:
+            raise OverflowError("too large")
+        return send(peer, frames)
+
+    monkeypatch.setattr(router, "send", stumble)
+    gateway._drain()
+    router.close()
+    loop.close()
+    assert router.sent == [b"g" * 16]

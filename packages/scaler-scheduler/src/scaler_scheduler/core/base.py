@@ -60,6 +60,7 @@ class SchedulerState:
         self._options: dict[tuple[TaskOptions, int], TaskOptions] = {}
         self._next_agent_index = 0
         self._next_tick_at: float | None = None
+        self._stalled_at = float("-inf")
         self._housekeeping_at: float | None = None
         self._quit_at: float | None = None
         self._has_quit = False

@@ -35,6 +35,8 @@ from scaler_scheduler.core.settings import (
     RECONNECT_SECONDS,
     RELIEF_SECONDS,
     SHORT_TASK_US,
+    STALL_RECONNECT_SECONDS,
+    STALL_SECONDS,
     STOP_SECONDS,
     SUSPECT_SECONDS,
     TICK_SECONDS,
@@ -79,9 +81,18 @@ class SchedulerCore(FromAgents):
         if agent is not None and agent.connected:
             agent.connected = False
             if now - agent.heard_at < ALIVE_SECONDS:
-                agent.lost_at = now + RECONNECT_SECONDS
+                agent.lost_at = now + (STALL_RECONNECT_SECONDS if self._has_stalled(now) else RECONNECT_SECONDS)
             self.allocator.offer(agent)
             self._arm(now)
+
+    def _has_stalled(self, now: float) -> bool:
+        """Whether the scheduler itself stood still just now: when its peers were last heard, it cannot say."""
+        self._note_stall(now)
+        return now - self._stalled_at < ALIVE_SECONDS
+
+    def _note_stall(self, now: float) -> None:
+        if self._next_tick_at is not None and now - self._next_tick_at > STALL_SECONDS:
+            self._stalled_at = now
 
     def on_stop(self, now: float, grace_seconds: float) -> None:
         """Hand out nothing more; end when what runs has finished, or after ``grace_seconds``."""
@@ -91,6 +102,7 @@ class SchedulerCore(FromAgents):
     def on_deadline(self, now: float) -> None:
         """Time passed: look at all that is timed and due."""
         if self._next_tick_at is not None and now >= self._next_tick_at:
+            self._note_stall(now)
             self._next_tick_at = None
             self._tick(now)
         if self._quit_at is not None and now >= self._quit_at:

@@ -38,6 +38,13 @@ ALIVE_SECONDS = 0.95
 Less than the shortest time (1.5 s) in which the transport gives up a stopped agent: what runs there goes on."""
 
 RECONNECT_SECONDS = 0.7
+STALL_SECONDS = 0.3
+"""A tick that comes so much too late: the scheduler itself stood still. With a tick's length it stays below what
+ALIVE_SECONDS leaves of the transport's time: what was read late has not yet made a stopped agent look alive."""
+
+STALL_RECONNECT_SECONDS = 5.0
+"""In place of RECONNECT_SECONDS after a stall: who is gone may have stood still together with the scheduler."""
+
 SUSPECT_SECONDS = 1.5
 RELIEF_SECONDS = 2.5
 """Silent for so long, an agent starts nothing any more: its lease is over."""

@@ -142,10 +142,13 @@ class Gateway:
 
     def _flush(self, now: float) -> None:
         for effect in self.core.take_effects(now):
-            if type(effect) is Send:
-                self._send(effect.peer, effect.envelope, now)
-            else:
-                self._carry_out(effect)
+            try:
+                if type(effect) is Send:
+                    self._send(effect.peer, effect.envelope, now)
+                else:
+                    self._carry_out(effect)
+            except Exception:  # the others are not to suffer
+                logging.exception(f"{type(effect).__name__} could not be carried out")
 
     def _carry_out(self, effect: Effect) -> None:
         if type(effect) is Log:

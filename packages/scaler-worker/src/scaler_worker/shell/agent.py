@@ -162,7 +162,10 @@ class Agent:
                 self._turn_again = False
                 now = time.monotonic()
                 for effect in self._core.take_effects(now):
-                    self._carry_out[type(effect)](effect)
+                    try:
+                        self._carry_out[type(effect)](effect)
+                    except Exception:  # the others are not to suffer
+                        logging.exception(f"{type(effect).__name__} could not be carried out")
                 if self._sent:  # sending, too, can use up the readiness of the socket
                     self._sent = False
                     self._turn_again |= self._read(now)
