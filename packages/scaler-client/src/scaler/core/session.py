@@ -66,6 +66,9 @@ _MESSAGES_UNDER_WAY_LIMIT = 32
 _CANCELS_PER_MESSAGE = 20_000
 _CANCEL_DELAY_SECONDS = 0.001
 _FLUSHES_UNDER_WAY_LIMIT = 8
+_DEFINITIONS_LIMIT = 1000
+"""Functions that the scheduler is asked to keep beside those that are in use."""
+
 _HELLO_AGAIN_SECONDS = 1.0
 _TURN_MASK = 63
 _LARGE = int(Status.SUCCESS_LARGE)
@@ -111,6 +114,7 @@ class Session:
         self._cancels_due: float | None = None
         self._flush_asked = False
         self._sent_definitions: dict[bytes, bool] = {}
+        self._definitions_limit = _DEFINITIONS_LIMIT
         self._new_functions: list[FunctionDefinition] = []
         self._uploads: dict[ObjectKey, Upload] = {}
         self._releases: list[ObjectKey] = []
@@ -538,6 +542,22 @@ class Session:
         self._new_functions.append(function.definition)
         if function.is_large:
             self._upload_definition(function)
+        if len(self._sent_definitions) > self._definitions_limit:
+            self._release_definitions()
+
+    def _release_definitions(self) -> None:
+        """Ever new functions: the scheduler need not keep those whose tasks have ended. One that is called again is
+        sent again."""
+        used = {entry.shape.function.digest for entry in self._ranges}
+        if self._serializer is not None:
+            used.add(self._serializer.digest)
+        sent = self._sent_definitions
+        idle = [digest for digest in sent if digest not in used and ObjectKey(digest, 0) not in self._uploads]
+        for digest in idle:
+            del sent[digest]
+        if idle:
+            self._urgent.append(ObjectRelease(tuple(ObjectKey(digest, 0) for digest in idle)))
+        self._definitions_limit = max(_DEFINITIONS_LIMIT, 2 * len(sent))
 
     def _new_serializers(self) -> list[FunctionDefinition]:
         serializer = self._serializer

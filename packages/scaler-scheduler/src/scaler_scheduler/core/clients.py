@@ -35,6 +35,7 @@ class Client:
         self.is_orphan = False
         self.is_paused = False
         self.functions: dict[bytes, bool] = {}
+        self.unwanted: dict[bytes, bool] = {}
         self.objects: dict[ObjectKey, bool] = {}
         self.outgoing: list[tuple[ResultRun, Delivery | None]] = []
         self.rows: list[Row] = []

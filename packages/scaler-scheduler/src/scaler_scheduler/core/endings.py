@@ -21,6 +21,7 @@ from scaler_scheduler.core.objects import ALL_OF_IT
 from scaler_scheduler.core.states import LOSSES_LIMIT
 from scaler_scheduler.core.tasks import GraphNews
 
+_RELEASED_PER_MESSAGE = 4096
 LOST_TEXT = "The worker that had this task was lost."
 MISSING_TEXT = "The result of another task that this one needs is not there."
 
@@ -192,8 +193,7 @@ class Endings(SchedulerState):
         self._owing.pop(client.session, None)
         self._detach(client)
         self._forget_reader(client.session, now)
-        for digest in client.functions:
-            self._drop_function(digest, now)
+        self._drop_functions(list(client.functions), now)
 
     def _forget_reader(self, session: bytes, now: float) -> None:
         """Values were on their way to a peer that is gone: the next one's turn, or nobody's."""
@@ -208,18 +208,36 @@ class Endings(SchedulerState):
             if reader in self.agents:
                 self._send(self.agents[reader], ObjectMissing(key, LOST_TEXT), now)
 
-    def _drop_function(self, digest: bytes, now: float) -> None:
+    def _drop_unwanted(self, client: Client, now: float) -> None:
+        """Functions that the client has let go of. Tasks that may yet run, or run again, need theirs."""
+        if client.table.graphs:
+            return
+        loads = self.function_loads
+        gone = [digest for digest in client.unwanted if digest not in loads or not loads[digest].unfinished]
+        for digest in gone:
+            del client.unwanted[digest], client.functions[digest]
+            self._release_object(client, ObjectKey(digest, 0), now)
+        self._drop_functions(gone, now)
+
+    def _drop_functions(self, digests: list[bytes], now: float) -> None:
+        """A client needs these no more; agents forget those that nobody needs."""
+        gone = [digest for digest in digests if self._is_last_user(digest)]
+        for start in range(0, len(gone), _RELEASED_PER_MESSAGE):
+            part = gone[start : start + _RELEASED_PER_MESSAGE]
+            for agent in self.agents.values():
+                known = [digest for digest in part if digest in agent.known]
+                if known:
+                    agent.known.difference_update(known)
+                    self._send(agent, ObjectRelease(tuple(ObjectKey(digest, 0) for digest in known)), now)
+
+    def _is_last_user(self, digest: bytes) -> bool:
         self.function_users[digest] -= 1
         if self.function_users[digest]:
-            return
+            return False
         del self.function_users[digest]
         self.functions.pop(digest, None)
         self.function_loads.pop(digest, None)
-        released = ObjectRelease((ObjectKey(digest, 0),))
-        for agent in self.agents.values():
-            if digest in agent.known:
-                agent.known.discard(digest)
-                self._send(agent, released, now)
+        return True
 
     def _lose_agent(self, agent: Agent, now: float, blameless: bool = False) -> None:
         """It is gone for good: what it had is queued again, sessions that came through it are cut off."""

@@ -85,6 +85,7 @@ class FromClients(Outcomes):
 
     def _define(self, client: Client, definition: FunctionDefinition) -> None:
         digest = definition.digest
+        client.unwanted.pop(digest, None)
         if digest in client.functions:
             return
         client.functions[digest] = True
@@ -235,10 +236,14 @@ class FromClients(Outcomes):
         for key in body.keys:
             if key.owner == client.session and key.number < UPLOAD_NUMBER:
                 results.append(key.number)
+            elif key.number == 0 and key.owner in client.functions:
+                client.unwanted[key.owner] = True
             else:
                 self._release_object(client, key, now)
         if results:
             self._cancel(client, results, now)
+        if client.unwanted:
+            self._drop_unwanted(client, now)
 
     def _on_explain(self, client: Client, body: ExplainRequest, now: float) -> None:
         task = body.task

@@ -265,6 +265,8 @@ class SchedulerCore(FromAgents):
             held, client.held = client.held, []
             for first, stop in held:
                 self._push(client, client.table.ready(first, stop), False)
+        if client.unwanted:
+            self._drop_unwanted(client, now)
         if client.large:
             limit = now - self.settings.object_retention_seconds
             expired = [task for task, done_at in client.large.items() if done_at <= limit]

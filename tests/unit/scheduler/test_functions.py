@@ -1,0 +1,55 @@
+"""Definitions of functions: kept while somebody may need them, not for ever."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import ObjectKey, ObjectRelease, Tasks
+from tests.unit.scheduler.playbook import FUNCTION, Playbook, definition, handed, results, run
+
+RELEASED = ObjectRelease((ObjectKey(FUNCTION, 0),))
+
+
+def submit(client, first):
+    return client.says(Tasks([run(client, first, 1)], [definition()]))
+
+
+def test_a_function_that_its_client_lets_go_of_is_forgotten_by_all_and_may_come_again():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    submit(client, 1)
+    agent.says(results(client, 1))
+    assert client.says(RELEASED) == [("agent", RELEASED)]
+    assert not book.core.functions and not book.core.function_loads
+    said = submit(client, 2)
+    assert handed(said, agent) == [(2, 1)]
+    assert [body.functions for _, body in said] == [[definition()]]
+
+
+def test_a_function_whose_tasks_may_yet_run_is_kept_until_they_have():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    submit(client, 1)
+    assert client.says(RELEASED) == []
+    agent.says(results(client, 1))
+    assert book.wait(0.5) == [("agent", RELEASED)]
+    assert not book.core.functions
+
+
+def test_a_function_that_comes_again_before_it_was_dropped_stays():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    submit(client, 1)
+    client.says(RELEASED)
+    submit(client, 2)
+    agent.says(results(client, 1, 2))
+    assert book.wait(0.5) == []
+    assert FUNCTION in book.core.functions
+
+
+def test_a_function_of_two_clients_stays_for_the_other():
+    book = Playbook()
+    client, other, agent = book.client(), book.client("other"), book.agent(slots=2)
+    submit(client, 1)
+    submit(other, 1)
+    agent.says(results(client, 1), results(other, 1))
+    assert client.says(RELEASED) == []
+    assert other.says(RELEASED) == [("agent", RELEASED)]
