@@ -157,6 +157,8 @@ class Client:
             pump.check_usable()
         session = pump.session
         with pump.lock:
+            if pump.unusable:  # asked again: nothing may be added behind a disconnect
+                pump.check_usable()
             if not session.add(shape, slots, size, future):
                 return future
             notices = pump.turn()
@@ -169,6 +171,7 @@ class Client:
         pump = self._pump
         pump.check_usable()
         with pump.lock:
+            pump.check_usable()
             slots, uploads, size = self._place(payloads, ())
             pump.session.add(shape, slots, size, future)
             entry = future._range

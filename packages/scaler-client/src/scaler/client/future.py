@@ -95,6 +95,9 @@ class ScalerFuture(concurrent.futures.Future):
         if self._state is not RUNNING:
             return self._state is not FINISHED
         pump.check_usable()
+        if pump.is_mine():
+            pump.cancel_late(self)
+            return True
         with pump.lock:
             entry = self._range
             mine = entry is not None and self._state is RUNNING and pump.session.cancel(entry, self._index)

@@ -46,14 +46,18 @@ class QueuedFuture(ScalerFuture):
     def __init__(self, pump: Pump, queue: EndedQueue) -> None:
         super().__init__(pump)
         self._queue = queue
+        self._is_queued = False
 
     def settle(self, outcome: Outcome) -> bool:
         if self._queue._lazy_condition is not None or not super().settle(outcome):
             return False
+        self._is_queued = True
         self._queue.ended.append(self)
         return True
 
     def finish(self, outcome: Outcome) -> None:
         super().finish(outcome)
-        self._queue.ended.append(self)
-        self._queue.notify()
+        if not self._is_queued:
+            self._is_queued = True
+            self._queue.ended.append(self)
+            self._queue.notify()

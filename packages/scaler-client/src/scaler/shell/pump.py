@@ -18,7 +18,9 @@ import sys
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures._base import LOGGER
 from typing import TYPE_CHECKING, Any
 
 from scaler.core.effects import Effect, Finish, WriteOutput
@@ -29,6 +31,7 @@ from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.effects import Send
 
 if TYPE_CHECKING:
+    from scaler.client.future import ScalerFuture
     from scaler.core.session import Session
     from scaler.shell.connection import Connection
     from scaler.shell.waiting import Target
@@ -46,11 +49,13 @@ class Pump:
     def __init__(self, session: Session, connection: Connection, loads: Callable[[bytes], Any]) -> None:
         self.session = session
         self.loads = loads
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # not to be taken twice: so that code run by the garbage collector can tell
         self.unusable = ""
         self.background_reads = False
         self._connection = connection
         self._leadership = threading.Lock()
+        self._leader = 0
+        self._late_cancels: deque[ScalerFuture] = deque()
         self._leads = 0
         self._followers: dict[int, Target] = {}
         self._leader_waker = Waker()
@@ -80,13 +85,11 @@ class Pump:
 
     def settle_notices(self, notices: list[Effect]) -> None:
         """Run what may not run under the lock. Also wakes the leader, who may be waiting for what was received here."""
-        for notice in notices:
-            if isinstance(notice, Finish):
-                notice.sink.finish(notice.outcome)
-            elif isinstance(notice, WriteOutput):
-                _write_output(notice)
-        if self._leadership.locked():
-            self._leader_waker.wake()
+        try:
+            _settle_all(notices)
+        finally:
+            if self._leadership.locked():
+                self._leader_waker.wake()
 
     def take_turn(self) -> None:
         with self.lock:
@@ -96,7 +99,9 @@ class Pump:
     def glance(self) -> None:
         """Progress for a thread that asks ``done`` again and again; cheap, and not more often than is of use."""
         now = time.monotonic()
-        if now < self._glanced_at + _GLANCE_SECONDS or self.unusable or not self.lock.acquire(blocking=False):
+        if now < self._glanced_at + _GLANCE_SECONDS or self.unusable or self.is_mine():
+            return
+        if not self.lock.acquire(blocking=False):
             return
         try:
             self._glanced_at = now
@@ -104,6 +109,16 @@ class Pump:
         finally:
             self.lock.release()
         self.settle_notices(notices)
+
+    def is_mine(self) -> bool:
+        """Whether this thread holds the lock: then the garbage collector, or the end of some object, has called the
+        client in the middle of the session's work."""
+        return self.lock._is_owned()  # type: ignore[attr-defined]
+
+    def cancel_late(self, future: ScalerFuture) -> None:
+        """For who may not take the lock now."""
+        self._late_cancels.append(future)
+        self._background_waker.wake()
 
     def wake_background(self) -> None:
         """The background thread polls, although callers are active again: make it stand back."""
@@ -119,7 +134,9 @@ class Pump:
         self._enter_wait()
         try:
             while not target.is_settled():
-                if self._leadership.acquire(blocking=False):
+                if self._leader == threading.get_ident():  # in a callback, which the leader calls
+                    self._lead_on(target, deadline)
+                elif self._leadership.acquire(blocking=False):
                     self._lead(target, deadline)
                 else:
                     self._follow(target, deadline)
@@ -149,6 +166,9 @@ class Pump:
     def close(self) -> None:
         """Cancel, say goodbye, end. May be called twice and from several threads."""
         if self.unusable:
+            return
+        if self.is_mine():
+            self.abandon()
             return
         with self.lock:
             if self.unusable:
@@ -199,19 +219,23 @@ class Pump:
             self._background_waker.wake()
 
     def _lead(self, target: Target, deadline: float | None) -> None:
+        self._leader = threading.get_ident()
         try:
-            while not target.is_settled():
-                self._leader_poller.poll(self._timeout_seconds(deadline), self._connection.wants_write)
-                with self.lock:
-                    notices = [] if self.unusable else self._pass(self._leader_poller)
-                for notice in notices:
-                    self._settle_one(notice)
-                if self.unusable and not target.is_settled():
-                    self._refuse_wait(target)
-                _check_deadline(target, deadline)
+            self._lead_on(target, deadline)
         finally:
+            self._leader = 0
             self._leadership.release()
             self._promote()
+
+    def _lead_on(self, target: Target, deadline: float | None) -> None:
+        while not target.is_settled():
+            self._leader_poller.poll(self._timeout_seconds(deadline), self._connection.wants_write)
+            with self.lock:
+                notices = [] if self.unusable else self._pass(self._leader_poller)
+            _settle_all(notices)
+            if self.unusable and not target.is_settled():
+                self._refuse_wait(target)
+            _check_deadline(target, deadline)
 
     def _follow(self, target: Target, deadline: float | None) -> None:
         condition = target._condition
@@ -309,6 +333,8 @@ class Pump:
             else:
                 self._read()
             seen = mark
+            while self._late_cancels and not self.unusable:
+                self._late_cancels.popleft().cancel()
             if self._abandoned and not self.session.has_unfinished:
                 self.close()
 
@@ -335,13 +361,10 @@ class Pump:
     def _locked_pass(self) -> None:
         with self.lock:
             notices = [] if self.unusable else self._pass(self._background_poller)
-        self.settle_notices(notices)
-
-    def _settle_one(self, notice: Effect) -> None:
-        if isinstance(notice, Finish):
-            notice.sink.finish(notice.outcome)
-        elif isinstance(notice, WriteOutput):
-            _write_output(notice)
+        try:
+            self.settle_notices(notices)
+        except BaseException:  # a callback that exits does not end this thread, which others rely on
+            LOGGER.exception("exception calling back from the client's thread")
 
 
 class _Poller:
@@ -378,6 +401,27 @@ class _Poller:
             self._waker.clear()
 
 
+def _settle_all(notices: list[Effect]) -> None:
+    """When one is interrupted, by Ctrl-C or by a callback that exits, all others are told before that goes on."""
+    interruption: BaseException | None = None
+    for notice in notices:
+        try:
+            _settle(notice)
+        except BaseException as error:
+            interruption = interruption or error
+            if isinstance(notice, Finish):  # it may not have come to the end; what is finished stays as it is
+                notice.sink.finish(notice.outcome)
+    if interruption is not None:
+        raise interruption
+
+
+def _settle(notice: Effect) -> None:
+    if isinstance(notice, Finish):
+        notice.sink.finish(notice.outcome)
+    elif isinstance(notice, WriteOutput):
+        _write_output(notice)
+
+
 def _milliseconds(seconds: float | None) -> int | None:
     return None if seconds is None else math.ceil(min(seconds, 3600.0) * 1000)
 
@@ -388,9 +432,15 @@ def _check_deadline(target: Target, deadline: float | None) -> None:
 
 
 def _write_output(output: WriteOutput) -> None:
+    """Output of a task; where this process has nowhere to write, it is dropped."""
     stream = sys.stderr if output.stream == 2 else sys.stdout
-    stream.write(output.data.decode(errors="replace"))
-    stream.flush()
+    if stream is None:
+        return
+    try:
+        stream.write(output.data.decode(errors="replace"))
+        stream.flush()
+    except (OSError, ValueError):
+        pass
 
 
 _pumps: weakref.WeakSet[Pump] = weakref.WeakSet()

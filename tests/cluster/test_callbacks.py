@@ -1,0 +1,84 @@
+"""Callbacks that misbehave, and calls from where one cannot wait: a client goes on, and no future is lost."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import gc
+import threading
+import time
+
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from scaler.utility.exceptions import ClientQuitException
+
+
+def test_a_callback_that_exits_costs_nobody_else_anything(client: Client) -> None:
+    def leave(_: object) -> None:
+        raise SystemExit(3)
+
+    futures = [client.submit(time.sleep, 0.05) for _ in range(4)]
+    for future in futures:
+        future.add_done_callback(leave)
+    finished = threading.Event()
+    futures[-1].add_done_callback(lambda _: None)
+    time.sleep(0.5)
+    assert all(future.done() for future in futures)
+    client.submit(abs, -1).add_done_callback(lambda _: finished.set())
+    assert finished.wait(5)
+
+
+def test_a_callback_waits_for_another_task_while_its_thread_waits_for_a_result(client: Client) -> None:
+    results = []
+    future = client.submit(time.sleep, 0.1)
+    future.add_done_callback(lambda _: results.append(client.submit(abs, -7).result(5)))
+    future.result(5)
+    deadline = time.monotonic() + 5
+    while not results and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert results == [7]
+
+
+def test_the_garbage_collector_cancels_in_the_middle_of_a_submit(client: Client) -> None:
+    """An iterator that was left behind is closed wherever the collector happens to run."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(5, 2, 2)
+    try:
+        for number in range(300):
+            left = client.imap(abs, range(3))
+            next(left)
+            cycle = [left]
+            cycle.append(cycle)  # type: ignore[arg-type]
+            del left, cycle
+            assert client.submit(abs, -number).result(10) == number
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+def test_a_cancel_under_the_lock_comes_later(client: Client) -> None:
+    future = client.submit(time.sleep, 60)
+    with client._pump.lock:
+        assert future.cancel()
+        assert not future.done()
+    with pytest.raises(concurrent.futures.CancelledError):
+        future.result(5)
+
+
+def test_what_is_submitted_while_another_thread_disconnects_is_refused_or_cancelled(
+    combo: SchedulerClusterCombo,
+) -> None:
+    def submit_until_refused() -> None:
+        try:
+            while True:
+                futures.append(client.submit(abs, -1))
+        except ClientQuitException:
+            pass
+
+    for _ in range(10):
+        client, futures = Client(combo.get_address()), []
+        thread = threading.Thread(target=submit_until_refused)
+        thread.start()
+        time.sleep(0.02)
+        client.disconnect()
+        thread.join(10)
+        assert all(future.done() for future in futures)
