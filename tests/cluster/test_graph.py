@@ -7,6 +7,7 @@ import functools
 import graphlib
 import operator
 import os
+import pickle
 import random
 import signal
 import threading
@@ -14,9 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 
-from scaler import Client, SchedulerClusterCombo
+from scaler import Client, SchedulerClusterCombo, Serializer
 from scaler.utility.exceptions import (
     MissingObjects,
     ProcessorDiedError,
@@ -186,6 +188,30 @@ def test_large_targets_that_others_need(client: Client) -> None:
     graph = {"size": 2_000_000, "made": (bytes_of, "size"), "length": (len, "made"), "again": (increment, "length")}
     result = client.get(graph, ["made", "again"])
     assert len(result["made"]) == 2_000_000 and result["again"] == 2_000_001
+
+
+def test_many_large_targets(client: Client) -> None:
+    graph: dict[str, Any] = {"size": 300_000} | {f"made{index}": (bytes_of, "size") for index in range(30)}
+    keys = [key for key in graph if key != "size"]
+    assert [len(value) for value in client.get(graph, keys).values()] == [300_000] * 30
+
+
+class Pickled(Serializer):
+    @staticmethod
+    def serialize(obj: Any) -> bytes:
+        return b"own" + cloudpickle.dumps(obj)
+
+    @staticmethod
+    def deserialize(payload: bytes) -> Any:
+        assert type(payload) is bytes and payload.startswith(b"own")
+        return pickle.loads(payload[3:])
+
+
+def test_a_serializer_of_one_s_own(combo: SchedulerClusterCombo) -> None:
+    graph = GRAPH | {"size": 200_000, "made": (bytes_of, "size"), "length": (len, "made")}
+    with Client(combo.get_address(), serializer=Pickled()) as client:
+        assert client.get(graph, ["next", "length"]) == {"next": 26, "length": 200_000}
+        assert len(client.get(graph, ["made"])["made"]) == 200_000
 
 
 def test_a_large_target_may_be_dropped_or_fetched_late(client: Client) -> None:

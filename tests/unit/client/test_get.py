@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from scaler import Client
+from scaler import graph as graph_module
 from scaler.client import graphs
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError, MissingObjects
 from scaler_protocol.messages import Cancel, ObjectChunk, ObjectKey
@@ -410,6 +411,16 @@ def test_the_number_of_a_graph_is_never_zero(client: Client, scheduler: GraphSch
     assert client.get(GRAPH, ["next"]) == {"next": 26}  # would have ended at 2**32
     assert {run.options.graph for run in scheduler.runs()} == {1}
     assert min(run.first_task for run in scheduler.runs()) == 2**32 - 1
+
+
+def test_the_analysis_by_graphblas_is_used(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    graphblas = pytest.importorskip("scaler.integrations.graphblas")
+    sizes: list[int] = []
+    original = graphblas.analyse
+    monkeypatch.setattr(graphblas, "analyse", lambda graph, groups: sizes.append(len(graph)) or original(graph, groups))
+    monkeypatch.setattr(graph_module, "LOADED_FROM_CALLS", 3)
+    assert client.get(GRAPH, ["next", "sum"]) == {"next": 26, "sum": 5} and sizes == [3]
+    assert client.get(GRAPH, ["square"]) == {"square": 25} and sizes == [3]
 
 
 def test_threads_submit_while_graphs_are_built(client: Client) -> None:

@@ -22,6 +22,7 @@ from scaler.core.outcome import Outcome
 from scaler.core.session import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Upload
 from scaler.graph import Graph, analysis_for, group_calls, read_plain, split_wide
+from scaler.shell.waiting import Answer
 from scaler.utility.exceptions import MissingObjects
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
@@ -33,6 +34,7 @@ _SHARED_INLINE_LIMIT_BYTES = 4096
 _CROWDED_INLINE_LIMIT_BYTES = 64
 _SLOTS_LIMIT = 8192
 _RUN_TASKS_LIMIT = 8192
+_FETCHES_AT_ONCE = 4
 _NUMBER_MASK = 2**32 - 1
 _DATA_OUTCOME = Outcome(Status.SUCCESS, b"")
 
@@ -90,7 +92,8 @@ def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
     results = []
     future = None
     try:
-        for future in futures:
+        for place, future in enumerate(futures):
+            ask_ahead(futures[place : place + _FETCHES_AT_ONCE])
             results.append(future.result())
         return results
     except BaseException:
@@ -99,6 +102,12 @@ def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
         raise
     finally:
         del future, futures
+
+
+def ask_ahead(futures: Sequence[Future[Any]]) -> None:
+    for future in futures:
+        if isinstance(future, GraphFuture):
+            future.ask()
 
 
 class GraphFuture(ScalerFuture):
@@ -113,11 +122,26 @@ class GraphFuture(ScalerFuture):
         """Cancels the whole graph. True at once for anything not finished."""
         pump = self._pump
         if self._state is RUNNING and not pump.unusable:
+            if pump.is_mine():
+                pump.cancel_late(self)
+                return True
             with pump.lock:
                 pump.session.cancel_graph(self._group)
                 notices = pump.turn()
             pump.settle_notices(notices)
         return self._state is not RUNNING and self._state is not FINISHED
+
+    def ask(self) -> None:
+        """Have a large result sent here, if the task has ended."""
+        outcome, pump = self._outcome, self._pump
+        if outcome is None or self._answer is not None or outcome.status != Status.SUCCESS_LARGE or pump.unusable:
+            return
+        with pump.lock:
+            if self._answer is None:
+                self._answer = Answer(pump)
+                pump.session.fetch(outcome.payload, self._answer)
+            notices = pump.turn()
+        pump.settle_notices(notices)
 
     def _failure(self, outcome: Outcome) -> BaseException:
         return self._failures.setdefault(0, failure_of(outcome))
