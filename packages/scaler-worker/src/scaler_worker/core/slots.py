@@ -222,7 +222,7 @@ class Slots:
 
     def lent(self) -> tuple[int, int]:
         """How many slots are lent, and the depth that tasks in them must exceed."""
-        return len(self._blocked), self.deepest_blocked()
+        return len(self._blocked), self._deepest_blocked
 
     def _depth_needed(self, more: int = 1) -> int | None:
         """The depth that a task must exceed to be started when ``more`` processors become busy."""
@@ -243,12 +243,15 @@ class Slots:
             self._plan_poll(now)
 
     def _feed_idle(self) -> None:
+        depth = self._depth_needed()
+        if self.queue.head(depth) is None or len(self._busy) >= self._capacity():
+            return
         idle = sorted(self._idle)  # the lowest number first: the others stay out of the way of whoever shares the host
         for position, number in enumerate(idle):
-            depth = self._depth_needed()
-            if len(self._busy) >= self._capacity() or self.queue.head(depth) is None:
-                return
             self._hand_over(self._idle[number], depth, len(idle) - position)
+            depth = self._depth_needed()
+            if not self.queue.count or len(self._busy) >= self._capacity() or self.queue.head(depth) is None:
+                return
 
     def _feed_busy(self) -> None:
         if len(self._busy) > self._capacity():
@@ -311,6 +314,9 @@ class Slots:
             if self._limits_at is None and self._has_limits(run):
                 self._limits_at = 0.0
         self._sort(processor)
+        if len(runs) == 1 and not self.nodes and _is_plain(runs[0]) and runs[0].function in processor.functions:
+            self._effects.append(HandOver(processor.number, Tasks(runs)))
+            return
         functions = [self.functions[digest] for digest in self._news(processor, (run.function for run in runs))]
         named = (run.serializer for run in runs if run.serializer)
         serializers = [self.serializers[digest] for digest in self._news(processor, named)]
@@ -585,7 +591,7 @@ class Slots:
             processor.ending = {each: ending for each, ending in processor.ending.items() if each >= harvested}
         if processor.blocked_sequence is not None and processor.blocked_sequence < harvested:
             processor.blocked_sequence = None
-        if any(entry.run.options.stream_output for entry in processor.handed):
+        if any([entry.run.options.stream_output for entry in processor.handed]):
             self._objects.catch_up(processor.number)  # what a task wrote, before it is forgotten
         self._settle(processor)
         if not processor.handed:
@@ -790,6 +796,11 @@ def _put(group: dict[int, Processor], number: int, processor: Processor, belongs
         group[number] = processor
     elif group:
         group.pop(number, None)
+
+
+def _is_plain(run: TaskRun) -> bool:
+    """It needs its function and nothing else."""
+    return not run.serializer and not run.has_references
 
 
 def _messages(

@@ -209,7 +209,7 @@ class Agent:
         for tasks in _in_messages(effect.tasks):
             self._processors.send(effect.number, [*values, *encode(Envelope(tasks))])
             values = []
-        if not self._checks_memory and any(run.options.memory_bytes for run in effect.tasks.runs):
+        if not self._checks_memory and any([run.options.memory_bytes for run in effect.tasks.runs]):
             self._checks_memory = True
             self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)
 
@@ -377,6 +377,9 @@ def _cause(certificate: dict[str, Any]) -> str:
 
 def _in_messages(tasks: Tasks) -> Iterator[Tasks]:
     """Many short tasks with much data each are more than one message; definitions go with the first."""
+    if len(tasks.runs) <= 1:
+        yield tasks
+        return
     functions, serializers = tasks.functions, tasks.serializers
     for runs in split(tasks.runs):
         yield Tasks(runs, functions, serializers)
