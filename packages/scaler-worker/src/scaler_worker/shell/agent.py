@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -345,6 +346,7 @@ def run_agent(settings: ClusterSettings, worker_count: int, zygote: Zygote) -> i
     parent = current_parent()
     if parent is not None:
         parent.report_ready(pid=os.getpid())
+    gc.freeze()  # modules and settings stay: no collection need look at them again
     try:
         code = loop.run_until_complete(agent.run())
     finally:
