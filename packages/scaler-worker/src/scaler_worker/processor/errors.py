@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import traceback
 from types import TracebackType
@@ -51,18 +52,38 @@ def _describe(error: BaseException) -> tuple[str, str, str]:
 
 
 def _pickled(error: BaseException) -> bytes:
-    """With its tracebacks; without them when they are too deep to be pickled (the formatted one travels anyway)."""
+    """With its tracebacks; without them when they are too deep to be pickled (the formatted one travels anyway). Of an
+    exception that is too large then, its own type with the beginning of its texts."""
     data = _dumps(error)
     if not data:
         _strip_tracebacks(error)
         data = _dumps(error)
+    if not data:
+        data = _dumps(_shortened(error))
     return data
 
 
-def _dumps(error: BaseException) -> bytes:
+def _shortened(error: BaseException) -> BaseException | None:
+    """A copy without causes. None for what cannot be copied: that has its reasons."""
+    try:
+        short = copy.copy(error)
+        short.__cause__ = short.__context__ = None
+        short.args = tuple(_beginning(each) for each in short.args)
+        return short
+    except BaseException:
+        return None
+
+
+def _beginning(value: object) -> object:
+    if type(value) is not str or len(value) <= MESSAGE_LIMIT_CHARACTERS:
+        return value
+    return f"{value[:MESSAGE_LIMIT_CHARACTERS]}... ({len(value):,} characters)"
+
+
+def _dumps(error: BaseException | None) -> bytes:
     try:
         pickling_support.install(error)
-        data = cloudpickle.dumps(error)
+        data = cloudpickle.dumps(error) if error is not None else b""
     except BaseException:
         return b""
     return data if len(data) <= PAYLOAD_LIMIT_BYTES else b""
