@@ -21,7 +21,8 @@ from scaler import Client
 from scaler import graph as graph_module
 from scaler.client import graphs
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError, MissingObjects
-from scaler_protocol.messages import Cancel, ObjectChunk, ObjectKey
+from scaler_protocol.codec import encode
+from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Cancel, Envelope, ObjectChunk, ObjectKey, Tasks
 from tests.unit.client.graph_scheduler import GraphScheduler
 
 
@@ -421,6 +422,23 @@ def test_the_analysis_by_graphblas_is_used(client: Client, monkeypatch: pytest.M
     monkeypatch.setattr(graph_module, "LOADED_FROM_CALLS", 3)
     assert client.get(GRAPH, ["next", "sum"]) == {"next": 26, "sum": 5} and sizes == [3]
     assert client.get(GRAPH, ["square"]) == {"square": 25} and sizes == [3]
+
+
+def test_no_message_is_too_large(client: Client, scheduler: GraphScheduler) -> None:
+    graph: dict[str, Any] = {f"d{index}": bytes(3000) for index in range(100)} | {"x": 1}
+    for index in range(100):  # a function of its own each, with 20 kB inside
+        graph[f"f{index}"] = (functools.partial(len_of_both, bytes([index]) * 20_000), f"d{index}")
+    graph |= {f"w{index}": (total, *["x"] * 7000) for index in range(20)}
+    graph |= {f"n{index}": (dict,) for index in range(20_000)}
+    keys = [key for key, node in graph.items() if isinstance(node, tuple)]
+    result = client.get(graph, keys)
+    assert result["f7"] == 23_000 and result["w3"] == 7000 and result["n9"] == {}
+    sizes = [sum(map(len, encode(Envelope(body)))) for body in scheduler.seen if isinstance(body, Tasks)]
+    assert len(sizes) > 5 and max(sizes) <= MESSAGE_LIMIT_BYTES
+
+
+def len_of_both(first: bytes, second: bytes) -> int:
+    return len(first) + len(second)
 
 
 def test_threads_submit_while_graphs_are_built(client: Client) -> None:

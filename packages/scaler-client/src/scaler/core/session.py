@@ -288,15 +288,24 @@ class Session:
         for entry in group.ranges:
             self._close(entry)
             self.submitted += entry.count
-            batch.append(entry)
-            assert entry.run is not None
-            size += entry.run.payload_bytes + RUN_OVERHEAD_BYTES
-            if size >= BATCH_LIMIT_BYTES:
+            added = self._message_bytes(entry)
+            if batch and size + added > BATCH_LIMIT_BYTES:
                 self._outbox.append(batch)
                 batch, size = [], 0
+            batch.append(entry)
+            size += added
         if batch:
             self._outbox.append(batch)
         return True
+
+    def _message_bytes(self, entry: Range) -> int:
+        """What a range takes in its message, at most."""
+        shape = entry.shape
+        assert entry.run is not None
+        size = RUN_OVERHEAD_BYTES + entry.run.payload_bytes + entry.count * SLOT_OVERHEAD_BYTES
+        if shape.function.digest not in self._sent_definitions:
+            size += len(shape.function.definition.payload)
+        return size
 
     def cancel_graph(self, group: GraphGroup) -> bool:
         """Whether some target had not ended; now all have, and the sinks are told."""
