@@ -42,6 +42,7 @@ class ProcessorOptions:
     preload: str
     collect_interval_seconds: float
     trim_threshold_bytes: int
+    is_spare: bool
 
 
 def pack_number(number: int) -> bytes:

@@ -40,6 +40,9 @@ def serve(control: socket.socket) -> None:
         if not data:
             return
         options: channel.ProcessorOptions = pickle.loads(data)
+        if options.is_spare and not prepared:  # it is to run tasks of tasks, which is what clients are for
+            prepared = True
+            prepare()
         pid = _fork_twice(control, options, fds)
         for fd in fds:
             os.close(fd)

@@ -325,6 +325,7 @@ class Agent:
             preload=settings.preload or "",
             collect_interval_seconds=settings.garbage_collect_interval_seconds,
             trim_threshold_bytes=settings.trim_memory_threshold_bytes,
+            is_spare=number >= len(self._core.slots.names),
         )
 
 
