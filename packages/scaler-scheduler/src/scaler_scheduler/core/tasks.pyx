@@ -1062,16 +1062,20 @@ cdef class TaskTable:
             graph.must_sweep = True
             return
         self.tell().tell(page.agent[offset], task, page.attempt[offset])
-        for agent in self.copies.pop(task, ()):
-            self.tell().tell(agent, task, 0)
+        self.free_copies(task)
         self.move(page, offset, FREED)
         page.agent[offset] = NO_AGENT
+
+    cdef free_copies(self, uint64_t task):
+        for agent in self.copies.pop(task, ()) if self.copies else ():
+            self.tell().tell(agent, task, 0)
 
     cdef node_ended(self, RunRecord record, uint64_t task):
         """It ended without a value: so do all that need it."""
         cdef Graph graph = record.graph
         cdef Node* node = &graph.nodes[task - graph.base]
         cdef uint32_t at = node.head
+        self.free_copies(task)
         self.deliver(record, graph, node)
         self.leave_inputs(graph, node)
         while at:
@@ -1188,6 +1192,7 @@ cdef class TaskTable:
         """A node whose value was made and is not needed leaves the table."""
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record = self.record_at(page, offset)
+        self.free_copies(task)
         self.move(page, offset, ENDED)
         page.live -= 1
         record.remaining -= 1

@@ -261,6 +261,8 @@ class AgentCore:
         else:
             self._outbox.extend(self.slots.add_nodes(run, True))
             self._outbox.extend(self._objects.require(run, keys))
+        if self.slots.freed:
+            self._release_freed()
 
     def _definitions_of(self, run: TaskRun) -> list[ObjectKey] | None:
         """The objects that its function and serializer are, if they are. None: they are not known, the run failed."""
@@ -285,11 +287,14 @@ class AgentCore:
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
         for column in cancel.columns:
             self.slots.cancel(column, now)
-        if self.slots.freed:
-            freed, self.slots.freed[:] = self.slots.freed[:], []
-            for key in freed:
-                self._objects.give_up(key)
-            self._release(freed)
+        self._release_freed()
+
+    def _release_freed(self) -> None:
+        """Large values that nobody needs any more."""
+        freed, self.slots.freed[:] = self.slots.freed[:], []
+        for key in freed:
+            self._objects.give_up(key)
+        self._release(freed)
 
     def _on_withdraw(self, withdraw: Withdraw, now: float) -> None:
         self._outbox.append(Withdrawn(tuple(self.slots.withdraw(withdraw.count))))

@@ -23,8 +23,9 @@ class Nodes:
     def has_deferred(self, number: int) -> bool:
         """Whether something could follow what this processor has, and found no room yet."""
 
-    def add(self, run: TaskRun, lacks_objects: bool) -> tuple[list[TaskRun], list[ObjectKey]]:
-        """Enter the tasks of a run: (runs that may be queued, keys of values to be fetched)."""
+    def add(self, run: TaskRun, lacks_objects: bool) -> tuple[list[TaskRun], list[ObjectKey], list[ObjectKey]]:
+        """Enter the tasks of a run: (runs that may be queued, keys of values to be fetched, keys of large values of
+        earlier attempts, which are free)."""
 
     def objects_here(self, run: TaskRun) -> list[TaskRun]:
         """The objects that these tasks lacked are here; the runs that may be queued."""

@@ -14,7 +14,8 @@ cdef enum:
     HANDED = 2
     DONE = 3
     FETCHING = 4
-    GONE = 5
+    GONE = 5  # ended or left without a value
+    FREED = 6  # its value is not kept any more
 
 cdef enum:
     SUCCESS = 0
@@ -81,7 +82,9 @@ cdef class Nodes:
     # ---- coming in -----------------------------------------------------------------------------------------------
 
     def add(self, run, bint lacks_objects):
-        """Enter the tasks of a run. Returns (runs that may be queued, keys of values to be fetched)."""
+        """Enter the tasks of a run. Returns (runs that may be queued, keys of values to be fetched, keys of large
+        values of earlier attempts, which are free)."""
+        cdef list freed = []
         cdef bytes session = run.session
         cdef uint64_t task, first = run.first_task
         cdef int64_t index, count = run.count
@@ -95,6 +98,8 @@ cdef class Nodes:
             task = first + index
             node = (<dict> table).get(task)
             if node is None or node.state != FETCHING:  # what was to be fetched may be made here now
+                if node is not None and node.state == DONE:
+                    self.release(<dict> table, node, freed)
                 node = Node(session, task)
                 (<dict> table)[task] = node
             node.stand_for(run, index)
@@ -105,7 +110,7 @@ cdef class Nodes:
         self.waiting += count
         if run.has_references:
             self.link(<dict> table, made, run, fetch)
-        return self.made_ready(made), fetch
+        return self.made_ready(made), fetch, freed
 
     cdef link(self, dict table, list made, run, list fetch):
         cdef const uint64_t[::1] pairs = run.inputs()
@@ -377,7 +382,10 @@ cdef class Nodes:
             node = None if table is None else table.get(task)
             if node is None:
                 elsewhere.append((task, attempt))
-            elif node.state == DONE or node.state == FETCHING:
+            elif node.state == FETCHING:
+                large.append(ObjectKey(node.session, node.task))
+                doomed.append(node)
+            elif node.state == DONE:
                 if not attempt or node.is_copy or node.attempt == <uint32_t> attempt:
                     self.release(table, node, large)
             elif attempt and node.attempt != <uint32_t> attempt:
@@ -396,9 +404,9 @@ cdef class Nodes:
         return waited, elsewhere, large, [each for each in back if (each[1], each[2]) not in named]
 
     cdef release(self, dict table, Node node, list large):
-        if node.is_large or node.state == FETCHING:
+        if node.is_large:
             large.append(ObjectKey(node.session, node.task))
-        node.state = GONE
+        node.state = FREED
         node.value = None
         node.dependants = None
         del table[node.task]
@@ -459,9 +467,9 @@ cdef class Nodes:
                     pending = node.lacks_objects
                     still_open = 0
                     for source in node.inputs or ():
-                        pending += source.state != DONE and source.state != GONE
-                        still_open += source.state != DONE and source.state != HANDED and source.state != GONE
-                        assert node.state == READY or source.state != GONE, task
+                        pending += source.state != DONE and source.state != FREED
+                        still_open += source.state != DONE and source.state != HANDED and source.state != FREED
+                        assert source.state != GONE, task
                     assert node.pending == pending, (task, node.pending, pending)
                     assert node.open == still_open, (task, node.open, still_open)
         assert waiting == self.waiting, (waiting, self.waiting)

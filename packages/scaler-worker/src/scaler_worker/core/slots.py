@@ -563,7 +563,8 @@ class Slots:
 
     def add_nodes(self, run: TaskRun, lacks_objects: bool) -> list[ObjectRequest]:
         """Nodes of a graph came; what must be asked for."""
-        ready, fetch = self.nodes.add(run, lacks_objects)
+        ready, fetch, freed = self.nodes.add(run, lacks_objects)
+        self.freed.extend(freed)
         for each in ready:
             self.queue.push(each)
         self._objects.give_up_values(run.session, run.first_task, run.first_task + run.count)
