@@ -48,7 +48,17 @@ SCENARIOS.update(
     }
 )  # fmt: skip
 
-CALM = ("peace", "graphs", "graphs, cuts", "graphs, short queues", "slow network", "cuts", "scheduler restarts", "agents stand still", "short queues")
+CALM = (
+    "peace",
+    "graphs",
+    "graphs, cuts",
+    "graphs, short queues",
+    "slow network",
+    "cuts",
+    "scheduler restarts",
+    "agents stand still",
+    "short queues",
+)
 """Here nobody dies who runs a task, so no task may run twice."""
 
 REGRESSION_SEEDS = [
@@ -56,6 +66,8 @@ REGRESSION_SEEDS = [
     ("clients given up", 9),  # a client that came back pushed its tasks into the queue of its former self
     ("clients given up", 28),
     ("processors die", 18),  # certificates were nested once too deep
+    ("graphs, agents die", 8),  # a fetched value outlived a new attempt of its task
+    ("graphs, everything", 14),  # what an agent gave back before its client came was still taken to be there
 ]
 """(scenario, seed) of failures that were found."""
 

@@ -75,6 +75,8 @@ class FromAgents(Hellos):
         agent.is_leaving = agent.is_leaving or body.leaving
         for column in body.columns:
             given += len(column.tasks)
+            if self.unclaimed:
+                self.unclaimed.withdraw(agent, column.session, column.tasks)
             client = self.clients.get(column.session)
             if client is None:
                 continue

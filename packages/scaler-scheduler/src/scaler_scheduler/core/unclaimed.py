@@ -31,6 +31,13 @@ class Unclaimed:
     def add_results(self, agent: Agent, run: ResultRun, delivery: Delivery, deadline: float) -> None:
         self._results.setdefault(run.session, []).append((deadline, agent, run, delivery))
 
+    def withdraw(self, agent: Agent, session: bytes, tasks: tuple[int, ...]) -> None:
+        """The agent gave these back before their client came."""
+        if session not in self._holds:
+            return
+        gone = frozenset(tasks)
+        self._holds[session] = [hold if hold[1] is not agent else _without(hold, gone) for hold in self._holds[session]]
+
     def take(self, session: bytes) -> tuple[list, list]:
         """Everything kept for a session, in order: (agent, tasks, attempts) and (agent, run, delivery)."""
         holds = [item[1:] for item in self._holds.pop(session, [])]
@@ -53,6 +60,12 @@ class Unclaimed:
     def forget_agent(self, agent: Agent) -> None:
         self._holds = _kept(self._holds, lambda item: item[1] is not agent)
         self._results = _kept(self._results, lambda item: item[1] is not agent)
+
+
+def _without(hold: Hold, gone: frozenset[int]) -> Hold:
+    deadline, agent, tasks, attempts = hold
+    left = [pair for pair in zip(tasks, attempts, strict=True) if pair[0] not in gone]
+    return deadline, agent, tuple(task for task, _ in left), tuple(attempt for _, attempt in left)
 
 
 def _kept(items: dict[bytes, list[Any]], condition: Callable[[Any], bool]) -> dict[bytes, list[Any]]:
