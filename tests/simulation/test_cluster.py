@@ -50,14 +50,14 @@ SCENARIOS.update(
 
 CALM = (
     "peace",
-    "graphs",
-    "graphs, cuts",
-    "graphs, short queues",
     "slow network",
     "cuts",
     "scheduler restarts",
     "agents stand still",
     "short queues",
+    "graphs",
+    "graphs, cuts",
+    "graphs, short queues",
 )
 """Here nobody dies who runs a task, so no task may run twice."""
 

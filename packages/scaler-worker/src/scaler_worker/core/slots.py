@@ -232,9 +232,8 @@ class Slots:
 
     def hand_out(self, now: float) -> None:
         """Give every processor what it needs, as long as something waits."""
-        if self.queue.count:
-            if self._idle:
-                self._feed_idle()
+        if self.queue.count and self._idle:
+            self._feed_idle()
         if self._busy and (self.queue.count or self.nodes.waiting):
             self._feed_busy()
         if self._full:

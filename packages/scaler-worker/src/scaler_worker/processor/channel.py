@@ -1,9 +1,11 @@
 """What an agent, its zygote and its processors say to each other beside task messages.
 
-From the agent to a processor: an encoded Tasks message, or OBJECT (key, size, with a descriptor), DROP (keys). From a
-processor to its agent: READY, LARGE (sequence, size, with a descriptor), OUTPUT (sequence, stream, bytes), FAILED (text);
-an eventfd says that there are results on the board. From the agent to the zygote: a pickled ProcessorOptions with the
-descriptors of stream, board, stderr, fault file and eventfd; the zygote answers with the number and the process id.
+From the agent to a processor: an encoded Tasks message, or OBJECT (key, size, with a descriptor), DROP (keys), VALUES
+(the sequence below which no value is needed any more, or nothing; an encoded Results message with values of graph
+nodes, or two empty frames; an encoded Tasks message). From a processor to its agent: READY, LARGE (sequence, size,
+with a descriptor), OUTPUT (sequence, stream, bytes), FAILED (text); an eventfd says that there are results on the
+board. From the agent to the zygote: a pickled ProcessorOptions with the descriptors of stream, board, stderr, fault
+file and eventfd; the zygote answers with the number and the process id.
 """
 
 from __future__ import annotations
