@@ -61,7 +61,7 @@ class Analysis(NamedTuple):
 def read_plain(graph: Mapping[str, Any], keys: Sequence[str]) -> Graph:
     """What ``keys`` need, and nothing else. Raises KeyError for a duplicate or unknown key and for an undefined name,
     TypeError for an argument that is no name."""
-    _check_distinct(keys)
+    _check_keys(graph, keys)
     numbers = _Numbers(graph)
     result, number_of = numbers.result, numbers.__getitem__
     result.targets.extend(map(number_of, keys))
@@ -78,7 +78,10 @@ def read_plain(graph: Mapping[str, Any], keys: Sequence[str]) -> Graph:
     return result
 
 
-def _check_distinct(keys: Sequence[str]) -> None:
+def _check_keys(graph: Mapping[str, Any], keys: Sequence[str]) -> None:
+    for key in keys:
+        if key not in graph:
+            raise KeyError(f"{key!r} is not in the graph.")
     if len(set(keys)) != len(keys):
         seen: set[str] = set()
         twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]

@@ -64,11 +64,11 @@ def get(
 
 
 def is_plain(graph: Any, keys: Any) -> bool:
-    """Whether this is the plain dialect: a dict with string keys, and a flat list of such. Task objects of Dask make
-    it Dask's."""
+    """Whether this is the plain dialect: a dict with string keys, and a flat list of keys. Task objects of Dask make it
+    Dask's."""
     if not isinstance(graph, dict) or not isinstance(keys, (list, tuple)):
         return False
-    if not all(isinstance(key, str) for key in keys) or not all(isinstance(key, str) for key in graph):
+    if any(isinstance(key, list) for key in keys) or not all(isinstance(key, str) for key in graph):
         return False
     module = sys.modules.get("dask._task_spec")
     return module is None or not any(isinstance(node, module.GraphNode) for node in graph.values())
