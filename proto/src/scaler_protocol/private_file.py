@@ -13,7 +13,7 @@ def read_private_file(path: Path) -> bytes | None:
     """The contents of a file that only this user can read; None when there is no such file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         _check_private(path, os.fstat(descriptor))

@@ -27,13 +27,21 @@ def read_token() -> bytes:
 
 
 def ensure_token() -> bytes:
-    """This user's token, made when there is none. Two processes that make it at once get the same."""
+    """This user's token, made when there is none. Two processes that make it at once get the same. Raises
+    PermissionError as ``read_token`` does, and ValueError when it cannot be kept."""
     path = home_directory() / TOKEN_FILE_NAME
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    token = read_private_file(path)
-    if token:
-        return token
-    _create_token(path)
+    return read_private_file(path) or _make_token(path)
+
+
+def _make_token(path: Path) -> bytes:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _create_token(path)
+    except OSError as error:
+        raise ValueError(
+            f"The token that local peers show cannot be kept in {path.parent} ({error.strerror}): "
+            "set SCALER_HOME to a folder of yours."
+        ) from None
     return read_private_file(path) or b""
 
 

@@ -24,6 +24,12 @@ def test_what_names_no_capabilities(wanted: Any) -> None:
         capabilities_of(wanted)
 
 
+@pytest.mark.parametrize("name", ["", "\udc80", "x" * 2000])
+def test_a_capability_whose_name_cannot_be_sent(name: str) -> None:
+    with pytest.raises(ValueError, match="The name of a capability"):
+        capabilities_of([name])
+
+
 def test_an_amount_out_of_range() -> None:
     with pytest.raises(ValueError, match="'gpu' must be between 0 and"):
         capabilities_of({"gpu": -1})

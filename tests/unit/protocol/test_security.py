@@ -50,6 +50,15 @@ def test_token_of_another_user_is_refused(home: Path, monkeypatch: pytest.Monkey
         read_token()
 
 
+def test_token_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("SCALER_HOME", str(file / "home"))
+    assert read_token() == b""
+    with pytest.raises(ValueError, match="cannot be kept in .*Not a directory.*set SCALER_HOME"):
+        ensure_token()
+
+
 def test_home_is_in_the_users_directory_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SCALER_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -15,6 +15,8 @@ from scaler.core.functions import Function, Shape
 from scaler_protocol.messages import TaskOptions
 
 _REMEMBERED_LIMIT = 4096
+_NAME_LIMIT_CHARACTERS = 1000
+_KEYWORDS_LIMIT_BYTES = 256 * 1024
 _VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 PLAIN_TYPES = frozenset({int, float, str, bytes, bool, complex, type(None)})
@@ -102,8 +104,11 @@ def pickles_by_reference(callable_: Callable[..., Any], payload: bytes) -> bool:
 
 
 def function_name(callable_: Callable[..., Any]) -> str:
+    """For people to read: short, and of characters that can be sent."""
     name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None)
-    return name if isinstance(name, str) else type(callable_).__qualname__
+    if not isinstance(name, str):
+        name = type(callable_).__qualname__
+    return name[:_NAME_LIMIT_CHARACTERS].encode(errors="replace").decode()
 
 
 def check_call(callable_: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -139,5 +144,16 @@ def shape_of(function: Function, arity: int, keywords: tuple[str, ...], options:
     key = (arity, keywords, options)
     shape = function.shapes.get(key)
     if shape is None:
+        _check_keywords(keywords)
         shape = _bound(function.shapes)[key] = Shape(function, arity, keywords, options)
     return shape
+
+
+def _check_keywords(keywords: tuple[str, ...]) -> None:
+    """Raises ValueError when these names cannot be sent."""
+    try:
+        size = sum(len(name.encode()) for name in keywords)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"The keyword argument {error.object!r} has no name in UTF-8.") from None
+    if size > _KEYWORDS_LIMIT_BYTES:
+        raise ValueError(f"The names of the keyword arguments have {size} bytes, over {_KEYWORDS_LIMIT_BYTES}.")

@@ -11,6 +11,7 @@ from scaler_protocol.messages import Capability
 PRIORITY_LIMIT = 2**31 - 1
 RETRIES_LIMIT = 2**31 - 1
 AMOUNT_LIMIT = 2**63 - 1
+NAME_LIMIT_BYTES = 1000
 
 
 def whole_number(name: str, value: int, minimum: int, maximum: int) -> int:
@@ -42,9 +43,18 @@ def capabilities_of(wanted: Mapping[str, int] | Sequence[str] | None) -> tuple[C
         return ()
     if isinstance(wanted, (str, bytes)) or not all(isinstance(name, str) for name in wanted):
         raise TypeError(f"capabilities must be a mapping or a sequence of names, not {wanted!r}.")
+    if not all(_is_name(name) for name in wanted):
+        raise ValueError(f"The name of a capability has 1 to {NAME_LIMIT_BYTES} bytes of UTF-8: {list(wanted)!r}.")
     if isinstance(wanted, Mapping):
         return tuple(_capability(name, amount) for name, amount in sorted(wanted.items()))
     return tuple(Capability(name) for name in sorted(wanted))
+
+
+def _is_name(text: str) -> bool:
+    try:
+        return 0 < len(text.encode()) <= NAME_LIMIT_BYTES
+    except UnicodeEncodeError:
+        return False
 
 
 def _capability(name: str, amount: int) -> Capability:
