@@ -11,18 +11,19 @@ import pytest
 
 from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import ClientQuitException
+from tests.support.waiting import wait_until
 
 
 def test_a_callback_that_exits_costs_nobody_else_anything(client: Client) -> None:
     def leave(_: object) -> None:
         raise SystemExit(3)
 
+    ended, finished = threading.Semaphore(0), threading.Event()
     futures = [client.submit(time.sleep, 0.05) for _ in range(4)]
     for future in futures:
+        future.add_done_callback(lambda _: ended.release())
         future.add_done_callback(leave)
-    finished = threading.Event()
-    futures[-1].add_done_callback(lambda _: None)
-    time.sleep(0.5)
+    assert all(ended.acquire(timeout=30) for _ in futures)
     assert all(future.done() for future in futures)
     client.submit(abs, -1).add_done_callback(lambda _: finished.set())
     assert finished.wait(5)
@@ -33,10 +34,7 @@ def test_a_callback_waits_for_another_task_while_its_thread_waits_for_a_result(c
     future = client.submit(time.sleep, 0.1)
     future.add_done_callback(lambda _: results.append(client.submit(abs, -7).result(5)))
     future.result(5)
-    deadline = time.monotonic() + 5
-    while not results and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert results == [7]
+    wait_until(lambda: results == [7], 10)
 
 
 def test_the_garbage_collector_cancels_in_the_middle_of_a_submit(client: Client) -> None:

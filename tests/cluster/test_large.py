@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +10,7 @@ import numpy
 import pytest
 
 from scaler import Client
+from scaler.utility.exceptions import DeserializeObjectError
 from tests.support import functions
 from tests.support.waiting import wait_until
 
@@ -66,6 +68,29 @@ def test_large_results_of_map(client: Client) -> None:
 def test_a_result_read_twice(client: Client) -> None:
     future = client.submit(fill, 5_000_000)
     assert future.result() == future.result()
+
+
+def test_asking_for_the_exception_does_not_fetch_a_large_result(client: Client) -> None:
+    future = client.submit(fill, 5_000_000)
+    assert future.exception(timeout=30) is None
+    assert future.exception() is None and not future._loaded
+    assert len(future.result(timeout=30)) == 5_000_000
+
+
+def unloadable() -> object:
+    class Unloadable:
+        def __reduce__(self) -> tuple:  # type: ignore[type-arg]
+            return int, (fill(1_000_000),)
+
+    return Unloadable()
+
+
+def test_awaiting_a_large_result_that_cannot_be_loaded(client: Client) -> None:
+    async def wait() -> object:
+        return await asyncio.wait_for(asyncio.wrap_future(client.submit(unloadable)), 30)
+
+    with pytest.raises(DeserializeObjectError):
+        asyncio.run(wait())
 
 
 def test_threads_read_one_large_result(client: Client) -> None:

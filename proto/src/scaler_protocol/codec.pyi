@@ -93,8 +93,9 @@ class TaskRunBuilder:
         limit_bytes: int,
     ) -> int:
         """Nodes of a graph that is given as columns of 64 bits: one task for each of ``calls``. The slots of call c are
-        ``slots[ends[c - 1]:ends[c]]``; one that is not negative is the result of that call, whose id is ``tasks[slot]``;
-        any other is ``data[~slot]``. Stops when the payload has ``limit_bytes``. Returns how many joined."""
+        ``slots[ends[c - 1]:ends[c]]``; one that is not negative is the result of that call, with the id
+        ``tasks[slot]``; any other is ``data[~slot]``. Stops when the payload has ``limit_bytes``. Returns how many
+        joined."""
     def build(self) -> TaskRun: ...
 
 class ResultRun:

@@ -15,7 +15,9 @@ JOINS_ALL = "scaler/cluster/"
 ROOMS = {
     "capnp": ("scaler_protocol/monitor/",),
     "cloudpickle": ("scaler/client/", "scaler_worker/processor/"),
-    "numpy": (),
+    "dask": ("scaler/integrations/dask.py",),
+    "graphblas": ("scaler/integrations/graphblas.py",),
+    "numpy": ("scaler/integrations/graphblas.py",),
     "psutil": ("scaler_scheduler/shell/", "scaler_worker/shell/"),
     "tblib": ("scaler/client/", "scaler_worker/processor/"),
     "uvloop": ("scaler_protocol/command/event_loop.py",),

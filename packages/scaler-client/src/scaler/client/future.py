@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import sys
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, RUNNING
@@ -74,7 +75,9 @@ class ScalerFuture(concurrent.futures.Future):
         return self._result
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        if not self._loaded:
+        """None for a large result, without fetching it: then ``result`` may still fail to load it. Not in a thread that
+        runs an event loop, where asyncio asks so before it takes the result, and could not bear a failure there."""
+        if not self._loaded and not (self._is_large(timeout) and not _runs_event_loop()):
             self._load(timeout)
         return self._exception
 
@@ -195,6 +198,12 @@ class ScalerFuture(concurrent.futures.Future):
         else:
             waiter.add_exception(self)
 
+    def _is_large(self, timeout: float | None) -> bool:
+        """Whether the task succeeded with a result that stays with its agent until it is asked for."""
+        if self._state is RUNNING:
+            self._pump.wait(self, timeout)
+        return self._outcome is not None and self._outcome.status == Status.SUCCESS_LARGE
+
     def _load(self, timeout: float | None) -> None:
         if self._state is RUNNING:
             self._pump.wait(self, timeout)
@@ -242,3 +251,9 @@ class ScalerFuture(concurrent.futures.Future):
         self._result, self._exception = result, exception
         self._loaded = True
         self._outcome = _new_tuple(Outcome, (status, b"", duration_us, cpu_time_us, memory_peak))
+
+
+def _runs_event_loop() -> bool:
+    """Whether an event loop of asyncio runs in this thread."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None

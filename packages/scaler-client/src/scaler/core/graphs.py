@@ -51,15 +51,15 @@ class GraphRange(Range):
     def has_targets(self) -> bool:
         return bool(self.sinks)
 
-    def fill(self, sinks: Sequence[Sink], needed: Sequence[bool]) -> None:
-        """All tasks are in the ``builder``. ``sinks``: one for each, or none at all; ``needed``: which targets others
-        need."""
+    def fill(self, sinks: Sequence[Sink], waited_for: Sequence[bool]) -> None:
+        """All tasks are in the ``builder``. ``sinks``: one for each, or none at all; ``waited_for``: which targets
+        others need."""
         assert self.builder is not None
         self.remaining = self.builder.count
         self.states = bytearray(self.remaining)
         self.sinks.extend(sinks)
         self.group.waiting += len(sinks)
-        self.needed = {index for index, others_wait in enumerate(needed) if others_wait}
+        self.needed = {index for index, others_wait in enumerate(waited_for) if others_wait}
         for index, sink in enumerate(sinks):
             sink._range, sink._index = self, index  # type: ignore[attr-defined]
 
