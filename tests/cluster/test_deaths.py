@@ -221,6 +221,28 @@ def test_stopped_agent_beyond_the_worker_timeout(gate: Gate) -> None:
                 first.signal(signal.SIGCONT)
 
 
+def test_a_task_that_executes_another_program_in_its_place(client: Client) -> None:
+    future = client.submit_verbose(os.execv, ("/bin/sleep", ["sleep", "60"]), rerun=False)
+    with pytest.raises(ScalerError):
+        future.result(10)
+
+
+def test_a_stuck_zygote_is_replaced(client: Client) -> None:
+    zygote = zygote_of(client.submit(os.getppid).result())
+    zygote.suspend()
+    try:
+        for _ in range(2):
+            client.submit_verbose(os._exit, (1,), rerun=False).exception(20)
+        assert client.submit(abs, -1).result(20) == 1
+    finally:
+        kill_quietly(zygote)
+
+
+def zygote_of(agent_pid: int) -> psutil.Process:
+    """The first child of an agent; processors come later."""
+    return min(psutil.Process(agent_pid).children(), key=lambda child: child.create_time())
+
+
 def test_zygote_deaths_cost_nothing(client: Client, gate: Gate) -> None:
     """Kill every process of the agent that runs no task: replacements come, tasks go on."""
     future = client.submit(functions.wait_at_gate, *gate.paths, "value")

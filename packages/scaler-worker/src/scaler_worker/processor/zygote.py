@@ -72,6 +72,8 @@ def _become_processor(control: socket.socket, options: channel.ProcessorOptions,
     """Never returns."""
     try:
         control.close()
+        for fd in fds:  # received ones are inheritable: a program that a task starts must not hold them
+            os.set_inheritable(fd, False)
         _wait_for_parent(options.agent_pid)
         die_with_parent(options.agent_pid)
         os.setpgid(0, 0)

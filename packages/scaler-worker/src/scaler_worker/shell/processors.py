@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import logging
 import mmap
 import os
 import signal
@@ -21,9 +22,12 @@ from scaler_worker.shell.resources import out_of_memory_kills
 from scaler_worker.shell.store import MemoryFileStore
 from scaler_worker.shell.zygote import Zygote
 
+BOARD_NAME = "scaler-board"
 STDERR_LINES = 20
 STDERR_LINE_CHARACTERS = 2000
 FAULT_LIMIT_BYTES = 16 * 1024
+DEAF_SECONDS = 1.0
+"""How often a processor is looked at whose stream has ended, until it ends itself."""
 
 
 @dataclass(slots=True)
@@ -72,7 +76,7 @@ class ProcessorHost:
 
     def start(self, number: int, name: str) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        board_fd = os.memfd_create("scaler-board", os.MFD_CLOEXEC)
+        board_fd = os.memfd_create(BOARD_NAME, os.MFD_CLOEXEC)
         os.ftruncate(board_fd, BOARD_BYTES)
         news_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         fault_fd = os.memfd_create("scaler-fault", os.MFD_CLOEXEC)
@@ -151,7 +155,19 @@ class ProcessorHost:
         self._drain(process)
         if process.connection.eof:
             self._loop.remove_reader(process.connection.fd)
+            self._loop.call_later(DEAF_SECONDS, self._end_deaf, process)
         self._agent.heard()
+
+    def _end_deaf(self, process: ProcessorProcess) -> None:
+        """Its stream has ended and it has not. A task that closed every descriptor still leaves its result on the
+        board; one that executed another program in its place never gives one."""
+        if self.processes.get(process.number) is not process or process.killed:
+            return
+        if _maps_board(process.pid):
+            self._loop.call_later(DEAF_SECONDS, self._end_deaf, process)
+            return
+        logging.warning(f"processor {process.pid} has become another program: it is killed")
+        self.kill(process.number)
 
     def _drain(self, process: ProcessorProcess) -> None:
         while (frames := process.connection.receive()) is not None:
@@ -315,6 +331,14 @@ def _pass_on(data: bytes) -> None:
         os.write(sys.stderr.fileno(), data)
     except OSError:
         pass
+
+
+def _maps_board(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/maps") as file:
+            return BOARD_NAME in file.read()
+    except OSError:  # it has just ended
+        return True
 
 
 def _signal_name(number: int | None) -> str | None:

@@ -14,6 +14,8 @@ from scaler_protocol.command import module_command
 from scaler_worker.processor.channel import ProcessorOptions
 
 RESTART_SECONDS = 0.1
+ANSWER_SECONDS = 5.0
+"""A fork takes milliseconds: a zygote that owes one for so long is stuck, and another takes its place."""
 
 
 class Zygote:
@@ -27,6 +29,8 @@ class Zygote:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._asked: list[int] = []
+        self._answers = 0
+        self._expects = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
 
@@ -64,6 +68,22 @@ class Zygote:
             socket.send_fds(self._control, [pickle.dumps(options)], fds)
         except OSError as error:  # it died: its end of file tells
             logging.debug(f"the zygote takes no request: {error}")
+        self._expect_answer()
+
+    def _expect_answer(self) -> None:
+        if self._loop is not None and not self._expects:
+            self._expects = True
+            self._loop.call_later(ANSWER_SECONDS, self._check_answered, self._answers)
+
+    def _check_answered(self, answers_before: int) -> None:
+        """The end of what is killed here is noticed as any other end."""
+        self._expects = False
+        if not self._asked or self._closing or self._process is None:
+            return
+        if self._answers == answers_before:
+            logging.warning(f"the zygote has not answered for {ANSWER_SECONDS:g} s: it is killed")
+            self._process.kill()
+        self._expect_answer()
 
     def close(self) -> None:
         self._closing = True
@@ -96,6 +116,7 @@ class Zygote:
                 return
             number, pid = pickle.loads(data)
             self._asked.remove(number)
+            self._answers += 1
             self._on_forked(number, pid)
 
     def _on_end(self) -> None:
