@@ -96,8 +96,8 @@ class TaskState(enum.IntEnum):
     FREED = 10
 
 
-DEPTH_LIMIT = 63
-"""Tasks nested deeper than this are handled as if they were no deeper."""
+DEPTH_LIMIT = 4095
+"""Tasks nested deeper than this are handled as if they were no deeper: agents reach their limit of processes before."""
 
 LENT_LIMIT = 1_000_000
 """An agent that says it has lent more slots is taken to have lent so many."""

@@ -11,6 +11,7 @@ cdef enum:
     PAGE_BITS = 12
     PAGE_SIZE = 4096
     DEPTHS = 64
+    DEPTH_LIMIT = 4095
     NUMBER_LIMIT = 0x7FFFFFFF
     STATUSES = 16
     STATES = 11
@@ -189,14 +190,14 @@ cdef class AgentLoad:
     cdef take(self, RunRecord record, int number, int64_t load_us):
         self.outstanding += number
         self.load_us += load_us
-        self.by_depth[record.depth] += number
+        self.by_depth[min(record.depth, DEPTHS - 1)] += number
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) - amount * number
 
     cdef give_back(self, RunRecord record, int number, int64_t load_us):
         self.outstanding -= number
         self.load_us -= load_us
-        self.by_depth[record.depth] -= number
+        self.by_depth[min(record.depth, DEPTHS - 1)] -= number
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) + amount * number
 
@@ -226,7 +227,7 @@ cdef class RunRecord:
         self.stop = self.first + <uint64_t> run.count
         self.remaining = run.count
         self.function = function
-        self.depth = min(max(options.depth, 0), DEPTHS - 1)
+        self.depth = min(max(options.depth, 0), DEPTH_LIMIT)
         self.priority = max(-NUMBER_LIMIT, min(options.priority, NUMBER_LIMIT))
         self.retries = min(options.retries, NUMBER_LIMIT)
         self.rerun = options.rerun
