@@ -21,6 +21,7 @@ from scaler_protocol.command import (
     run_command,
     setup_logging,
 )
+from scaler_protocol.command.descriptors import allow_many_descriptors
 from scaler_protocol.ids import new_session
 from scaler_protocol.security import check_bind_allowed, ensure_token
 from scaler_protocol.transport.context import new_context
@@ -50,6 +51,7 @@ def run(settings: SchedulerSettings) -> int:
     except (ValueError, OSError) as error:
         raise BadInput(str(error)) from None
     setup_logging(settings)
+    allow_many_descriptors()
     loop = new_event_loop(settings.event_loop)
     context = new_context(settings.io_threads)
     router = RouterSocket(context)
