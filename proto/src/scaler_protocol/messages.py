@@ -204,7 +204,8 @@ class TaskColumn:
 @value(frozen=True, slots=True)
 class Cancel:
     """Client to scheduler, scheduler to agent. An agent answers each with a result of status CANCELLED unless the task
-    ended otherwise first."""
+    ended otherwise first. For a graph task that succeeded there it means that nobody needs the value any more (with
+    attempt 0 also a value that was fetched); that is not answered."""
 
     columns: tuple[TaskColumn, ...]
 

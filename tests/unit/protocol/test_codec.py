@@ -363,3 +363,15 @@ def test_nodes_of_a_graph_join_by_columns() -> None:
             builder().append_nodes(array("q", calls), ends, wrong_slots, tasks, data, 10**6)
     with pytest.raises(ValueError, match="2 slots"):
         builder().append_nodes(array("q", [0]), array("q", [1]), slots, tasks, data, 10**6)
+
+
+def test_references_to_tasks_and_to_uploads_are_told_apart() -> None:
+    session, other = b"s" * 16, b"o" * 16
+    upload, foreign = ObjectKey(session, 2**64 - 1), ObjectKey(other, 3)
+    tasks = [[ObjectKey(session, 3), b"x", upload], [foreign, ObjectKey(session, 4), ObjectKey(session, 4)]]
+    run = TaskRun(session, b"f" * 16, "f", b"", 10, 1, (), TaskOptions(graph=11), tasks)
+    assert list(run.inputs()) == [10, 3, 11, 4, 11, 4]
+    assert run.uploads() == [upload, foreign]
+    assert list(run.slice(1, 2).inputs()) == [11, 4, 11, 4]
+    plain = TaskRun(session, b"f" * 16, "f", b"", 10, 1, (), TaskOptions(), [[b"x"]])
+    assert list(plain.inputs()) == [] and plain.uploads() == []
