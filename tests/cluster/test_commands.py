@@ -186,7 +186,7 @@ def test_help_names_every_flag(name: str, flags: list[str]) -> None:
         ("scaler_scheduler", ["tcp://127.0.0.1:0", "--io-threads", "many"], "io-threads"),
         ("scaler_scheduler", ["tcp://127.0.0.1:0", "--config", "/nonexistent.toml"], "/nonexistent.toml"),
         ("scaler_scheduler", ["tcp://127.0.0.1:0", "--logging-level", "LOUD"], "logging-level"),
-        ("scaler_scheduler", ["tcp://127.0.0.1:0", "--logging-paths", "/nonexistent/log"], "/nonexistent/log"),
+        ("scaler_scheduler", ["tcp://127.0.0.1:0", "--logging-paths", "/dev/null/log"], "/dev/null/log"),
         ("scaler_scheduler", ["127.0.0.1:2345"], "tcp://"),
         ("scaler_scheduler", ["http://127.0.0.1:2345"], "http"),
         ("scaler_scheduler", ["tcp://127.0.0.1:99999"], "99999"),
