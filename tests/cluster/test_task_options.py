@@ -185,7 +185,8 @@ def test_priorities_order_the_queue(single_client: Client, gate: Gate, tmp_path:
 
 def test_a_capability_is_taken_while_a_task_runs(able_client: Client, gate: Gate, tmp_path: Path) -> None:
     started = str(tmp_path / "third")
-    running = [able_client.submit_verbose(functions.wait_at_gate, gate.paths, capabilities={"gpu": 1}) for _ in range(2)]
+    options = {"capabilities": {"gpu": 1}}
+    running = [able_client.submit_verbose(functions.wait_at_gate, gate.paths, **options) for _ in range(2)]
     wait_until(lambda: len(gate.waiting_pids) == 2)
     third = able_client.submit_verbose(functions.note, (started,), capabilities={"gpu": 1})
     assert "gpu" in able_client.explain(third) or "busy" in able_client.explain(third)
@@ -263,7 +264,8 @@ def test_explain_a_cancelled_task(client: Client, gate: Gate) -> None:
 
 
 def test_profiling_tells_wall_from_processor_time(client: Client) -> None:
-    sleeping, spinning = client.submit(functions.sleep_and_return, 0.3), client.submit(functions.spin_and_square, 3, 0.3)
+    sleeping = client.submit(functions.sleep_and_return, 0.3)
+    spinning = client.submit(functions.spin_and_square, 3, 0.3)
     sleeping.result(timeout=10), spinning.result(timeout=10)
     assert sleeping.profiling_info().duration_s >= 0.3 > 0.15 > sleeping.profiling_info().cpu_time_s
     assert spinning.profiling_info().cpu_time_s > 0.1

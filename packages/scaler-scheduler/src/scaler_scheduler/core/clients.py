@@ -41,6 +41,7 @@ class Client:
         self.rows: list[Row] = []
         self.deliveries: dict[int, tuple[list[Delivery], int]] = {}
         self.unacknowledged_bytes = 0
+        self.output_left_out_bytes = 0
         self.held: list[tuple[int, int]] = []
         self.hold_until: float | None = None
         self.waiting: deque[tuple[int, int]] = deque()

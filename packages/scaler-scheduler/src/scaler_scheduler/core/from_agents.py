@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from scaler_protocol import codec
@@ -177,8 +178,16 @@ class FromAgents(Hellos):
 
     def _on_output(self, agent: Agent, body: Output, now: float) -> None:
         client = self.clients.get(body.session)
-        if client is not None and client.is_reachable:
-            self._send(client, body, now)
+        if client is None or not client.is_reachable:
+            return
+        if client.is_paused:
+            client.output_left_out_bytes += len(body.data)
+            return
+        if client.output_left_out_bytes:
+            note = f"\n[{client.output_left_out_bytes} bytes of output were left out: they came too fast]\n"
+            body = replace(body, data=note.encode() + body.data)
+            client.output_left_out_bytes = 0
+        client.sent(self._send(client, body, now), [], len(body.data))
 
 
 _Handler = Callable[[FromAgents, Agent, Any, float], None]

@@ -64,6 +64,10 @@ PING_SECONDS = 0.4
 HELLO_SECONDS = 1.0
 BAD_INPUT_CODE = 2
 LEASE_STEP_SECONDS = 0.05
+OUTPUT_BUDGET_BYTES = 4 * 1024 * 1024
+"""What tasks have printed and the scheduler has not yet received; beyond it, tasks that print wait."""
+
+OUTPUT_MESSAGE_BYTES = 64 * 1024
 FAREWELL_SECONDS = 0.5
 """How long the last acknowledgements are waited for."""
 
@@ -98,7 +102,9 @@ class AgentCore:
         self._nested = NestedClients()
         self._lease = Lease(now)
         self._lease_told = 0.0
-        self._link = Link()
+        self._link = Link(self._on_acknowledged)
+        self._output_sizes: dict[int, int] = {}
+        self._output_bytes = 0
         self._epoch = 0
         self._hellos = 0
         self._connected = False
@@ -202,7 +208,9 @@ class AgentCore:
 
     def _start_link(self) -> None:
         """A scheduler that knows nothing of this agent: tell it what is here."""
-        self._link = Link()
+        self._link = Link(self._on_acknowledged)
+        self._output_sizes.clear()
+        self._output_bytes = 0
         unreleased = [run for runs in self._retained.values() for run in runs]
         self._retained.clear()
         self.slots.finished[:0] = unreleased
@@ -376,8 +384,23 @@ class AgentCore:
 
     def on_output(self, number: int, sequence: int, stream: int, data: bytes, now: float) -> None:
         named = self.slots.task_of(number, sequence)
-        if named is not None:
-            self._outbox.append(Output(named[0], named[1], stream, data))
+        if named is None:
+            return
+        self._output_bytes += len(data)
+        output = Output(named[0], named[1], stream, data)
+        last = self._outbox[-1] if self._outbox else None
+        if isinstance(last, Output) and _belong_together(last, output):
+            self._outbox[-1] = replace(last, data=last.data + data)
+        else:
+            self._outbox.append(output)
+
+    @property
+    def is_full_of_output(self) -> bool:
+        """Whether tasks that print should wait."""
+        return self._output_bytes > OUTPUT_BUDGET_BYTES
+
+    def _on_acknowledged(self, envelope: Envelope) -> None:
+        self._output_bytes -= self._output_sizes.pop(envelope.sequence, 0)
 
     def on_failed_start(self, text: str, now: float) -> None:
         """A processor cannot be made ready, and no other could: the user asked for something impossible."""
@@ -554,7 +577,10 @@ class AgentCore:
             self.slots.given_back.clear()
         if self._outbox:
             for body in self._outbox:
-                self._send(self._link.wrap(body), now)
+                envelope = self._link.wrap(body)
+                if isinstance(body, Output):
+                    self._output_sizes[envelope.sequence] = len(body.data)
+                self._send(envelope, now)
             self._outbox.clear()
         self.slots.flush_rows()
         if self.slots.finished:
@@ -588,3 +614,8 @@ class AgentCore:
 
 def _earlier(first: float | None, other: float) -> float:
     return other if first is None or other < first else first
+
+
+def _belong_together(first: Output, second: Output) -> bool:
+    same = (first.session, first.task, first.stream) == (second.session, second.task, second.stream)
+    return same and len(first.data) + len(second.data) <= OUTPUT_MESSAGE_BYTES

@@ -26,7 +26,7 @@ from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.processor import channel, context
 from scaler_worker.processor.errors import ObjectMissing, TaskCancelled
-from scaler_worker.processor.output import OutputStream
+from scaler_worker.processor.output import OutputChannel, OutputStream, Shield
 from scaler_worker.processor.preparation import IDLE_SECONDS, is_prepared, prepare
 from scaler_worker.processor.runner import Runner, install_parent_variable, read_parent_variable
 
@@ -48,7 +48,8 @@ class Processor:
         self._collected_at = time.monotonic()
         self._ran_since_collection = False
         self._prepared = is_prepared()
-        self._streams: tuple[Any, Any] | None = None
+        self._streams: tuple[Any, Any, OutputChannel] | None = None
+        self.shield = Shield()
         self._poll = select.poll()
         self._poll.register(connection.fd, select.POLLIN)
 
@@ -165,17 +166,21 @@ class Processor:
             self._poll.poll(max(1.0, seconds * 1000))
 
     def begin_output(self, run: Any, sequence: int) -> None:
-        self._streams = sys.stdout, sys.stderr
-        sys.stdout = OutputStream(sys.stdout, 1, sequence, self._connection)
-        sys.stderr = OutputStream(sys.stderr, 2, sequence, self._connection)
+        target = OutputChannel(sequence, self._connection, self.shield)
+        self._streams = sys.stdout, sys.stderr, target
+        sys.stdout = OutputStream(sys.stdout, 1, target)
+        sys.stderr = OutputStream(sys.stderr, 2, target)
 
     def end_output(self) -> None:
         if self._streams is not None:
             for stream in (sys.stdout, sys.stderr):
                 if isinstance(stream, OutputStream):
                     stream.flush()
-            sys.stdout, sys.stderr = self._streams
+            sys.stdout, sys.stderr, target = self._streams
             self._streams = None
+            target.close()
+            while self._connection.wants_write:  # all of it is with the agent before the task counts as finished
+                self.wait(0.01)
 
     def memory_peak(self, reset: bool) -> int:
         """Bytes at most resident since the last reset."""
@@ -248,7 +253,7 @@ def run_processor(
     _reseed()
     processor = Processor(connection, board, news_fd, options)
     os.register_at_fork(after_in_child=processor.mark_fork)
-    _install_interrupt(board)
+    _install_interrupt(board, processor.shield)
     if options.preload:
         preload(options.preload, connection)
     processor.run()
@@ -283,9 +288,11 @@ def _reseed() -> None:
         numpy_random.seed()
 
 
-def _install_interrupt(board: Board) -> None:
+def _install_interrupt(board: Board, shield: Shield) -> None:
     def on_interrupt(number: int, frame: FrameType | None) -> None:
-        if board.interrupted():
+        if shield.closed:
+            shield.pending = True
+        elif board.interrupted():
             raise TaskCancelled("the task was cancelled")
 
     signal.signal(channel.INTERRUPT_SIGNAL, on_interrupt)

@@ -3,21 +3,109 @@
 from __future__ import annotations
 
 import io
-from typing import TextIO
+import os
+import select
+import signal
+import threading
+from typing import Any, TextIO
 
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.processor import channel
 
 PIECE_CHARACTERS = 16 * 1024
 
+OUTGOING_LIMIT_BYTES = 64 * 1024
+"""Who prints faster than the agent takes it waits here."""
+
+WAIT_MILLISECONDS = 50
+
+
+class Shield:
+    """While the main thread is within, an interrupt waits: half a message would break the stream."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.pending = False
+
+    def __enter__(self) -> None:
+        self.closed = threading.current_thread() is threading.main_thread()
+
+    def __exit__(self, *_: object) -> None:
+        self.closed = False
+        if self.pending and threading.current_thread() is threading.main_thread():
+            self.pending = False
+            signal.raise_signal(channel.INTERRUPT_SIGNAL)
+
+
+class OutputChannel:
+    """The way of one task's output to the agent, for all threads of the task. Closed, it takes nothing more: threads
+    that outlive their task print for nobody, and so do forks of the process: the stream is not theirs."""
+
+    def __init__(self, sequence: int, connection: StreamConnection, shield: Shield) -> None:
+        self._sequence = channel.pack_number(sequence)
+        self._connection = connection
+        self._shield = shield
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._open = True
+
+    def send(self, stream: int, data: bytes) -> None:
+        """Blocks while too much waits to be written."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock, self._shield:
+            if self._open:
+                self._connection.send([channel.OUTPUT, self._sequence, channel.pack_number(stream), data])
+        while self._is_full():
+            self._wait()
+            with self._lock, self._shield:
+                if self._open:
+                    self._connection.flush()
+
+    def _wait(self) -> None:
+        poll = select.poll()  # of its own: two threads must not share one
+        poll.register(self._connection.fd, select.POLLOUT)
+        poll.poll(WAIT_MILLISECONDS)
+
+    def close(self) -> None:
+        with self._lock:
+            self._open = False
+
+    def _is_full(self) -> bool:
+        connection = self._connection
+        return self._open and not connection.eof and connection.outgoing_bytes > OUTGOING_LIMIT_BYTES
+
+
+class OutputBuffer(io.RawIOBase):
+    """``sys.stdout.buffer`` of a task."""
+
+    def __init__(self, stream: OutputStream) -> None:
+        self._stream = stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        content = bytes(data)
+        self._stream.write(content.decode(errors="replace"))
+        return len(content)
+
 
 class OutputStream(io.TextIOBase):
     """Writes through to the processor's own stream and sends a copy to the agent."""
 
-    def __init__(self, original: TextIO, stream: int, sequence: int, connection: StreamConnection) -> None:
+    def __init__(self, original: TextIO, stream: int, target: OutputChannel) -> None:
         self._original = original
-        self._prefix = [channel.OUTPUT, channel.pack_number(sequence), channel.pack_number(stream)]
-        self._connection = connection
+        self._stream = stream
+        self._target = target
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return "utf-8"
+
+    @property
+    def buffer(self) -> OutputBuffer:
+        return OutputBuffer(self)
 
     def writable(self) -> bool:
         return True
@@ -28,7 +116,7 @@ class OutputStream(io.TextIOBase):
     def write(self, text: str) -> int:
         for start in range(0, len(text), PIECE_CHARACTERS):
             piece = text[start : start + PIECE_CHARACTERS]
-            self._connection.send([*self._prefix, piece.encode(errors="replace")])
+            self._target.send(self._stream, piece.encode(errors="replace"))
         return self._original.write(text)
 
     def flush(self) -> None:

@@ -172,6 +172,8 @@ class Agent:
                     self._turn_again |= self._read(now)
         finally:
             self._turning = False
+        if self._processors.unread and not self._core.is_full_of_output:
+            self._processors.read_on()
         self._arm()
 
     def _arm(self) -> None:
@@ -258,8 +260,9 @@ class Agent:
         self._core.on_processor_died(number, certificate, time.monotonic())
         self._end_turn()
 
-    def output(self, number: int, sequence: int, stream: int, data: bytes) -> None:
+    def output(self, number: int, sequence: int, stream: int, data: bytes) -> bool:
         self._core.on_output(number, sequence, stream, data, time.monotonic())
+        return not self._core.is_full_of_output
 
     def heard(self) -> None:
         """Everything that waited on one stream is reported."""

@@ -53,7 +53,8 @@ class ProcessorProcess:
 class ProcessorHost:
     """Carries out what the core wants of processors and tells it what happens to them. ``agent`` has the methods
     ``started(number, board, pid)``, ``ready(number)``, ``news(number)``, ``died(number, certificate)``,
-    ``output(number, sequence, stream, data)``, ``failed(text)`` and ``heard()``, after everything that waited."""
+    ``output(number, sequence, stream, data)``, which says whether it takes more, ``failed(text)`` and ``heard()``,
+    after everything that waited."""
 
     def __init__(
         self,
@@ -68,6 +69,8 @@ class ProcessorHost:
         self._host = socket.gethostname()
         self.store = MemoryFileStore(self._drain_by_number)
         self.processes: dict[int, ProcessorProcess] = {}
+        self.unread: dict[int, ProcessorProcess] = {}
+        """Whose tasks print too much: nothing is read from these."""
         self._zygote = zygote
         zygote.attach(loop, self._on_forked, self._on_lost)
         self._out_of_memory_kills = out_of_memory_kills()
@@ -152,7 +155,12 @@ class ProcessorHost:
         self._agent.news(process.number)
 
     def _on_readable(self, process: ProcessorProcess) -> None:
-        self._drain(process)
+        takes_more = True
+        while takes_more and (frames := process.connection.receive()) is not None:
+            takes_more = self._handle(process, frames)
+        if not takes_more:
+            self.unread[process.number] = process
+            self._loop.remove_reader(process.connection.fd)
         if process.connection.eof:
             self._loop.remove_reader(process.connection.fd)
             self._loop.call_later(DEAF_SECONDS, self._end_deaf, process)
@@ -169,6 +177,18 @@ class ProcessorHost:
         logging.warning(f"processor {process.pid} has become another program: it is killed")
         self.kill(process.number)
 
+    def read_on(self) -> None:
+        """Output is taken again: listen to those whose tasks printed too much."""
+        unread, self.unread = self.unread, {}
+        for process in unread.values():
+            self._loop.add_reader(process.connection.fd, self._on_readable, process)
+            self._loop.call_soon(self._read_rest, process)
+
+    def _read_rest(self, process: ProcessorProcess) -> None:
+        """Messages that have been read and not handled wake nobody."""
+        if process.number in self.processes and process.number not in self.unread:
+            self._on_readable(process)
+
     def _drain(self, process: ProcessorProcess) -> None:
         while (frames := process.connection.receive()) is not None:
             self._handle(process, frames)
@@ -178,7 +198,8 @@ class ProcessorHost:
         if process is not None:
             self._drain(process)
 
-    def _handle(self, process: ProcessorProcess, frames: list[bytes]) -> None:
+    def _handle(self, process: ProcessorProcess, frames: list[bytes]) -> bool:
+        """Whether more may be handled at once."""
         kind = frames[0]
         if kind == channel.READY:
             process.ready = True
@@ -189,9 +210,10 @@ class ProcessorHost:
             self.store.add_result(process.number, sequence, fd, size)
         elif kind == channel.OUTPUT:
             sequence, stream = map(channel.unpack_number, frames[1:3])
-            self._agent.output(process.number, sequence, stream, frames[3])
+            return bool(self._agent.output(process.number, sequence, stream, frames[3]))
         elif kind == channel.FAILED:
             self._agent.failed(frames[1].decode(errors="replace"))
+        return True
 
     # ---- signals ---------------------------------------------------------------------------------------------
 
@@ -271,6 +293,7 @@ class ProcessorHost:
 
     def _close(self, process: ProcessorProcess) -> None:
         self.processes.pop(process.number, None)
+        self.unread.pop(process.number, None)
         self._close_child_fds(process)
         self.store.forget_results(process.number)
         for fd in (process.pidfd, process.stderr_fd, process.news_fd, process.connection.fd):

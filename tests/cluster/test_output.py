@@ -1,0 +1,207 @@
+"""What tasks print, seen by the client that asked for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from tests.cluster.conftest import Gate
+from tests.support import functions
+from tests.support.commands import child_environment
+from tests.support.waiting import wait_until
+
+
+def print_lines(prefix: str, count: int) -> int:
+    for number in range(count):
+        print(f"{prefix} {number}")
+        print(f"{prefix} error {number}", file=sys.stderr)
+    return count
+
+
+def expected_lines(prefix: str, count: int) -> list[str]:
+    return [f"{prefix} {number}" for number in range(count)]
+
+
+def test_both_streams_in_order(combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]) -> None:
+    with Client(combo.get_address(), stream_output=True) as client:
+        assert client.submit(print_lines, "line", 200).result(timeout=20) == 200
+        captured = capsys.readouterr()  # what a task printed comes ahead of its result
+    assert captured.out.splitlines() == expected_lines("line", 200)
+    assert captured.err.splitlines() == expected_lines("line error", 200)
+
+
+def test_lines_of_many_tasks(combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]) -> None:
+    with Client(combo.get_address(), stream_output=True) as client:
+        client.map(print_lines, [f"task {number}" for number in range(30)], [20] * 30)
+        lines = capsys.readouterr().out.splitlines()
+    for number in range(30):
+        mine = [line for line in lines if line.startswith(f"task {number} ")]
+        assert mine == expected_lines(f"task {number}", 20)
+
+
+def test_only_its_own_client_sees_it(combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]) -> None:
+    with Client(combo.get_address(), stream_output=True) as listening, Client(combo.get_address()) as silent:
+        silent.submit(print_lines, "unheard", 5).result(timeout=20)
+        listening.submit(print_lines, "heard", 5).result(timeout=20)
+        captured = capsys.readouterr()
+    assert "unheard" not in captured.out + captured.err
+    assert captured.out.splitlines() == expected_lines("heard", 5)
+
+
+def test_it_comes_while_the_task_runs(
+    combo: SchedulerClusterCombo, gate: Gate, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def talk(started: str, gate_path: str) -> None:
+        print("before the gate")
+        functions.wait_at_gate(started, gate_path)
+
+    seen: list[str] = []
+
+    def has_come() -> bool:
+        seen.append(capsys.readouterr().out)
+        return "before the gate" in "".join(seen)
+
+    with Client(combo.get_address(), stream_output=True) as client:
+        future = client.submit(talk, *gate.paths)
+        wait_until(has_come, 10)
+        assert not future.done()
+        gate.open()
+        future.result(timeout=10)
+
+
+def test_a_failing_task(combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        print("last words")
+        raise ValueError("failed")
+
+    with Client(combo.get_address(), stream_output=True) as client:
+        with pytest.raises(ValueError, match="failed"):
+            client.submit(fail).result(timeout=20)
+        assert capsys.readouterr().out == "last words\n"
+
+
+def test_nested_tasks(single_combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]) -> None:
+    def parent(client: Client) -> None:
+        print("parent begins")
+        client.submit(print, "child speaks").result()
+        with Client(stream_output=True) as own:
+            own.submit(print, "child of an own client speaks").result()
+        print("parent ends")
+
+    with Client(single_combo.get_address(), stream_output=True) as client:
+        client.submit(parent, client).result(timeout=20)
+        lines = capsys.readouterr().out.splitlines()
+    assert lines == ["parent begins", "child speaks", "child of an own client speaks", "parent ends"]
+
+
+def test_threads_of_a_task_print_at_once(combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]) -> None:
+    def parent() -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        def write(number: int) -> None:
+            for index in range(300):
+                sys.stdout.write(f"{number} {index} {'x' * 500}\n")
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(write, range(4)))
+
+    with Client(combo.get_address(), stream_output=True) as client:
+        client.submit(parent).result(timeout=30)
+        lines = capsys.readouterr().out.splitlines()
+    for number in range(4):
+        mine = [int(line.split()[1]) for line in lines if line.startswith(f"{number} ")]
+        assert mine == list(range(300))
+
+
+def test_cancelling_a_task_that_prints_without_end(
+    single_combo: SchedulerClusterCombo, gate: Gate, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def talk(started: str) -> None:
+        functions.note(started)
+        while True:
+            print("x" * 1000)
+
+    with Client(single_combo.get_address(), stream_output=True) as client:
+        for number in range(5):
+            future = client.submit(talk, str(gate.started))
+            wait_until(lambda: len(functions.notes(gate.started)) == number + 1)  # noqa: B023
+            assert future.cancel()
+        assert client.submit(functions.square, 3).result(timeout=20) == 9
+
+
+FLOOD = """
+import os, resource, sys
+from scaler import Client
+def flood(megabytes):
+    line = "x" * 1023
+    for number in range(megabytes * 1024):
+        print(line)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+client = Client(sys.argv[1], stream_output=True)
+print(client.submit(flood, int(sys.argv[2])).result(), file=sys.stderr)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, file=sys.stderr)
+client.disconnect()
+"""
+
+
+def test_a_flood_fills_no_memory() -> None:
+    import psutil
+
+    with SchedulerClusterCombo(1, logging_paths=("/dev/null",)) as combo:
+        with Client(combo.get_address()) as client:
+            own = client.submit(functions.parent_process_id).result(timeout=10)
+        done = subprocess.run(
+            [sys.executable, "-c", FLOOD, combo.get_address(), "100"],
+            env=child_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=50,
+        )  # fmt: skip
+        figures = [int(line) for line in done.stderr.splitlines()]
+        assert len(figures) == 2, done.stderr
+        assert max(figures) < 150_000_000
+        agent = psutil.Process(own)
+        assert agent.memory_info().rss < 150_000_000
+        assert all(each.memory_info().rss < 200_000_000 for each in psutil.Process().children(recursive=True))
+
+
+def test_bytes_and_threads_that_outlive_their_task(
+    single_combo: SchedulerClusterCombo, gate: Gate, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def talk(started: str, gate_path: str) -> None:
+        import threading
+
+        kept = sys.stdout
+        sys.stdout.buffer.write("bytes ü\n".encode())
+
+        def late() -> None:
+            functions.wait_at_gate(started, gate_path)
+            kept.write("for nobody\n")
+            functions.note(f"{started}-done")
+
+        threading.Thread(target=late, daemon=True).start()
+
+    with Client(single_combo.get_address(), stream_output=True) as client:
+        client.submit(talk, *gate.paths).result(timeout=10)
+        wait_until(lambda: gate.waiting_pids)
+        gate.open()
+        wait_until(lambda: functions.notes(f"{gate.started}-done"))
+        assert client.submit(functions.square, 3).result(timeout=10) == 9
+        assert capsys.readouterr().out == "bytes ü\n"
+
+
+def test_forks_of_a_task_do_not_disturb_it(
+    single_combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def parent() -> int:
+        import multiprocessing
+
+        with multiprocessing.get_context("fork").Pool(3) as pool:
+            print("parent")
+            return sum(pool.starmap(print_lines, [("child", 200)] * 6))
+
+    with Client(single_combo.get_address(), stream_output=True) as client:
+        assert client.submit(parent).result(timeout=30) == 1200
+        assert client.submit(print_lines, "after", 3).result(timeout=10) == 3
+        lines = capsys.readouterr().out.splitlines()
+    assert lines == ["parent", *expected_lines("after", 3)]
