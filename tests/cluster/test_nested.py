@@ -14,6 +14,7 @@ import cloudpickle
 import pytest
 
 from scaler import Client, SchedulerClusterCombo, Serializer
+from scaler.utility.exceptions import TaskTimeoutError
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import child_environment
@@ -202,3 +203,56 @@ def test_processes_stay_bounded_while_parents_wait(single_client: Client) -> Non
         return {os.getpid()}.union(*client.map(pids, [client] * 3, [levels - 1] * 3))
 
     assert len(single_client.submit(pids, single_client, 3).result(timeout=40)) <= 8
+
+
+def test_a_client_in_a_subprocess_of_a_thread_of_a_task(single_client: Client) -> None:
+    def parent(environment: dict[str, str], executable: str) -> int:
+        source = "from scaler import Client; print(Client().submit(pow, 2, 5).result(timeout=20))"
+        inherited = {**environment, **{key: value for key, value in os.environ.items() if "SCALER" in key}}
+
+        def run() -> str:
+            return subprocess.run([executable, "-c", source], capture_output=True, text=True, env=inherited).stdout
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            return int(pool.submit(run).result())
+
+    assert single_client.submit(parent, child_environment(), sys.executable).result(timeout=40) == 32
+
+
+def test_children_of_a_finished_parent_can_be_outlived_by_their_own_children(client: Client, gate: Gate) -> None:
+    """What a finished parent did not wait for goes on, and so does what that submits."""
+
+    def child(path: str) -> None:
+        with Client() as own:
+            own.submit(functions.note, path, "grandchild").result()
+
+    def parent(nested: Client, path: str) -> None:
+        nested.submit(child, path)
+
+    client.submit(parent, client, str(gate.started)).result(timeout=20)
+    wait_until(lambda: functions.notes(gate.started) == ["grandchild"], 10)
+
+
+def test_children_of_a_timed_out_parent_are_cancelled(client: Client, gate: Gate) -> None:
+    def parent(nested: Client, started: str, gate_path: str) -> None:
+        nested.submit(functions.wait_at_gate, started, gate_path).result()
+
+    future = client.submit_verbose(parent, (client, *gate.paths), timeout_seconds=2)
+    wait_until(lambda: gate.waiting_pids)
+    with pytest.raises(TaskTimeoutError):
+        future.result(timeout=10)
+    probe = str(gate.started) + "-probe"
+    busy = [client.submit(functions.wait_at_gate, probe, str(gate.gate)) for _ in range(2)]
+    wait_until(lambda: len(functions.notes(probe)) == 2, 10, "both slots are free again")
+    gate.open()
+    [other.result(timeout=10) for other in busy]
+
+
+def test_children_of_a_parent_that_raises_go_on(client: Client, gate: Gate) -> None:
+    def parent(nested: Client, path: str) -> None:
+        nested.submit(functions.note, path, "child")
+        raise ValueError("parent")
+
+    with pytest.raises(ValueError, match="parent"):
+        client.submit(parent, client, str(gate.started)).result(timeout=20)
+    wait_until(lambda: functions.notes(gate.started) == ["child"], 10)

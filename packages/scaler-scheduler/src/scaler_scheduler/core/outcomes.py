@@ -13,6 +13,8 @@ from scaler_scheduler.core.endings import Endings
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.states import DEATHS_LIMIT
 
+_STOPPED = (Status.TIMED_OUT, Status.MEMORY_EXCEEDED)
+
 
 class Outcomes(Endings):
     """What agents say of tasks: results, and what they hold after a restart."""
@@ -34,6 +36,8 @@ class Outcomes(Endings):
                 self._keep_results(agent, run, delivery, now)
             return
         self._touched[client.session] = client
+        if self._nested:
+            self._end_children_of_stopped(run, now)
         outcome = client.table.accept(run, agent.load)
         if outcome is None:
             client.forward(run, delivery)
@@ -47,6 +51,16 @@ class Outcomes(Endings):
             self._keep_results(agent, run.select(unknown), delivery, now)
         for index, task, what in special:
             _SPECIAL[what](self, client, agent, run, index, task, now)
+
+    def _end_children_of_stopped(self, run: ResultRun, now: float) -> None:
+        """A task that was stopped at a limit takes with it what that attempt submitted, as one that was cancelled."""
+        statuses = bytes(run.status_column)
+        if not any(status in statuses for status in _STOPPED):
+            return
+        for index, status in enumerate(statuses):
+            for child in self._nested.get((run.session, run.task(index)), [])[:] if status in _STOPPED else ():
+                if child.parent is not None and child.parent[2] == run.attempt(index):
+                    self._end_client(child, now)
 
     def _keep_results(self, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
         delivery.hold()
