@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -11,29 +10,20 @@ from scaler.utility.foreign import check_not_overwritten
 from scaler.utility.siblings import load_sibling
 
 
-class Foreign:
-    version = "9.9"
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def locate_file(self, path: str) -> Path:
-        return self._root / path
+def test_files_of_the_foreign_distribution_among_ours(tmp_path: Path) -> None:
+    (tmp_path / "scaler-9.9.dist-info").mkdir()
+    with pytest.raises(ImportError, match=r"'scaler' 9\.9 has overwritten .* pip uninstall scaler"):
+        check_not_overwritten(str(tmp_path / "scaler"))
 
 
-def test_files_of_the_foreign_distribution_among_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(metadata, "distribution", lambda name: Foreign(tmp_path))
-    with pytest.raises(ImportError, match="pip uninstall scaler"):
-        check_not_overwritten(tmp_path / "scaler")
+def test_distributions_of_ours(tmp_path: Path) -> None:
+    for name in ("scaler_client-1.0.dist-info", "scaler_protocol-1.0.dist-info", "scaler"):
+        (tmp_path / name).mkdir()
+    check_not_overwritten(str(tmp_path / "scaler"))
 
 
-def test_a_foreign_distribution_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(metadata, "distribution", lambda name: Foreign(tmp_path / "other"))
-    check_not_overwritten(tmp_path / "scaler")
-
-
-def test_no_foreign_distribution(tmp_path: Path) -> None:
-    check_not_overwritten(tmp_path / "scaler")
+def test_no_folder_to_look_into(tmp_path: Path) -> None:
+    check_not_overwritten(str(tmp_path / "archive.zip" / "scaler"))
 
 
 def test_a_missing_sibling_says_what_to_install() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Any
 
 from scaler.utility.foreign import check_not_overwritten
 
-check_not_overwritten(Path(__file__).parent)
+check_not_overwritten(os.path.dirname(__file__))
 
 from scaler.client.client import Client  # noqa: E402  after the check, which tells why an import would fail
 from scaler.client.future import ScalerFuture  # noqa: E402

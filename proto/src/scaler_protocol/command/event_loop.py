@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 from scaler_protocol.command.errors import BadInput
+
+if TYPE_CHECKING:
+    import asyncio
 
 EVENT_LOOPS = ("builtin", "uvloop")
 
 
 def new_event_loop(name: str) -> asyncio.AbstractEventLoop:
     """A new loop of this kind, not yet set as the current one; logs its name. BadInput when uvloop is not installed."""
-    loop = _uvloop() if name == "uvloop" else asyncio.new_event_loop()
+    loop = _uvloop() if name == "uvloop" else _builtin()
     logging.info(f"use event loop: {name}")
     return loop
+
+
+def _builtin() -> asyncio.AbstractEventLoop:
+    import asyncio  # not by whoever only names the loops
+
+    return asyncio.new_event_loop()
 
 
 def _uvloop() -> asyncio.AbstractEventLoop:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import logging.config
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,6 +56,8 @@ def _handler(path: str) -> logging.Handler:
 
 
 def _load_configuration(path: str) -> None:
+    import logging.config
+
     try:
         with open(path, encoding="utf-8") as file:
             logging.config.fileConfig(file, disable_existing_loggers=False)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
 
 VARIABLE = "SCALER_COMMAND_PARENT"
 """Environment variable from parent to child: JSON with ``pid`` and ``ready_fd``."""

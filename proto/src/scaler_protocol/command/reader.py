@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import difflib
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -157,6 +155,8 @@ def _unknown_argument(word: str, settings: Iterable[Setting]) -> str:
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
+    import difflib  # only for who has erred
+
     by_letters = {each.strip("-"): each for each in known}
     found = difflib.get_close_matches(word.strip("-"), list(by_letters), n=1)
     return f"; did you mean {by_letters[found[0]]}?" if found else ""
@@ -193,6 +193,8 @@ def _from_file(settings: Iterable[Setting], section: str, path: str | None) -> d
 
 
 def _load(path: str) -> dict[str, Any]:
+    import tomllib
+
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from scaler.cluster.port import ReservedPort
 from scaler.utility.siblings import load_sibling
 
 if TYPE_CHECKING:
@@ -54,8 +55,9 @@ class SchedulerClusterCombo:
         scheduler_class: type[Scheduler] = load_sibling("scaler_scheduler", "Scheduler")
         cluster_class: type[Cluster] = load_sibling("scaler_worker", "Cluster")
         self._cluster: Cluster | None = None
+        port = ReservedPort() if address is None else None
         self._scheduler: Scheduler = scheduler_class(
-            address,
+            port.address if port else address,
             monitor_address=monitor_address,
             protected=protected,
             io_threads=scheduler_io_threads,
@@ -74,7 +76,9 @@ class SchedulerClusterCombo:
         self._scheduler.start()
         _combos.add(self)
         try:
-            self._address = self._scheduler.get_address()
+            # With a port of its own the cluster starts while the scheduler does. An address that was given may be
+            # somebody else's: that is known only when the scheduler serves there.
+            self._address = port.address if port else self._scheduler.get_address()
             if n_workers:
                 self._cluster = cluster_class(
                     self._address,
@@ -93,9 +97,13 @@ class SchedulerClusterCombo:
                     logging_config_file=logging_config_file,
                 )
                 self._cluster.start(wait=False)
+            self._scheduler.get_address()
         except BaseException:
             self.shutdown()
             raise
+        finally:
+            if port is not None:
+                port.release()
 
     def get_address(self) -> str:
         """The scheduler's address."""

@@ -15,6 +15,8 @@ from scaler_scheduler.shell.gateway import Gateway
 from scaler_scheduler.shell.publisher import Publisher
 
 _PERIOD_SECONDS = 1.0
+_START_SECONDS = 0.25
+"""How long the publisher waits: when a whole cluster starts, the first tasks need the processors more."""
 
 
 class Reporter:
@@ -32,8 +34,7 @@ class Reporter:
 
     def start(self) -> None:
         """Returns at once. If the publisher cannot listen, the loop stops and ``error`` says why."""
-        self._starting = threading.Thread(target=self._start, name="publisher-start", daemon=True)
-        self._starting.start()
+        self._timer = self._loop.call_later(_START_SECONDS, self._start_thread)
 
     def close(self) -> None:
         self._closed = True
@@ -42,6 +43,10 @@ class Reporter:
         if self._starting is not None:
             self._starting.join()
         self._publisher.close()
+
+    def _start_thread(self) -> None:
+        self._starting = threading.Thread(target=self._start, name="publisher-start", daemon=True)
+        self._starting.start()
 
     def _start(self) -> None:
         try:
