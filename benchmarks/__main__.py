@@ -42,7 +42,8 @@ def size_for(workload: Workload, peer: Peer, scale: float) -> int:
     return max(20, int(scale * min(workload.size, rate * workload.seconds)))
 
 
-def run_once(workload: Workload, peer: Peer, arguments: argparse.Namespace) -> dict[str, float]:
+def run_once(workload: Workload, peer: Peer, arguments: argparse.Namespace) -> dict[str, float] | None:
+    """Figures of one run; None, and a line that says why, when the peer failed."""
     size = size_for(workload, peer, arguments.scale)
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     command = [interpreter_of(peer, arguments.environments), "-m", "benchmarks.driver", workload.name, peer.name]
@@ -55,7 +56,8 @@ def run_once(workload: Workload, peer: Peer, arguments: argparse.Namespace) -> d
         timeout=RUN_TIMEOUT_SECONDS,
     )
     if finished.returncode:
-        raise SystemExit(f"{workload.name} on {peer.title} failed:\n{finished.stderr[-2000:]}")
+        print(f"{workload.title} on {peer.title} failed: {finished.stderr.strip().splitlines()[-1]}", flush=True)
+        return None
     return json.loads(finished.stdout.strip().splitlines()[-1])
 
 
@@ -68,7 +70,9 @@ def main() -> None:
         workload = WORKLOADS[name]
         for _ in range(arguments.runs):
             for peer in [PEERS["scaler_here"]] if workload.only_here else peers:
-                runs[name, peer.name].append(run_once(workload, peer, arguments))
+                figures = run_once(workload, peer, arguments)
+                if figures is not None:
+                    runs[name, peer.name].append(figures)
         print("\n".join(lines_of(summarise({key: runs[key] for key in runs if key[0] == name}))), flush=True)
     summary = summarise(runs)
     if arguments.json:
