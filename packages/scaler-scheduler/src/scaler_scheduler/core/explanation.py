@@ -73,12 +73,14 @@ def _queued(core: SchedulerState, record: RunRecord) -> str:
     if not agents:
         return "no worker is connected."
     able = [agent for agent in agents.values() if agent.can_serve(record.demand)]
+    demand = ", ".join(f"{name}={amount}" for name, amount in record.demand)
     if not able:
-        demand = ", ".join(f"{name}={amount}" for name, amount in record.demand)
         return f"no connected worker has the capabilities it needs ({demand})."
     if core.is_stopping:
         return "the scheduler is stopping and hands out nothing more."
     if not any(agent.is_available for agent in able):
         return "every worker that could run it is silent."
+    if demand and not any(agent.load.fits(record.demand) for agent in able):
+        return f"the capabilities it needs ({demand}) are taken by other tasks."
     workers = sum(agent.load.slots for agent in able)
     return f"all {workers} workers that could run it are busy ({core.allocator.queued} tasks are queued)."
