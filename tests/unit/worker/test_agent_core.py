@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 
+from scaler_protocol.effects import Log
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     OBJECT_WINDOW_BYTES,
@@ -331,6 +332,29 @@ def test_processors_that_never_get_ready_are_not_started_in_a_loop() -> None:
     assert not stage.core.slots.processors
     stage.pass_time(1.2)
     assert stage.core.slots.processors
+
+
+def test_processors_for_which_there_is_no_room_are_asked_for_again_later_and_told_of_once() -> None:
+    stage = Stage(2)
+    for number in range(2):
+        stage.core.on_processor_died(number, {}, stage.now)
+    stage.turn()
+    for _ in range(3):
+        stage.processors.clear()
+        for number in list(stage.core.slots.processors):
+            stage.core.on_processor_not_started(number, "Too many open files", stage.now)
+        stage.turn()
+        assert not stage.core.slots.processors
+        stage.pass_time(0.8)
+        assert not stage.core.slots.processors
+        stage.pass_time(0.4)
+        assert len(stage.core.slots.processors) == 2
+    lines = [effect.text for effect in stage.effects if isinstance(effect, Log)]
+    assert len(lines) == 1 and "cannot be started" in lines[0]
+    stage.ready()
+    stage.give(run_of(4))
+    stage.run_all()
+    assert len(stage.results()) == 4
 
 
 def test_processors_that_die_of_whatever_they_are_handed_are_not_started_in_a_loop() -> None:

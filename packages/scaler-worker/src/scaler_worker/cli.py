@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler_protocol.command import run_command, setup_logging
+from scaler_protocol.command.descriptors import allow_many_descriptors
 from scaler_worker.config import ClusterSettings
 
 
@@ -20,7 +21,7 @@ def _run(settings: ClusterSettings) -> int:
     setup_logging(settings)
     from scaler_worker.shell.zygote import Zygote
 
-    zygote = Zygote()
+    zygote = Zygote(allow_many_descriptors())
     zygote.start()  # it does its imports while this process does its own
     from scaler_worker.shell.agent import run_agent
 

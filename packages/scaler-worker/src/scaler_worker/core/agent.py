@@ -364,6 +364,10 @@ class AgentCore:
         self.slots.on_started(number, board, pid)
         board.set_lease(self._lease_told)
 
+    def on_processor_not_started(self, number: int, text: str, now: float) -> None:
+        """This host has no room for it, at least now."""
+        self.slots.on_not_started(number, text, now)
+
     def on_processor_ready(self, number: int, now: float) -> None:
         self.slots.on_ready(number, now)
 

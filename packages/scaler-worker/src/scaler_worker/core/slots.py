@@ -87,6 +87,7 @@ class Slots:
         self._limits_at: float | None = None
         self._failures_to_start = 0
         self._start_after = 0.0
+        self._lacks_room = False
 
     # ---- processors come and go ------------------------------------------------------------------------------
 
@@ -102,6 +103,21 @@ class Slots:
             processor.ready = True
             processor.idle_since = now
             self._sort(processor)
+            if len(self.processors) >= self.slots:
+                self._lacks_room = False
+
+    def on_not_started(self, number: int, text: str, now: float) -> None:
+        """There is no process, and none is asked for before a while. Told once, until all slots have theirs."""
+        processor = self.processors.pop(number, None)
+        if processor is None:
+            return
+        self._forget(processor)
+        self._fill_slot(processor.slot)
+        self._start_after = now + RESTART_AFTER_SECONDS
+        if not self._lacks_room:
+            self._lacks_room = True
+            again = f"it is tried again every {RESTART_AFTER_SECONDS:g} s"
+            self._effects.append(Log("ERROR", f"{processor.name} cannot be started, {again}: {text}"))
 
     def on_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
         """The process ended, for whatever reason. What it finished counts, the task under way fails, the others wait
@@ -156,6 +172,7 @@ class Slots:
         """As many processes as slots; more only while a task that may use a lent slot finds none idle."""
         if not self.accepting or now < self._start_after:
             return
+        self._start_after = 0.0
         while len(self.processors) < self.slots:
             self._start()
         missing = self._capacity() - len(self.processors)
@@ -675,10 +692,10 @@ class Slots:
         first = self._poll_at
         if self._limits_at is not None and (first is None or self._limits_at < first):
             first = self._limits_at
-        if len(self.processors) == self.slots:
+        if len(self.processors) == self.slots and not self._start_after:
             return first
         times = [each.idle_since + RETIRE_AFTER_SECONDS for each in self._spares()]
-        if len(self.processors) < self.slots and self._start_after:
+        if self._start_after and self.accepting:
             times.append(self._start_after)
         if first is not None:
             times.append(first)

@@ -17,6 +17,7 @@ import sys
 import time
 
 from scaler_protocol.command import restore_environment
+from scaler_protocol.command.descriptors import limit_descriptors
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.processor import channel
 from scaler_worker.processor.main import run_processor
@@ -107,6 +108,7 @@ def main() -> None:
     restore_environment()
     control = socket.socket(fileno=int(sys.argv[1]))
     die_with_parent(int(sys.argv[2]))
+    limit_descriptors(int(sys.argv[3]))
     os.set_inheritable(control.fileno(), False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.argv = [""]

@@ -148,7 +148,10 @@ class Agent:
             except MalformedMessage as error:
                 logging.error(f"the scheduler sent what is no message: {error}")
                 continue
-            self._core.on_message(SCHEDULER, envelope, now)
+            try:
+                self._core.on_message(SCHEDULER, envelope, now)
+            except Exception:  # what waits behind it is to be read
+                logging.exception(f"{type(envelope.body).__name__} could not be taken in")
         return came
 
     def _end_turn(self) -> None:
@@ -239,6 +242,10 @@ class Agent:
 
     def started(self, number: int, board: Board, pid: int) -> None:
         self._core.on_processor_started(number, board, pid, time.monotonic())
+        self._end_turn()
+
+    def not_started(self, number: int, text: str) -> None:
+        self._core.on_processor_not_started(number, text, time.monotonic())
         self._end_turn()
 
     def ready(self, number: int) -> None:

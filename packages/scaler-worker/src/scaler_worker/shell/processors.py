@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import logging
 import mmap
 import os
@@ -52,9 +53,9 @@ class ProcessorProcess:
 
 class ProcessorHost:
     """Carries out what the core wants of processors and tells it what happens to them. ``agent`` has the methods
-    ``started(number, board, pid)``, ``ready(number)``, ``news(number)``, ``died(number, certificate)``,
-    ``output(number, sequence, stream, data)``, which says whether it takes more, ``failed(text)`` and ``heard()``,
-    after everything that waited."""
+    ``started(number, board, pid)``, ``not_started(number, text)``, ``ready(number)``, ``news(number)``,
+    ``died(number, certificate)``, ``output(number, sequence, stream, data)``, which says whether it takes more,
+    ``failed(text)`` and ``heard()``, after everything that waited."""
 
     def __init__(
         self,
@@ -78,19 +79,14 @@ class ProcessorHost:
     # ---- starting --------------------------------------------------------------------------------------------
 
     def start(self, number: int, name: str) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        board_fd = os.memfd_create(BOARD_NAME, os.MFD_CLOEXEC)
-        os.ftruncate(board_fd, BOARD_BYTES)
-        news_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        fault_fd = os.memfd_create("scaler-fault", os.MFD_CLOEXEC)
-        stderr_fd, stderr_writer = os.pipe()
-        os.set_blocking(stderr_fd, False)
-        process = ProcessorProcess(
-            number, StreamConnection(ours), Board(mmap.mmap(board_fd, BOARD_BYTES)), news_fd, fault_fd, stderr_fd
-        )
+        try:
+            process = _prepare(number)
+        except OSError as error:
+            self._agent.not_started(number, str(error))
+            return
         self.processes[number] = process
-        process.child_fds = [theirs.detach(), board_fd, stderr_writer]
-        self._zygote.fork(self._options(number, name), [*process.child_fds, fault_fd, news_fd])
+        fds = [*process.child_fds, process.fault_fd, process.news_fd]
+        self._zygote.fork(self._options(number, name), fds)
 
     def _on_lost(self, numbers: list[int]) -> None:
         """The zygote died over these. It may have forked one without saying so, which ends when its stream does: so
@@ -110,6 +106,11 @@ class ProcessorHost:
             process.pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
             self._bury(process, None)
+            return
+        except OSError as error:
+            self._end(process)
+            self._close(process)
+            self._agent.not_started(number, str(error))
             return
         self._loop.add_reader(process.pidfd, self._on_exit, process)
         self._loop.add_reader(process.connection.fd, self._on_readable, process)
@@ -347,6 +348,28 @@ class ProcessorHost:
             *lines, process.stderr_rest = (process.stderr_rest + data.decode(errors="replace")).split("\n")
             process.stderr_rest = process.stderr_rest[-STDERR_LINE_CHARACTERS:]
             process.stderr_tail.extend(line[:STDERR_LINE_CHARACTERS] for line in lines)
+
+
+def _prepare(number: int) -> ProcessorProcess:
+    """All that a processor needs before it is forked. OSError: nothing stays open."""
+    with contextlib.ExitStack() as opened:
+
+        def kept(fd: int) -> int:
+            opened.callback(os.close, fd)
+            return fd
+
+        ours, theirs = map(opened.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM))
+        board_fd = kept(os.memfd_create(BOARD_NAME, os.MFD_CLOEXEC))
+        os.ftruncate(board_fd, BOARD_BYTES)
+        news_fd = kept(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+        fault_fd = kept(os.memfd_create("scaler-fault", os.MFD_CLOEXEC))
+        stderr_fd, stderr_writer = map(kept, os.pipe())
+        os.set_blocking(stderr_fd, False)
+        board = Board(mmap.mmap(board_fd, BOARD_BYTES))
+        opened.pop_all()  # they stay open
+    process = ProcessorProcess(number, StreamConnection(ours), board, news_fd, fault_fd, stderr_fd)
+    process.child_fds = [theirs.detach(), board_fd, stderr_writer]
+    return process
 
 
 def _pass_on(data: bytes) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import logging
 import os
 import pickle
+import resource
 import socket
 import subprocess
 from collections.abc import Callable
@@ -14,8 +16,12 @@ from scaler_protocol.command import module_command
 from scaler_worker.processor.channel import ProcessorOptions
 
 RESTART_SECONDS = 0.1
+RESTART_LATER_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
 """A fork takes milliseconds: a zygote that owes one for so long is stuck, and another takes its place."""
+
+UNANSWERED_LIMIT = 16
+"""Requests beyond it wait here: the socket's buffer, and the descriptors that may be under way, are limited."""
 
 
 class Zygote:
@@ -23,12 +29,17 @@ class Zygote:
     called for every processor asked for, and ``on_lost(numbers)`` for those that a zygote which died has not forked;
     the next zygote runs by then."""
 
-    def __init__(self) -> None:
+    def __init__(self, descriptor_limit: int | None = None) -> None:
+        """``descriptor_limit``: for what it forks; else as for this process."""
+        if descriptor_limit is None:
+            descriptor_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._descriptor_limit = descriptor_limit
         self._on_forked: Callable[[int, int], None] = lambda number, pid: None
         self._on_lost: Callable[[list[int]], None] = lambda numbers: None
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._asked: list[int] = []
+        self._waiting: collections.deque[tuple[ProcessorOptions, list[int]]] = collections.deque()
         self._answers = 0
         self._expects = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -41,11 +52,17 @@ class Zygote:
     def start(self) -> None:
         """Start it; it is ready when it answers. Needs no event loop yet."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command, environment = module_command("scaler_worker.processor.zygote", str(theirs.fileno()), str(os.getpid()))
-        self._process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), process_group=0
-        )
-        theirs.close()
+        arguments = map(str, (theirs.fileno(), os.getpid(), self._descriptor_limit))
+        command, environment = module_command("scaler_worker.processor.zygote", *arguments)
+        try:
+            self._process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), process_group=0
+            )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         ours.setblocking(False)
         self._control = ours
         self._watch()
@@ -60,15 +77,20 @@ class Zygote:
         self._watch()
 
     def fork(self, options: ProcessorOptions, fds: list[int]) -> None:
-        """Ask for a processor; the caller may close the descriptors on return."""
+        """Ask for a processor; the descriptors stay open until it is forked or lost."""
         self._asked.append(options.number)
-        if self._control is None:  # it died, and the next one is on its way
-            return
-        try:
-            socket.send_fds(self._control, [pickle.dumps(options)], fds)
-        except OSError as error:  # it died: its end of file tells
-            logging.debug(f"the zygote takes no request: {error}")
-        self._expect_answer()
+        self._waiting.append((options, fds))
+        self._ask()
+
+    def _ask(self) -> None:
+        """Without a zygote nothing is asked: the next one is on its way, and what waits is lost then."""
+        while self._waiting and self._control is not None and len(self._asked) - len(self._waiting) < UNANSWERED_LIMIT:
+            options, fds = self._waiting.popleft()
+            try:
+                socket.send_fds(self._control, [pickle.dumps(options)], fds)
+            except OSError as error:  # it died: its end of file tells
+                logging.debug(f"the zygote takes no request: {error}")
+            self._expect_answer()
 
     def _expect_answer(self) -> None:
         if self._loop is not None and not self._expects:
@@ -118,6 +140,7 @@ class Zygote:
             self._asked.remove(number)
             self._answers += 1
             self._on_forked(number, pid)
+            self._ask()
 
     def _on_end(self) -> None:
         self._unwatch()
@@ -129,7 +152,14 @@ class Zygote:
             self._loop.call_later(RESTART_SECONDS, self._restart)
 
     def _restart(self) -> None:
-        if not self._closing:
-            lost, self._asked = self._asked, []
+        if self._closing or self._loop is None:
+            return
+        try:
             self.start()
-            self._on_lost(lost)
+        except OSError as error:
+            logging.error(f"the zygote cannot be started: {error}")
+            self._loop.call_later(RESTART_LATER_SECONDS, self._restart)
+            return
+        lost, self._asked = self._asked, []
+        self._waiting.clear()
+        self._on_lost(lost)

@@ -1,0 +1,83 @@
+"""An agent under a limit of descriptors."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+from scaler_protocol.messages import Status
+from tests.support.commands import Command, command_line
+from tests.support.waiting import wait_until
+from tests.unit.worker.fake_scheduler import FakeScheduler
+
+LIMITED = 'ulimit -Sn "$0" && ulimit -Hn "$1" && shift && exec "$@"'
+
+
+@contextmanager
+def limited_agent(soft: int, hard: int, workers: int) -> Iterator[tuple[FakeScheduler, Command]]:
+    with FakeScheduler() as scheduler:
+        arguments = command_line("scaler_cluster", scheduler.address, "-n", workers, "--heartbeat-interval", 0.1)
+        with Command(["sh", "-c", LIMITED, str(soft), str(hard), *arguments]) as command:
+            scheduler.wait_for_agent()
+            yield scheduler, command
+
+
+def limits_of_this_process() -> tuple[int, int]:
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+def ready_workers(command: Command) -> int:
+    return command.output.count("] started")
+
+
+def test_more_workers_than_the_soft_limit_allows_and_tasks_that_do_not_notice() -> None:
+    with limited_agent(48, 4096, 20) as (scheduler, command):
+        wait_until(lambda: ready_workers(command) == 20, 30, "all workers")
+        zygote = next(each for each in psutil.Process(command.pid).children() if "zygote" in " ".join(each.cmdline()))
+        zygote.kill()  # another takes its place, of the agent as it is now
+        command.wait_for_output("starting another")
+        scheduler.submit(limits_of_this_process, [()])
+        scheduler.wait_for_results(1)
+        status, payload = scheduler.results[0][:2]
+        assert status == Status.SUCCESS and pickle.loads(payload) == (48, 4096)
+        assert "cannot be started" not in command.output
+
+
+def test_workers_that_find_no_descriptors_are_told_of_once_and_tried_again() -> None:
+    with limited_agent(48, 48, 12) as (scheduler, command):
+        command.wait_for_output(r"cannot be started, it is tried again every 1 s: .*Too many open files")
+        wait_until(lambda: ready_workers(command) > 0, 30, "some workers")
+        scheduler.submit(len, [("ab",)] * 20)
+        scheduler.wait_for_results(20)
+        agent = psutil.Process(command.pid)
+        time.sleep(2.5)
+        assert agent.num_fds() <= 48
+        assert command.output.count("cannot be started") == 1
+        assert "Traceback" not in command.output
+
+
+def test_a_worker_that_found_no_descriptors_starts_when_there_are_some() -> None:
+    with limited_agent(256, 256, 3) as (scheduler, command):
+        wait_until(lambda: ready_workers(command) == 3, 30, "all workers")
+        agent = psutil.Process(command.pid)
+        before = processors(agent)
+        agent.rlimit(psutil.RLIMIT_NOFILE, (agent.num_fds(), 256))
+        psutil.Process(min(before)).kill()
+        command.wait_for_output("cannot be started")
+        agent.rlimit(psutil.RLIMIT_NOFILE, (256, 256))
+        wait_until(lambda: len(processors(agent)) == 3, 30, "the third worker")
+        assert len(processors(agent) & before) == 2
+        scheduler.submit(len, [("ab",)] * 3)
+        scheduler.wait_for_results(3)
+
+
+def processors(agent: psutil.Process) -> set[int]:
+    """Its children but the first, which is the zygote."""
+    zygote = min(each.pid for each in agent.children())
+    return {each.pid for each in agent.children()} - {zygote}
