@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaler_protocol.effects import Log
 from scaler_protocol.messages import (
     Cancel,
     Clear,
@@ -260,6 +261,23 @@ def test_malformed_messages_end_their_session_only():
     assert handed(agent.joined, agent) == [(1, 1)]
     assert client.connect() == []
     assert handed(client.says(tasks(client, 1, 1)), agent) == [(1, 1)]
+
+
+def test_many_malformed_messages_are_one_line_a_second():
+    book = Playbook()
+
+    def lines():
+        book.core.on_deadline(book.now)
+        return [effect.text for effect in book.core.take_effects(book.now) if isinstance(effect, Log)]
+
+    for number in range(1000):
+        book.core.on_malformed(number.to_bytes(16, "little"), "nonsense", book.now)
+    assert lines() == ["A message from 00000000 is malformed: nonsense"]
+    book.now = book.core.next_deadline()
+    assert lines() == ["A message from e7030000 is malformed: nonsense (998 more like it)"]
+    book.now += 1.5
+    book.core.on_malformed(b"x" * 16, "nonsense", book.now)
+    assert lines() == ["A message from 78787878 is malformed: nonsense"]
 
 
 def test_a_client_that_submits_for_another_is_expelled():

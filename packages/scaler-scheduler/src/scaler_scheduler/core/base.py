@@ -19,6 +19,7 @@ from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import ClosePeer, Effect, Log, Send
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.relays import Relays
+from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.settings import HOUSEKEEPING_PER_AGENT_SECONDS, HOUSEKEEPING_SECONDS, TICK_SECONDS, Settings
 from scaler_scheduler.core.tasks import FunctionLoad, QueueClass, Totals
 from scaler_scheduler.core.unclaimed import Unclaimed
@@ -57,6 +58,8 @@ class SchedulerState:
         self._acknowledge_at: float | None = None
         self._waiting: dict[bytes, Client] = {}
         self._ignored: dict[bytes, bool] = {}
+        self._malformed = Repetition()
+        self._refused = Repetition()
         self._options: dict[tuple[TaskOptions, int], TaskOptions] = {}
         self._next_agent_index = 0
         self._next_tick_at: float | None = None
@@ -119,6 +122,17 @@ class SchedulerState:
 
     def _log(self, text: str, level: str = "INFO") -> None:
         self._effects.append(Log(level, text))
+
+    def _warn(self, kind: Repetition, text: str, now: float) -> None:
+        first = kind.note(text, now)
+        if first is not None:
+            self._log(first, "WARNING")
+
+    def _warn_of_repetitions(self, now: float) -> None:
+        for kind in (self._malformed, self._refused):
+            text = kind.take(now)
+            if text is not None:
+                self._log(text, "WARNING")
 
     def _arm(self, now: float) -> None:
         if self._next_tick_at is None:

@@ -16,7 +16,7 @@ class Hellos(FromClients):
         refused = self._refusal(peer, hello, route)
         if refused is not None:
             self._refuse(peer, refused, route)
-            self._log(f"Refused {peer.hex()[:8]}: {refused.text}", "WARNING")
+            self._warn(self._refused, f"Refused {peer.hex()[:8]}: {refused.text}", now)
             return
         self._ignored.pop(peer, None)
         self._arm(now)

@@ -24,7 +24,7 @@ from scaler_scheduler.core import snapshot
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.dispatch import task_messages
-from scaler_scheduler.core.effects import Effect, Log, Quit, Send
+from scaler_scheduler.core.effects import Effect, Quit, Send
 from scaler_scheduler.core.from_agents import FromAgents
 from scaler_scheduler.core.outcomes import held_values
 from scaler_scheduler.core.settings import (
@@ -65,7 +65,7 @@ class SchedulerCore(FromAgents):
         """What came from the connection of ``peer`` is no message: its session is over."""
         if peer in self._ignored:
             return
-        self._effects.append(Log("WARNING", f"A message from {peer.hex()[:8]} is malformed: {text}"))
+        self._warn(self._malformed, f"A message from {peer.hex()[:8]} is malformed: {text}", now)
         self._refuse(peer, Refused(RefusalReason.MALFORMED, f"The message is malformed: {text}"), None)
         self._end_peer(peer, now)
 
@@ -107,11 +107,15 @@ class SchedulerCore(FromAgents):
             self._tick(now)
         if self._quit_at is not None and now >= self._quit_at:
             self._quit()
+        self._warn_of_repetitions(now)
 
     def next_deadline(self) -> float | None:
         """When to call ``on_deadline`` and ``take_effects`` at the latest."""
         deadline = self._next_tick_at
-        for time in (self._acknowledge_at, self._housekeeping_at, self._quit_at, self._balancer.next_at):
+        for time in (
+            self._acknowledge_at, self._housekeeping_at, self._quit_at, self._balancer.next_at,
+            self._malformed.due_at, self._refused.due_at,
+        ):  # fmt: skip
             if time is not None and (deadline is None or time < deadline):
                 deadline = time
         return deadline

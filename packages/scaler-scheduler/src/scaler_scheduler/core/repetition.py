@@ -1,0 +1,36 @@
+"""Warnings that whoever reaches the port can cause as often as it likes."""
+
+from __future__ import annotations
+
+QUIET_SECONDS = 1.0
+
+
+class Repetition:
+    """Warnings of one kind: the first is written at once, then at most one a second, with a count of the others."""
+
+    def __init__(self) -> None:
+        self._quiet_until = float("-inf")
+        self._held = 0
+        self._last = ""
+
+    def note(self, text: str, now: float) -> str | None:
+        """What to write at once."""
+        if self._held or now < self._quiet_until:
+            self._held += 1
+            self._last = text
+            return None
+        self._quiet_until = now + QUIET_SECONDS
+        return text
+
+    @property
+    def due_at(self) -> float | None:
+        """When ``take`` has something to write."""
+        return self._quiet_until if self._held else None
+
+    def take(self, now: float) -> str | None:
+        """What has gathered, as one line, if it is time."""
+        if not self._held or now < self._quiet_until:
+            return None
+        others, self._held = self._held - 1, 0
+        self._quiet_until = now + QUIET_SECONDS
+        return f"{self._last} ({others} more like it)" if others else self._last
