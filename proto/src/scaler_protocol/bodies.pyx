@@ -31,6 +31,7 @@ from scaler_protocol.wire cimport (
     read_pointers,
     read_struct,
     read_structs,
+    sure,
     word,
     words_for,
 )
@@ -281,12 +282,6 @@ cdef int put_items(Writer* writer, uint64_t pointer, Plan plan, object values) e
         put_fields(writer, place, plan, value)
         place += plan.data_words + plan.pointer_words
     return 0
-
-
-cdef inline int64_t sure(int64_t start) except -1:
-    if start < 0:
-        raise SystemError("A message is larger than was reckoned.")
-    return start
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------

@@ -1,19 +1,30 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Columns of tasks and results, and the codec of messages.
+"""The codec of messages.
 
 Tasks, Results and bodies without fields are written and read here, in the layout of message.capnp; all others by
-``bodies``. A run keeps the bytes objects that hold its columns and its payload and points into them: slicing and
-decoding copy nothing, encoding copies each byte once.
+``bodies``. Decoding copies nothing, encoding copies each byte once.
 """
 
 import sys
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
-from libc.string cimport memchr, memcmp, memcpy, memset
+from libc.string cimport memchr, memcpy
 
+from scaler_protocol.columns cimport (
+    ID_SIZE,
+    MESSAGE_LIMIT,
+    REFERENCE_SIZE,
+    RESULT_COLUMNS_SIZE,
+    RUN_OVERHEAD,
+    TASK_LIMIT,
+    ends_in_order,
+    piece_start,
+    rebase,
+)
+from scaler_protocol.result_run cimport ResultRun
+from scaler_protocol.task_run cimport TaskRun
 from scaler_protocol.wire cimport (
     BytesView,
     ListView,
@@ -25,7 +36,6 @@ from scaler_protocol.wire cimport (
     field64,
     field_bit,
     load32,
-    load64,
     open_message,
     put_bytes,
     put_message,
@@ -40,6 +50,7 @@ from scaler_protocol.wire cimport (
     read_structs,
     store32,
     store64,
+    sure,
     word,
     words_for,
 )
@@ -50,19 +61,32 @@ from scaler_protocol.messages import (
     Capability,
     Envelope,
     FunctionDefinition,
-    ObjectKey,
     Results,
     TaskOptions,
     Tasks,
 )
+from scaler_protocol.result_run import ResultRunBuilder
+from scaler_protocol.task_run import TaskRunBuilder
+
+__all__ = [
+    "HARD_LIMIT_BYTES",
+    "TASKS_LIMIT",
+    "MalformedMessage",
+    "ResultRun",
+    "ResultRunBuilder",
+    "TaskRun",
+    "TaskRunBuilder",
+    "decode",
+    "encode",
+    "split",
+    "split_results",
+]
+globals().update(ResultRun=ResultRun, TaskRun=TaskRun)  # a cimport alone makes no attribute of the module
 
 if sys.byteorder != "little":
     raise ImportError("scaler_protocol needs a little-endian machine.")
 
 cdef enum:
-    ID_SIZE = 16
-    REFERENCE_SIZE = 24  # of an object key in the payload: owner, number
-    RESULT_COLUMNS_SIZE = 41  # of one result in all columns
     TASKS_TAG = 0  # of the union of Message
     RESULTS_TAG = 1
     # Sections of the structs of message.capnp, in words.
@@ -77,9 +101,6 @@ cdef enum:
     FUNCTION_POINTERS = 3
     RESULT_RUN_DATA = 3
     RESULT_RUN_POINTERS = 8
-    RUN_OVERHEAD = 512  # what a run costs beside its columns, payload and names, at most
-    TASK_LIMIT = 1048576
-    MESSAGE_LIMIT = 1048576
 
 TASKS_LIMIT = TASK_LIMIT
 """No message has more tasks: a task without arguments costs no bytes."""
@@ -95,835 +116,6 @@ _OPTIONS_CACHE_SIZE = 256
 
 class MalformedMessage(ValueError):
     """What was received is not a message of this protocol."""
-
-
-# ---- growing columns ------------------------------------------------------------------------------------------------
-
-
-cdef struct Column:
-    uint8_t* data
-    size_t size
-    size_t capacity
-
-
-cdef int column_grow(Column* column, size_t extra) except -1:
-    cdef size_t capacity = max(column.capacity * 2, column.size + extra, 256)
-    cdef uint8_t* data = <uint8_t*> realloc(column.data, capacity)
-    if data == NULL:
-        raise MemoryError()
-    column.data = data
-    column.capacity = capacity
-    return 0
-
-
-cdef inline uint8_t* column_extend(Column* column, size_t extra) except NULL:
-    """Room for ``extra`` more bytes, which now belong to the column."""
-    if column.capacity - column.size < extra or column.data == NULL:
-        column_grow(column, extra)
-    cdef uint8_t* place = column.data + column.size
-    column.size += extra
-    return place
-
-
-cdef inline int column_add32(Column* column, uint32_t value) except -1:
-    store32(column_extend(column, 4), value)
-    return 0
-
-
-cdef inline int column_add64(Column* column, uint64_t value) except -1:
-    store64(column_extend(column, 8), value)
-    return 0
-
-
-cdef inline bytes column_bytes(Column* column):
-    return PyBytes_FromStringAndSize(<char*> column.data, column.size)
-
-
-cdef inline void rebase(uint8_t* to, const uint8_t* ends, uint64_t count, uint32_t start) noexcept nogil:
-    """Copy an ends column so that it counts from ``start``."""
-    cdef uint64_t index
-    if start == 0:
-        memcpy(to, ends, 4 * count)
-        return
-    for index in range(count):
-        store32(to + 4 * index, load32(ends + 4 * index) - start)
-
-
-cdef inline bint ends_equal(
-    const uint8_t* one, uint32_t one_start, const uint8_t* other, uint32_t other_start, uint64_t count
-) noexcept nogil:
-    cdef uint64_t index
-    for index in range(count):
-        if load32(one + 4 * index) - one_start != load32(other + 4 * index) - other_start:
-            return False
-    return True
-
-
-cdef inline bint ends_in_order(const uint8_t* ends, uint64_t count, uint64_t size) noexcept nogil:
-    """Whether the pieces follow one another and fill ``size`` bytes exactly."""
-    cdef uint64_t index
-    cdef uint32_t end, previous = 0
-    cdef bint bad = False
-    for index in range(count):
-        end = load32(ends + 4 * index)
-        bad |= end < previous
-        previous = end
-    return not bad and previous == size
-
-
-cdef bytes checked_id(object value, str name):
-    if not isinstance(value, bytes) or len(value) != ID_SIZE:
-        raise ValueError(f"{name} must be {ID_SIZE} bytes, not {value!r}.")
-    return value
-
-
-# ---- tasks ----------------------------------------------------------------------------------------------------------
-
-
-cdef class TaskRun:
-    cdef readonly bytes session
-    cdef readonly bytes function
-    cdef readonly str function_name
-    cdef readonly bytes serializer
-    cdef readonly tuple keywords
-    cdef readonly object options
-    cdef readonly uint64_t first_task
-    cdef readonly uint32_t count
-    cdef readonly uint32_t attempt
-    cdef readonly uint32_t arity
-    cdef readonly uint32_t payload_bytes
-    cdef const uint8_t* ends
-    cdef const uint8_t* marks  # one byte per slot, 1: a reference; NULL: none
-    cdef const uint8_t* origin  # what ends count from
-    cdef uint32_t start  # of the first slot, from the origin
-    cdef bytes columns_owner
-    cdef bytes payload_owner
-    cdef object view
-
-    def __init__(
-        self, session, function, function_name, serializer, first_task, attempt, keywords, options, tasks
-    ):
-        tasks = list(tasks)
-        if not tasks:
-            raise ValueError("A run has at least one task.")
-        cdef TaskRunBuilder builder = TaskRunBuilder(
-            session, function, function_name, serializer, first_task, len(tasks[0]), keywords, options
-        )
-        for slots in tasks:
-            builder.append(slots)
-        builder.fill(self)
-        self.attempt = attempt
-
-    @property
-    def has_references(self):
-        return self.marks != NULL
-
-    cdef inline uint32_t piece_start(self, uint64_t piece) noexcept:
-        return load32(self.ends + 4 * (piece - 1)) if piece else self.start
-
-    cdef object piece(self, uint64_t index):
-        cdef uint32_t begin = self.piece_start(index)
-        cdef uint32_t end = load32(self.ends + 4 * index)
-        if self.marks != NULL and self.marks[index]:
-            return key_at(self.origin + begin)
-        if self.view is None:
-            self.view = memoryview(self.payload_owner)
-        cdef size_t offset = self.origin - <const uint8_t*> PyBytes_AS_STRING(self.payload_owner)
-        return self.view[offset + begin : offset + end]
-
-    cdef uint64_t checked_task(self, task_index) except? 0:
-        cdef int64_t task = task_index
-        if task < 0 or task >= self.count:
-            raise IndexError(f"Task {task_index} of a run of {self.count}.")
-        return <uint64_t> task * self.arity
-
-    def slot(self, task_index, slot_index):
-        cdef int64_t slot = slot_index
-        cdef uint64_t first = self.checked_task(task_index)
-        if slot < 0 or slot >= self.arity:
-            raise IndexError(f"Slot {slot_index} of {self.arity}.")
-        return self.piece(first + <uint64_t> slot)
-
-    def slots(self, task_index):
-        cdef uint64_t first = self.checked_task(task_index)
-        cdef uint64_t index
-        return [self.piece(index) for index in range(first, first + self.arity)]
-
-    def slot_bytes(self, task_index):
-        """The slots of one task as bytes of their own; references as ObjectKey."""
-        cdef uint64_t first = self.checked_task(task_index)
-        cdef uint64_t index
-        cdef uint32_t begin
-        cdef list slots = []
-        for index in range(first, first + self.arity):
-            begin = self.piece_start(index)
-            if self.marks != NULL and self.marks[index]:
-                slots.append(key_at(self.origin + begin))
-            else:
-                slots.append(
-                    PyBytes_FromStringAndSize(<char*> self.origin + begin, load32(self.ends + 4 * index) - begin)
-                )
-        return slots
-
-    def references(self):
-        cdef uint64_t index
-        if self.marks == NULL:
-            return []
-        return [
-            key_at(self.origin + self.piece_start(index))
-            for index in range(<uint64_t> self.count * self.arity)
-            if self.marks[index]
-        ]
-
-    def uploads(self):
-        """The references that name no task of the session."""
-        cdef uint64_t index
-        cdef const uint8_t* place
-        cdef list found = []
-        if self.marks == NULL:
-            return found
-        for index in range(<uint64_t> self.count * self.arity):
-            if self.marks[index]:
-                place = self.origin + self.piece_start(index)
-                if load64(place + ID_SIZE) >> 63 or memcmp(place, PyBytes_AS_STRING(self.session), ID_SIZE):
-                    found.append(key_at(place))
-        return found
-
-    def inputs(self):
-        """Pairs (task, task whose result it needs), flat, in the order of slots; a memoryview of format Q."""
-        cdef Column pairs
-        cdef uint64_t index
-        cdef const uint8_t* place
-        cdef bytes found
-        memset(&pairs, 0, sizeof(Column))
-        if self.marks != NULL:
-            for index in range(<uint64_t> self.count * self.arity):
-                if self.marks[index]:
-                    place = self.origin + self.piece_start(index)
-                    if load64(place + ID_SIZE) >> 63 == 0 and memcmp(place, PyBytes_AS_STRING(self.session), ID_SIZE) == 0:
-                        column_add64(&pairs, self.first_task + index // self.arity)
-                        column_add64(&pairs, load64(place + ID_SIZE))
-        found = column_bytes(&pairs)
-        free(pairs.data)
-        return memoryview(found).cast("Q")
-
-    cdef TaskRun copy(self):
-        cdef TaskRun run = TaskRun.__new__(TaskRun)
-        run.session = self.session
-        run.function = self.function
-        run.function_name = self.function_name
-        run.serializer = self.serializer
-        run.keywords = self.keywords
-        run.options = self.options
-        run.first_task = self.first_task
-        run.count = self.count
-        run.attempt = self.attempt
-        run.arity = self.arity
-        run.payload_bytes = self.payload_bytes
-        run.ends = self.ends
-        run.marks = self.marks
-        run.origin = self.origin
-        run.start = self.start
-        run.columns_owner = self.columns_owner
-        run.payload_owner = self.payload_owner
-        return run
-
-    def slice(self, start, stop):
-        cdef int64_t first = start
-        cdef int64_t last = stop
-        if first < 0 or last > self.count or first >= last:
-            raise IndexError(f"Tasks {start} to {stop} of a run of {self.count}.")
-        cdef uint64_t piece = <uint64_t> first * self.arity
-        cdef uint64_t pieces = <uint64_t> (last - first) * self.arity
-        cdef TaskRun run = self.copy()
-        run.first_task = self.first_task + <uint64_t> first
-        run.count = <uint32_t> (last - first)
-        run.start = self.piece_start(piece)
-        run.ends = self.ends + 4 * piece
-        run.payload_bytes = self.piece_start(piece + pieces) - run.start
-        if self.marks != NULL:
-            run.marks = self.marks + piece
-            if memchr(run.marks, 1, pieces) == NULL:
-                run.marks = NULL
-        return run
-
-    def with_attempt(self, attempt):
-        cdef TaskRun run = self.copy()
-        run.attempt = attempt
-        return run
-
-    def with_options(self, options):
-        cdef TaskRun run = self.copy()
-        run.options = options
-        return run
-
-    def __reduce__(self):
-        """Its columns are addresses: a copy made by pickle would crash."""
-        raise TypeError(f"A {type(self).__name__} cannot be pickled.")
-
-    def __eq__(self, other):
-        if not isinstance(other, TaskRun):
-            return NotImplemented
-        return self.same_shape(<TaskRun> other) and self.same_columns(<TaskRun> other)
-
-    cdef bint same_shape(self, TaskRun other):
-        return (
-            self.first_task == other.first_task
-            and self.count == other.count
-            and self.attempt == other.attempt
-            and self.arity == other.arity
-            and self.session == other.session
-            and self.function == other.function
-            and self.function_name == other.function_name
-            and self.serializer == other.serializer
-            and self.keywords == other.keywords
-            and self.options == other.options
-        )
-
-    cdef bint same_columns(self, TaskRun other):
-        cdef uint64_t pieces = <uint64_t> self.count * self.arity
-        if self.payload_bytes != other.payload_bytes or (self.marks == NULL) != (other.marks == NULL):
-            return False
-        if self.marks != NULL and memcmp(self.marks, other.marks, pieces):
-            return False
-        if not ends_equal(self.ends, self.start, other.ends, other.start, pieces):
-            return False
-        return memcmp(self.origin + self.start, other.origin + other.start, self.payload_bytes) == 0
-
-    def __repr__(self):
-        tasks = f"{self.session.hex()[:8]}:{self.first_task}..{self.first_task + self.count - 1}"
-        return f"TaskRun({self.function_name} {tasks} attempt {self.attempt})"
-
-
-cdef object key_at(const uint8_t* place):
-    return ObjectKey(PyBytes_FromStringAndSize(<char*> place, ID_SIZE), load64(place + ID_SIZE))
-
-
-cdef class TaskRunBuilder:
-    cdef bytes session
-    cdef bytes function
-    cdef str function_name
-    cdef bytes serializer
-    cdef tuple keywords
-    cdef object options
-    cdef public uint64_t first_task  # may be set until build: a client numbers its tasks when a batch leaves
-    cdef uint32_t arity
-    cdef readonly uint32_t count
-    cdef Column ends
-    cdef Column marks  # empty until the first reference
-    cdef Column payload
-
-    def __init__(self, session, function, function_name, serializer, first_task, arity, keywords, options):
-        self.session = checked_id(session, "session")
-        self.function = checked_id(function, "function")
-        self.function_name = function_name
-        self.serializer = serializer if serializer == b"" else checked_id(serializer, "serializer")
-        self.first_task = first_task
-        self.arity = arity
-        self.keywords = tuple(keywords)
-        self.options = options
-        if len(self.keywords) > self.arity:
-            raise ValueError(f"{len(self.keywords)} keywords do not fit {arity} slots.")
-
-    def __dealloc__(self):
-        free(self.ends.data)
-        free(self.marks.data)
-        free(self.payload.data)
-
-    @property
-    def payload_bytes(self):
-        return self.payload.size
-
-    def fits(self, size):
-        """Whether a task of so many bytes may join and the message stays under its limit."""
-        cdef uint64_t total = self.payload.size + self.ends.size + self.marks.size + 5 * self.arity + RUN_OVERHEAD
-        return total + <uint64_t> size <= MESSAGE_LIMIT and self.count < TASK_LIMIT
-
-    def append(self, slots):
-        if len(slots) != self.arity:
-            raise ValueError(f"A task of this run has {self.arity} slots, not {len(slots)}.")
-        cdef size_t payload = self.payload.size
-        cdef size_t ends = self.ends.size
-        cdef size_t marks = self.marks.size
-        try:
-            for slot in slots:
-                self.add(slot)
-            self.check_room()
-        except BaseException:
-            self.payload.size = payload
-            self.ends.size = ends
-            self.marks.size = marks
-            raise
-        self.count += 1
-
-    def append_one(self, slot):
-        if self.arity != 1:
-            raise ValueError(f"A task of this run has {self.arity} slots, not 1.")
-        if not PyBytes_CheckExact(slot) or self.count >= TASK_LIMIT:
-            self.append((slot,))
-            return
-        self.add_bytes(slot)
-        self.count += 1
-
-    def append_all(self, list slots):
-        """One task of one slot for each of these bytes objects."""
-        for slot in slots:
-            self.append_one(slot)
-
-    def append_nodes(
-        self,
-        const int64_t[::1] calls,
-        const int64_t[::1] ends,
-        const int64_t[::1] slots,
-        const int64_t[::1] tasks,
-        list data,
-        size_t limit_bytes,
-    ):
-        """Nodes of a graph that is given as columns. Returns how many of ``calls`` joined."""
-        cdef Py_ssize_t index
-        cdef int64_t call
-        for index in range(calls.shape[0]):
-            if self.payload.size >= limit_bytes or self.count >= TASK_LIMIT:
-                return index
-            call = calls[index]
-            if call < 0 or call >= ends.shape[0] or ends[call] > slots.shape[0]:
-                raise IndexError(f"Call {call} of {ends.shape[0]}.")
-            self.append_node(slots, ends[call - 1] if call else 0, ends[call], tasks, data)
-        return calls.shape[0]
-
-    cdef int append_node(
-        self, const int64_t[::1] slots, int64_t start, int64_t stop, const int64_t[::1] tasks, list data
-    ) except -1:
-        cdef int64_t index, slot
-        cdef const uint8_t* session = <const uint8_t*> PyBytes_AS_STRING(self.session)
-        if start < 0 or stop - start != self.arity:
-            raise ValueError(f"A task of this run has {self.arity} slots, not {stop - start}.")
-        for index in range(start, stop):
-            slot = slots[index]
-            if slot >= 0 and slot < tasks.shape[0]:
-                self.add_key(session, <uint64_t> tasks[slot])
-            elif slot < 0 and ~slot < len(data):
-                self.add(data[~slot])
-            else:
-                raise IndexError(f"Slot {slot} names nothing.")
-        self.count += 1
-        return 0
-
-    cdef int check_room(self) except -1:
-        if self.count >= TASK_LIMIT:
-            raise ValueError(f"A run has at most {TASK_LIMIT} tasks.")
-        return 0
-
-    cdef int add(self, object slot) except -1:
-        if isinstance(slot, tuple):
-            return self.add_reference(slot)
-        if not isinstance(slot, bytes):
-            if not isinstance(slot, (bytearray, memoryview)):
-                raise TypeError(f"A slot is bytes or an ObjectKey, not {type(slot).__name__}.")
-            slot = bytes(slot)
-        return self.add_bytes(slot)
-
-    cdef inline int add_bytes(self, object slot) except -1:
-        cdef size_t size = PyBytes_GET_SIZE(slot)
-        if self.payload.size + size > 0xFFFFFFFF:
-            raise ValueError("A run holds less than 4 GiB.")
-        memcpy(column_extend(&self.payload, size), PyBytes_AS_STRING(slot), size)
-        column_add32(&self.ends, <uint32_t> self.payload.size)
-        if self.marks.size:
-            column_extend(&self.marks, 1)[0] = 0
-        return 0
-
-    cdef int add_reference(self, object key) except -1:
-        cdef bytes owner = checked_id(key[0], "owner")
-        return self.add_key(<const uint8_t*> PyBytes_AS_STRING(owner), key[1])
-
-    cdef int add_key(self, const uint8_t* owner, uint64_t number) except -1:
-        cdef size_t before = self.ends.size // 4
-        if self.marks.size == 0 and before:
-            memset(column_extend(&self.marks, before), 0, before)
-        column_extend(&self.marks, 1)[0] = 1
-        memcpy(column_extend(&self.payload, ID_SIZE), owner, ID_SIZE)
-        column_add64(&self.payload, number)
-        return column_add32(&self.ends, <uint32_t> self.payload.size)
-
-    cdef int fill(self, TaskRun run) except -1:
-        cdef uint8_t* columns
-        run.columns_owner = PyBytes_FromStringAndSize(NULL, self.ends.size + self.marks.size)
-        run.payload_owner = column_bytes(&self.payload)
-        columns = <uint8_t*> PyBytes_AS_STRING(run.columns_owner)
-        memcpy(columns, self.ends.data, self.ends.size)
-        memcpy(columns + self.ends.size, self.marks.data, self.marks.size)
-        run.ends = columns
-        run.marks = columns + self.ends.size if self.marks.size else NULL
-        run.origin = <const uint8_t*> PyBytes_AS_STRING(run.payload_owner)
-        run.start = 0
-        run.payload_bytes = <uint32_t> self.payload.size
-        run.session = self.session
-        run.function = self.function
-        run.function_name = self.function_name
-        run.serializer = self.serializer
-        run.keywords = self.keywords
-        run.options = self.options
-        run.first_task = self.first_task
-        run.arity = self.arity
-        run.count = self.count
-        run.attempt = 1
-        return 0
-
-    def build(self):
-        """The tasks so far, as attempt 1. The builder may go on."""
-        if self.count == 0:
-            raise ValueError("A run has at least one task.")
-        cdef TaskRun run = TaskRun.__new__(TaskRun)
-        self.fill(run)
-        return run
-
-
-# ---- results --------------------------------------------------------------------------------------------------------
-
-
-cdef class ResultRun:
-    cdef readonly bytes session
-    cdef readonly uint32_t count
-    cdef readonly uint32_t payload_bytes
-    cdef const uint8_t* tasks
-    cdef const uint8_t* attempts
-    cdef const uint8_t* statuses
-    cdef const uint8_t* durations
-    cdef const uint8_t* cpu_times
-    cdef const uint8_t* peaks  # NULL: all 0
-    cdef const uint8_t* ends
-    cdef const uint8_t* origin
-    cdef uint32_t start
-    cdef bytes columns_owner
-    cdef bytes payload_owner
-    cdef object view
-    cdef object owner_view
-
-    def __init__(self, session, rows):
-        cdef ResultRunBuilder builder = ResultRunBuilder(session)
-        for row in rows:
-            builder.append(*row)
-        builder.fill(self)
-
-    cdef uint64_t checked(self, index) except? 0:
-        cdef int64_t row = index
-        if row < 0 or row >= self.count:
-            raise IndexError(f"Result {index} of a run of {self.count}.")
-        return <uint64_t> row
-
-    cdef inline uint32_t piece_start(self, uint64_t row) noexcept:
-        return load32(self.ends + 4 * (row - 1)) if row else self.start
-
-    cdef inline object piece(self, uint64_t row):
-        if self.view is None:
-            self.view = memoryview(self.payload_owner)
-        cdef size_t offset = self.origin - <const uint8_t*> PyBytes_AS_STRING(self.payload_owner)
-        return self.view[offset + self.piece_start(row) : offset + load32(self.ends + 4 * row)]
-
-    def task(self, index):
-        return load64(self.tasks + 8 * self.checked(index))
-
-    def attempt(self, index):
-        return load32(self.attempts + 4 * self.checked(index))
-
-    def status(self, index):
-        return self.statuses[self.checked(index)]
-
-    def payload(self, index):
-        return self.piece(self.checked(index))
-
-    def payload_copy(self, index):
-        """The payload as bytes of its own."""
-        cdef uint64_t row = self.checked(index)
-        cdef uint32_t begin = self.piece_start(row)
-        return PyBytes_FromStringAndSize(<char*> self.origin + begin, load32(self.ends + 4 * row) - begin)
-
-    def duration_us(self, index):
-        return load64(self.durations + 8 * self.checked(index))
-
-    def cpu_time_us(self, index):
-        return load64(self.cpu_times + 8 * self.checked(index))
-
-    def memory_peak(self, index):
-        cdef uint64_t row = self.checked(index)
-        return load64(self.peaks + 8 * row) if self.peaks != NULL else 0
-
-    cdef object column(self, const uint8_t* place, size_t size, str code):
-        if self.owner_view is None:
-            self.owner_view = memoryview(self.columns_owner)
-        cdef size_t offset = place - <const uint8_t*> PyBytes_AS_STRING(self.columns_owner)
-        return self.owner_view[offset : offset + size].cast(code)
-
-    @property
-    def task_column(self):
-        """All tasks, as a memoryview of format Q."""
-        return self.column(self.tasks, 8 * <size_t> self.count, "Q")
-
-    @property
-    def attempt_column(self):
-        """All attempts, as a memoryview of format I."""
-        return self.column(self.attempts, 4 * <size_t> self.count, "I")
-
-    @property
-    def status_column(self):
-        """All statuses, as a memoryview of format B."""
-        return self.column(self.statuses, self.count, "B")
-
-    @property
-    def duration_column(self):
-        """All durations in microseconds, as a memoryview of format Q."""
-        return self.column(self.durations, 8 * <size_t> self.count, "Q")
-
-    cdef tuple row(self, uint64_t row):
-        return (
-            load64(self.tasks + 8 * row),
-            load32(self.attempts + 4 * row),
-            self.statuses[row],
-            self.piece(row),
-            load64(self.durations + 8 * row),
-            load64(self.cpu_times + 8 * row),
-            load64(self.peaks + 8 * row) if self.peaks != NULL else 0,
-        )
-
-    def rows(self):
-        cdef uint64_t row
-        for row in range(self.count):
-            yield self.row(row)
-
-    def copied_rows(self):
-        """As rows, without the attempt, and each payload as bytes of its own."""
-        cdef uint64_t row
-        cdef uint32_t begin
-        for row in range(self.count):
-            begin = self.piece_start(row)
-            yield (
-                load64(self.tasks + 8 * row),
-                self.statuses[row],
-                PyBytes_FromStringAndSize(<char*> self.origin + begin, load32(self.ends + 4 * row) - begin),
-                load64(self.durations + 8 * row),
-                load64(self.cpu_times + 8 * row),
-                load64(self.peaks + 8 * row) if self.peaks != NULL else 0,
-            )
-
-    @property
-    def all_succeeded(self):
-        """Whether every status is SUCCESS (0), so that the payloads are the results."""
-        cdef uint64_t row
-        for row in range(self.count):
-            if self.statuses[row]:
-                return False
-        return True
-
-    def mark(self, uint64_t first_task, bytearray states):
-        """Set ``states[task - first_task]`` to 1 for each result, if all of them succeeded and each was 0. Returns the
-        number of results; 0: some task is not among these, had ended before or did not succeed, and nothing was set."""
-        cdef uint8_t[::1] view = states
-        cdef uint64_t size = view.shape[0]
-        cdef uint64_t row, place
-        for row in range(self.count):
-            place = load64(self.tasks + 8 * row) - first_task
-            if place >= size or view[place] or self.statuses[row]:
-                while row:
-                    row -= 1
-                    view[load64(self.tasks + 8 * row) - first_task] = 0
-                return 0
-            view[place] = 1
-        return self.count
-
-    def load_into(self, list results, int64_t shift, loads):
-        """``results[task - shift] = loads(payload)`` for each result."""
-        cdef uint64_t row
-        cdef uint32_t begin
-        cdef int64_t place
-        for row in range(self.count):
-            begin = self.piece_start(row)
-            place = <int64_t> load64(self.tasks + 8 * row) - shift
-            results[place] = loads(
-                PyBytes_FromStringAndSize(<char*> self.origin + begin, load32(self.ends + 4 * row) - begin)
-            )
-
-    def slice(self, start, stop):
-        """Results ``start`` up to ``stop``; shares columns and payload."""
-        cdef int64_t first = start
-        cdef int64_t last = stop
-        if first < 0 or last > self.count or first >= last:
-            raise IndexError(f"Results {start} to {stop} of a run of {self.count}.")
-        cdef ResultRun run = ResultRun.__new__(ResultRun)
-        run.session = self.session
-        run.count = <uint32_t> (last - first)
-        run.tasks = self.tasks + 8 * first
-        run.attempts = self.attempts + 4 * first
-        run.statuses = self.statuses + first
-        run.durations = self.durations + 8 * first
-        run.cpu_times = self.cpu_times + 8 * first
-        run.peaks = self.peaks + 8 * first if self.peaks != NULL else NULL
-        run.ends = self.ends + 4 * first
-        run.origin = self.origin
-        run.start = self.piece_start(first)
-        run.payload_bytes = self.piece_start(last) - run.start
-        run.columns_owner = self.columns_owner
-        run.payload_owner = self.payload_owner
-        return run
-
-    def select(self, indices):
-        cdef list chosen = list(indices)
-        cdef ResultRunBuilder builder
-        if chosen and chosen[len(chosen) - 1] - chosen[0] == len(chosen) - 1 and is_range(chosen):
-            return self.slice(chosen[0], chosen[0] + len(chosen))
-        builder = ResultRunBuilder(self.session)
-        for index in chosen:
-            builder.append_from(self, self.checked(index))
-        return builder.build()
-
-    def __reduce__(self):
-        """Its columns are addresses: a copy made by pickle would crash."""
-        raise TypeError(f"A {type(self).__name__} cannot be pickled.")
-
-    def __eq__(self, other):
-        if not isinstance(other, ResultRun):
-            return NotImplemented
-        return self.same(<ResultRun> other)
-
-    cdef bint same(self, ResultRun other):
-        cdef size_t n = self.count
-        if self.session != other.session or n != other.count or self.payload_bytes != other.payload_bytes:
-            return False
-        if memcmp(self.tasks, other.tasks, 8 * n) or memcmp(self.attempts, other.attempts, 4 * n):
-            return False
-        if memcmp(self.statuses, other.statuses, n) or memcmp(self.durations, other.durations, 8 * n):
-            return False
-        if memcmp(self.cpu_times, other.cpu_times, 8 * n):
-            return False
-        if not ends_equal(self.ends, self.start, other.ends, other.start, n):
-            return False
-        if memcmp(self.origin + self.start, other.origin + other.start, self.payload_bytes):
-            return False
-        return all(self.memory_peak(index) == other.memory_peak(index) for index in range(n))
-
-    def __repr__(self):
-        return f"ResultRun({self.session.hex()[:8]} {self.count} results)"
-
-
-cdef bint is_range(list indices):
-    cdef int64_t expected = indices[0]
-    cdef int64_t index
-    for index in indices:
-        if index != expected:
-            return False
-        expected += 1
-    return True
-
-
-cdef class ResultRunBuilder:
-    cdef bytes session
-    cdef readonly uint32_t count
-    cdef Column tasks
-    cdef Column attempts
-    cdef Column statuses
-    cdef Column durations
-    cdef Column cpu_times
-    cdef Column peaks
-    cdef Column ends
-    cdef Column payload
-    cdef bint has_peaks
-
-    def __init__(self, session):
-        self.session = checked_id(session, "session")
-
-    def __dealloc__(self):
-        free(self.tasks.data)
-        free(self.attempts.data)
-        free(self.statuses.data)
-        free(self.durations.data)
-        free(self.cpu_times.data)
-        free(self.peaks.data)
-        free(self.ends.data)
-        free(self.payload.data)
-
-    @property
-    def payload_bytes(self):
-        return self.payload.size
-
-    def append(self, uint64_t task, uint32_t attempt, uint8_t status, payload, uint64_t duration_us,
-               uint64_t cpu_time_us, uint64_t memory_peak):
-        cdef const uint8_t[::1] view
-        if PyBytes_CheckExact(payload):
-            self.add(
-                task, attempt, status, <const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload),
-                duration_us, cpu_time_us, memory_peak,
-            )
-            return
-        view = payload
-        self.add(
-            task, attempt, status, &view[0] if view.shape[0] else NULL, view.shape[0], duration_us, cpu_time_us,
-            memory_peak,
-        )
-
-    cdef int append_from(self, ResultRun run, uint64_t row) except -1:
-        cdef uint32_t begin = run.piece_start(row)
-        return self.add(
-            load64(run.tasks + 8 * row),
-            load32(run.attempts + 4 * row),
-            run.statuses[row],
-            run.origin + begin,
-            load32(run.ends + 4 * row) - begin,
-            load64(run.durations + 8 * row),
-            load64(run.cpu_times + 8 * row),
-            load64(run.peaks + 8 * row) if run.peaks != NULL else 0,
-        )
-
-    cdef int add(
-        self, uint64_t task, uint32_t attempt, uint8_t status, const uint8_t* payload, size_t size,
-        uint64_t duration_us, uint64_t cpu_time_us, uint64_t memory_peak,
-    ) except -1:
-        if self.payload.size + size > 0xFFFFFFFF:
-            raise ValueError("A run holds less than 4 GiB.")
-        if size:
-            memcpy(column_extend(&self.payload, size), payload, size)
-        column_add64(&self.tasks, task)
-        column_add32(&self.attempts, attempt)
-        column_extend(&self.statuses, 1)[0] = status
-        column_add64(&self.durations, duration_us)
-        column_add64(&self.cpu_times, cpu_time_us)
-        column_add64(&self.peaks, memory_peak)
-        column_add32(&self.ends, <uint32_t> self.payload.size)
-        self.has_peaks |= memory_peak != 0
-        self.count += 1
-        return 0
-
-    cdef int fill(self, ResultRun run) except -1:
-        cdef uint8_t* place
-        cdef size_t n = self.count
-        run.columns_owner = PyBytes_FromStringAndSize(NULL, n * RESULT_COLUMNS_SIZE)
-        run.payload_owner = column_bytes(&self.payload)
-        place = <uint8_t*> PyBytes_AS_STRING(run.columns_owner)
-        run.tasks = place_column(&place, &self.tasks)
-        run.durations = place_column(&place, &self.durations)
-        run.cpu_times = place_column(&place, &self.cpu_times)
-        run.peaks = place_column(&place, &self.peaks) if self.has_peaks else NULL
-        run.attempts = place_column(&place, &self.attempts)
-        run.ends = place_column(&place, &self.ends)
-        run.statuses = place_column(&place, &self.statuses)
-        run.origin = <const uint8_t*> PyBytes_AS_STRING(run.payload_owner)
-        run.start = 0
-        run.payload_bytes = <uint32_t> self.payload.size
-        run.session = self.session
-        run.count = self.count
-        return 0
-
-    def build(self):
-        """The results so far. The builder may go on."""
-        cdef ResultRun run = ResultRun.__new__(ResultRun)
-        self.fill(run)
-        return run
-
-
-cdef const uint8_t* place_column(uint8_t** place, Column* column) noexcept:
-    cdef uint8_t* start = place[0]
-    memcpy(start, column.data, column.size)
-    place[0] = start + column.size
-    return start
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
@@ -991,12 +183,6 @@ cdef inline uint8_t* column_room(Writer* writer, uint64_t pointer, uint64_t size
     if place == NULL:
         raise SystemError("A message is larger than was reckoned.")
     return place
-
-
-cdef inline int64_t sure(int64_t start) except -1:
-    if start < 0:
-        raise SystemError("A message is larger than was reckoned.")
-    return start
 
 
 cdef int finish(Writer* writer) except -1:
@@ -1463,7 +649,7 @@ cdef int decode_marks(Reader* reader, StructView* view, TaskRun run, uint64_t pi
     for index in range(pieces):
         if data.data[index] > 1:
             raise MalformedMessage("A reference mark is neither 0 nor 1.")
-        if data.data[index] and load32(run.ends + 4 * index) - run.piece_start(index) != REFERENCE_SIZE:
+        if data.data[index] and load32(run.ends + 4 * index) - piece_start(run.ends, run.start, index) != REFERENCE_SIZE:
             raise MalformedMessage("A reference has the wrong size.")
     if memchr(data.data, 1, pieces) != NULL:
         run.marks = data.data
@@ -1576,16 +762,35 @@ cdef ResultRun decode_result_run(Reader* reader, StructView* view, bytes head, b
 # ---- fitting messages -----------------------------------------------------------------------------------------------
 
 
-cdef uint64_t task_run_cost(TaskRun run, uint64_t start, uint64_t stop):
-    """Bytes of a message that these tasks of a run take, at most."""
-    cdef uint64_t piece = start * run.arity
-    cdef uint64_t last = stop * run.arity
-    cdef uint64_t payload = run.piece_start(last) - run.piece_start(piece)
-    cdef uint64_t columns = (last - piece) * (5 if run.marks != NULL else 4)
-    return payload + columns + RUN_OVERHEAD
+cdef struct Extent:  # of a run of tasks or of results, in rows
+    const uint8_t* ends
+    uint32_t start
+    uint32_t rows
+    uint64_t pieces  # of a row
+    uint64_t columns_size  # of a row
+    uint64_t extra_size  # once per slice
 
 
-cdef uint64_t shape_cost(TaskRun run):
+cdef Extent extent_of(object run):
+    cdef TaskRun tasks
+    cdef ResultRun results
+    cdef Extent extent
+    if isinstance(run, TaskRun):
+        tasks = run
+        extent.ends, extent.start, extent.rows = tasks.ends, tasks.start, tasks.count
+        extent.pieces = tasks.arity
+        extent.columns_size = extent.pieces * (5 if tasks.marks != NULL else 4)
+        extent.extra_size = RUN_OVERHEAD + shape_cost(tasks)
+    else:
+        results = run
+        extent.ends, extent.start, extent.rows = results.ends, results.start, results.count
+        extent.pieces = 1
+        extent.columns_size = RESULT_COLUMNS_SIZE
+        extent.extra_size = RUN_OVERHEAD
+    return extent
+
+
+cdef uint64_t shape_cost(TaskRun run) except? 0:
     """What the names and options of a run take, once per slice."""
     cdef uint64_t cost = 4 * len(run.function_name)
     for keyword in run.keywords:
@@ -1595,80 +800,50 @@ cdef uint64_t shape_cost(TaskRun run):
     return cost
 
 
-cdef uint64_t result_run_cost(ResultRun run, uint64_t start, uint64_t stop):
-    return run.piece_start(stop) - run.piece_start(start) + (stop - start) * RESULT_COLUMNS_SIZE + RUN_OVERHEAD
+cdef uint64_t cost_of(Extent* extent, uint64_t first, uint64_t last) noexcept:
+    """Bytes of a message that these rows of a run take, at most."""
+    cdef uint64_t begin = piece_start(extent.ends, extent.start, first * extent.pieces)
+    cdef uint64_t end = piece_start(extent.ends, extent.start, last * extent.pieces)
+    return end - begin + (last - first) * extent.columns_size + extent.extra_size
+
+
+cdef uint64_t fitting_rows(Extent* extent, uint64_t first, uint64_t most, uint64_t room) noexcept:
+    """The largest row up to ``most`` such that the rows from ``first`` to it take at most ``room``."""
+    cdef uint64_t low = first
+    cdef uint64_t high = most
+    cdef uint64_t middle
+    while low < high:
+        middle = high - (high - low) // 2
+        if cost_of(extent, first, middle) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def split(runs, limit_bytes=MESSAGE_LIMIT):
-    """A task that is over the limit alone makes a message of its own."""
-    cdef TaskRun run
+    """A task or a result that is over the limit alone makes a message of its own."""
+    cdef Extent extent
     cdef uint64_t limit = limit_bytes
-    cdef uint64_t used = 0, tasks = 0, start, stop, room, extra
+    cdef uint64_t used = 0, rows = 0, start, stop
     cdef list group = []
     for run in runs:
         start = 0
-        extra = shape_cost(run)
-        while start < run.count:
-            room = limit - used - extra if limit > used + extra else 0
-            stop = fitting_tasks(run, start, min(<uint64_t> run.count, start + TASK_LIMIT - tasks), room)
+        extent = extent_of(run)
+        while start < extent.rows:
+            stop = min(<uint64_t> extent.rows, start + TASK_LIMIT - rows)
+            stop = fitting_rows(&extent, start, stop, limit - used if limit > used else 0)
             if stop == start and group:
                 yield group
-                group, used, tasks = [], 0, 0
+                group, used, rows = [], 0, 0
                 continue
             stop = max(stop, start + 1)
-            group.append(run if stop - start == run.count else run.slice(start, stop))
-            used += task_run_cost(run, start, stop) + extra
-            tasks += stop - start
+            group.append(run if stop - start == extent.rows else run.slice(start, stop))
+            used += cost_of(&extent, start, stop)
+            rows += stop - start
             start = stop
     if group:
         yield group
 
 
-cdef uint64_t fitting_tasks(TaskRun run, uint64_t start, uint64_t last, uint64_t room):
-    """The largest ``stop`` up to ``last`` such that the tasks from ``start`` to it take at most ``room``."""
-    cdef uint64_t low = start
-    cdef uint64_t high = last
-    cdef uint64_t middle
-    while low < high:
-        middle = high - (high - low) // 2
-        if task_run_cost(run, start, middle) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def split_results(runs, limit_bytes=MESSAGE_LIMIT):
-    """A result that is over the limit alone makes a message of its own."""
-    cdef ResultRun run
-    cdef uint64_t limit = limit_bytes
-    cdef uint64_t used = 0, start, stop, room
-    cdef list group = []
-    for run in runs:
-        start = 0
-        while start < run.count:
-            room = limit - used if limit > used else 0
-            stop = fitting_results(run, start, run.count, room)
-            if stop == start and group:
-                yield group
-                group, used = [], 0
-                continue
-            stop = max(stop, start + 1)
-            group.append(run if stop - start == run.count else run.slice(start, stop))
-            used += result_run_cost(run, start, stop)
-            start = stop
-    if group:
-        yield group
-
-
-cdef uint64_t fitting_results(ResultRun run, uint64_t start, uint64_t last, uint64_t room):
-    cdef uint64_t low = start
-    cdef uint64_t high = last
-    cdef uint64_t middle
-    while low < high:
-        middle = high - (high - low) // 2
-        if result_run_cost(run, start, middle) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+split_results = split

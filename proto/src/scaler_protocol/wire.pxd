@@ -1,8 +1,8 @@
 """Reading and writing the layout of Cap'n Proto messages (https://capnproto.org/encoding.html) without its library.
 
-Inline functions only; nothing here raises (but ``put_message``, for want of memory): reading functions return False for what is out of bounds or of the wrong
-kind. Everything read is checked against the segments and against a budget of words, so that pointers which share
-their target cannot make a small message large.
+Inline functions only; nothing here raises (but ``put_message``, for want of memory, and ``sure``): reading functions
+return False for what is out of bounds or of the wrong kind. Everything read is checked against the segments and against
+a budget of words, so that pointers which share their target cannot make a small message large.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -127,6 +127,12 @@ cdef inline bytes put_message(Writer* writer, uint64_t words, uint64_t sequence,
     store64(word(writer, 2), acknowledged)
     store64(word(writer, 3), tag)
     return head
+
+
+cdef inline int64_t sure(int64_t start) except -1:
+    if start < 0:
+        raise SystemError("A message is larger than was reckoned.")
+    return start
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------
