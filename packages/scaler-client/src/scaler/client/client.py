@@ -159,12 +159,17 @@ class Client:
         with pump.lock:
             if pump.unusable:  # asked again: nothing may be added behind a disconnect
                 pump.check_usable()
-            if not session.add(shape, slots, size, future):
+            try:
+                added = session.add(shape, slots, size, future)
+            except BaseException as error:
+                pump.note_interruption(error)
+                raise
+            if not added:
                 return future
-            notices = pump.turn()
+            pump.turn()
         if pump.background_reads and not session.submitted & 63:
             pump.wake_background()
-        pump.settle_notices(notices)
+        pump.settle_notices()
         return future
 
     def _send_large_call(self, shape: Shape, payloads: Sequence[bytes | Upload], future: ScalerFuture) -> ScalerFuture:
@@ -178,8 +183,8 @@ class Client:
             assert entry is not None
             if uploads:
                 pump.session.refer(entry, future._index, uploads)
-            notices = pump.turn()
-        pump.settle_notices(notices)
+            pump.turn()
+        pump.settle_notices()
         return future
 
     # ---- map ---------------------------------------------------------------------------------------------------------
@@ -343,8 +348,8 @@ class Client:
         with pump.lock:
             upload = pump.session.upload(payload)
             upload.uses = 1
-            notices = pump.turn()
-        pump.settle_notices(notices)
+            pump.turn()
+        pump.settle_notices()
         owner, number = upload.key
         return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)
 
@@ -354,8 +359,8 @@ class Client:
         pump.check_usable()
         with pump.lock:
             pump.session.clear()
-            notices = pump.turn()
-        pump.settle_notices(notices)
+            pump.turn()
+        pump.settle_notices()
 
     # ---- the rest -----------------------------------------------------------------------------------------------
 
@@ -379,8 +384,8 @@ class Client:
             if not future.task_id:
                 return "The task has not left the client yet: the scheduler has not taken what was sent before it."
             pump.session.explain(future.task_id, answer)
-            notices = pump.turn()
-        pump.settle_notices(notices)
+            pump.turn()
+        pump.settle_notices()
         outcome = answer.wait(self._settings[2])
         return bytes(outcome.payload).decode(errors="replace")
 
@@ -395,8 +400,8 @@ class Client:
         answer = Answer(pump)
         with pump.lock:
             pump.session.shut_down(answer)
-            notices = pump.turn()
-        pump.settle_notices(notices)
+            pump.turn()
+        pump.settle_notices()
         outcome = answer.wait()
         text = bytes(outcome.payload).decode(errors="replace")
         if outcome.status == Status.EXCEPTION:

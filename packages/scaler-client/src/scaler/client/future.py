@@ -105,8 +105,9 @@ class ScalerFuture(concurrent.futures.Future):
             entry = self._range
             mine = entry is not None and self._state is RUNNING and pump.session.cancel(entry, self._index)
             quiet = mine and self.settle(CANCELLED)
-            notices = pump.turn() if mine else []
-        pump.settle_notices(notices)
+            if mine:
+                pump.turn()
+        pump.settle_notices()
         if mine and not quiet:
             self.finish(CANCELLED)
         return self._state is not RUNNING and self._state is not FINISHED
@@ -228,8 +229,8 @@ class ScalerFuture(concurrent.futures.Future):
                 if self._answer is None:
                     self._answer = Answer(pump)
                     pump.session.fetch(large, self._answer)
-                notices = pump.turn()
-            pump.settle_notices(notices)
+                pump.turn()
+            pump.settle_notices()
         return self._answer.wait(timeout)
 
     def _failure(self, outcome: Outcome) -> BaseException:

@@ -127,8 +127,8 @@ class GraphFuture(ScalerFuture):
                 return True
             with pump.lock:
                 pump.session.cancel_graph(self._group)
-                notices = pump.turn()
-            pump.settle_notices(notices)
+                pump.turn()
+            pump.settle_notices()
         return self._state is not RUNNING and self._state is not FINISHED
 
     def ask(self) -> None:
@@ -140,8 +140,8 @@ class GraphFuture(ScalerFuture):
             if self._answer is None:
                 self._answer = Answer(pump)
                 pump.session.fetch(outcome.payload, self._answer)
-            notices = pump.turn()
-        pump.settle_notices(notices)
+            pump.turn()
+        pump.settle_notices()
 
     def _failure(self, outcome: Outcome) -> BaseException:
         return self._failures.setdefault(0, failure_of(outcome))
@@ -298,8 +298,8 @@ class GraphCall:
                 pump.session.add_graph(group)
             for entry, index, uploads in references:
                 pump.session.refer(entry, index, uploads)
-            notices = pump.turn()
-        pump.settle_notices(notices)
+            pump.turn()
+        pump.settle_notices()
 
     def _first_task(self) -> int:
         """The number of a graph is its last id, of which 32 bits travel, and 0 is no graph."""

@@ -115,8 +115,8 @@ class MapCall:
         with pump.lock:
             pump.check_usable()
             pump.session.close_map(entry)
-            notices = pump.turn()
-        pump.settle_notices(notices)
+            pump.turn()
+        pump.settle_notices()
         self._absorb()
 
     # ---- receiving -----------------------------------------------------------------------------------------------
@@ -185,8 +185,8 @@ class MapCall:
         with pump.lock:
             pump.check_usable()
             pump.session.fetch(large, answer)
-            notices = pump.turn()
-        pump.settle_notices(notices)
+            pump.turn()
+        pump.settle_notices()
         return answer
 
     def _cancel_rest(self) -> None:
@@ -197,8 +197,8 @@ class MapCall:
             if pump.unusable:
                 return
             pump.session.cancel_map([entry for entry in self._entries if entry.first])
-            notices = pump.turn()
-        pump.settle_notices(notices)
+            pump.turn()
+        pump.settle_notices()
 
     # ---- what the session and the pump need ------------------------------------------------------------------------
 

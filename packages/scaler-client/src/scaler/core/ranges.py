@@ -80,6 +80,13 @@ class FutureRange(Range):
         super().__init__(shape, builder)
         self.sinks: list[Sink | None] = []
 
+    def mend(self) -> None:
+        """Adding a task may have been interrupted: every task has its place, or else all later ones would have the
+        results of their neighbours."""
+        if self.builder is not None:
+            self.sinks.extend([None] * (self.builder.count - len(self.sinks)))
+            self.remaining = sum(sink is not None for sink in self.sinks)
+
     def is_unsettled(self, index: int) -> bool:
         return self.sinks[index] is not None
 

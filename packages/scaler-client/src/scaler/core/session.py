@@ -22,7 +22,7 @@ from scaler.core.ranges import FutureRange, MapRange, MapSink, Range, RangeIndex
 from scaler.core.uploads import Upload
 from scaler_protocol.codec import TaskRunBuilder, split
 from scaler_protocol.effects import Log, Send
-from scaler_protocol.link import Link, LinkGap
+from scaler_protocol.link import Link
 from scaler_protocol.messages import (
     Acknowledgement,
     Body,
@@ -126,6 +126,7 @@ class Session:
         self._dropped_results: deque[tuple[Range, int]] = deque()
         self._clear_when_welcomed = False
         self._effects: list[Effect] = []
+        self._taken: list[Effect] = []
         self._handlers: dict[type, Callable[[Any, float], None]] = {
             Results: self._on_results,
             ObjectChunk: self._on_object_chunk,
@@ -188,8 +189,17 @@ class Session:
             self._forget_dropped()
         if self.welcomed:
             self._send_what_waits(now)
-        effects, self._effects = self._effects, []
-        return effects
+        self._taken, self._effects = self._effects, []
+        return self._taken
+
+    def on_interrupted(self, now: float) -> None:
+        """A signal handler raised an exception in the middle of something here or of carrying out effects. The last
+        effects are carried out again, which does no harm, and the scheduler repeats what was not received wholly."""
+        self._effects[:0] = [effect for effect in self._taken if not isinstance(effect, WriteOutput)]
+        for entry in self._open:
+            entry.mend()
+        if self._connected:
+            self._say_hello(now)
 
     def check(self) -> None:
         self._link.check()
@@ -431,14 +441,16 @@ class Session:
         self._give_up(refused.text, now)
 
     def _on_linked(self, envelope: Envelope, now: float) -> None:
-        try:
-            new = self._link.accept(envelope)
-        except LinkGap:
+        link, sequence = self._link, envelope.sequence
+        if sequence > link.received + 1:
             self._say_hello(now)
             return
+        link.acknowledge(envelope.acknowledged)
         handler = self._handlers.get(type(envelope.body))
-        if new and handler is not None:
+        if handler is not None and (not sequence or sequence > link.received):
             handler(envelope.body, now)
+        if link is self._link:
+            link.accept(envelope)  # last: who is interrupted before has not received it
 
     def _give_up(self, text: str, now: float) -> None:
         """Everything unfinished fails; whoever asks next starts a new wait."""
@@ -480,15 +492,16 @@ class Session:
             self._acknowledge_at = None
 
     def _send_next(self, now: float) -> None:
-        body = self._outbox.popleft()
+        body = self._outbox[0]
         if not isinstance(body, list):
-            self._send(body, now)
+            self._send(self._outbox.popleft(), now)  # type: ignore[arg-type]
             return
         tasks = self._tasks_of(body)
         while self._urgent:  # the first pieces of large functions
             self._send(self._urgent.popleft(), now)
         if tasks.runs:
             self._send(tasks, now)
+        self._outbox.popleft()  # only now: an interruption costs no tasks
 
     def _time_cancels(self, idle: bool, now: float) -> None:
         """A few at once when nothing is under way; else those of the next millisecond travel together."""
@@ -517,13 +530,14 @@ class Session:
         """Give the open runs their ids, one after the other; together they will be a message."""
         if not self._open:
             return
-        opened, self._open, self._open_bytes = self._open, [], 0
         entries: list[Range] = []
-        for entry in opened:
+        for entry in self._open:
             entry.shape.open = None
             if entry.remaining:
-                self._close(entry)
+                if not entry.first:  # closed already when this was interrupted
+                    self._close(entry)
                 entries.append(entry)
+        self._open, self._open_bytes = [], 0
         if entries:
             self._outbox.append(entries)
 
@@ -680,9 +694,9 @@ class Session:
         sink = entry.sinks[index]
         if sink is None:
             return False
-        entry.sinks[index] = None
         if not sink.settle(outcome):
             self._effects.append(Finish(sink, outcome))
+        entry.sinks[index] = None
         entry.remaining -= 1
         if not entry.remaining:
             self._ranges.remove(entry)

@@ -56,6 +56,8 @@ class Pump:
         self._leadership = threading.Lock()
         self._leader = 0
         self._late_cancels: deque[ScalerFuture] = deque()
+        self._notices: deque[Effect] = deque()
+        self._interrupted = False
         self._leads = 0
         self._followers: dict[int, Target] = {}
         self._leader_waker = Waker()
@@ -78,23 +80,23 @@ class Pump:
         if self.unusable:
             raise ClientQuitException(self.unusable)
 
-    def turn(self) -> list[Effect]:
-        """With the lock held: receive what is there, send what wants to go. Give the result to ``settle_notices`` once
-        the lock is released."""
-        return self._exchange(time.monotonic())
+    def turn(self) -> None:
+        """With the lock held: receive what is there, send what wants to go. Call ``settle_notices`` once the lock is
+        released."""
+        self._exchange(time.monotonic())
 
-    def settle_notices(self, notices: list[Effect]) -> None:
+    def settle_notices(self) -> None:
         """Run what may not run under the lock. Also wakes the leader, who may be waiting for what was received here."""
         try:
-            _settle_all(notices)
+            self._settle_all()
         finally:
             if self._leadership.locked():
                 self._leader_waker.wake()
 
     def take_turn(self) -> None:
         with self.lock:
-            notices = self.turn()
-        self.settle_notices(notices)
+            self.turn()
+        self.settle_notices()
 
     def glance(self) -> None:
         """Progress for a thread that asks ``done`` again and again; cheap, and not more often than is of use."""
@@ -105,15 +107,23 @@ class Pump:
             return
         try:
             self._glanced_at = now
-            notices = self._exchange(now)
+            self._exchange(now)
         finally:
             self.lock.release()
-        self.settle_notices(notices)
+        self.settle_notices()
 
     def is_mine(self) -> bool:
         """Whether this thread holds the lock: then the garbage collector, or the end of some object, has called the
         client in the middle of the session's work."""
         return self.lock._is_owned()  # type: ignore[attr-defined]
+
+    def note_interruption(self, error: BaseException) -> None:
+        """A signal handler (Ctrl-C) raised ``error`` in the middle of the session's work: it is put right at the next
+        turn, which comes soon."""
+        if not isinstance(error, Exception):
+            self._interrupted = True
+            self._background_waker.wake()
+            self._leader_waker.wake()
 
     def cancel_late(self, future: ScalerFuture) -> None:
         """For who may not take the lock now."""
@@ -173,8 +183,8 @@ class Pump:
         with self.lock:
             if self.unusable:
                 return
-            notices = self._quit()
-        self.settle_notices(notices)
+            self._quit()
+        self.settle_notices()
         self._background_waker.wake()
         self._leader_waker.wake()
         if threading.current_thread() is not self._thread:
@@ -207,6 +217,8 @@ class Pump:
 
     def _enter_wait(self) -> None:
         self._leads += 1
+        if self._notices:  # this is a callback, or a thread was interrupted before it told everybody
+            self._settle_all()
         if self.background_reads:
             self._background_waker.wake()
         if self.session.ask_flush():
@@ -231,8 +243,9 @@ class Pump:
         while not target.is_settled():
             self._leader_poller.poll(self._timeout_seconds(deadline), self._connection.wants_write)
             with self.lock:
-                notices = [] if self.unusable else self._pass(self._leader_poller)
-            _settle_all(notices)
+                if not self.unusable:
+                    self._pass(self._leader_poller)
+            self._settle_all()
             if self.unusable and not target.is_settled():
                 self._refuse_wait(target)
             _check_deadline(target, deadline)
@@ -274,7 +287,7 @@ class Pump:
 
     # ---- with the lock held --------------------------------------------------------------------------------------
 
-    def _pass(self, poller: _Poller) -> list[Effect]:
+    def _pass(self, poller: _Poller) -> None:
         """After a poll: events of the connection, deadlines, messages."""
         now = time.monotonic()
         if poller.monitor_ready:
@@ -286,39 +299,63 @@ class Pump:
         deadline = self.session.next_deadline()
         if deadline is not None and now >= deadline:
             self.session.on_deadline(now)
-        return self._exchange(now)
+        self._exchange(now)
 
-    def _exchange(self, now: float) -> list[Effect]:
+    def _exchange(self, now: float) -> None:
         session, receive = self.session, self._connection.receive
-        notices: list[Effect] = []
-        while True:
-            while (frames := receive()) is not None:
-                try:
-                    session.on_message(SCHEDULER, decode(frames), now)
-                except MalformedMessage:
-                    continue
-            effects = session.take_effects(now)
-            if not effects:
-                return notices
-            for effect in effects:
-                if type(effect) is Send:
-                    self._connection.send(encode(effect.envelope))
-                else:
-                    notices.append(effect)
+        if self._interrupted:
+            self._interrupted = False
+            session.on_interrupted(now)
+        try:
+            while True:
+                while (frames := receive()) is not None:
+                    try:
+                        session.on_message(SCHEDULER, decode(frames), now)
+                    except MalformedMessage:
+                        continue
+                effects = session.take_effects(now)
+                if not effects:
+                    return
+                for effect in effects:
+                    if type(effect) is Send:
+                        self._connection.send(encode(effect.envelope))
+                    else:
+                        self._notices.append(effect)
+        except BaseException as error:
+            self.note_interruption(error)
+            raise
 
-    def _quit(self) -> list[Effect]:
+    def _quit(self) -> None:
         now = time.monotonic()
         welcomed = self.session.welcomed
         self.session.quit(now)
-        notices: list[Effect] = []
         for effect in self.session.take_effects(now):
             if isinstance(effect, Send):
                 self._connection.send(encode(effect.envelope))
             else:
-                notices.append(effect)
+                self._notices.append(effect)
         self.unusable = _STOPPED
         self._connection.close(linger=welcomed)
-        return notices
+
+    # ---- without the lock ----------------------------------------------------------------------------------------
+
+    def _settle_all(self) -> None:
+        """When one is interrupted, by Ctrl-C or by a callback that exits, all others are told before that goes on."""
+        interruption: BaseException | None = None
+        notices = self._notices
+        while notices:
+            try:
+                notice = notices.popleft()
+            except IndexError:  # another thread took it
+                break
+            try:
+                _settle(notice)
+            except BaseException as error:
+                interruption = interruption or error
+                if isinstance(notice, Finish):  # it may not have come to the end; what is finished stays as it is
+                    notice.sink.finish(notice.outcome)
+        if interruption is not None:
+            raise interruption
 
     # ---- the background thread -----------------------------------------------------------------------------------
 
@@ -360,9 +397,10 @@ class Pump:
 
     def _locked_pass(self) -> None:
         with self.lock:
-            notices = [] if self.unusable else self._pass(self._background_poller)
+            if not self.unusable:
+                self._pass(self._background_poller)
         try:
-            self.settle_notices(notices)
+            self.settle_notices()
         except BaseException:  # a callback that exits does not end this thread, which others rely on
             LOGGER.exception("exception calling back from the client's thread")
 
@@ -399,20 +437,6 @@ class _Poller:
     def wait_for_waker(self, timeout_seconds: float | None) -> None:
         if self._waker_poll.poll(_milliseconds(timeout_seconds)):
             self._waker.clear()
-
-
-def _settle_all(notices: list[Effect]) -> None:
-    """When one is interrupted, by Ctrl-C or by a callback that exits, all others are told before that goes on."""
-    interruption: BaseException | None = None
-    for notice in notices:
-        try:
-            _settle(notice)
-        except BaseException as error:
-            interruption = interruption or error
-            if isinstance(notice, Finish):  # it may not have come to the end; what is finished stays as it is
-                notice.sink.finish(notice.outcome)
-    if interruption is not None:
-        raise interruption
 
 
 def _settle(notice: Effect) -> None:
