@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from scaler.cluster.port import ReservedPort
 from scaler.utility.siblings import load_sibling
+from scaler_protocol.security import ensure_token
 
 if TYPE_CHECKING:
     from scaler_scheduler import Scheduler
@@ -56,6 +57,8 @@ class SchedulerClusterCombo:
         cluster_class: type[Cluster] = load_sibling("scaler_worker", "Cluster")
         self._cluster: Cluster | None = None
         port = ReservedPort() if address is None else None
+        if port is not None:
+            _make_token()
         self._scheduler: Scheduler = scheduler_class(
             port.address if port else address,
             monitor_address=monitor_address,
@@ -126,6 +129,14 @@ class SchedulerClusterCombo:
 
     def __exit__(self, *_: object) -> None:
         self.shutdown()
+
+
+def _make_token() -> None:
+    """The cluster may look for it before the scheduler has made it. The scheduler says why it cannot be made."""
+    try:
+        ensure_token()
+    except (OSError, ValueError):
+        pass
 
 
 def _join(command: Scheduler | Cluster) -> None:
