@@ -98,6 +98,8 @@ def test_queued_tasks_of_a_cancelled_crowd_never_run(single_client: Client, gate
     crowd = [single_client.submit(functions.note, path) for _ in range(1000)]
     last = single_client.submit(functions.square, 3)
     assert all(future.cancel() for future in crowd)
+    # Only the gate's task and the last one are left at the worker: no start can overtake a cancel any more.
+    wait_until(lambda: "next to run (2 tasks" in single_client.explain(last))
     gate.open()
     assert last.result(timeout=10) == 9 and running.done()
     assert functions.notes(path) == []
