@@ -90,6 +90,14 @@ def test_every_task_ends_exactly_once(name: str, seed: int) -> None:
         raise
 
 
+def test_a_large_cluster() -> None:
+    """1,500 agents and ten clients; connections are cut and agents die."""
+    Cluster(
+        1,
+        Scenario(agents=1500, clients=10, bursts=2, tasks_per_burst=400, seconds=1.0, cuts=20, agent_kills=10),
+    ).run()
+
+
 def test_a_seed_gives_the_same_run() -> None:
     def steps() -> tuple[int, float, int]:
         cluster = Cluster(5, SCENARIOS["everything"])
