@@ -243,7 +243,7 @@ class ScalerFuture(concurrent.futures.Future):
         if not status:  # SUCCESS
             try:
                 result = loads_result(self._pump.loads, payload)
-            except BaseException as error:
+            except Exception as error:  # Ctrl-C is not the result's own: it can be asked for again
                 exception = error
         else:
             exception = self._failure(outcome)

@@ -38,15 +38,15 @@ class Range:
         self.left = False
 
     def close(self, first: int) -> TaskRun:
-        """Give the tasks their ids."""
+        """Give the tasks their ids. All or nothing, when it is interrupted."""
         builder = self.builder
         assert builder is not None
         builder.first_task = first
+        run = self.run = builder.build()
         self.first = first
         self.count = builder.count
         self.builder = None
-        self.run = builder.build()
-        return self.run
+        return run
 
     def is_unsettled(self, index: int) -> bool:
         raise NotImplementedError
@@ -145,8 +145,11 @@ class RangeIndex:
         return iter([entry for entry in self._ranges if entry is not None])
 
     def add(self, entry: Range) -> None:
-        self._firsts.append(entry.first)
-        self._ranges.append(entry)
+        """Also when adding it was interrupted before."""
+        del self._ranges[len(self._firsts) :]
+        if not self._firsts or self._firsts[-1] != entry.first:
+            self._ranges.append(entry)
+            self._firsts.append(entry.first)
 
     def find(self, task: int) -> Range | None:
         position = bisect_right(self._firsts, task) - 1

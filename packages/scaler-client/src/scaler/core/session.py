@@ -198,6 +198,7 @@ class Session:
         self._effects[:0] = [effect for effect in self._taken if not isinstance(effect, WriteOutput)]
         for entry in self._open:
             entry.mend()
+        self._close_batch()
         if self._connected:
             self._say_hello(now)
 
@@ -512,8 +513,8 @@ class Session:
 
     def _open_range(self, shape: Shape) -> FutureRange:
         entry = FutureRange(shape, self._new_builder(shape))
-        shape.open = entry
         self._open.append(entry)
+        shape.open = entry
         self._open_bytes += RUN_OVERHEAD_BYTES
         if shape.function.digest not in self._sent_definitions:
             self._open_bytes += len(shape.function.definition.payload)
@@ -534,16 +535,17 @@ class Session:
         for entry in self._open:
             entry.shape.open = None
             if entry.remaining:
-                if not entry.first:  # closed already when this was interrupted
-                    self._close(entry)
+                self._close(entry)
                 entries.append(entry)
         self._open, self._open_bytes = [], 0
         if entries:
             self._outbox.append(entries)
 
     def _close(self, entry: Range) -> None:
-        entry.close(self._next_task)
-        self._next_task += entry.count
+        """May be done again for one at which it was interrupted."""
+        if not entry.first:
+            entry.close(self._next_task)
+        self._next_task = entry.first + entry.count
         self._ranges.add(entry)
 
     def _tasks_of(self, entries: list[Range]) -> Tasks:

@@ -21,6 +21,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures._base import LOGGER
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from scaler.core.effects import Effect, Finish, WriteOutput
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from scaler.shell.connection import Connection
     from scaler.shell.waiting import Target
 
+_take_first: Callable[[deque[Effect]], Effect] = deque.popleft
 _TICK_SECONDS = 0.001
 _GLANCE_SECONDS = 0.0002
 _FORKED = "This client was made before its process was forked: make a new Client in the child."
@@ -53,8 +55,9 @@ class Pump:
         self.unusable = ""
         self.background_reads = False
         self._connection = connection
-        self._leadership = threading.Lock()
-        self._leader = 0
+        # 0: the thread that leads. Entered and left in one step each, so that a thread that Ctrl-C interrupts right
+        # behind that step leaves it all the same.
+        self._leading: dict[int, int] = {}
         self._late_cancels: deque[ScalerFuture] = deque()
         self._notices: deque[Effect] = deque()
         self._interrupted = False
@@ -90,7 +93,7 @@ class Pump:
         try:
             self._settle_all()
         finally:
-            if self._leadership.locked():
+            if self._leading:
                 self._leader_waker.wake()
 
     def take_turn(self) -> None:
@@ -122,6 +125,7 @@ class Pump:
         turn, which comes soon."""
         if not isinstance(error, Exception):
             self._interrupted = True
+            self._mend(time.monotonic())
             self._background_waker.wake()
             self._leader_waker.wake()
 
@@ -141,16 +145,19 @@ class Pump:
         if self.unusable:
             self._refuse_wait(target)
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        me = threading.get_ident()
+        in_callback = self._leading.get(0) == me  # which the leader calls
         self._enter_wait()
         try:
             while not target.is_settled():
-                if self._leader == threading.get_ident():  # in a callback, which the leader calls
-                    self._lead_on(target, deadline)
-                elif self._leadership.acquire(blocking=False):
+                if self._leading.setdefault(0, me) == me:
                     self._lead(target, deadline)
                 else:
                     self._follow(target, deadline)
         finally:
+            if not in_callback and 0 in self._leading and self._leading[0] == me:  # no call: nothing interrupts
+                del self._leading[0]
+                self._promote()
             self._leave_wait()
 
     def make_condition(self, target: Target) -> tuple[threading.Condition, bool]:
@@ -231,15 +238,6 @@ class Pump:
             self._background_waker.wake()
 
     def _lead(self, target: Target, deadline: float | None) -> None:
-        self._leader = threading.get_ident()
-        try:
-            self._lead_on(target, deadline)
-        finally:
-            self._leader = 0
-            self._leadership.release()
-            self._promote()
-
-    def _lead_on(self, target: Target, deadline: float | None) -> None:
         while not target.is_settled():
             self._leader_poller.poll(self._timeout_seconds(deadline), self._connection.wants_write)
             with self.lock:
@@ -256,11 +254,11 @@ class Pump:
             if target.is_settled():
                 return
             self._followers[id(target)] = target
-            if not self._leadership.locked():
+            if not self._leading:
                 return  # the leader left before it could see this follower
             condition.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
         self._followers.pop(id(target), None)
-        if target.is_settled() and not self._leadership.locked():
+        if target.is_settled() and not self._leading:
             self._promote()
         if self.unusable and not target.is_settled():
             self._refuse_wait(target)
@@ -304,8 +302,7 @@ class Pump:
     def _exchange(self, now: float) -> None:
         session, receive = self.session, self._connection.receive
         if self._interrupted:
-            self._interrupted = False
-            session.on_interrupted(now)
+            self._mend(now)
         try:
             while True:
                 while (frames := receive()) is not None:
@@ -325,6 +322,10 @@ class Pump:
             self.note_interruption(error)
             raise
 
+    def _mend(self, now: float) -> None:
+        self.session.on_interrupted(now)
+        self._interrupted = False
+
     def _quit(self) -> None:
         now = time.monotonic()
         welcomed = self.session.welcomed
@@ -343,17 +344,16 @@ class Pump:
         """When one is interrupted, by Ctrl-C or by a callback that exits, all others are told before that goes on."""
         interruption: BaseException | None = None
         notices = self._notices
-        while notices:
-            try:
-                notice = notices.popleft()
-            except IndexError:  # another thread took it
-                break
-            try:
-                _settle(notice)
-            except BaseException as error:
-                interruption = interruption or error
-                if isinstance(notice, Finish):  # it may not have come to the end; what is finished stays as it is
-                    notice.sink.finish(notice.outcome)
+        try:
+            for notice in map(_take_first, repeat(notices)):  # in C: no signal is taken between this and what follows
+                try:
+                    _settle(notice)
+                except BaseException as error:
+                    interruption = interruption or error
+                    if isinstance(notice, Finish):  # it may not have come to the end; what is finished stays as it is
+                        notice.sink.finish(notice.outcome)
+        except IndexError:  # empty
+            pass
         if interruption is not None:
             raise interruption
 
@@ -363,7 +363,7 @@ class Pump:
         seen = -1
         while not self.unusable:
             mark = self._leads + self.session.submitted
-            if self._leadership.locked():
+            if self._leading:
                 self._stand_back(park=mark == seen)
             elif mark != seen:
                 self._background_poller.wait_for_waker(_TICK_SECONDS)
@@ -378,7 +378,7 @@ class Pump:
     def _stand_back(self, park: bool) -> None:
         """While somebody leads. Parked: until that one leaves and says so."""
         self._parked = park
-        still_led = self._leadership.locked()  # asked after the flag is up: a leader that leaves now sees it
+        still_led = bool(self._leading)  # asked after the flag is up: a leader that leaves now sees it
         self._background_poller.wait_for_waker(None if park and still_led else _TICK_SECONDS)
         self._parked = False
 
@@ -389,7 +389,7 @@ class Pump:
         if not self.unusable and not self._abandoned_and_done():
             self._background_poller.poll(self._timeout_seconds(None), self._connection.wants_write)
         self.background_reads = False
-        if not self._leadership.locked():
+        if not self._leading:
             self._locked_pass()
 
     def _abandoned_and_done(self) -> bool:
