@@ -16,6 +16,7 @@ from scaler_protocol.address import default_monitor_address, parse_address
 from scaler_protocol.command import (
     BadInput,
     current_parent,
+    hold_stop_signals,
     install_stop_signals,
     new_event_loop,
     run_command,
@@ -53,6 +54,7 @@ def run(settings: SchedulerSettings) -> int:
     setup_logging(settings)
     allow_many_descriptors()
     loop = new_event_loop(settings.event_loop)
+    hold_stop_signals()
     context = new_context(settings.io_threads)
     router = RouterSocket(context)
     try:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scaler_protocol.command.reader import read_settings, settings_arguments
     from scaler_protocol.command.runner import run_command
     from scaler_protocol.command.settings import argument, option
-    from scaler_protocol.command.signals import install_stop_signals
+    from scaler_protocol.command.signals import hold_stop_signals, install_stop_signals
 
 __all__ = [
     "EVENT_LOOPS",
@@ -37,6 +37,7 @@ __all__ = [
     "Parent",
     "argument",
     "current_parent",
+    "hold_stop_signals",
     "install_stop_signals",
     "module_command",
     "new_event_loop",
@@ -56,6 +57,7 @@ _HOMES = {
     "Parent": "parent",
     "argument": "settings",
     "current_parent": "parent",
+    "hold_stop_signals": "signals",
     "install_stop_signals": "signals",
     "module_command": "interpreter",
     "new_event_loop": "event_loop",

@@ -9,6 +9,13 @@ from collections.abc import Callable
 
 from scaler_protocol.command.parent import current_parent
 
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def hold_stop_signals() -> None:
+    """From here to ``install_stop_signals`` a signal waits: it would end the process in bad order."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+
 
 def install_stop_signals(
     loop: asyncio.AbstractEventLoop, on_stop: Callable[[], None], on_end_at_once: Callable[[], None] | None = None
@@ -16,8 +23,9 @@ def install_stop_signals(
     """SIGINT and SIGTERM call ``on_stop``; a second one calls ``on_end_at_once`` (a last clean-up that must not wait)
     and exits with 128 + signal. A script that started this command and is gone counts as a second signal."""
     stop = _Stop(on_stop, on_end_at_once or (lambda: None))
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _STOP_SIGNALS:
         _handle(loop, number, stop.on_signal)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
     parent = current_parent()
     if parent is not None:
         parent.watch(loop, stop.end_at_once)

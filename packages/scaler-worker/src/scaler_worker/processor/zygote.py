@@ -55,11 +55,12 @@ def _fork_twice(control: socket.socket, options: channel.ProcessorOptions, fds: 
     reader, writer = os.pipe()
     between = os.fork()
     if between == 0:
+        between = os.getpid()
         pid = os.fork()
         if pid == 0:
             os.close(reader)
             os.close(writer)
-            _become_processor(control, options, fds)
+            _become_processor(control, options, fds, between)
         os.write(writer, _PID.pack(pid))
         os._exit(0)
     os.close(writer)
@@ -69,13 +70,15 @@ def _fork_twice(control: socket.socket, options: channel.ProcessorOptions, fds: 
     return int(_PID.unpack(answer)[0]) if answer else 0
 
 
-def _become_processor(control: socket.socket, options: channel.ProcessorOptions, fds: list[int]) -> None:
+def _become_processor(
+    control: socket.socket, options: channel.ProcessorOptions, fds: list[int], between: int
+) -> None:
     """Never returns."""
     try:
         control.close()
         for fd in fds:  # received ones are inheritable: a program that a task starts must not hold them
             os.set_inheritable(fd, False)
-        _wait_for_parent(options.agent_pid)
+        _wait_for_parent(options.agent_pid, between)
         die_with_parent(options.agent_pid)
         os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -89,10 +92,11 @@ def _become_processor(control: socket.socket, options: channel.ProcessorOptions,
         os._exit(1)
 
 
-def _wait_for_parent(agent_pid: int) -> None:
+def _wait_for_parent(agent_pid: int, between: int) -> None:
+    """Until the process between has ended and the agent is the parent. Another parent: the agent has ended."""
     deadline = time.monotonic() + REPARENT_TIMEOUT_SECONDS
-    while os.getppid() != agent_pid:
-        if time.monotonic() > deadline:
+    while (parent := os.getppid()) != agent_pid:
+        if parent != between or time.monotonic() > deadline:
             os._exit(1)
         time.sleep(0.0001)
 
