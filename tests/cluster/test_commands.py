@@ -131,6 +131,7 @@ SCHEDULER_FLAGS = [
     "-ll",
     "--logging-config-file",
     "-lc",
+    "--log-format",
     "--config",
     "--no-protected",
 ]
@@ -161,6 +162,7 @@ CLUSTER_FLAGS = [
     "--logging-paths",
     "--logging-level",
     "--logging-config-file",
+    "--log-format",
     "--grace-seconds",
     "--config",
 ]
@@ -409,6 +411,16 @@ def test_logging_config_file(tmp_path: Path) -> None:
         log.unlink()
         with Command(command_line("scaler_cluster", address, "-n", 1, "-lc", file)):
             wait_until(lambda: log.exists() and "CONFIGURED Worker[0] started" in log.read_text(), 10)
+
+
+def test_log_format() -> None:
+    address = free_address()
+    with start_scheduler(address, "--log-format", "json") as scheduler:
+        with start_cluster(address, "-n", 1, "--log-format", "json") as cluster:
+            cluster.wait_for_output(r"Worker\[0\] started")
+            assert "Worker[0] started" in [json.loads(line)["message"] for line in cluster.output.splitlines()]
+        messages = [json.loads(line)["message"] for line in scheduler.output.splitlines()]
+    assert any(message.startswith("Scheduler: monitor address is ") for message in messages)
 
 
 # ---- the cluster's flags ---------------------------------------------------------------------------------------

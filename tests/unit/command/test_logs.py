@@ -1,5 +1,7 @@
 """Log lines: their form is read by people's scripts."""
 
+import json
+import logging
 import os
 import re
 import subprocess
@@ -52,6 +54,32 @@ def test_level() -> None:
     assert subprocess.run(
         [sys.executable, str(COMMAND), "serve", "-ll", "loud"], capture_output=True, text=True, timeout=20
     ).stderr.startswith("under_test: --logging-level: 'LOUD' is not one of")
+
+
+def test_json_lines() -> None:
+    entries = [json.loads(line) for line in serve_briefly("--log-format", "json").splitlines()]
+    assert [entry["message"] for entry in entries][1:] == ["use event loop: builtin", "serving"]
+    assert {entry["level"] for entry in entries} == {"INFO"}
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", entry["time"]) for entry in entries)
+
+
+def test_json_keeps_a_traceback_on_one_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    try:
+        setup_logging(LoggingSettings(logging_paths=(str(log),), log_format="json"))
+        try:
+            raise ValueError("line one\nline two")
+        except ValueError:
+            logging.exception("it failed")
+        last = json.loads(log.read_text().splitlines()[-1])
+    finally:
+        for handler in root.handlers:
+            handler.close()
+        root.handlers, root.level = before
+    assert (last["level"], last["message"], last["pid"]) == ("ERROR", "it failed", os.getpid())
+    assert "ValueError: line one" in last["exception"]
 
 
 def test_configuration_file(tmp_path: Path) -> None:

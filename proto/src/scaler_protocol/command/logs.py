@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from scaler_protocol.command.errors import BadInput
 from scaler_protocol.command.settings import option
@@ -13,6 +16,7 @@ from scaler_protocol.command.settings import option
 LINE_FORMAT = "[%(levelname)s]%(asctime)s: %(message)s"
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S%z"
 LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
+FORMATS = ("text", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +26,24 @@ class LoggingSettings:
     logging_paths: tuple[str, ...] = option(("/dev/stdout",), "-lp", help="where log lines go")
     logging_level: str = option("INFO", "-ll", help="least level that is logged", choices=LEVELS, parse=str.upper)
     logging_config_file: str | None = option(None, "-lc", help="logging configuration file, instead of paths and level")
+    log_format: str = option("text", help="form of log lines: for people, or one JSON object each", choices=FORMATS)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: ``time`` (UTC, ISO 8601), ``level``, ``message``, ``logger``, ``pid``, and
+    ``exception``, a traceback, when there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "message": record.getMessage(),
+            "logger": record.name,
+            "pid": os.getpid(),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
 
 
 def setup_logging(settings: LoggingSettings) -> None:
@@ -31,13 +53,13 @@ def setup_logging(settings: LoggingSettings) -> None:
         _load_configuration(settings.logging_config_file)
         logging.info(f"logging as configured in {settings.logging_config_file}")
         return
-    handlers = _handlers(settings.logging_paths)
+    handlers = _handlers(settings.logging_paths, settings.log_format)
     logging.basicConfig(level=settings.logging_level, handlers=handlers, force=True)
     logging.info(f"logging to {tuple(settings.logging_paths)}")
 
 
-def _handlers(paths: Sequence[str]) -> list[logging.Handler]:
-    formatter = logging.Formatter(LINE_FORMAT, TIME_FORMAT)
+def _handlers(paths: Sequence[str], log_format: str) -> list[logging.Handler]:
+    formatter = JsonFormatter() if log_format == "json" else logging.Formatter(LINE_FORMAT, TIME_FORMAT)
     handlers = [_handler(path) for path in paths]
     for handler in handlers:
         handler.setFormatter(formatter)
