@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,3 +154,26 @@ def test_map_between_submits(client: Client) -> None:
     assert client.map(functions.square, range(1000)) == [n * n for n in range(1000)]
     after = client.submit(functions.square, 4)
     assert (before.result(), after.result()) == (9, 16)
+
+
+def test_progress_shows_a_bar_that_ends_full(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tqdm")
+    assert client.map(functions.square, range(1000), progress=True) == [n * n for n in range(1000)]
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "square: 100%" in shown.err
+    assert "1000/1000" in shown.err
+
+
+def test_progress_of_a_map_that_fails_is_closed(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tqdm")
+    with pytest.raises(KeyError, match="bad 3"):
+        client.map(fail_at, [(value, 3) for value in range(4)], progress=True)
+    assert capsys.readouterr().err.endswith("\n")
+    assert client.starmap(functions.add, [(1, 2)], progress=True) == [3]
+
+
+def test_progress_without_tqdm_says_what_to_install(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ImportError, match=r"pip install 'scaler-client\[progress\]'"):
+        client.map(functions.square, range(10), progress=True)

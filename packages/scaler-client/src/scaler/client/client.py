@@ -31,6 +31,7 @@ from scaler.client.options import (
     duration,
     whole_number,
 )
+from scaler.client.progress import progress_bar
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.unordered import EndedQueue, QueuedFuture
 from scaler.core.functions import Function, Shape
@@ -200,20 +201,21 @@ class Client:
         timeout_seconds: float | None = None,
         memory_bytes: int | None = None,
         profiling: bool | None = None,
+        progress: bool = False,
     ) -> list[Any]:
         """Results in order. With exactly one iterable whose items are all tuples, each tuple is an argument list;
         otherwise as the built-in ``map``. The first failure is raised and the other tasks of this call are
-        cancelled."""
+        cancelled. ``progress`` shows a bar while it runs, on stderr or in the notebook; it needs tqdm."""
         options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
         if not iterables:
             raise TypeError("map() must have at least one iterable.")
         if len(iterables) == 1:
             items = list(iterables[0])
             if not (items and all(isinstance(item, tuple) for item in items)):
-                return self._run_map(fn, [(1, items)] if items else [], options)
+                return self._run_map(fn, [(1, items)] if items else [], options, progress)
         else:
             items = list(zip(*iterables, strict=False))
-        return self._run_map(fn, _by_length(items), options)
+        return self._run_map(fn, _by_length(items), options, progress)
 
     def starmap(
         self,
@@ -227,13 +229,18 @@ class Client:
         timeout_seconds: float | None = None,
         memory_bytes: int | None = None,
         profiling: bool | None = None,
+        progress: bool = False,
     ) -> list[Any]:
         """As ``map``, each item being an argument list."""
         options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
-        return self._run_map(fn, _by_length([tuple(item) for item in iterable]), options)
+        return self._run_map(fn, _by_length([tuple(item) for item in iterable]), options, progress)
 
     def _run_map(
-        self, fn: Callable[..., Any], groups: Sequence[tuple[int, Sequence[Any]]], options: TaskOptions
+        self,
+        fn: Callable[..., Any],
+        groups: Sequence[tuple[int, Sequence[Any]]],
+        options: TaskOptions,
+        progress: bool,
     ) -> list[Any]:
         self._pump.check_usable()
         if not groups:
@@ -243,7 +250,11 @@ class Client:
         for arity, items in groups:
             check_call(fn, (None,) * arity, {})
             shaped.append((shape_of(function, arity, (), options), items))
-        return MapCall(self, self._pump, sum(len(items) for _, items in groups)).run(shaped)
+        count = sum(len(items) for _, items in groups)
+        if not progress:
+            return MapCall(self, self._pump, count).run(shaped)
+        with progress_bar(count, function.name) as bar:
+            return MapCall(self, self._pump, count, bar.update).run(shaped)
 
     def imap(self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None) -> Iterator[Any]:
         """Lazy: takes from the iterables as results are taken, at most ``buffer_size`` ahead. Results in order; tuples

@@ -31,10 +31,13 @@ class MapCall:
     """Sends items and collects results. Everything that loads user data runs in the thread that called map; other
     threads only put what arrived into ``_pending``."""
 
-    def __init__(self, client: Client, pump: Pump, count: int) -> None:
+    def __init__(self, client: Client, pump: Pump, count: int, report: Callable[[int], object] | None = None) -> None:
+        """``report`` is told, in the thread that called map, how many more tasks have ended."""
         self._client = client
         self._pump = pump
         self._count = count
+        self._report = report
+        self._reported = 0
         self._loads: Callable[[bytes], Any] = pump.loads
         self._results: list[Any] = [None] * count
         self._ended = 0
@@ -129,6 +132,9 @@ class MapCall:
                 self._take_values(entry, what)  # type: ignore[arg-type]
             else:
                 self._take_one(entry, what, outcome)  # type: ignore[arg-type]
+        if self._report is not None and self._ended > self._reported:
+            self._report(self._ended - self._reported)
+            self._reported = self._ended
         if self._failures:
             self._raise_first()
 
