@@ -95,6 +95,17 @@ def test_precedence(tmp_path: Path) -> None:
     assert read("a").io_threads == 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class MayDoWithout:
+    address: str | None = argument(default=None, help="where")
+
+
+@pytest.mark.parametrize(("arguments", "address"), [([], None), (["a"], "a")])
+def test_an_argument_with_a_default_may_be_left_out(arguments: list[str], address: str | None) -> None:
+    read = read_settings(MayDoWithout, arguments, program="program", section="gui", environment={})
+    assert read.address == address
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -42,9 +42,10 @@ def option(
     return dataclasses.field(default=default, metadata={_METADATA_KEY: description})
 
 
-def argument(*, help: str, parse: Callable[[str], Any] | None = None) -> Any:
-    """A field that stands on the command line without a flag, and must be given."""
-    return dataclasses.field(metadata={_METADATA_KEY: _Description(None, help, (), None, parse, positional=True)})
+def argument(*, help: str, default: Any = dataclasses.MISSING, parse: Callable[[str], Any] | None = None) -> Any:
+    """A field that stands on the command line without a flag, and must be given when it has no default."""
+    description = _Description(None, help, (), None, parse, positional=True)
+    return dataclasses.field(default=default, metadata={_METADATA_KEY: description})
 
 
 @dataclass(frozen=True)
