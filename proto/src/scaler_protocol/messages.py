@@ -159,6 +159,7 @@ class Refused:
     text: str  # one sentence that says what to do
 
 
+    cluster: bytes = b""  # 16 bytes by which a host's object store is found; empty: there is none
 @value(frozen=True, slots=True)
 class WhoAreYou:
     """The scheduler got a message from a connection that has not said Hello: say it now. Unnumbered."""
@@ -338,6 +339,7 @@ class ObjectCredit:
     key: ObjectKey
     offset: int
 
+    relayed: bool = False  # no store that has it can be reached from here: the bytes must come this way
 
 @value(frozen=True, slots=True)
 class ObjectMissing:
@@ -362,6 +364,40 @@ class ExplainRequest:
 class Explanation:
     task: int
     text: str
+
+@value(frozen=True, slots=True)
+class ObjectStored:
+    """Client or agent to scheduler: an object is in a store, where the agents of that store's host find it."""
+
+    key: ObjectKey
+    size: int
+    store: bytes  # 16 bytes
+
+
+@value(frozen=True, slots=True)
+class ObjectLocations:
+    """Scheduler to agent, answering ObjectRequest: stores that have the object. The agent has its own store fetch it,
+    and says ObjectStored, or asks again for it to be ``relayed``."""
+
+    key: ObjectKey
+    size: int
+    sources: tuple[str, ...]  # endpoints, the one to ask first first
+
+
+@value(frozen=True, slots=True)
+class ObjectsLost:
+    """Client or agent to scheduler: these are not in its store any more."""
+
+    keys: tuple[ObjectKey, ...]
+
+
+@value(frozen=True, slots=True)
+class StoreAttached:
+    """Agent to scheduler: the store of its host. Another one than before: that has died, and with it all it held."""
+
+    store: bytes
+    endpoint: str = ""  # where it serves other stores; empty: nowhere
+
 
 
 @value(frozen=True, slots=True)
@@ -400,7 +436,7 @@ Body = Union[
     Hello, Welcome, Refused, WhoAreYou, Tasks, Results, Acknowledgement, Cancel, Clear, Withdraw, Withdrawn,
     ResultsReleased, AgentAttach, Heartbeat, HeartbeatEcho, Ping, Blocked, Relay, RelayClosed, ObjectChunk,
     ObjectRequest, ObjectCredit, ObjectMissing, ObjectRelease, ExplainRequest, Explanation, Output, ShutdownRequest,
-    ShutdownReply, Stop, Goodbye,
+    ShutdownReply, Stop, Goodbye, ObjectStored, ObjectLocations, ObjectsLost, StoreAttached,
 ]  # fmt: skip
 
 UNNUMBERED = (Hello, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)

@@ -24,9 +24,12 @@ from scaler_protocol.messages import (
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
+    ObjectLocations,
     ObjectMissing,
     ObjectRelease,
     ObjectRequest,
+    ObjectsLost,
+    ObjectStored,
     Output,
     Ping,
     RefusalReason,
@@ -39,6 +42,7 @@ from scaler_protocol.messages import (
     ShutdownReply,
     ShutdownRequest,
     Stop,
+    StoreAttached,
     TaskColumn,
     TaskOptions,
     Tasks,
@@ -121,6 +125,10 @@ def all_bodies() -> list[Body]:
         ShutdownReply(True, "Good night."),
         Stop(),
         Goodbye(),
+        ObjectStored(KEY, 2**32, FUNCTION),
+        ObjectLocations(KEY, 2**32, ("tcp://10.0.0.1:1234", "tcp://10.0.0.2:1234")),
+        ObjectsLost((KEY, KEY)),
+        StoreAttached(FUNCTION, "tcp://10.0.0.1:1234"),
     ]
 
 

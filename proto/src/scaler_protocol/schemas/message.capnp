@@ -41,6 +41,10 @@ struct Message {
     shutdownReply @30 :ShutdownReply;
     stop @31 :Void;
     goodbye @32 :Void;
+    objectStored @33 :ObjectStored;
+    objectLocations @34 :ObjectLocations;
+    objectsLost @35 :ObjectsLost;
+    storeAttached @36 :StoreAttached;
   }
 }
 
@@ -85,6 +89,7 @@ struct Welcome {
   pythonVersion @8 :Text;
   features @9 :List(Text);
   number @10 :UInt64;  # of the Hello that this answers
+  cluster @11 :Data;   # by which the object store of a host is found; empty: there is none
 }
 
 enum RefusalReason {
@@ -284,6 +289,7 @@ struct ObjectCredit {
 }
 
 struct ObjectMissing {
+  relayed @1 :Bool;  # no store that has it can be reached from here: the bytes must come this way
   key @0 :ObjectKey;
   text @1 :Text;
 }
@@ -311,4 +317,25 @@ struct Output {
 struct ShutdownReply {
   accepted @0 :Bool;
   text @1 :Text;
+}
+
+struct ObjectStored {
+  key @0 :ObjectKey;
+  size @1 :UInt64;
+  store @2 :Data;
+}
+
+struct ObjectLocations {
+  key @0 :ObjectKey;
+  size @1 :UInt64;
+  sources @2 :List(Text);  # endpoints of stores, the one to ask first first
+}
+
+struct ObjectsLost {
+  keys @0 :List(ObjectKey);
+}
+
+struct StoreAttached {
+  store @0 :Data;
+  endpoint @1 :Text;  # where it serves other stores; empty: nowhere
 }
