@@ -62,6 +62,7 @@ from scaler_protocol.messages import (
     Envelope,
     FunctionDefinition,
     Results,
+    TaskName,
     TaskOptions,
     Tasks,
 )
@@ -94,6 +95,9 @@ cdef enum:
     ROOT_POINTER = 4  # the pointer of Message
     TASKS_DATA = 1
     TASKS_POINTERS = 3
+    TASKS_POINTERS_WITH_PARENT = 4
+    NAME_DATA = 2
+    NAME_POINTERS = 1
     TASK_RUN_DATA = 5
     TASK_RUN_POINTERS = 8
     OPTIONS_DATA = 5
@@ -356,16 +360,36 @@ cdef list encode_tasks(object envelope, object body):
     cdef Writer writer
     cdef uint64_t words = tasks_words(texts) + functions_words(functions) + functions_words(serializers)
     cdef uint64_t count = add_task_payloads(payload, runs)
+    cdef object parent = body.parent
     cdef int64_t start
+    if parent is not None:
+        words += 1 + NAME_DATA + NAME_POINTERS + words_for(ID_SIZE)
     check_size(words, payload.size, count)
     head = put_message(&writer, words, envelope.sequence, envelope.acknowledged, TASKS_TAG)
-    start = sure(put_struct(&writer, ROOT_POINTER, TASKS_DATA, TASKS_POINTERS))
+    start = sure(
+        put_struct(
+            &writer, ROOT_POINTER, TASKS_DATA, TASKS_POINTERS if parent is None else TASKS_POINTERS_WITH_PARENT
+        )
+    )
     word(&writer, start)[0] = 1 if body.resubmitted else 0
     write_task_runs(&writer, start + TASKS_DATA, runs, texts)
     write_functions(&writer, start + TASKS_DATA + 1, functions)
     write_functions(&writer, start + TASKS_DATA + 2, serializers)
+    if parent is not None:
+        write_task_name(&writer, start + TASKS_DATA + 3, parent)
     finish(&writer)
     return [head, payload.join()]
+
+
+cdef int write_task_name(Writer* writer, uint64_t pointer, object name) except -1:
+    cdef int64_t start = sure(put_struct(writer, pointer, NAME_DATA, NAME_POINTERS))
+    session, task, attempt = name
+    if len(session) != ID_SIZE:
+        raise ValueError(f"A session has {ID_SIZE} bytes, not {len(session)}.")
+    store64(word(writer, start), task)
+    store32(word(writer, start + 1), attempt)
+    write_bytes(writer, start + NAME_DATA, session)
+    return 0
 
 
 cdef uint64_t tasks_words(list texts):
@@ -604,7 +628,17 @@ cdef object decode_tasks(Reader* reader, StructView* root, bytes head, bytes pay
             raise MalformedMessage(f"A message has at most {TASK_LIMIT} tasks.")
         runs.append(run)
     functions = decode_functions(reader, &tasks, 1)
-    return Tasks(runs, functions, decode_functions(reader, &tasks, 2), field_bit(&tasks, 0))
+    serializers = decode_functions(reader, &tasks, 2)
+    return Tasks(runs, functions, serializers, field_bit(&tasks, 0), decode_task_name(reader, &tasks, 3))
+
+
+cdef object decode_task_name(Reader* reader, StructView* view, uint32_t field):
+    cdef StructView name
+    if not read_field(reader, view, field, &name):
+        out_of_bounds("The name of a task")
+    if name.pointer_words == 0:
+        return None
+    return TaskName(take_id(reader, &name, 0, "session"), field64(&name, 0), field32(&name, 2))
 
 
 cdef TaskRun decode_task_run(Reader* reader, StructView* view, bytes head, bytes payload):

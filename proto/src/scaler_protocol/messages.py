@@ -74,6 +74,14 @@ class ObjectKey(NamedTuple):
     number: int
 
 
+class TaskName(NamedTuple):
+    """One execution of a task."""
+
+    session: bytes
+    task: int
+    attempt: int
+
+
 @value(frozen=True, slots=True)
 class Capability:
     name: str
@@ -151,6 +159,7 @@ class Welcome:
     python_version: str = ""
     features: tuple[str, ...] = ()
     number: int = 0
+    cluster: bytes = b""  # 16 bytes by which a host's object store is found; empty: there is none
 
 
 @value(frozen=True, slots=True)
@@ -159,7 +168,6 @@ class Refused:
     text: str  # one sentence that says what to do
 
 
-    cluster: bytes = b""  # 16 bytes by which a host's object store is found; empty: there is none
 @value(frozen=True, slots=True)
 class WhoAreYou:
     """The scheduler got a message from a connection that has not said Hello: say it now. Unnumbered."""
@@ -176,6 +184,7 @@ class Tasks:
     functions: list[FunctionDefinition] = field(default_factory=list)
     serializers: list[FunctionDefinition] = field(default_factory=list)
     resubmitted: bool = False  # a client states again, to a new epoch, what an earlier scheduler had accepted
+    parent: TaskName | None = None  # the task that the nested client lives in from here on; None: as before
 
 
 @dataclass(slots=True)
@@ -326,9 +335,11 @@ class ObjectChunk:
 
 @value(frozen=True, slots=True)
 class ObjectRequest:
-    """Asks for the object from ``offset`` on. The sender may send OBJECT_WINDOW_BYTES beyond the last credit."""
+    """Asks for an object from its start. The sender may send OBJECT_WINDOW_BYTES beyond the last credit. To a client:
+    an agent that cannot reach the store where the client has put it needs it."""
 
     key: ObjectKey
+    relayed: bool = False  # no store that has it can be reached from here: the bytes must come this way
 
 
 @value(frozen=True, slots=True)
@@ -339,7 +350,6 @@ class ObjectCredit:
     key: ObjectKey
     offset: int
 
-    relayed: bool = False  # no store that has it can be reached from here: the bytes must come this way
 
 @value(frozen=True, slots=True)
 class ObjectMissing:
@@ -354,16 +364,6 @@ class ObjectRelease:
 
     keys: tuple[ObjectKey, ...]
 
-
-@value(frozen=True, slots=True)
-class ExplainRequest:
-    task: int
-
-
-@value(frozen=True, slots=True)
-class Explanation:
-    task: int
-    text: str
 
 @value(frozen=True, slots=True)
 class ObjectStored:
@@ -398,6 +398,16 @@ class StoreAttached:
     store: bytes
     endpoint: str = ""  # where it serves other stores; empty: nowhere
 
+
+@value(frozen=True, slots=True)
+class ExplainRequest:
+    task: int
+
+
+@value(frozen=True, slots=True)
+class Explanation:
+    task: int
+    text: str
 
 
 @value(frozen=True, slots=True)

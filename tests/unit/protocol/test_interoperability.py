@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     Heartbeat,
     Results,
     TaskColumn,
+    TaskName,
     TaskOptions,
     Tasks,
     Withdraw,
@@ -69,6 +70,22 @@ def test_library_reads_the_options_of_graphs() -> None:
     with schema.Message.from_bytes(head) as message:
         options = message.tasks.runs[0].options
         assert options.intermediate and options.graph == 2**32 - 1 and not options.streamOutput
+
+
+@pytest.mark.parametrize("parent", [None, TaskName(samples.SESSION, 2**40, 3)])
+def test_library_reads_the_parent_of_nested_tasks(parent: TaskName | None) -> None:
+    frames = encode(Envelope(Tasks([samples.plain_run()], [samples.function()], parent=parent)))
+    with schema.Message.from_bytes(frames[0]) as message:
+        name = message.tasks.parent
+        assert (name.session, name.task, name.attempt) == (parent or (b"", 0, 0))
+    assert decode(frames).body.parent == parent
+
+
+def test_a_parent_without_a_session_is_refused() -> None:
+    message = schema.Message.new_message()
+    message.init("tasks").init("parent").task = 1
+    with pytest.raises(MalformedMessage):
+        decode([message.to_bytes(), b""])
 
 
 def test_library_reads_results() -> None:

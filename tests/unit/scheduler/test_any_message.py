@@ -22,6 +22,7 @@ from scaler_protocol.messages import (
     Role,
     Status,
     TaskColumn,
+    TaskName,
     Tasks,
     Withdrawn,
 )
@@ -106,7 +107,10 @@ class Crowd:
             "priority": self.random.randint(0, 2),
             "capabilities": (Capability("gpu"),) if self.random.random() < 0.2 else (),
         }
-        return Tasks([run(client, first, count, **options)], [definition()], [], self.random.random() < 0.2)
+        parent = None
+        if client is self.child and self.random.random() < 0.3:
+            parent = TaskName(self.random.choice(self.clients).session, self.task(), self.random.randint(1, 2))
+        return Tasks([run(client, first, count, **options)], [definition()], [], self.random.random() < 0.2, parent)
 
     def agent_body(self) -> object:
         roll = self.random.random()

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import Blocked, Cancel, Goodbye, RelayClosed, Status, TaskColumn, Welcome, Withdrawn
-from tests.unit.scheduler.playbook import Playbook, handed, results, statuses, tasks
+from scaler_protocol.messages import (
+    Blocked,
+    Cancel,
+    Goodbye,
+    RelayClosed,
+    Status,
+    TaskColumn,
+    TaskName,
+    Tasks,
+    Welcome,
+    Withdrawn,
+)
+from tests.unit.scheduler.playbook import Playbook, handed, results, run, statuses, tasks
 
 
 def nested(book, agent, parent, task, attempt=1, name="child"):
@@ -74,6 +85,73 @@ def test_children_that_a_finished_parent_did_not_wait_for_go_on():
     agent.says(results(child, 2))
     book.wait(1.0, (agent,))
     assert child.session not in book.core.clients
+
+
+def tasks_in(child, parent, task, first, count=1, attempt=1):
+    """What a session says that now lives in another task."""
+    return Tasks([run(child, first, count)], parent=TaskName(parent.session, task, attempt))
+
+
+def test_a_session_goes_from_task_to_task():
+    book, client, agent, child = with_child()
+    agent.says(Blocked(1, 0))
+    child.says(tasks(child, 1, 1))
+    agent.says(results(child, 1), results(client, 1), Blocked(0, 0))
+    client.says(tasks(client, 2, 1))
+    agent.says(Blocked(1, 0))
+    assert handed(child.says(tasks_in(child, client, 2, 2)), agent) == [(2, 1)]
+    said = client.says(Cancel((TaskColumn(client.session, (2,)),)))
+    stopped = {column.session: column.tasks for column in said[0][1].columns}
+    assert stopped == {client.session: (2,), child.session: (2,)}
+
+
+def test_a_session_in_a_deeper_task_submits_deeper_tasks():
+    book, client, agent, child = with_child()
+    other = nested(book, agent, client, 1, name="other")
+    agent.says(Blocked(1, 0))
+    child.says(tasks(child, 1, 1))
+    agent.says(Blocked(2, 1))
+    said = other.says(tasks_in(other, child, 1, 1))
+    assert said[0][1].runs[0].options.depth == 2
+
+
+def test_what_a_session_left_behind_ends_with_the_client_it_was_left_for():
+    """A finished child did not wait for a grandchild; its session lives in a task of another client by now."""
+    book, client, agent, child = with_child()
+    child.says(tasks(child, 1, 1))
+    grandchild = nested(book, agent, child, 1, name="grandchild")
+    grandchild.says(tasks(grandchild, 1, 1))
+    agent.says(results(child, 1), results(client, 1))
+    stranger = book.client("stranger")
+    stranger.says(tasks(stranger, 1, 1))
+    child.says(tasks_in(child, stranger, 1, 2))
+    said = stranger.says(Goodbye())
+    assert grandchild.session not in {column.session for column in said[0][1].columns}
+    said = client.says(Goodbye())
+    assert said[0][1].columns == (TaskColumn(grandchild.session, (1,), (1,)),)
+
+
+def test_a_session_outlives_the_cancelled_task_it_lived_in():
+    book, client, agent, child = with_child()
+    child.says(tasks(child, 1, 2))
+    client.says(Cancel((TaskColumn(client.session, (1,)),)))
+    rows = [(task, 1, Status.CANCELLED, b"") for task in (1, 2)]
+    said = agent.says(results(child, *rows), results(client, (1, 1, Status.CANCELLED, b"")))
+    assert statuses(said, child) == {1: Status.CANCELLED, 2: Status.CANCELLED}
+    client.says(tasks(client, 2, 1))
+    assert handed(child.says(tasks_in(child, client, 2, 3)), agent) == [(3, 1)]
+
+
+def test_what_a_cancelled_task_still_submits_is_cancelled():
+    book, client, agent, child = with_child()
+    client.says(Cancel((TaskColumn(client.session, (1,)),)))
+    assert statuses(child.says(tasks(child, 1, 3)), child) == dict.fromkeys((1, 2, 3), Status.CANCELLED)
+
+
+def test_what_an_earlier_attempt_still_submits_is_cancelled():
+    book, client, agent, child = with_child()
+    agent.says(results(client, (1, 1, Status.PROCESSOR_DIED, b"{}")))
+    assert statuses(child.says(tasks(child, 1, 1)), child) == {1: Status.CANCELLED}
 
 
 def test_children_end_with_their_root_client():

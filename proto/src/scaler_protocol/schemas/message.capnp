@@ -113,6 +113,14 @@ struct Tasks {
   functions @1 :List(FunctionDefinition);
   serializers @2 :List(FunctionDefinition);
   resubmitted @3 :Bool;
+  parent @4 :TaskName;  # the task that the nested client lives in from here on; null: as before
+}
+
+struct TaskName {
+  # One execution of a task.
+  session @0 :Data;
+  task @1 :UInt64;
+  attempt @2 :UInt32;
 }
 
 struct TaskRun {
@@ -281,6 +289,7 @@ struct ObjectChunk {
 
 struct ObjectRequest {
   key @0 :ObjectKey;
+  relayed @1 :Bool;  # no store that has it can be reached from here: the bytes must come this way
 }
 
 struct ObjectCredit {
@@ -289,7 +298,6 @@ struct ObjectCredit {
 }
 
 struct ObjectMissing {
-  relayed @1 :Bool;  # no store that has it can be reached from here: the bytes must come this way
   key @0 :ObjectKey;
   text @1 :Text;
 }

@@ -17,6 +17,7 @@ from scaler_scheduler.core.allocator import Allocator
 from scaler_scheduler.core.balancer import Balancer
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import ClosePeer, Effect, Log, Send
+from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
@@ -48,7 +49,7 @@ class SchedulerState:
         self.is_stopping = False
         self._balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
         self._effects: list[Effect] = []
-        self._nested: dict[tuple[bytes, int], list[Client]] = {}
+        self._lineage = Lineage()
         self._touched: dict[bytes, Client] = {}
         self._last_options: TaskOptions | None = None  # runs of one kind come in rows
         self._last_queue: QueueClass = self.allocator.queue_class((), 0)

@@ -6,7 +6,7 @@ from collections import deque
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.link import Link
-from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Envelope, Hello, ObjectKey, Results
+from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Envelope, Hello, ObjectKey, Results, TaskName
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.settings import RESULT_BUDGET_BYTES
 from scaler_scheduler.core.tasks import TaskTable, Totals
@@ -31,7 +31,7 @@ class Client:
         self.is_broken = False
         self.gone_at: float | None = None
         self.depth = 0
-        self.parent: tuple[bytes, int, int] | None = None
+        self.parent: TaskName | None = None
         self.is_orphan = False
         self.is_paused = False
         self.functions: dict[bytes, bool] = {}

@@ -13,12 +13,13 @@ from scaler_protocol.messages import (
     RefusalReason,
     Refused,
     Status,
+    TaskName,
 )
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.base import SchedulerState
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.objects import ALL_OF_IT
-from scaler_scheduler.core.states import LOSSES_LIMIT
+from scaler_scheduler.core.states import LOSSES_LIMIT, TaskState
 from scaler_scheduler.core.tasks import GraphNews
 
 _RELEASED_PER_MESSAGE = 4096
@@ -43,9 +44,9 @@ class Endings(SchedulerState):
         ended, told, freed = client.table.cancel(tasks)
         for index, (numbers, attempts) in told.items():
             self._cancel_at(self.agent_by_index[index], client.session, numbers, attempts, range(len(numbers)))
-            if self._nested:
+            if self._lineage:
                 for task in numbers:
-                    self._end_children(client.session, task, now)
+                    self._stop_children(client.session, task, now)
         for index, numbers in freed.items():
             keys = tuple(ObjectKey(client.session, task) for task in numbers)
             self._send(self.agent_by_index[index], ObjectRelease(keys), now)
@@ -77,8 +78,8 @@ class Endings(SchedulerState):
                 self.agent_by_index[index].cancel(client.session, tasks, attempts)
             for task in tasks if self.relays else ():
                 self.relays.drop(ObjectKey(client.session, task))
-        for task in news.cascaded if self._nested else ():
-            self._end_children(client.session, task, now)
+        for task in news.cascaded if self._lineage else ():
+            self._stop_children(client.session, task, now)
         for task in news.delivered:
             client.forget(task)
         for task, status in news.died:
@@ -102,17 +103,32 @@ class Endings(SchedulerState):
         if tasks:
             self._touched[client.session] = client
 
-    def _end_children(self, session: bytes, task: int, now: float) -> None:
-        """The current attempt of a task was cancelled or died: so are the tasks it submitted."""
-        for child in self._nested.get((session, task), [])[:]:
-            self._end_client(child, now)
+    def _stop_children(self, session: bytes, task: int, now: float) -> None:
+        """The current attempt of a task was cancelled or died: the tasks it submitted are cancelled."""
+        for child in self._lineage.of_task(session, task):
+            self._stop_nested(child, now)
 
-    def _end_stale_children(self, client: Client, now: float) -> None:
-        for (session, task), children in list(self._nested.items()):
-            known = client.table.describe(task) if session == client.session else None
-            for child in children[:]:
-                if known is not None and child.parent is not None and known[1] != child.parent[2]:
-                    self._end_client(child, now)
+    def _stop_stale_children(self, client: Client, now: float) -> None:
+        for child in self._lineage.of_client(client.session):
+            if child.parent is not None and self._is_stopped(child.parent):
+                self._stop_nested(child, now)
+
+    def _stop_nested(self, client: Client, now: float) -> None:
+        """Its tasks are cancelled, and theirs. The session goes on: its processor has other tasks to come."""
+        if not client.connected:
+            self._end_client(client, now)
+            return
+        self._cancel(client, None, now)
+        client.waiting.clear()
+        client.held.clear()
+        for child in self._lineage.of_client(client.session):
+            self._stop_nested(child, now)
+
+    def _is_stopped(self, parent: TaskName) -> bool:
+        """This execution of a task is being cancelled, or a later one has taken its place."""
+        client = self.clients.get(parent.session)
+        known = client.table.describe(parent.task) if client is not None else None
+        return known is not None and (known[0] == TaskState.CANCELLING or known[1] > parent.attempt)
 
     def _release_object(self, client: Client, key: ObjectKey, now: float) -> None:
         client.objects.pop(key, None)
@@ -168,22 +184,11 @@ class Endings(SchedulerState):
         for key in list(client.objects):
             self._release_object(client, key, now)
         self._waiting.pop(client.session, None)
-        self._detach(client)
-        for (session, _), children in list(self._nested.items()):
-            for child in children[:] if session == client.session else ():
-                self._end_client(child, now)
+        self._lineage.remove(client)
+        for child in self._lineage.of_client(client.session):
+            self._stop_nested(child, now)
         if client.table.unfinished == 0:
             self._remove_client(client, now)
-
-    def _detach(self, client: Client) -> None:
-        if client.parent is None:
-            return
-        siblings = self._nested.get(client.parent[:2], [])
-        if client in siblings:
-            siblings.remove(client)
-        if not siblings:
-            self._nested.pop(client.parent[:2], None)
-        client.parent = None
 
     def _remove_client(self, client: Client, now: float) -> None:
         if self.clients.get(client.session) is not client:
@@ -191,7 +196,7 @@ class Endings(SchedulerState):
         del self.clients[client.session]
         self._touched.pop(client.session, None)
         self._owing.pop(client.session, None)
-        self._detach(client)
+        self._lineage.remove(client)
         self._forget_reader(client.session, now)
         self._drop_functions(list(client.functions), now)
 
@@ -253,10 +258,10 @@ class Endings(SchedulerState):
         nested = [client for client in self.clients.values() if client.route == agent.session]
         ended = [(client, self._take_from(client, agent, blameless)) for client in list(self.clients.values())]
         # Only now, when nothing is with the lost agent any more: children are ended as clients are.
-        for client, died in ended if self._nested else ():
+        for client, died in ended if self._lineage else ():
             for task in died:
-                self._end_children(client.session, task, now)
-            self._end_stale_children(client, now)
+                self._stop_children(client.session, task, now)
+            self._stop_stale_children(client, now)
         for client in nested:
             if client.session in self.clients:
                 self._orphan(client, now)

@@ -25,6 +25,7 @@ from scaler_protocol.messages import (
     ShutdownRequest,
     Status,
     Stop,
+    TaskName,
     TaskOptions,
     Tasks,
     WhoAreYou,
@@ -74,6 +75,8 @@ class FromClients(Outcomes):
             if run.session != client.session:
                 self._expel(client, "A client may only submit tasks of its own session.", now)
                 return
+        if body.parent is not None:
+            self._adopt(client, body.parent)
         for definition in body.functions:
             self._define(client, definition)
         for definition in body.serializers:
@@ -82,6 +85,18 @@ class FromClients(Outcomes):
             self._enter(client, run, body.resubmitted, client.link.received, now)
         if body.resubmitted:
             self._match_unclaimed(client, now)
+        if client.parent is not None and self._is_stopped(client.parent):
+            self._stop_nested(client, now)
+
+    def _adopt(self, client: Client, parent: TaskName) -> None:
+        """A nested client lives in ``parent`` from now on: its tasks are deeper than that task, and stop with it."""
+        self._lineage.move_up(client.session, client.parent)
+        self._lineage.remove(client)
+        owner = self.clients.get(parent.session) if parent.session != client.session else None
+        known = owner.table.describe(parent.task) if owner is not None else None
+        client.depth = 1 if known is None else known[5].depth + 1
+        if known is not None:
+            self._lineage.add(client, parent)
 
     def _define(self, client: Client, definition: FunctionDefinition) -> None:
         digest = definition.digest

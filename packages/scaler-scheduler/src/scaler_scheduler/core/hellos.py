@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.handshake import refusal_for
-from scaler_protocol.messages import Hello, RefusalReason, Refused, Role, Welcome
+from scaler_protocol.messages import Hello, RefusalReason, Refused, Role, TaskName, Welcome
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.from_clients import FromClients
@@ -87,19 +87,8 @@ class Hellos(FromClients):
         client = Client(hello, route, self.totals)
         self.clients[client.session] = client
         if hello.parent_session:
-            self._adopt(client, hello)
+            self._adopt(client, TaskName(hello.parent_session, hello.parent_task, hello.parent_attempt))
         self._answer(client.session, route, self._welcome(hello, 0, False), now)
-
-    def _adopt(self, client: Client, hello: Hello) -> None:
-        """A nested client: its tasks are deeper than its parent task, and end with it."""
-        client.depth = 1
-        parent = self.clients.get(hello.parent_session)
-        known = parent.table.describe(hello.parent_task) if parent is not None else None
-        if known is None:
-            return
-        client.depth = known[5].depth + 1
-        client.parent = (hello.parent_session, hello.parent_task, hello.parent_attempt)
-        self._nested.setdefault(client.parent[:2], []).append(client)
 
     def _heard(self, agent: Agent, now: float) -> None:
         agent.heard_at = now

@@ -36,8 +36,8 @@ class Outcomes(Endings):
                 self._keep_results(agent, run, delivery, now)
             return
         self._touched[client.session] = client
-        if self._nested:
-            self._end_children_of_stopped(run, now)
+        if self._lineage:
+            self._stop_children_of_stopped(run, now)
         outcome = client.table.accept(run, agent.load)
         if outcome is None:
             client.forward(run, delivery)
@@ -52,15 +52,15 @@ class Outcomes(Endings):
         for index, task, what in special:
             _SPECIAL[what](self, client, agent, run, index, task, now)
 
-    def _end_children_of_stopped(self, run: ResultRun, now: float) -> None:
+    def _stop_children_of_stopped(self, run: ResultRun, now: float) -> None:
         """A task that was stopped at a limit takes with it what that attempt submitted, as one that was cancelled."""
         statuses = bytes(run.status_column)
         if not any(status in statuses for status in _STOPPED):
             return
         for index, status in enumerate(statuses):
-            for child in self._nested.get((run.session, run.task(index)), [])[:] if status in _STOPPED else ():
-                if child.parent is not None and child.parent[2] == run.attempt(index):
-                    self._end_client(child, now)
+            for child in self._lineage.of_task(run.session, run.task(index)) if status in _STOPPED else ():
+                if child.parent is not None and child.parent.attempt == run.attempt(index):
+                    self._stop_nested(child, now)
 
     def _keep_results(self, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
         delivery.hold()
@@ -85,7 +85,7 @@ class Outcomes(Endings):
     def _on_retry(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
         record = client.table.record(task)
         failures = client.failures[task] = client.failures.get(task, 0) + 1
-        self._end_children(client.session, task, now)
+        self._stop_children(client.session, task, now)
         if failures <= record.retries:
             self._requeue(client, task)
             return
@@ -97,7 +97,7 @@ class Outcomes(Endings):
         record = client.table.record(task)
         certificates = client.certificates.setdefault(task, [])
         certificates.append(bytes(run.payload(index)) or b"{}")
-        self._end_children(client.session, task, now)
+        self._stop_children(client.session, task, now)
         if record.rerun and client.table.died(task) < DEATHS_LIMIT:
             self._requeue(client, task)
             return

@@ -1,0 +1,49 @@
+"""Which nested clients live in which tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scaler_protocol.messages import TaskName
+
+if TYPE_CHECKING:
+    from scaler_scheduler.core.clients import Client
+
+
+class Lineage:
+    """Clients by the task they live in, which ``Client.parent`` names."""
+
+    def __init__(self) -> None:
+        self._children: dict[bytes, dict[int, list[Client]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._children)
+
+    def add(self, client: Client, parent: TaskName) -> None:
+        client.parent = parent
+        self._children.setdefault(parent.session, {}).setdefault(parent.task, []).append(client)
+
+    def remove(self, client: Client) -> None:
+        """It lives in no known task any more."""
+        parent, client.parent = client.parent, None
+        if parent is None:
+            return
+        tasks = self._children[parent.session]
+        tasks[parent.task].remove(client)
+        if not tasks[parent.task]:
+            del tasks[parent.task]
+        if not tasks:
+            del self._children[parent.session]
+
+    def of_task(self, session: bytes, task: int) -> list[Client]:
+        return list(self._children.get(session, {}).get(task, ()))
+
+    def of_client(self, session: bytes) -> list[Client]:
+        return [client for clients in self._children.get(session, {}).values() for client in clients]
+
+    def move_up(self, session: bytes, parent: TaskName | None) -> None:
+        """What lived in tasks of this client, all of which have ended, lives in its parent from now on."""
+        for client in self.of_client(session):
+            self.remove(client)
+            if parent is not None:
+                self.add(client, parent)
