@@ -25,6 +25,12 @@ class Engine(Protocol):
     def get(self, graph: dict[str, Any], key: str) -> Any:
         """The value of ``key``. Engines without graphs have no such method."""
 
+    def send(self, value: Any) -> Any:
+        """What stands for ``value`` as an argument; it travels once. Engines without objects have no such method."""
+
+    def compute(self, collection: Any) -> Any:
+        """The value of a collection of Dask's, for engines that take these."""
+
 
 def open_engine(name: str, workers: int) -> AbstractContextManager[Engine]:
     """A running engine of that name with so many workers, warm: each worker has answered."""

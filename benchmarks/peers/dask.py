@@ -22,6 +22,12 @@ class DaskEngine:
     def get(self, graph: dict[str, Any], key: str) -> Any:
         return self._client.get(graph, key)
 
+    def send(self, value: Any) -> Any:
+        return self._client.scatter(value, broadcast=True)
+
+    def compute(self, collection: Any) -> Any:
+        return self._client.compute(collection).result()
+
     def gather(self, futures: Any) -> list[Any]:
         return self._client.gather(list(futures))
 

@@ -31,6 +31,9 @@ class RayEngine:
     def submit(self, function: Any, *arguments: Any, **keywords: Any) -> RayFuture:
         return RayFuture(self, self._function(function).remote(*arguments, **keywords))
 
+    def send(self, value: Any) -> Any:
+        return self.ray.put(value)
+
     def map(self, function: Any, items: Any) -> list[Any]:
         remote = self._function(function)
         return self.ray.get([remote.remote(item) for item in items])

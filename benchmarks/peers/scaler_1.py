@@ -15,6 +15,7 @@ class OldScalerEngine:
     def __init__(self, client: Any) -> None:
         self._client = client
         self.submit = client.submit
+        self.send = client.send_object
 
     def map(self, function: Any, items: Any) -> list[Any]:
         return self._client.map(function, [(item,) for item in items])

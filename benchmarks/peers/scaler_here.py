@@ -14,12 +14,16 @@ class ScalerEngine:
     def __init__(self, client: Any) -> None:
         self.client = client
         self.submit = client.submit
+        self.send = client.send_object
 
     def map(self, function: Any, items: Any) -> list[Any]:
         return self.client.map(function, items)
 
     def get(self, graph: dict[str, Any], key: str) -> Any:
         return self.client.get(graph, [key])[key]
+
+    def compute(self, collection: Any) -> Any:
+        return collection.compute(scheduler=self.client.get)
 
     gather = staticmethod(gather_in_order)
 

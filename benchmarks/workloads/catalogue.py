@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.workloads import balance, core, elastic, graphs, latency, memory, nested, startup, throughput
+from benchmarks.workloads import balance, core, elastic, graphs, latency, memory, nested, objects, startup, throughput
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,26 @@ WORKLOADS = {
             "fibonacci", "nested fibonacci", nested.fibonacci_numbers, "engine", "fibonacci_12_s", -1, 0, False, True
         ),
         Workload("cancel", "cancel endless loops", nested.cancel_loop, "engine", "free_again_s", -1, 0, False, True),
+        Workload(
+            "array_argument", "100 MB array there, its sum back", objects.array_argument, "engine", "mb_per_second",
+            objects.ARRAY_BYTES, 1e9,
+        ),
+        Workload(
+            "array_result", "100 MB array as a result", objects.array_result, "engine", "mb_per_second",
+            objects.ARRAY_BYTES, 1e9,
+        ),
+        Workload("send_object", "100 MB sent, 100 tasks", objects.send_object, "engine", "seconds", 100, 10.0, False),
+        Workload(
+            "broadcast_memory", "1 GB to 100 tasks", objects.broadcast_memory, "engine", "growth_gb", 100, 10.0, False
+        ),
+        Workload(
+            "many_objects", "10,000 objects of 100 KB", objects.many_objects, "engine", "objects_per_second", 10_000,
+            1e9,
+        ),
+        Workload(
+            "dask_array", "dask.array, small and large chunks", objects.dask_array, "engine", "small_chunks_s", 8_000,
+            1e9, False,
+        ),
         Workload("flat", "imap, memory", memory.flat, "engine", "servers_growth_mib", 10_000_000, 600.0, False, True),
     )
 }  # fmt: skip

@@ -1,0 +1,178 @@
+"""Large arguments and results. Each speed is set against what the same machine needs at least for the work: making or
+summing the array, and one copy into warm memory."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+
+ARRAY_BYTES = 100_000_000
+BROADCAST_BYTES = 1_000_000_000
+SMALL_BYTES = 100_000
+_REPEATS = 7
+_MIB = 1024 * 1024
+
+
+def total(array: Any) -> float:
+    return float(array.sum())
+
+
+def first(array: Any) -> float:
+    return float(array[0])
+
+
+def make(count: int) -> Any:
+    import numpy
+
+    return numpy.ones(count)
+
+
+def array_argument(engine: Any, size: int) -> dict[str, float]:
+    """An array there and its sum back; ``least``: one copy into warm memory and the sum."""
+    import numpy
+
+    array = numpy.ones(size // 8)
+    warm = numpy.empty_like(array)
+
+    def copy_and_sum() -> None:
+        numpy.copyto(warm, array)
+        total(warm)
+
+    def there_and_back() -> None:
+        array[0] += 1  # not the same array again: that would not travel
+        assert engine.submit(total, array).result() > 0
+
+    return _against(copy_and_sum, there_and_back, size)
+
+
+def array_result(engine: Any, size: int) -> dict[str, float]:
+    """An array made by a task; ``least``: making it and one copy into warm memory."""
+    import numpy
+
+    warm = numpy.ones(size // 8)
+    return _against(
+        lambda: numpy.copyto(warm, make(size // 8)), lambda: len(engine.submit(make, size // 8).result()), size
+    )
+
+
+def send_object(engine: Any, count: int) -> dict[str, float]:
+    """100 MB sent once, then ``count`` tasks on it."""
+    import numpy
+
+    seconds = []
+    for _ in range(3):
+        array = numpy.random.default_rng().random(ARRAY_BYTES // 8)
+        started = time.perf_counter()
+        reference = engine.send(array)
+        futures = [engine.submit(first, reference) for _ in range(count)]
+        assert engine.gather(futures) == [array[0]] * count
+        seconds.append(time.perf_counter() - started)
+        del reference, futures
+    return {"seconds": statistics.median(seconds)}
+
+
+def broadcast_memory(engine: Any, count: int) -> dict[str, float]:
+    """1 GB as an argument of ``count`` tasks: what all processes together grew by, at most, and took."""
+    import numpy
+
+    array = numpy.ones(BROADCAST_BYTES // 8)
+    before = _resident_mib()
+    with _Peak() as peak:
+        started = time.perf_counter()
+        reference = engine.send(array)
+        engine.gather([engine.submit(total, reference) for _ in range(count)])
+        seconds = time.perf_counter() - started
+    return {"growth_gb": (peak.mib - before) * _MIB / 1e9, "seconds": seconds}
+
+
+def many_objects(engine: Any, count: int) -> dict[str, float]:
+    """``count`` objects of 100 KB, each made by a task and read by another."""
+    before = _resident_mib()
+    graph: dict[str, Any] = {"size": SMALL_BYTES // 8}
+    for index in range(count):
+        graph[f"made-{index}"] = (make, "size")
+        graph[f"read-{index}"] = (first, f"made-{index}")
+    graph["all"] = (_count_all, *(f"read-{index}" for index in range(count)))
+    started = time.perf_counter()
+    assert engine.get(graph, "all") == count
+    seconds = time.perf_counter() - started
+    del graph
+    time.sleep(1.0)
+    return {"objects_per_second": count / seconds, "left_mib": _resident_mib() - before}
+
+
+def _count_all(*values: float) -> int:
+    return len(values)
+
+
+def dask_array(engine: Any, side: int) -> dict[str, float]:
+    """Transposed sums and products of ``side`` x ``side`` numbers: many small chunks, and a few large ones."""
+    figures = {}
+    for name, chunk in (("small", side // 40), ("large", side // 4)):
+        array = _dask_work(side, chunk)
+        started = time.perf_counter()
+        engine.compute(array)
+        figures[f"{name}_chunks_s"] = time.perf_counter() - started
+    return figures
+
+
+def _dask_work(side: int, chunk: int) -> Any:
+    import dask.array
+
+    array = dask.array.ones((side, side), chunks=chunk)
+    return ((array + array.T) * 2).sum(axis=0).mean()
+
+
+def _against(least: Callable[[], Any], work: Callable[[], Any], size: int) -> dict[str, float]:
+    """In turns, so that both see the same machine."""
+    least()
+    work()
+    times: tuple[list[float], list[float]] = [], []
+    for _ in range(_REPEATS):
+        for action, seconds in zip((least, work), times, strict=True):
+            started = time.perf_counter()
+            action()
+            seconds.append(time.perf_counter() - started)
+    best, took = map(statistics.median, times)
+    return {"mb_per_second": size / took / 1e6, "times_least": took / best, "least_ms": best * 1e3}
+
+
+class _Peak:
+    """The largest memory of all processes while it is open."""
+
+    def __enter__(self) -> _Peak:
+        self.mib = 0.0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._sample)
+        self._thread.start()
+        return self
+
+    def _sample(self) -> None:
+        while not self._over.wait(0.2):
+            self.mib = max(self.mib, _resident_mib())
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self.mib = max(self.mib, _resident_mib())
+
+
+def _resident_mib() -> float:
+    """Of this process, its descendants and the host's object stores; a page that several share counts once."""
+    own = psutil.Process()
+    stores = [each for each in psutil.process_iter(["cmdline"]) if "scaler_protocol.objects" in str(each.info)]
+    processes = {each.pid: each for each in (own, *own.children(recursive=True), *stores)}
+    return sum(_proportional_bytes(pid) for pid in processes) / _MIB
+
+
+def _proportional_bytes(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+    except (OSError, StopIteration):  # it has just ended
+        return 0
