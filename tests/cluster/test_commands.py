@@ -132,6 +132,7 @@ SCHEDULER_FLAGS = [
     "--logging-config-file",
     "-lc",
     "--log-format",
+    "--prometheus-address",
     "--config",
     "--no-protected",
 ]

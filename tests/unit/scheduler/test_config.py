@@ -17,6 +17,7 @@ DEFAULTS = {
     "event_loop": "builtin",
     "max_number_of_tasks_waiting": -1,
     "monitor_address": None,
+    "prometheus_address": None,
     "client_timeout_seconds": 60,
     "worker_timeout_seconds": 60,
     "object_retention_seconds": 3600,
@@ -28,6 +29,7 @@ DEFAULTS = {
     "logging_paths": ("/dev/stdout",),
     "logging_level": "INFO",
     "logging_config_file": None,
+    "log_format": "text",
 }
 
 

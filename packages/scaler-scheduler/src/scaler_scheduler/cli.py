@@ -29,6 +29,7 @@ from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import RouterSocket
 from scaler_scheduler.config import SchedulerSettings
 from scaler_scheduler.core.settings import Settings
+from scaler_scheduler.metrics.server import MetricsServer
 from scaler_scheduler.shell.gateway import Gateway
 from scaler_scheduler.shell.reporter import Reporter
 
@@ -80,6 +81,7 @@ def _serve(
     logging.info(f"Scheduler: monitor address is {monitor_address}")
     gateway = Gateway(loop, router, _core_settings(settings, address, token))
     reporter = Reporter(loop, gateway, monitor_address)
+    metrics = _start_metrics(settings.prometheus_address, monitor_address)
     gc.freeze()  # what the imports made lives for ever: collections need not look at it
     install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds))
     try:
@@ -88,11 +90,21 @@ def _serve(
         _report_ready(address, monitor_address)
         loop.run_forever()
     finally:
+        if metrics is not None:
+            metrics.close()
         reporter.close()
         gateway.close()
     if reporter.error is not None:
         raise BadInput(reporter.error)
     return 0
+
+
+def _start_metrics(address: str | None, monitor_address: str) -> MetricsServer | None:
+    if address is None:
+        return None
+    metrics = MetricsServer(address, monitor_address)
+    logging.info(f"Scheduler: figures for Prometheus are at {metrics.start()}")
+    return metrics
 
 
 def _report_ready(address: str, monitor_address: str) -> None:

@@ -1,0 +1,1 @@
+"""Figures for Prometheus and other machines that read OpenMetrics."""

@@ -1,0 +1,110 @@
+"""A snapshot as OpenMetrics families. Names end in their unit; ratios are 0 to 1 per processor core."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from scaler_protocol.monitor.messages import Snapshot
+
+
+def families_of(snapshot: Snapshot) -> Iterator[Metric]:
+    """Every family, in a fixed order. Functions of one name count as one; so do workers of one name and host."""
+    yield from _scheduler(snapshot)
+    yield from _tasks(snapshot)
+    yield from _messages(snapshot)
+    yield from _agents(snapshot)
+    yield from _workers(snapshot)
+    yield from _functions(snapshot)
+
+
+def _scheduler(snapshot: Snapshot) -> Iterator[Metric]:
+    scheduler = snapshot.scheduler
+    labels = {"version": scheduler.version, "host": scheduler.host, "address": scheduler.address}
+    yield InfoMetricFamily("scaler_scheduler", "The scheduler.", value=labels)
+    yield GaugeMetricFamily("scaler_scheduler_uptime_seconds", "Since it started.", value=scheduler.uptime_seconds)
+    yield GaugeMetricFamily("scaler_scheduler_cpu_ratio", "Processor use.", value=scheduler.cpu_percent / 100)
+    yield GaugeMetricFamily("scaler_scheduler_resident_bytes", "Memory in use.", value=scheduler.rss_bytes)
+    yield GaugeMetricFamily("scaler_clients", "Client sessions.", value=len(snapshot.clients))
+
+
+def _tasks(snapshot: Snapshot) -> Iterator[Metric]:
+    tasks = snapshot.tasks
+    now = {"unassigned": tasks.unassigned, "running": tasks.running}
+    yield _gauges("scaler_tasks", "Unfinished tasks.", ("state",), {(name,): value for name, value in now.items()})
+    ended = {
+        ("success",): tasks.success,
+        ("failed",): tasks.failed,
+        ("canceled",): tasks.canceled,
+        ("not_found",): tasks.not_found,
+    }
+    yield _counters("scaler_tasks_ended", "Tasks ended since the scheduler started.", ("outcome",), ended)
+
+
+def _messages(snapshot: Snapshot) -> Iterator[Metric]:
+    for direction, counts in (("sent", snapshot.sent), ("received", snapshot.received)):
+        values = {(each.name,): each.count for each in counts}
+        yield _counters(f"scaler_messages_{direction}", f"Messages {direction} by the scheduler.", ("message",), values)
+
+
+def _agents(snapshot: Snapshot) -> Iterator[Metric]:
+    states = Counter((agent.state.name.lower(),) for agent in snapshot.agents)
+    yield _gauges("scaler_agents", "Agents, one per cluster command.", ("state",), states)
+    labels = ("host", "agent")
+    agents = snapshot.agents
+    for name, help_text, values in (
+        ("scaler_agent_cpu_ratio", "Processor use of the agent.", [each.cpu_percent / 100 for each in agents]),
+        ("scaler_agent_resident_bytes", "Memory of the agent.", [each.rss_bytes for each in agents]),
+        ("scaler_agent_queued_tasks", "Tasks that wait at the agent.", [each.queued for each in agents]),
+        ("scaler_agent_sent_tasks", "Tasks handed to the agent, unfinished.", [each.sent for each in agents]),
+        ("scaler_agent_lag_seconds", "Latency to the scheduler.", [each.lag_seconds for each in agents]),
+    ):
+        keys = [(agent.host, agent.name) for agent in agents]
+        yield _gauges(name, help_text, labels, _summed(zip(keys, values, strict=True)))
+
+
+def _workers(snapshot: Snapshot) -> Iterator[Metric]:
+    workers = [((agent.host, worker.name), worker) for agent in snapshot.agents for worker in agent.workers]
+    for name, help_text, values in (
+        ("scaler_worker_cpu_ratio", "Processor use.", [worker.cpu_percent / 100 for _, worker in workers]),
+        ("scaler_worker_resident_bytes", "Memory in use.", [worker.rss_bytes for _, worker in workers]),
+        ("scaler_worker_busy", "1: it runs a task.", [int(worker.has_task) for _, worker in workers]),
+    ):
+        keys = [key for key, _ in workers]
+        yield _gauges(name, help_text, ("host", "worker"), _summed(zip(keys, values, strict=True)))
+
+
+def _functions(snapshot: Snapshot) -> Iterator[Metric]:
+    unfinished = _summed(((each.name,), each.unfinished) for each in snapshot.functions)
+    finished = _summed(((each.name,), each.finished) for each in snapshot.functions)
+    yield _gauges("scaler_function_tasks", "Unfinished tasks of a function.", ("function",), unfinished)
+    yield _counters("scaler_function_tasks_ended", "Ended tasks of a function.", ("function",), finished)
+
+
+_Values = Mapping[Any, float]
+
+
+def _summed(entries: Iterable[tuple[tuple[str, ...], float]]) -> _Values:
+    """A family may name each set of labels only once."""
+    sums: dict[tuple[str, ...], float] = {}
+    for key, value in entries:
+        sums[key] = sums.get(key, 0) + value
+    return sums
+
+
+def _gauges(name: str, help_text: str, labels: tuple[str, ...], values: _Values) -> Metric:
+    family = GaugeMetricFamily(name, help_text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def _counters(name: str, help_text: str, labels: tuple[str, ...], values: _Values) -> Metric:
+    family = CounterMetricFamily(name, help_text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family

@@ -1,0 +1,95 @@
+"""The process behind ``--prometheus-address``: ``python -m scaler_scheduler.metrics.process FD HOST PORT MONITOR``.
+
+It watches the monitor address like any screen and answers scrapes with the last snapshot, so a scrape costs the
+scheduler nothing. On the inherited socket FD it says ``ready PORT`` or ``error SENTENCE``; it ends when the other end
+is closed.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import zmq
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from scaler_protocol.command.interpreter import restore_environment
+from scaler_protocol.monitor.feed import FeedError
+from scaler_protocol.monitor.messages import Snapshot
+from scaler_protocol.monitor.subscription import Subscription
+from scaler_scheduler.metrics.families import families_of
+
+_STALE_SECONDS = 5.0
+
+
+class LastSnapshot:
+    """A collector. Read by the threads that answer scrapes, written by the one that watches."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Snapshot, float] | None = None
+
+    def take(self, snapshot: Snapshot) -> None:
+        self._last = (snapshot, time.monotonic())
+
+    def collect(self) -> Iterator[Metric]:
+        """``scaler_up`` is 0, and nothing else is there, when the scheduler has been silent."""
+        last = self._last
+        fresh = last is not None and time.monotonic() - last[1] < _STALE_SECONDS
+        yield GaugeMetricFamily("scaler_up", "1: the scheduler reports.", value=int(fresh))
+        if last is not None and fresh:
+            yield from families_of(last[0])
+
+
+def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the scheduler, which then closes this process
+    restore_environment()
+    scheduler = socket.socket(fileno=int(arguments[0]))
+    host, port, monitor_address = arguments[1], int(arguments[2]), arguments[3]
+    collector, registry = LastSnapshot(), CollectorRegistry()
+    registry.register(collector)
+    try:
+        server, _ = start_http_server(port, host, registry)
+    except OSError as error:
+        scheduler.send(f"error cannot listen on the Prometheus address {host}:{port}: {error.strerror}".encode())
+        return 1
+    scheduler.send(f"ready {server.server_port}".encode())
+    try:
+        _watch(monitor_address, scheduler, collector)
+    finally:
+        server.shutdown()
+        server.server_close()
+    return 0
+
+
+def _watch(monitor_address: str, scheduler: socket.socket, collector: LastSnapshot) -> None:
+    """Until the scheduler is gone."""
+    with zmq.Context() as context:
+        subscription = Subscription(context, monitor_address)
+        poller = zmq.Poller()
+        poller.register(scheduler, zmq.POLLIN)
+        poller.register(subscription.socket, zmq.POLLIN)
+        try:
+            while scheduler.fileno() not in (ready := dict(poller.poll())):
+                if ready:
+                    _take(subscription, collector)
+        finally:
+            subscription.close()
+
+
+def _take(subscription: Subscription, collector: LastSnapshot) -> None:
+    try:
+        received = subscription.receive()
+    except FeedError as error:
+        print(f"scaler_scheduler: the monitor stream cannot be read: {error}", file=sys.stderr)
+        return
+    if received is not None and isinstance(received.message, Snapshot):
+        collector.take(received.message)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""The child process that answers Prometheus, seen from the scheduler's."""
+
+from __future__ import annotations
+
+import importlib.util
+import select
+import socket
+import subprocess
+
+from scaler_protocol.address import parse_address
+from scaler_protocol.command import BadInput
+from scaler_protocol.command.interpreter import module_command
+
+_MODULE = "scaler_scheduler.metrics.process"
+_START_TIMEOUT_SECONDS = 15.0
+_EXIT_TIMEOUT_SECONDS = 2.0
+
+
+class MetricsServer:
+    """Ends with the scheduler, however that ends. Not started again when it dies: machines notice a failed scrape."""
+
+    def __init__(self, address: str, monitor_address: str) -> None:
+        """``address``: ``host:port`` or ``tcp://host:port``; raises BadInput for anything else or without the
+        library."""
+        self._host, self._port = _host_and_port(address)
+        self._monitor_address = _with_port(monitor_address)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        if importlib.util.find_spec("prometheus_client") is None:
+            raise BadInput("--prometheus-address needs prometheus_client: pip install 'scaler-scheduler[prometheus]'")
+
+    def start(self) -> str:
+        """Returns the URL once it listens. Raises BadInput when it cannot."""
+        ours, theirs = socket.socketpair()
+        arguments = str(theirs.fileno()), self._host, str(self._port), self._monitor_address
+        command, environment = module_command(_MODULE, *arguments)
+        with theirs:
+            self._process = subprocess.Popen(
+                command,
+                env=environment,
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+        self._socket = ours
+        word, _, rest = self._answer().partition(" ")
+        if word != "ready":
+            self.close()
+            raise BadInput(rest or f"the Prometheus address {self._host}:{self._port} did not start")
+        return f"http://{self._host}:{rest}/metrics"
+
+    def close(self) -> None:
+        """End the child and wait for it. May be called twice."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            try:
+                self._process.wait(_EXIT_TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def _answer(self) -> str:
+        assert self._socket is not None
+        readable, _, _ = select.select([self._socket], [], [], _START_TIMEOUT_SECONDS)
+        return self._socket.recv(4096).decode() if readable else ""
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    try:
+        parsed = parse_address(address if "://" in address else f"tcp://{address}")
+    except ValueError as error:
+        raise BadInput(f"--prometheus-address: {error}") from None
+    if parsed.scheme != "tcp":
+        raise BadInput(f"--prometheus-address: {address!r} is not of the form host:port")
+    return parsed.host, parsed.port
+
+
+def _with_port(monitor_address: str) -> str:
+    parsed = parse_address(monitor_address)
+    if parsed.scheme == "tcp" and parsed.port == 0:
+        raise BadInput("--prometheus-address needs a --monitor-address with a port of its own, not 0")
+    return monitor_address
