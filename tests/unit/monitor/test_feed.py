@@ -4,7 +4,7 @@ import capnp
 import pytest
 
 from scaler_protocol.monitor import feed
-from scaler_protocol.monitor.messages import MONITOR_MAJOR, AgentStatus, PeerState, Snapshot
+from scaler_protocol.monitor.messages import MONITOR_MAJOR, AgentStatus, Events, PeerState, Snapshot
 from tests.support.monitoring import agent_status, snapshot
 
 
@@ -67,7 +67,7 @@ def test_columns_of_different_lengths_are_refused() -> None:
 
 def test_the_schema_has_every_field_and_no_other() -> None:
     for struct, names in feed._NAMES.items():
-        columns = struct.__name__.removesuffix("Status").removesuffix("Count") + "Columns"
+        columns = struct.__name__.removesuffix("Status").removesuffix("Count").removesuffix("Group") + "Columns"
         name = columns if hasattr(feed._library()[1], columns) else struct.__name__
         assert capnp_fields(name) == [camel for _, camel in names], struct
 
@@ -88,3 +88,20 @@ def _without_floats(message: Snapshot) -> object:
 
     assert all(isinstance(agent, AgentStatus) for agent in message.agents)
     return plain(message)
+
+
+def test_events_arrive_as_they_were() -> None:
+    sent = Events(time=12.5, first=70, records=b"\1\2" * 40, dropped=3, count=2, epoch=9)
+    assert feed.decode(feed.encode(sent, sequence=4)) == (4, sent)
+
+
+def test_a_snapshot_of_an_earlier_minor_version_is_read() -> None:
+    wire = {key: value for key, value in feed._snapshot_to_wire(snapshot()).items() if key in _FIRST_KEYS}
+    wire["functions"] = {key: wire["functions"][key] for key in ("digest", "name", "unfinished", "finished")}
+    root = feed._library()[1].MonitorMessage.new_message(major=MONITOR_MAJOR, snapshot=wire)
+    message = feed.decode(root.to_bytes()).message
+    assert isinstance(message, Snapshot)
+    assert (message.functions[0].unfinished, message.functions[0].succeeded, message.time) == (2_010, 0, 0.0)
+
+
+_FIRST_KEYS = ("scheduler", "tasks", "sent", "received", "agents", "workers", "clients", "functions")

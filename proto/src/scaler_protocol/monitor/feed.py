@@ -1,12 +1,17 @@
 """Encodes and decodes the monitor stream.
 
-One ZeroMQ message has two frames: its kind (what a watcher subscribes to) and a Cap'n Proto ``MonitorMessage``
+One ZeroMQ message has two frames: its topic (what a watcher subscribes to) and a Cap'n Proto ``MonitorMessage``
 (``schemas/monitor.capnp``). The same bytes go through the pipe between a scheduler and its publisher.
+
+A watcher subscribes to ``SNAPSHOT_KIND``, and to ``EVENTS_KIND`` if it wants these, too: events are recorded only while
+somebody does. One that also wants what happened before it came subscribes, before these, to a topic of its own:
+``new_history_topic()``. It gets, once, what the publisher has kept: Events with all names, then recent ones.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -22,16 +27,25 @@ from scaler_protocol.monitor.messages import (
     MONITOR_MINOR,
     AgentStatus,
     ClientStatus,
+    Events,
+    EventTotals,
     FunctionStatus,
+    GraphStatus,
     MessageCount,
     MonitorMessage,
     PeerState,
     SchedulerStatus,
+    Setting,
     Snapshot,
+    StoreStatus,
     TaskCounts,
+    WaitGroup,
 )
 
 SNAPSHOT_KIND = b"snapshot"
+EVENTS_KIND = b"events"
+HISTORY_PREFIX = b"history."
+_HISTORY_ID_SIZE = 8
 
 _Row = TypeVar("_Row")
 
@@ -47,11 +61,28 @@ class Received(NamedTuple):
     message: MonitorMessage
 
 
+def new_history_topic() -> bytes:
+    """A topic that nobody else has subscribed to."""
+    return HISTORY_PREFIX + os.urandom(_HISTORY_ID_SIZE).hex().encode()
+
+
+def is_history_topic(topic: bytes) -> bool:
+    return topic.startswith(HISTORY_PREFIX) and len(topic) == len(HISTORY_PREFIX) + 2 * _HISTORY_ID_SIZE
+
+
+def kind_of(message: MonitorMessage) -> bytes:
+    """The topic that a message is published under."""
+    return EVENTS_KIND if isinstance(message, Events) else SNAPSHOT_KIND
+
+
 def encode(message: MonitorMessage, sequence: int = 0) -> bytes:
     """The second frame of a monitor message."""
     head = {"major": MONITOR_MAJOR, "minor": MONITOR_MINOR, "sequence": sequence}
-    root = _library()[1].MonitorMessage.new_message(**head, snapshot=_snapshot_to_wire(message))
-    return bytes(root.to_bytes())
+    if isinstance(message, Events):
+        body: dict[str, Any] = {"events": _fields(message)}
+    else:
+        body = {"snapshot": _snapshot_to_wire(message)}
+    return bytes(_library()[1].MonitorMessage.new_message(**head, **body).to_bytes())
 
 
 def decode(payload: bytes) -> Received:
@@ -78,7 +109,10 @@ def _decode_root(root: Any) -> Received:
     if root.major != MONITOR_MAJOR:
         text = f"the scheduler speaks monitor protocol {root.major}, this program {MONITOR_MAJOR}: {_VERSION_HINT}"
         raise FeedError(text)
-    if str(root.which()) != "snapshot":
+    kind = str(root.which())
+    if kind == "events":
+        return Received(root.sequence, _struct(Events, root.events))
+    if kind != "snapshot":
         raise FeedError("the monitor stream carries a kind of message that this program does not know")
     return Received(root.sequence, _snapshot_from_wire(root.snapshot))
 
@@ -94,18 +128,36 @@ def _snapshot_to_wire(snapshot: Snapshot) -> dict[str, Any]:
         "workers": _columns(WorkerStatus, workers),
         "clients": _columns(ClientStatus, snapshot.clients),
         "functions": _columns(FunctionStatus, snapshot.functions),
+        "time": snapshot.time,
+        "settings": _columns(Setting, snapshot.settings),
+        "waits": _columns(WaitGroup, snapshot.waits),
+        "graphs": _columns(GraphStatus, snapshot.graphs),
+        "stores": _columns(StoreStatus, snapshot.stores),
+        "events": _fields(snapshot.events),
+        "functionCount": snapshot.function_count,
+        "waitCount": snapshot.wait_count,
+        "graphCount": snapshot.graph_count,
     }
 
 
 def _snapshot_from_wire(reader: Any) -> Snapshot:
     return Snapshot(
-        scheduler=SchedulerStatus(*(getattr(reader.scheduler, camel) for _, camel in _NAMES[SchedulerStatus])),
-        tasks=TaskCounts(*(getattr(reader.tasks, camel) for _, camel in _NAMES[TaskCounts])),
+        scheduler=_struct(SchedulerStatus, reader.scheduler),
+        tasks=_struct(TaskCounts, reader.tasks),
         sent=tuple(_rows(MessageCount, reader.sent)),
         received=tuple(_rows(MessageCount, reader.received)),
         agents=tuple(_agents(reader.agents, _rows(WorkerStatus, reader.workers))),
         clients=tuple(_rows(ClientStatus, reader.clients)),
         functions=tuple(_rows(FunctionStatus, reader.functions)),
+        time=reader.time,
+        settings=tuple(_rows(Setting, reader.settings)),
+        waits=tuple(_rows(WaitGroup, reader.waits)),
+        graphs=tuple(_rows(GraphStatus, reader.graphs)),
+        stores=tuple(_rows(StoreStatus, reader.stores)),
+        events=_struct(EventTotals, reader.events),
+        function_count=reader.functionCount,
+        wait_count=reader.waitCount,
+        graph_count=reader.graphCount,
     )
 
 
@@ -123,7 +175,10 @@ def _camel(name: str) -> str:
     return re.sub(r"_(\w)", lambda match: match.group(1).upper(), name)
 
 
-_STRUCTS = (SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, ClientStatus, FunctionStatus)
+_STRUCTS = (
+    SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, ClientStatus, FunctionStatus, Setting,
+    WaitGroup, GraphStatus, StoreStatus, EventTotals, Events,
+)  # fmt: skip
 _NAMES: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _camel(field.name)) for field in fields(each)] for each in _STRUCTS
 }
@@ -133,13 +188,20 @@ def _fields(value: Any) -> dict[str, Any]:
     return {camel: getattr(value, name) for name, camel in _NAMES[type(value)]}
 
 
+def _struct(row_type: type[_Row], reader: Any) -> _Row:
+    return row_type(*(getattr(reader, camel) for _, camel in _NAMES[row_type]))
+
+
 def _columns(row_type: type, rows: Sequence[Any]) -> dict[str, Any]:
     return {_camel(name): _column(kind, list(map(attrgetter(name), rows))) for name, kind in _COLUMNS[row_type]}
 
 
 def _rows(row_type: type[_Row], reader: Any) -> Iterator[_Row]:
-    """ValueError when a column is shorter than another: only a damaged message has such."""
+    """ValueError when a column is shorter than another: only a damaged message has such. What an earlier minor version
+    does not send, all columns at the end, has its default."""
     columns = [_values(kind, getattr(reader, _camel(name))) for name, kind in _COLUMNS[row_type]]
+    while len(columns) > 1 and columns[0] and not columns[-1]:
+        columns.pop()
     return (row_type(*row) for row in zip(*columns, strict=True))
 
 
@@ -150,6 +212,8 @@ _COLUMNS: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _PACKED.get(str(field.type), "")) for field in fields(each)] for each in _STRUCTS
 }
 _COLUMNS[AgentStatus][-1] = ("workers", "count")
+_COLUMNS[FunctionStatus][-1] = ("duration_seconds", "d")
+_COLUMNS[WaitGroup][4] = ("oldest_seconds", "d")
 
 
 def _column(kind: str, values: list[Any]) -> Any:

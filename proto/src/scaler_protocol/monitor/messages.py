@@ -2,18 +2,19 @@
 
 The scheduler's core fills a :class:`Snapshot`; ``feed`` encodes it; a screen's ``model`` makes rows of it. A snapshot
 is complete: a watcher that comes late or misses some needs only the next one. Counts are totals since the scheduler
-started and never sampled.
+started and never sampled. Between snapshots, :class:`Events` carry what happened to each task.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
+from typing import Union
 
 from scaler_protocol.messages import WorkerStatus
 
 MONITOR_MAJOR = 1
-MONITOR_MINOR = 0
+MONITOR_MINOR = 1
 """A watcher refuses another major; fields and message kinds are added under the same one."""
 
 
@@ -103,11 +104,72 @@ class FunctionStatus:
     name: str
     unfinished: int = 0
     finished: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    canceled: int = 0
+    duration_seconds: float = 0.0  # of all executions that ended at workers, together
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of the scheduler, by the name of its flag, as text."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGroup:
+    """Tasks of one function that do not run, all for the same reason (a sentence), with one of them as an example."""
+
+    digest: bytes
+    function: str
+    reason: str
+    count: int = 0
+    oldest_seconds: float = 0.0  # how long the one that came first has waited
+    session: bytes = b""
+    task: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GraphStatus:
+    """One graph that is not over. ``graph`` is the number of its last task, which names it inside its session."""
+
+    session: bytes
+    graph: int
+    nodes: int = 0
+    waiting: int = 0  # for their inputs
+    ready: int = 0
+    running: int = 0
+    done: int = 0
+    failed: int = 0  # failed, or cancelled because what they need failed
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """The object store of one host."""
+
+    host: str
+    objects: int = 0
+    used_bytes: int = 0
+    capacity_bytes: int = 0
+    spilled_bytes: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EventTotals:
+    """Event records since the recording began; ``dropped`` are missing from the stream because it could not keep up."""
+
+    recorded: int = 0
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a plain monitor shows, at one moment."""
+    """Everything a plain monitor shows, at one moment. Tables that could grow without bound show their 200 most
+    interesting rows; ``function_count``, ``wait_count`` and ``graph_count`` are how many there are in truth."""
 
     scheduler: SchedulerStatus
     tasks: TaskCounts = TaskCounts()
@@ -116,6 +178,15 @@ class Snapshot:
     agents: tuple[AgentStatus, ...] = ()
     clients: tuple[ClientStatus, ...] = ()
     functions: tuple[FunctionStatus, ...] = ()
+    time: float = 0.0  # seconds since 1970
+    settings: tuple[Setting, ...] = ()
+    waits: tuple[WaitGroup, ...] = ()
+    graphs: tuple[GraphStatus, ...] = ()
+    stores: tuple[StoreStatus, ...] = ()
+    events: EventTotals = EventTotals()
+    function_count: int = 0
+    wait_count: int = 0
+    graph_count: int = 0
 
     def with_process(self, cpu_percent: float, rss_bytes: int) -> Snapshot:
         """The same snapshot with what the operating system says of the scheduler's process."""
@@ -123,5 +194,19 @@ class Snapshot:
         return replace(self, scheduler=scheduler)
 
 
-MonitorMessage = Snapshot
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Records of what happened, back to back as the core wrote them (see ``records``). Records are numbered; ``first``
+    is the number of the first one here. A watcher that expected a lower number has missed some, one that expected a
+    higher number has seen some of these already."""
+
+    time: float  # seconds since 1970: when this batch was made
+    first: int = 0
+    records: bytes = b""
+    dropped: int = 0  # records lost before this batch, since the recording began
+    count: int = 0  # records in this batch
+    epoch: int = 0  # of the scheduler: numbers and indices belong to one epoch
+
+
+MonitorMessage = Union[Snapshot, Events]
 """The union of message kinds on the stream."""

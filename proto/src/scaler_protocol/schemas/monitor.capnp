@@ -1,7 +1,7 @@
 @0xc4f1a7d26be0935d;
 
-# The monitor stream. Each ZeroMQ message on the monitor address has two frames: the kind as text ("snapshot"), which is
-# what watchers subscribe to, and one MonitorMessage. Fields and kinds are added at the end, never changed or removed.
+# The monitor stream. Each ZeroMQ message on the monitor address has two frames: the kind as text ("snapshot", "events"),
+# which is what watchers subscribe to, and one MonitorMessage. Fields and kinds are added at the end, never changed or removed.
 
 struct MonitorMessage {
   major @0 :UInt16;          # a watcher refuses another major
@@ -10,11 +10,12 @@ struct MonitorMessage {
   union {
     none @3 :Void;
     snapshot @4 :Snapshot;
+    events @5 :Events;
   }
 }
 
 # Rows travel as columns of equal length: a thousand workers cost the scheduler a millisecond or two, not ten. A column
-# of numbers is packed little-endian in Data: u64, f32 (IEEE 754 single precision) or u8 (0 or 1).
+# of numbers is packed little-endian in Data: u64, f32 and f64 (IEEE 754) or u8 (0 or 1).
 
 struct Snapshot {
   scheduler @0 :SchedulerStatus;
@@ -25,6 +26,30 @@ struct Snapshot {
   workers @5 :WorkerColumns;     # those of the first agent, then those of the second, ...
   clients @6 :ClientColumns;
   functions @7 :FunctionColumns;
+  time @8 :Float64;              # seconds since 1970
+  settings @9 :SettingColumns;
+  waits @10 :WaitColumns;
+  graphs @11 :GraphColumns;
+  stores @12 :StoreColumns;
+  events @13 :EventTotals;
+  functionCount @14 :UInt64;     # of these three the columns may show only a part
+  waitCount @15 :UInt64;
+  graphCount @16 :UInt64;
+}
+
+struct Events {
+  # Records of what happened, back to back; see "Event records" in docs/monitor.md.
+  time @0 :Float64;
+  first @1 :UInt64;    # number of the first record
+  records @2 :Data;
+  dropped @3 :UInt64;  # records lost before this batch
+  count @4 :UInt64;    # records in this batch
+  epoch @5 :UInt64;    # of the scheduler
+}
+
+struct EventTotals {
+  recorded @0 :UInt64;
+  dropped @1 :UInt64;
 }
 
 struct SchedulerStatus {
@@ -95,4 +120,44 @@ struct FunctionColumns {
   name @1 :List(Text);
   unfinished @2 :Data; # u64
   finished @3 :Data; # u64
+  succeeded @4 :Data; # u64
+  failed @5 :Data; # u64
+  canceled @6 :Data; # u64
+  durationSeconds @7 :Data; # f64
+}
+
+struct SettingColumns {
+  name @0 :List(Text);
+  value @1 :List(Text);
+}
+
+struct WaitColumns {
+  digest @0 :List(Data);
+  function @1 :List(Text);
+  reason @2 :List(Text);
+  count @3 :Data; # u64
+  oldestSeconds @4 :Data; # f64
+  session @5 :List(Data);
+  task @6 :Data; # u64
+}
+
+struct GraphColumns {
+  session @0 :List(Data);
+  graph @1 :Data; # u64, as all below
+  nodes @2 :Data;
+  waiting @3 :Data;
+  ready @4 :Data;
+  running @5 :Data;
+  done @6 :Data;
+  failed @7 :Data;
+}
+
+struct StoreColumns {
+  host @0 :List(Text);
+  objects @1 :Data; # u64, as all below
+  usedBytes @2 :Data;
+  capacityBytes @3 :Data;
+  spilledBytes @4 :Data;
+  sentBytes @5 :Data;
+  receivedBytes @6 :Data;
 }

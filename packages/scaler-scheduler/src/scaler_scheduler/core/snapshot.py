@@ -11,6 +11,7 @@ from scaler_protocol.monitor.messages import (
     FunctionStatus,
     PeerState,
     SchedulerStatus,
+    Setting,
     Snapshot,
     TaskCounts,
 )
@@ -26,6 +27,11 @@ _WAITING = (TaskState.HELD, TaskState.QUEUED, TaskState.PENDING)
 
 _RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)
 _FUNCTIONS_SHOWN = 200
+_SETTINGS = (
+    "address", "protected", "max_number_of_tasks_waiting", "client_timeout_seconds", "worker_timeout_seconds",
+    "object_retention_seconds", "load_balance_seconds", "load_balance_trigger_times", "per_worker_queue_size",
+    "python_version",
+)  # fmt: skip
 _SUCCESSES = (Status.SUCCESS, Status.SUCCESS_LARGE)
 _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FOUND)
 
@@ -37,6 +43,8 @@ def snapshot_of(core: SchedulerState, now: float) -> Snapshot:
         agents=tuple(_agent(agent, now) for agent in core.agents.values() if agent.attached),
         clients=tuple(_client(client) for client in core.clients.values()),
         functions=_functions(core),
+        settings=_settings(core),
+        function_count=len(core.function_loads),
     )
 
 
@@ -104,3 +112,8 @@ def _functions(core: SchedulerState) -> tuple[FunctionStatus, ...]:
     if len(loads) > _FUNCTIONS_SHOWN:
         loads = sorted(loads, key=lambda load: -load.unfinished)[:_FUNCTIONS_SHOWN]
     return tuple(FunctionStatus(load.digest, load.name, load.unfinished, load.finished) for load in loads)
+
+
+def _settings(core: SchedulerState) -> tuple[Setting, ...]:
+    """Those that a user may set, and none that is secret."""
+    return tuple(Setting(name, str(getattr(core.settings, name))) for name in _SETTINGS)

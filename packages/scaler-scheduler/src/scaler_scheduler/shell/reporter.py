@@ -72,7 +72,7 @@ class Reporter:
     def _snapshot(self) -> Snapshot:
         gateway = self._gateway
         snapshot = gateway.core.snapshot(time.monotonic())
-        snapshot = replace(snapshot, sent=_counts(gateway.sent), received=_counts(gateway.received))
+        snapshot = replace(snapshot, time=time.time(), sent=_counts(gateway.sent), received=_counts(gateway.received))
         return snapshot.with_process(self._process.cpu_percent(), self._process.memory_info().rss)
 
 

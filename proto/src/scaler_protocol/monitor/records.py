@@ -1,0 +1,244 @@
+"""Event records: what happened, one record for all tasks of a message.
+
+A record is a header of 48 bytes and, for some kinds, a body; everything is little-endian, and the size of a record is
+a multiple of 8. Sessions, agents and functions are small numbers, counted from 0 within one epoch of a scheduler and
+never used again; a NAME record says what each of them means, before the first record that uses it. ``NONE`` stands for
+no agent, function or worker.
+
+======== ========= ==== =============================================================================================
+field    type      at   meaning
+======== ========= ==== =============================================================================================
+kind     u16        0   a :class:`Kind`
+flags    u16        2   see the kind
+count    u32        4   rows of the columns, or tasks of the range
+size     u32        8   bytes of the whole record
+session  u32       12   whose tasks
+time     u64       16   microseconds since 1970
+first    u64       24   first task of the range
+agent    u32       32
+function u32       36
+attempt  u32       40
+worker   u32       44   of its agent, counted from 0
+======== ========= ==== =============================================================================================
+
+Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 are 0:
+
+* NAME: what an index means. ``flags`` is a :class:`Naming`, ``first`` the index, the body a JSON object:
+  SESSION ``{"session": hex, "host", "pid", "parent": hex}``, AGENT ``{"session": hex, "name", "host", "pid",
+  "workers": [name, ...]}``, FUNCTION ``{"digest": hex, "name"}``.
+* SUBMITTED: tasks ``first .. first + count - 1`` of ``function`` came from their client.
+* HANDED: tasks ``first .. first + count - 1``, attempt ``attempt``, went to ``agent``.
+* ENDED: ``count`` executions, at ``agent`` or (NONE) before they came to one. Columns, one after another in this order:
+  task u64, duration u64 (microseconds), attempt u32, with FUNCTIONS function u32 (else all are of ``function``), with
+  AGES age u32 (microseconds from its end until ``time``; else all ended at ``time``), with WORKERS worker u16 (else
+  ``worker``), status u8: a ``Status``, plus AGAIN when the task is not over: it is queued again. In a worker column
+  0xFFFF stands for none.
+* FAILED: why task ``first`` failed; ``flags`` is its ``Status``. The body: u32 size of the payload, u32 how much of it
+  follows (32 KiB at most), and that. Payloads: docs/protocol.md, "How a task ends". At most 100 are recorded a second.
+* GRAPH: nodes ``first .. first + count - 1`` of a graph, all of ``function``. The body: u64 number of the graph's last
+  task, then for each edge u64 node, u64 the node whose result it needs. With CUT the edges are left out: the graph has
+  more than 10,000 nodes.
+* AGENT_JOINED, AGENT_LOST, CLIENT_JOINED, CLIENT_LEFT: ``agent`` or ``session``.
+* GAP: ``first`` records before this one are lost: nobody took them in time.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+NONE = 0xFFFFFFFF
+NO_WORKER = 0xFFFF
+AGAIN = 0x80
+
+HEADER = struct.Struct("<HHIIIQQIIII")
+HEADER_SIZE = HEADER.size
+FAILURE_LIMIT_BYTES = 32 * 1024
+GRAPH_LIMIT_NODES = 10_000
+
+
+class Kind(enum.IntEnum):
+    """Each value is on the wire for ever; a reader passes over kinds it does not know."""
+
+    NAME = 1
+    SUBMITTED = 2
+    HANDED = 3
+    ENDED = 4
+    FAILED = 5
+    GRAPH = 6
+    AGENT_JOINED = 7
+    AGENT_LOST = 8
+    CLIENT_JOINED = 9
+    CLIENT_LEFT = 10
+    GAP = 11
+
+
+class Naming(enum.IntEnum):
+    """What a NAME record names."""
+
+    SESSION = 0
+    AGENT = 1
+    FUNCTION = 2
+
+
+class Flag(enum.IntFlag):
+    """Of ENDED records: the columns that may be missing; of GRAPH records: CUT."""
+
+    FUNCTIONS = 1
+    AGES = 2
+    WORKERS = 4
+    CUT = 1
+
+
+class BadRecord(ValueError):
+    """Bytes that are no event records; the text is one plain sentence."""
+
+
+class Record(NamedTuple):
+    """A record's header, and its body as a view into the bytes it was read from."""
+
+    kind: int
+    flags: int
+    count: int
+    session: int
+    time: int
+    first: int
+    agent: int
+    function: int
+    attempt: int
+    worker: int
+    body: memoryview
+
+
+class EndedColumns(NamedTuple):
+    """The columns of an ENDED record, as views. ``None``: the header says it for all rows."""
+
+    tasks: memoryview  # u64
+    durations: memoryview  # u64
+    attempts: memoryview  # u32
+    functions: memoryview | None  # u32
+    ages: memoryview | None  # u32
+    workers: memoryview | None  # u16
+    statuses: memoryview  # u8
+
+
+def records(data: bytes | memoryview) -> Iterator[Record]:
+    """All records, in order. BadRecord for bytes that are none, after those that are."""
+    view = memoryview(data)
+    at = 0
+    while at < len(view):
+        if len(view) - at < HEADER_SIZE:
+            raise BadRecord("An event record is cut off.")
+        kind, flags, count, size, session, time, first, agent, function, attempt, worker = HEADER.unpack_from(view, at)
+        if size < HEADER_SIZE or size % 8 or size > len(view) - at:
+            raise BadRecord("An event record has an impossible size.")
+        body = view[at + HEADER_SIZE : at + size]
+        yield Record(kind, flags, count, session, time, first, agent, function, attempt, worker, body)
+        at += size
+
+
+def ended_columns(record: Record) -> EndedColumns:
+    """BadRecord when the body is shorter than its columns."""
+    columns: list[memoryview | None] = []
+    at = 0
+    for code, size, flag in _ENDED:
+        if flag and not record.flags & flag:
+            columns.append(None)
+            continue
+        stop = at + size * record.count
+        if stop > len(record.body):
+            raise BadRecord("The columns of an event record are cut off.")
+        columns.append(memoryview.cast(record.body[at:stop], code))  # type: ignore[call-overload]
+        at = stop
+    return EndedColumns(*columns)  # type: ignore[arg-type]
+
+
+_ENDED: tuple[tuple[str, int, int], ...] = (
+    ("Q", 8, 0), ("Q", 8, 0), ("I", 4, 0), ("I", 4, Flag.FUNCTIONS), ("I", 4, Flag.AGES), ("H", 2, Flag.WORKERS),
+    ("B", 1, 0),
+)  # fmt: skip
+
+
+def name_of(record: Record) -> dict[str, Any]:
+    """The JSON object of a NAME record. BadRecord when it is none."""
+    try:
+        value = json.loads(bytes(record.body).rstrip(b"\0"))
+    except ValueError as error:
+        raise BadRecord("The name in an event record cannot be read.") from error
+    if not isinstance(value, dict):
+        raise BadRecord("The name in an event record cannot be read.")
+    return value
+
+
+def failure_of(record: Record) -> tuple[int, bytes]:
+    """Of a FAILED record: the whole size of the payload, and what there is of it."""
+    if len(record.body) < 8:
+        raise BadRecord("The payload of an event record is cut off.")
+    size, kept = struct.unpack_from("<II", record.body)
+    return size, bytes(record.body[8 : 8 + kept])
+
+
+def edges_of(record: Record) -> tuple[int, memoryview]:
+    """Of a GRAPH record: the number of the graph, and (node, input) pairs, flat."""
+    if len(record.body) < 8 or (len(record.body) - 8) % 16:
+        raise BadRecord("The edges of an event record are cut off.")
+    values = record.body.cast("Q")
+    return values[0], values[1:]
+
+
+def record(
+    kind: int,
+    *,
+    time: int,
+    flags: int = 0,
+    count: int = 0,
+    session: int = NONE,
+    first: int = 0,
+    agent: int = NONE,
+    function: int = NONE,
+    attempt: int = 0,
+    worker: int = NONE,
+    body: bytes = b"",
+) -> bytes:
+    """One record, as the scheduler writes it where it is not per task."""
+    size = (HEADER_SIZE + len(body) + 7) // 8 * 8
+    head = HEADER.pack(kind, flags, count, size, session, time, first, agent, function, attempt, worker)
+    return (head + body).ljust(size, b"\0")
+
+
+def name_record(naming: Naming, index: int, value: dict[str, Any], *, time: int = 0) -> bytes:
+    return record(Kind.NAME, time=time, flags=naming, first=index, body=json.dumps(value).encode())
+
+
+def failed_record(status: int, payload: bytes, *, time: int, session: int, task: int, **header: int) -> bytes:
+    """``header``: attempt, agent, function, worker."""
+    kept = payload[:FAILURE_LIMIT_BYTES]
+    body = struct.pack("<II", len(payload), len(kept)) + kept
+    return record(Kind.FAILED, time=time, flags=status, count=1, session=session, first=task, body=body, **header)
+
+
+def ended_record(
+    tasks: Sequence[int],
+    durations: Sequence[int],
+    attempts: Sequence[int],
+    statuses: Sequence[int],
+    *,
+    time: int,
+    session: int,
+    functions: Sequence[int] | None = None,
+    ages: Sequence[int] | None = None,
+    workers: Sequence[int] | None = None,
+    **header: int,
+) -> bytes:
+    """``header``: agent, function, worker; for tests and for what is rare."""
+    body, flags = b"", 0
+    for values, (code, _, flag) in zip(
+        (tasks, durations, attempts, functions, ages, workers, statuses), _ENDED, strict=True
+    ):
+        if values is not None:
+            body += struct.pack(f"<{len(values)}{code}", *values)
+            flags |= flag
+    return record(Kind.ENDED, time=time, flags=flags, count=len(tasks), session=session, body=body, **header)

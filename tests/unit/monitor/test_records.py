@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from scaler_protocol.monitor import records
+from scaler_protocol.monitor.records import NONE, BadRecord, Kind, Naming
+
+
+def test_records_are_read_as_they_were_written() -> None:
+    name = records.name_record(Naming.FUNCTION, 3, {"digest": "ab" * 16, "name": "f"}, time=5)
+    handed = records.record(Kind.HANDED, time=6, count=10, session=1, first=100, agent=2, function=3, attempt=1)
+    read = list(records.records(name + handed))
+    assert [each.kind for each in read] == [Kind.NAME, Kind.HANDED]
+    assert (read[0].flags, read[0].first, records.name_of(read[0])["name"]) == (Naming.FUNCTION, 3, "f")
+    assert read[1][:10] == (Kind.HANDED, 0, 10, 1, 6, 100, 2, 3, 1, NONE)
+
+
+@pytest.mark.parametrize("functions", [None, [7, 8, 7]])
+@pytest.mark.parametrize("ages", [None, [20, 10, 0]])
+@pytest.mark.parametrize("workers", [None, [0, 1, 0xFFFF]])
+def test_an_ended_record_has_the_columns_it_was_given(
+    functions: list[int] | None, ages: list[int] | None, workers: list[int] | None
+) -> None:
+    data = records.ended_record(
+        [4, 5, 6], [1, 2, 3], [1, 1, 2], [0, 2, 4],
+        time=9, session=0, agent=1, functions=functions, ages=ages, workers=workers,
+    )  # fmt: skip
+    (record,) = records.records(data)
+    columns = [None if column is None else column.tolist() for column in records.ended_columns(record)]
+    assert columns == [[4, 5, 6], [1, 2, 3], [1, 1, 2], functions, ages, workers, [0, 2, 4]]
+
+
+def test_a_long_failure_keeps_its_start_and_its_size() -> None:
+    payload = b"x" * 100_000
+    (record,) = records.records(records.failed_record(2, payload, time=1, session=0, task=77, attempt=1))
+    size, kept = records.failure_of(record)
+    assert (record.first, record.flags, size) == (77, 2, len(payload))
+    assert kept == payload[: records.FAILURE_LIMIT_BYTES]
+
+
+def test_any_cut_of_records_is_records_or_bad() -> None:
+    whole = records.ended_record([1, 2], [3, 4], [1, 1], [0, 0], time=1, session=0)
+    data = whole + records.name_record(Naming.SESSION, 0, {"session": "00"})
+    for length in range(len(data)):
+        if length in (0, len(whole)):
+            continue
+        with pytest.raises(BadRecord):
+            list(records.records(data[:length]))
+
+
+def test_any_damaged_byte_is_records_or_bad() -> None:
+    data = bytearray(records.ended_record([1, 2], [3, 4], [1, 1], [0, 0], time=1, session=0))
+    for position in range(len(data)):
+        damaged = bytes(data[:position]) + bytes([data[position] ^ 0xFF]) + bytes(data[position + 1 :])
+        try:
+            for record in records.records(damaged):
+                records.ended_columns(record)
+        except BadRecord:
+            pass
