@@ -102,7 +102,7 @@ class Record(NamedTuple):
 
     kind: int
     flags: int
-    count: int
+    count: int  # type: ignore[assignment]
     session: int
     time: int
     first: int
