@@ -38,7 +38,7 @@ from scaler_protocol.wire cimport (
 
 from scaler_protocol import layout, messages
 from scaler_protocol.ids import ID_SIZE_BYTES as _ID_SIZE_BYTES
-from scaler_protocol.messages import Envelope, Hello, ObjectChunk, ObjectKey, RefusalReason, Relay, Role, TaskColumn
+from scaler_protocol.messages import Envelope, Hello, ObjectChunk, ObjectKey, RefusalReason, Relay, Role, StoreFailure, TaskColumn
 
 cdef enum Kind:
     BIT
@@ -59,8 +59,8 @@ cdef enum:
 _IN_FRAMES = {ObjectChunk: "data", Relay: "frames"}
 """Fields that are further frames of the message."""
 
-_COLUMN_FORMATS = {"tasks": "Q", "attempts": "I", "sequences": "Q"}
-_ENUMERATIONS = {"role": Role, "reason": RefusalReason}
+_COLUMN_FORMATS = {"tasks": "Q", "attempts": "I", "sequences": "Q", "pins": "Q"}
+_ENUMERATIONS = {"role": Role, "reason": RefusalReason, "failure": StoreFailure}
 _ID_FIELDS = {"session", "owner", "parent_session"}
 
 

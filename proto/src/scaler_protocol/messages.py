@@ -340,6 +340,7 @@ class ObjectRequest:
 
     key: ObjectKey
     relayed: bool = False  # no store that has it can be reached from here: the bytes must come this way
+    offset: int = 0  # between stores: where to begin
 
 
 @value(frozen=True, slots=True)
@@ -442,11 +443,199 @@ class Goodbye:
     withdrawn or finished all it held."""
 
 
+# ---- a host's store and its peers ------------------------------------------------------------------------------
+
+
+class StoreFailure(enum.IntEnum):
+    """Why a store did not do what it was asked."""
+
+    FULL = 0  # memory or disk, for now
+    TOO_LARGE = 1  # larger than all its memory
+    UNREACHABLE = 2  # no store that has it answers
+
+
+@value(frozen=True, slots=True)
+class StoreSettings:
+    """To a store, from an agent: how much it may hold, where it may spill, and on which address of this host it
+    serves the stores of other hosts. Zero or empty: as before."""
+
+    memory_bytes: int
+    spill_directory: str
+    host: str
+
+
+@value(frozen=True, slots=True)
+class StoreCreate:
+    """Asks for room for an object; StoreGranted or StoreRefused answers."""
+
+    key: ObjectKey
+    size: int
+
+
+@value(frozen=True, slots=True)
+class StoreGranted:
+    """Write the object there, then say StoreSeal. The descriptor of a segment comes with the first message that names
+    it. ``fresh``: the pages are not reserved yet, which only writing by system call does safely. ``sealed``: the object
+    exists already, there is nothing to write."""
+
+    key: ObjectKey
+    segment: int
+    segment_size: int
+    offset: int
+    size: int
+    fresh: bool = False
+    sealed: bool = False
+
+
+@value(frozen=True, slots=True)
+class StoreRefused:
+    key: ObjectKey
+    failure: StoreFailure
+    text: str  # one sentence that says what to do
+
+
+@value(frozen=True, slots=True)
+class StoreSeal:
+    """The object is written: from now on it never changes, and others may have it."""
+
+    key: ObjectKey
+
+
+@value(frozen=True, slots=True)
+class StoreAbandon:
+    """The object that was to be written will not be."""
+
+    key: ObjectKey
+
+
+@value(frozen=True, slots=True)
+class StoreReserve:
+    """Asks for a region to place small objects in; what is left of the one before is given back."""
+
+    size: int
+
+
+@value(frozen=True, slots=True)
+class StoreRegion:
+    """``size`` 0: there is no room; create objects one by one."""
+
+    segment: int
+    segment_size: int
+    offset: int
+    size: int
+    fresh: bool = False
+
+
+@value(frozen=True, slots=True)
+class StorePlace:
+    """An object was written in the peer's region, at ``offset`` of its segment, and is sealed. Objects follow one
+    another there, each from the start of a page. Not answered."""
+
+    key: ObjectKey
+    offset: int
+    size: int
+
+
+@value(frozen=True, slots=True)
+class StoreGet:
+    """Asks for an object to map, once it is sealed: StoreExtent, ObjectMissing or StoreRefused answers."""
+
+    key: ObjectKey
+
+
+@value(frozen=True, slots=True)
+class StoreExtent:
+    """The bytes of an object. They stay where they are until the pin is released or its connection ends."""
+
+    key: ObjectKey
+    segment: int
+    segment_size: int
+    offset: int
+    size: int
+    pin: int
+
+
+@value(frozen=True, slots=True)
+class StoreRelease:
+    """Nobody maps these any more."""
+
+    pins: tuple[int, ...]
+
+
+@value(frozen=True, slots=True)
+class StoreFind:
+    """Asks whether an object is here, once it is sealed: StoreFound or ObjectMissing answers."""
+
+    key: ObjectKey
+
+
+@value(frozen=True, slots=True)
+class StoreFound:
+    key: ObjectKey
+    size: int
+
+
+@value(frozen=True, slots=True)
+class StoreDrop:
+    """Nobody needs these objects any more."""
+
+    keys: tuple[ObjectKey, ...]
+
+
+@value(frozen=True, slots=True)
+class StoreForget:
+    """Nobody needs any object of this owner any more."""
+
+    owner: bytes
+
+
+@value(frozen=True, slots=True)
+class StoreFetch:
+    """Asks a store to get an object from other stores: StoreFound or StoreRefused answers."""
+
+    key: ObjectKey
+    size: int
+    sources: tuple[str, ...]  # endpoints, tried in this order
+
+
+@value(frozen=True, slots=True)
+class StoreStatusRequest:
+    pass
+
+
+@value(frozen=True, slots=True)
+class StoreStatus:
+    """``used_bytes`` are of objects in memory, ``reserved_bytes`` of all memory the store holds; ``endpoint`` is where
+    it serves other stores, empty: nowhere."""
+
+    store: bytes  # 16 bytes
+    pid: int
+    endpoint: str
+    objects: int
+    used_bytes: int
+    reserved_bytes: int
+    capacity_bytes: int
+    pinned_bytes: int
+    spilled_bytes: int
+    sent_bytes: int
+    received_bytes: int
+
+
+@value(frozen=True, slots=True)
+class StoreSegmentClosed:
+    """Nothing is in this segment any more: unmap and close it."""
+
+    segment: int
+
+
 Body = Union[
     Hello, Welcome, Refused, WhoAreYou, Tasks, Results, Acknowledgement, Cancel, Clear, Withdraw, Withdrawn,
     ResultsReleased, AgentAttach, Heartbeat, HeartbeatEcho, Ping, Blocked, Relay, RelayClosed, ObjectChunk,
     ObjectRequest, ObjectCredit, ObjectMissing, ObjectRelease, ExplainRequest, Explanation, Output, ShutdownRequest,
     ShutdownReply, Stop, Goodbye, ObjectStored, ObjectLocations, ObjectsLost, StoreAttached,
+    StoreSettings, StoreCreate, StoreGranted, StoreRefused, StoreSeal, StoreAbandon, StoreReserve, StoreRegion,
+    StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
+    StoreStatusRequest, StoreStatus, StoreSegmentClosed,
 ]  # fmt: skip
 
 UNNUMBERED = (Hello, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)

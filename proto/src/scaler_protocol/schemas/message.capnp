@@ -45,6 +45,27 @@ struct Message {
     objectLocations @34 :ObjectLocations;
     objectsLost @35 :ObjectsLost;
     storeAttached @36 :StoreAttached;
+    # from here on: between a host's store and its peers
+    storeSettings @37 :StoreSettings;
+    storeCreate @38 :StoreCreate;
+    storeGranted @39 :StoreGranted;
+    storeRefused @40 :StoreRefused;
+    storeSeal @41 :StoreSeal;
+    storeAbandon @42 :StoreAbandon;
+    storeReserve @43 :StoreReserve;
+    storeRegion @44 :StoreRegion;
+    storePlace @45 :StorePlace;
+    storeGet @46 :StoreGet;
+    storeExtent @47 :StoreExtent;
+    storeRelease @48 :StoreRelease;
+    storeFind @49 :StoreFind;
+    storeFound @50 :StoreFound;
+    storeDrop @51 :StoreDrop;
+    storeForget @52 :StoreForget;
+    storeFetch @53 :StoreFetch;
+    storeStatusRequest @54 :Void;
+    storeStatus @55 :StoreStatus;
+    storeSegmentClosed @56 :StoreSegmentClosed;
   }
 }
 
@@ -290,6 +311,7 @@ struct ObjectChunk {
 struct ObjectRequest {
   key @0 :ObjectKey;
   relayed @1 :Bool;  # no store that has it can be reached from here: the bytes must come this way
+  offset @2 :UInt64;  # between stores: where to begin
 }
 
 struct ObjectCredit {
@@ -346,4 +368,123 @@ struct ObjectsLost {
 struct StoreAttached {
   store @0 :Data;
   endpoint @1 :Text;  # where it serves other stores; empty: nowhere
+}
+
+# ---- a host's store and its peers -----------------------------------------------------------------------------------
+
+enum StoreFailure {
+  full @0;
+  tooLarge @1;
+  unreachable @2;
+}
+
+struct StoreSettings {
+  memoryBytes @0 :UInt64;
+  spillDirectory @1 :Text;
+  host @2 :Text;
+}
+
+struct StoreCreate {
+  key @0 :ObjectKey;
+  size @1 :UInt64;
+}
+
+struct StoreGranted {
+  key @0 :ObjectKey;
+  segment @1 :UInt64;
+  segmentSize @2 :UInt64;
+  offset @3 :UInt64;
+  size @4 :UInt64;
+  fresh @5 :Bool;   # its pages are not reserved yet
+  sealed @6 :Bool;  # exists already
+}
+
+struct StoreRefused {
+  key @0 :ObjectKey;
+  failure @1 :UInt16;  # a StoreFailure
+  text @2 :Text;
+}
+
+struct StoreSeal {
+  key @0 :ObjectKey;
+}
+
+struct StoreAbandon {
+  key @0 :ObjectKey;
+}
+
+struct StoreReserve {
+  size @0 :UInt64;
+}
+
+struct StoreRegion {
+  segment @0 :UInt64;
+  segmentSize @1 :UInt64;
+  offset @2 :UInt64;
+  size @3 :UInt64;
+  fresh @4 :Bool;
+}
+
+struct StorePlace {
+  key @0 :ObjectKey;
+  offset @1 :UInt64;
+  size @2 :UInt64;
+}
+
+struct StoreGet {
+  key @0 :ObjectKey;
+}
+
+struct StoreExtent {
+  key @0 :ObjectKey;
+  segment @1 :UInt64;
+  segmentSize @2 :UInt64;
+  offset @3 :UInt64;
+  size @4 :UInt64;
+  pin @5 :UInt64;
+}
+
+struct StoreRelease {
+  pins @0 :Data;  # u64 column
+}
+
+struct StoreFind {
+  key @0 :ObjectKey;
+}
+
+struct StoreFound {
+  key @0 :ObjectKey;
+  size @1 :UInt64;
+}
+
+struct StoreDrop {
+  keys @0 :List(ObjectKey);
+}
+
+struct StoreForget {
+  owner @0 :Data;
+}
+
+struct StoreFetch {
+  key @0 :ObjectKey;
+  size @1 :UInt64;
+  sources @2 :List(Text);  # endpoints, tried in this order
+}
+
+struct StoreStatus {
+  store @0 :Data;
+  pid @1 :UInt64;
+  endpoint @2 :Text;
+  objects @3 :UInt64;
+  usedBytes @4 :UInt64;
+  reservedBytes @5 :UInt64;
+  capacityBytes @6 :UInt64;
+  pinnedBytes @7 :UInt64;
+  spilledBytes @8 :UInt64;
+  sentBytes @9 :UInt64;
+  receivedBytes @10 :UInt64;
+}
+
+struct StoreSegmentClosed {
+  segment @0 :UInt64;
 }
