@@ -14,13 +14,14 @@ JOINS_ALL = "scaler/cluster/"
 
 ROOMS = {
     "capnp": ("scaler_protocol/monitor/",),
-    "cloudpickle": ("scaler/client/", "scaler_worker/processor/"),
+    "cloudpickle": ("scaler/client/", "scaler_worker/processor/", "scaler_worker/symphony/"),
     "dask": ("scaler/integrations/dask.py",),
     "graphblas": ("scaler/integrations/graphblas.py",),
     "numpy": ("scaler/integrations/graphblas.py",),
     "prometheus_client": ("scaler_scheduler/metrics/",),
     "psutil": ("scaler_scheduler/shell/", "scaler_worker/shell/"),
-    "tblib": ("scaler/client/", "scaler_worker/processor/"),
+    "soamapi": ("scaler_worker/symphony/soam.py",),
+    "tblib": ("scaler/client/", "scaler_worker/processor/", "scaler_worker/symphony/shim.py"),
     "tqdm": ("scaler/client/progress.py",),
     "uvloop": ("scaler_protocol/command/event_loop.py",),
     "zmq": (

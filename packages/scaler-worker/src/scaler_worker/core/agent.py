@@ -91,14 +91,7 @@ class AgentCore:
         self._hello = hello
         self._effects: list[Any] = []
         self._objects = ObjectExchange(store)
-        self.slots = Slots(
-            settings.worker_names,
-            effects=self._effects,
-            objects=self._objects,
-            task_timeout_seconds=settings.task_timeout_seconds,
-            process_limit=settings.process_limit,
-            hard_suspend=settings.hard_suspend,
-        )
+        self.slots = self._make_slots()
         self._nested = NestedClients()
         self._lease = Lease(now)
         self._lease_told = 0.0
@@ -141,6 +134,17 @@ class AgentCore:
             ObjectRelease: self._on_object_release,
             Stop: self._on_stop_message,
         }
+
+    def _make_slots(self) -> Slots:
+        """Where the tasks run."""
+        return Slots(
+            self._settings.worker_names,
+            effects=self._effects,
+            objects=self._objects,
+            task_timeout_seconds=self._settings.task_timeout_seconds,
+            process_limit=self._settings.process_limit,
+            hard_suspend=self._settings.hard_suspend,
+        )
 
     # ---- the connection --------------------------------------------------------------------------------------
 

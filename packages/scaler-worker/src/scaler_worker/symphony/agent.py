@@ -1,0 +1,154 @@
+"""The Symphony agent's shell: between the scheduler's socket, the core and Symphony's threads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
+from scaler_protocol.handshake import make_hello
+from scaler_protocol.ids import new_session
+from scaler_protocol.messages import Role, WorkerStatus
+from scaler_worker.config import OBJECT_RETENTION_SECONDS
+from scaler_worker.core.agent import AgentSettings
+from scaler_worker.core.effects import Exit
+from scaler_worker.shell.conversation import Conversation
+from scaler_worker.shell.resources import ProcessMeter, free_bytes
+from scaler_worker.symphony.config import SymphonySettings
+from scaler_worker.symphony.core.agent import SymphonyCore
+from scaler_worker.symphony.core.effects import OpenSession, SendInput
+from scaler_worker.symphony.inbox import Inbox
+from scaler_worker.symphony.session import Answered, Ended, Event, Failed, Gateway, Noted, NotTaken, Opened, Taken
+
+
+class SymphonyAgent:
+    """One client session of Symphony as an agent, in one event loop. ``run`` returns its exit code."""
+
+    def __init__(
+        self, settings: SymphonySettings, gateway: Gateway, inbox: Inbox[Event], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._settings = settings
+        self._gateway = gateway
+        self._inbox = inbox
+        self._loop = loop
+        session = new_session()
+        hello = make_hello(Role.WORK, session, address=settings.address, distribution="scaler-worker")
+        self._core = SymphonyCore(_core_settings(settings), settings.service, hello, time.monotonic())
+        self._conversation = Conversation(
+            self._core, settings.address, session, settings.io_threads, loop,
+            {OpenSession: gateway.wish, SendInput: gateway.wish, Exit: self._exit},
+        )  # fmt: skip
+        self._meter = ProcessMeter()
+        self._was_announced = False
+        self._ended = loop.create_future()
+        self._take_in: dict[type, Callable[[Any, float], None]] = {
+            Opened: self._on_opened,
+            Ended: lambda event, now: self._core.on_session_failed(event.session, event.text, now),
+            Taken: lambda event, now: self._core.on_taken(event.number, now),
+            NotTaken: lambda event, now: self._core.on_refused(event.number, event.text, now),
+            Answered: lambda event, now: self._core.on_answer(event.number, event.answer, now),
+            Failed: lambda event, now: self._core.on_failure(event.number, event.text, now),
+            Noted: lambda event, now: logging.warning(event.text),
+        }
+
+    async def run(self) -> int:
+        self._gateway.start()
+        self._inbox.listen(self._take)
+        self._conversation.begin()
+        self._loop.call_later(self._settings.heartbeat_interval, self._report)
+        try:
+            return int(await self._ended)
+        finally:
+            self._conversation.end()
+            self._gateway.stop()
+
+    def stop(self) -> None:
+        self._core.on_stop(time.monotonic())
+        self._conversation.end_turn()
+
+    def disconnect(self) -> None:
+        """After ``run``."""
+        self._conversation.disconnect()
+
+    def _exit(self, effect: Exit) -> None:
+        if not self._ended.done():
+            logging.log(logging.ERROR if effect.code else logging.INFO, f"ClusterProcess: ends, {effect.text}")
+            self._ended.set_result(effect.code)
+
+    # ---- what Symphony says ----------------------------------------------------------------------------------
+
+    def _take(self, events: list[Event]) -> None:
+        now = time.monotonic()
+        for event in events:
+            self._take_in[type(event)](event, now)
+        self._conversation.end_turn()
+
+    def _on_opened(self, event: Opened, now: float) -> None:
+        self._core.on_session_opened(event.session, now)
+        if self._was_announced:
+            logging.info("Symphony: a new session is open")
+            return
+        self._was_announced = True
+        for index in range(self._settings.base_concurrency):
+            logging.info(f"Worker[{index}] started")
+
+    # ---- reports ---------------------------------------------------------------------------------------------
+
+    def _report(self) -> None:
+        self._loop.call_later(self._settings.heartbeat_interval, self._report)
+        cpu_percent, rss_bytes = self._meter.read(os.getpid())
+        self._core.report(cpu_percent, rss_bytes, free_bytes(), tuple(self._worker_status()), time.monotonic())
+        self._conversation.end_turn()
+
+    def _worker_status(self) -> list[WorkerStatus]:
+        """Tasks run somewhere in Symphony: a row says whether its slot is taken, its figures are not known."""
+        grid = self._core.grid
+        return [
+            WorkerStatus(name, os.getpid(), 0.0, 0, grid.session.is_open, index < len(grid.sent), False)
+            for index, name in enumerate(grid.names)
+        ]
+
+
+def run_agent(settings: SymphonySettings) -> int:
+    """Run until it is told to stop, or its scheduler or Symphony is gone for good. Returns the exit code."""
+    loop = new_event_loop(settings.event_loop)
+    inbox: Inbox[Event] = Inbox(loop)
+    gateway = Gateway(settings.service, settings.address, _name(settings), inbox.post)
+    gateway.connect()
+    try:
+        agent = SymphonyAgent(settings, gateway, inbox, loop)
+    except (OSError, ValueError) as error:
+        raise BadInput(str(error)) from None
+    install_stop_signals(loop, agent.stop)
+    logging.info(
+        f"ClusterProcess: starting {settings.base_concurrency} workers, "
+        f"heartbeat_interval_seconds={settings.heartbeat_interval:g}, "
+        f"object_retention_seconds={OBJECT_RETENTION_SECONDS}"
+    )
+    parent = current_parent()
+    if parent is not None:
+        parent.report_ready(pid=os.getpid())
+    try:
+        return loop.run_until_complete(agent.run())
+    finally:
+        agent.disconnect()
+        loop.close()
+
+
+def _name(settings: SymphonySettings) -> str:
+    return settings.worker_name or f"{socket.gethostname()}-{os.getpid()}"
+
+
+def _core_settings(settings: SymphonySettings) -> AgentSettings:
+    name = _name(settings)
+    return AgentSettings(
+        name=name,
+        worker_names=tuple(f"{name}-{index}" for index in range(settings.base_concurrency)),
+        death_timeout_seconds=settings.death_timeout_seconds,
+        grace_seconds=settings.grace_seconds,
+    )

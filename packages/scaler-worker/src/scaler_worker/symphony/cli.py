@@ -1,0 +1,27 @@
+"""``scaler_symphony_cluster``: workers that run tasks through IBM Spectrum Symphony."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scaler_protocol.command import run_command, setup_logging
+from scaler_worker.symphony.config import SymphonySettings
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    run_command(
+        SymphonySettings, _run, program="scaler_symphony_cluster", section="symphony",
+        description="Runs tasks of the scheduler at ADDRESS in IBM Spectrum Symphony, by the service SERVICE.",
+        arguments=arguments,
+    )  # fmt: skip
+
+
+def _run(settings: SymphonySettings) -> int:
+    setup_logging(settings)
+    from scaler_worker.symphony.agent import run_agent
+
+    return run_agent(settings)
+
+
+if __name__ == "__main__":
+    main()

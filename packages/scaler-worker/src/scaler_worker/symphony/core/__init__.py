@@ -1,0 +1,1 @@
+"""What the Symphony agent decides. Pure: no clock, no sockets, no threads, and nothing of Symphony's."""

@@ -1,0 +1,277 @@
+"""What waits for Symphony and what is there.
+
+At most ``base concurrency`` tasks are in Symphony, except that a task that is nested deeper than all that run passes:
+those may be waiting for it. The deepest task that runs never waits for one that may not run, so recursion ends with any
+base concurrency.
+
+A task in Symphony cannot be interrupted. One that is cancelled, or has run for too long, ends for its client at once;
+its slot is free when Symphony answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from scaler_protocol.codec import TaskRun
+from scaler_protocol.effects import Log
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Status, TaskColumn
+from scaler_worker.core.nodes import Named
+from scaler_worker.core.objects import ObjectExchange
+from scaler_worker.core.slots import Slots, columns_of
+from scaler_worker.symphony.core.answer import Answer
+from scaler_worker.symphony.core.effects import Call, OpenSession, SendInput
+from scaler_worker.symphony.core.session import SessionState
+from scaler_worker.symphony.core.store import MemoryStore
+
+LOSSES_LIMIT = 20
+"""A task whose session ended so often while it was there is not sent again: it may be what ends them."""
+
+REFUSALS_LIMIT = 4
+"""A task that Symphony did not take so often fails."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """One execution in Symphony. ``is_over``: its task has ended for its client, only the slot is still taken."""
+
+    run: TaskRun
+    ends_at: float | None
+    is_over: bool = False
+
+    @property
+    def name(self) -> Named:
+        return self.run.session, self.run.first_task, self.run.attempt
+
+    @property
+    def depth(self) -> int:
+        return self.run.options.depth
+
+
+class Grid(Slots):
+    """The slots of this agent are in Symphony: there are no processors here."""
+
+    def __init__(
+        self,
+        worker_names: tuple[str, ...],
+        service: str,
+        now: float,
+        *,
+        effects: list[Any],
+        objects: ObjectExchange,
+        store: MemoryStore,
+    ) -> None:
+        super().__init__(worker_names, effects=effects, objects=objects)
+        self._service = service
+        self._store = store
+        self.session = SessionState(now)
+        self.sent: dict[int, Sent] = {}
+        self._number = 0
+        self._losses: dict[Named, int] = {}
+        self._refusals: dict[Named, int] = {}
+
+    # ---- sending ---------------------------------------------------------------------------------------------
+
+    def start_missing(self, now: float) -> None:
+        """There is nothing to start here but the session."""
+        number = self.session.take_due(now) if self.accepting else None
+        if number is not None:
+            self._effects.append(OpenSession(number))
+
+    def hand_out(self, now: float) -> None:
+        while self.session.may_send(now) and self._may_pass():
+            self._send(self.queue.take(1), now)
+
+    def _may_pass(self) -> bool:
+        """Whether the first task of the queue, which is the deepest, may go."""
+        if len(self.sent) < self.slots:
+            return self.queue.head() is not None
+        return self.queue.head(self._deepest()) is not None
+
+    def _deepest(self) -> int:
+        """A task that is over waits for nobody: it holds no deeper one up."""
+        return max([each.depth for each in self.sent.values() if not each.is_over], default=0)
+
+    def _send(self, run: TaskRun, now: float) -> None:
+        call = self._call(run)
+        if call is None:
+            self.fail_runs([run], Status.OBJECT_MISSING, f"An argument of {run.function_name} did not arrive.")
+            return
+        self._number += 1
+        limit = run.options.timeout_seconds
+        self.sent[self._number] = Sent(run, now + limit if limit else None)
+        self._effects.append(SendInput(self._number, self.session.number, call))
+
+    def _call(self, run: TaskRun) -> Call | None:
+        """None: something that it needs is not here any more."""
+        slots = [self._value(slot) if isinstance(slot, ObjectKey) else slot for slot in run.slot_bytes(0)]
+        function = self._definition(self.functions, run.function)
+        serializer = self._definition(self.serializers, run.serializer) if run.serializer else None
+        if function is None or (run.serializer and serializer is None):
+            return None
+        here = tuple(slot for slot in slots if slot is not None)
+        if len(here) < len(slots):
+            return None
+        options = run.options
+        return Call(
+            function, run.function_name, serializer, here, run.keywords, run.session, run.first_task, run.attempt,
+            options.depth, options.profiling, options.stream_output,
+        )  # fmt: skip
+
+    def _value(self, key: ObjectKey) -> bytes | bytearray | None:
+        value = self.nodes.value(key)
+        return self._store.content(key) if value is None else value
+
+    def _definition(self, known: dict[bytes, Any], digest: bytes) -> bytes | bytearray | None:
+        definition = known.get(digest)
+        if definition is None:
+            return None
+        return definition.payload or self._store.content(ObjectKey(digest, 0))
+
+    # ---- what comes back -------------------------------------------------------------------------------------
+
+    def on_taken(self, number: int) -> None:
+        """Symphony has the input."""
+        self.session.accepted()
+        if number in self.sent and self._refusals:
+            self._refusals.pop(self.sent[number].name, None)
+
+    def on_refused(self, number: int, text: str, now: float) -> None:
+        """Symphony did not take the input. The task is tried again, unless it was tried often enough."""
+        sent = self.sent.pop(number, None)
+        if sent is None:
+            return
+        name = sent.name
+        self._refusals[name] = self._refusals.get(name, 0) + 1
+        if self.session.refused(now):
+            self.lose_session(self.session.number, f"it takes no input: {text}", now)
+        if sent.is_over:
+            self._refusals.pop(name, None)
+        elif self._refusals[name] >= REFUSALS_LIMIT:
+            self._fail(sent, f"Symphony does not take the input of {sent.run.function_name}: {text}")
+        else:
+            self.queue.push_front(sent.run)
+
+    def on_answer(self, number: int, answer: Answer) -> None:
+        """An execution ended. Answers to numbers that are not known here come too late: from a dead session."""
+        sent = self.sent.pop(number, None)
+        if sent is None:
+            return
+        self.session.proved()
+        if not sent.is_over:
+            self._end(sent, number, answer)
+
+    def on_failure(self, number: int, text: str) -> None:
+        """Symphony or the service failed: ``text`` is a sentence for the user."""
+        sent = self.sent.pop(number, None)
+        if sent is not None and not sent.is_over:
+            self._fail(sent, text.replace("{task}", sent.run.function_name))
+
+    def _fail(self, sent: Sent, text: str) -> None:
+        self._close(sent)
+        self._fail_run(sent.run, Status.WORKER_DIED, text.encode())
+
+    def _end(self, sent: Sent, number: int, answer: Answer) -> None:
+        self._close(sent)
+        run, status, payload = sent.run, answer.status, answer.payload
+        if status == Status.SUCCESS and len(payload) > INLINE_LIMIT_BYTES:
+            self._store.add_result(number, payload)
+            self._objects.add_result(number, 0, ObjectKey(run.session, run.first_task))
+            status, payload = Status.SUCCESS_LARGE, len(payload).to_bytes(8, "little")
+        if run.options.graph:
+            self._keep([(run, run.first_task, int(status), payload)])
+            if run.options.intermediate and status == Status.SUCCESS:
+                payload = b""
+        figures = answer.duration_us, answer.cpu_time_us, answer.memory_peak
+        row = (run.first_task, run.attempt, int(status), payload, *figures)
+        self._rows.setdefault(run.session, []).append(row)
+
+    def _close(self, sent: Sent) -> None:
+        self._losses.pop(sent.name, None)
+        self._refusals.pop(sent.name, None)
+
+    # ---- the session -----------------------------------------------------------------------------------------
+
+    def lose_session(self, number: int, text: str, now: float) -> None:
+        """It ended, or could not be opened. All that was there and is not answered waits for the next one."""
+        was_open = self.session.is_open
+        if not self.session.ended(number, now):
+            return
+        unanswered = list(self.sent.values())
+        self.sent.clear()
+        for sent in reversed(unanswered):
+            if not sent.is_over:
+                self._lose(sent)
+        if was_open:
+            text = f"Symphony: the session ended, {len(unanswered)} tasks without an answer wait for a new one: {text}"
+        self._effects.append(Log("WARNING", text))
+
+    def _lose(self, sent: Sent) -> None:
+        run = sent.run
+        losses = self._losses[sent.name] = self._losses.get(sent.name, 0) + 1
+        if not run.options.rerun:
+            self._fail(sent, f"The Symphony session of {run.function_name} ended, and it must not run again.")
+        elif losses >= LOSSES_LIMIT:
+            self._fail(sent, f"The Symphony session of {run.function_name} ended {losses} times while it ran.")
+        else:
+            self.queue.push_front(run)
+
+    # ---- ending what runs ------------------------------------------------------------------------------------
+
+    def cancel(self, column: TaskColumn, now: float) -> None:
+        super().cancel(column, now)
+        wanted = dict(zip(column.tasks, column.attempts or (0,) * len(column.tasks), strict=False))
+        for sent in self.sent.values():
+            session, task, attempt = sent.name
+            if session == column.session and not sent.is_over and wanted.get(task, -1) in (0, attempt):
+                self._give_up(sent, Status.CANCELLED, "")
+
+    def _give_up(self, sent: Sent, status: Status, text: str) -> None:
+        sent.is_over = True
+        self._close(sent)
+        self._fail_run(sent.run, status, text.encode())
+
+    def next_deadline(self) -> float | None:
+        times = [each.ends_at for each in self.sent.values() if each.ends_at is not None and not each.is_over]
+        due = self.session.next_deadline()
+        return min(times if due is None else [*times, due], default=None)
+
+    def on_deadline(self, now: float) -> None:
+        self.session.on_deadline(now)
+        for sent in self.sent.values():
+            if sent.ends_at is not None and now >= sent.ends_at and not sent.is_over:
+                seconds = sent.run.options.timeout_seconds
+                self._give_up(
+                    sent, Status.TIMED_OUT, f"{sent.run.function_name} took more than its {seconds:g} seconds."
+                )
+
+    # ---- reports ---------------------------------------------------------------------------------------------
+
+    @property
+    def queued(self) -> int:
+        return self.queue.count + self.nodes.waiting
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.queue.count and not self.nodes.waiting and not self._live()
+
+    def _live(self) -> list[Named]:
+        return [each.name for each in self.sent.values() if not each.is_over]
+
+    def holds(self) -> list[TaskColumn]:
+        return [*super().holds(), *columns_of((), self._live())]
+
+    def task_of(self, number: int, sequence: int) -> tuple[bytes, int] | None:
+        sent = self.sent.get(number)
+        return None if sent is None or sent.is_over else (sent.run.session, sent.run.first_task)
+
+    def check(self) -> None:
+        super().check()
+        self.session.check()
+        assert not self.processors
+        assert self.session.is_open or not self.sent
+        assert all(each.run.count == 1 for each in self.sent.values())
+        assert sum(1 for each in self.sent.values() if not each.depth) <= self.slots
+        names: Iterable[Named] = self._live()
+        assert len(frozenset(names)) == len(self._live())

@@ -1,0 +1,111 @@
+"""Inputs and outputs of Symphony's tasks, as bytes.
+
+The users' service loads an input with cloudpickle, calls its first item with the others, and pickles what that returns.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+from typing import Any
+
+import cloudpickle
+
+from scaler_worker.symphony import shim
+from scaler_worker.symphony.core.answer import Answer
+from scaler_worker.symphony.core.effects import Call
+
+_STATUSES = (shim.SUCCESS, shim.EXCEPTION, shim.EXCEPTION_NOT_SERIALIZABLE, shim.DESERIALIZE_FAILED)
+_HEADER_SIZE_BYTES = struct.calcsize(shim.HEADER)
+
+
+class Garbage(ValueError):
+    """What came back is no answer of the shim; a sentence says what it is."""
+
+
+def pack_call(number: int, call: Call, scheduler_address: str, worker_name: str) -> bytes:
+    """The input of one task."""
+    serializer = None if call.serializer is None else bytes(call.serializer)
+    slots = [bytes(slot) for slot in call.slots]
+    environment = _environment(call, scheduler_address, worker_name)
+    arguments = (
+        number, bytes(call.function), serializer, slots, call.keywords, environment, call.profiling, call.stream_output
+    )  # fmt: skip
+    return pickle.dumps((_SHIM, *arguments), _PROTOCOL)
+
+
+def unpack_answer(output: bytes, number: int) -> Answer:
+    """Raises Garbage. Loads nothing but bytes: the service may be anybody's."""
+    data = _loads_bytes(output)
+    if len(data) < _HEADER_SIZE_BYTES:
+        raise Garbage(f"an answer of {len(data)} bytes")
+    magic, told, status, duration, cpu, peak, stdout, stderr = struct.unpack_from(shim.HEADER, data)
+    payload_at = _HEADER_SIZE_BYTES + stdout + stderr
+    if magic != shim.MAGIC or status not in _STATUSES or payload_at > len(data):
+        raise Garbage("bytes that are no answer")
+    if told != number:
+        raise Garbage("the answer of another task")
+    texts_at = _HEADER_SIZE_BYTES + stdout
+    return Answer(
+        status, data[payload_at:], duration, cpu, peak, data[_HEADER_SIZE_BYTES:texts_at], data[texts_at:payload_at]
+    )  # fmt: skip
+
+
+def _environment(call: Call, scheduler_address: str, worker_name: str) -> dict[str, str | None]:
+    """What a client inside the task needs to know. There is no agent on the host: it connects by itself."""
+    return {
+        "SCALER_SCHEDULER_ADDRESS": scheduler_address,
+        "SCALER_PARENT": f"{call.session.hex()}:{call.task}:{call.attempt}",
+        "SCALER_DEPTH": str(call.depth + 1),
+        "SCALER_WORKER_NAME": worker_name,
+        "SCALER_AGENT_SOCKET": None,
+    }
+
+
+# ---- inputs ----------------------------------------------------------------------------------------------------
+
+_PROTOCOL = 5
+
+
+def _pickled_shim() -> bytes:
+    cloudpickle.register_pickle_by_value(shim)
+    try:
+        return bytes(cloudpickle.dumps(shim.run_call, _PROTOCOL))
+    finally:
+        cloudpickle.unregister_pickle_by_value(shim)
+
+
+class _Prepared:
+    """Pickled once, loaded wherever it arrives."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pickle.loads, (self._data,)
+
+
+_SHIM = _Prepared(_pickled_shim())
+
+
+# ---- outputs ---------------------------------------------------------------------------------------------------
+
+
+class _BytesUnpickler(pickle.Unpickler):
+    """A pickle can name any function of any module; those of bytes name none."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise Garbage(f"a pickle that names {module}.{name}")
+
+
+def _loads_bytes(output: bytes) -> bytes:
+    try:
+        data = _BytesUnpickler(io.BytesIO(output)).load()
+    except Garbage:
+        raise
+    except Exception as error:
+        raise Garbage(f"{len(output)} bytes that are no pickle ({type(error).__name__})") from None
+    if type(data) is not bytes:
+        raise Garbage(f"a value of type {type(data).__name__}")
+    return data

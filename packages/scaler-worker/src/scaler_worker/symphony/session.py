@@ -1,0 +1,299 @@
+"""Sessions with Symphony, in threads: what blocks is done in one of ours, what Symphony says comes from its own.
+
+``Gateway`` does what the core wants, in order, and posts events. A session's answers are matched to executions by the
+ids that ``send_task_input`` returns; an answer may come before it has returned.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from scaler_protocol.command import BadInput
+from scaler_worker.symphony.core.answer import Answer
+from scaler_worker.symphony.core.effects import OpenSession, SendInput
+from scaler_worker.symphony.payload import Garbage, pack_call, unpack_answer
+from scaler_worker.symphony.soam import Soam
+
+# ---- events ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """It ended, or could not be opened."""
+
+    session: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    number: int
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """``{task}`` in the text stands for the name of the task."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something for the log."""
+
+    text: str
+
+
+Event = Opened | Ended | Taken | NotTaken | Answered | Failed | Noted
+
+
+# ---- one session -----------------------------------------------------------------------------------------------
+
+
+class Session:
+    """One session and its answers. ``number`` is the core's."""
+
+    def __init__(self, number: int, soam: Soam, service: str, post: Callable[[Event], None]) -> None:
+        self.number = number
+        self._soam = soam
+        self._service = service
+        self._post = post
+        self._lock = threading.Lock()
+        self._executions: dict[Any, int] = {}
+        self._early: dict[Any, tuple[bytes | None, str]] = {}
+        self._is_sending = False
+        self._is_open = False
+        self._end_text: str | None = None
+        self._handle: Any = None
+
+    def open(self) -> None:
+        """Raises what Symphony raises, or SessionEnded when it ended before it was open."""
+        self._handle = self._soam.create_session(self)
+        with self._lock:
+            if self._end_text is not None:
+                raise SessionEnded(self._end_text)
+            self._is_open = True
+
+    def close(self) -> None:
+        """Nothing it says counts any more."""
+        with self._lock:
+            self._end_text = self._end_text or "closed"
+
+    def send(self, number: int, payload: bytes) -> None:
+        """Posts Taken or NotTaken, and with the first perhaps the answer."""
+        with self._lock:
+            if self._end_text is not None:
+                return
+            self._is_sending = True
+        try:
+            identity = self._soam.send(self._handle, payload)
+        except Exception as error:
+            self._stop_sending()
+            self._post(NotTaken(number, describe(error)))
+            return
+        self._post(Taken(number))
+        with self._lock:
+            early = self._early.pop(identity, None)
+            if early is None:
+                self._executions[identity] = number
+        self._stop_sending()
+        if early is not None:
+            self._deliver(number, *early)
+
+    def _stop_sending(self) -> None:
+        with self._lock:
+            self._is_sending = False
+            strange, self._early = self._early, {}
+        for identity in strange:
+            self._post(Noted(f"Symphony answered task {identity}, which is not known or was answered before"))
+
+    # ---- Symphony's threads ----------------------------------------------------------------------------------
+
+    def on_response(self, handle: Any) -> None:
+        """Nothing may be raised into Symphony."""
+        try:
+            identity, output, problem = handle.get_id(), *self._read(handle)
+        except Exception as error:
+            self._post(Noted(f"Symphony sent an answer that cannot be read: {describe(error)}"))
+            return
+        with self._lock:
+            if self._end_text is not None:
+                return
+            number = self._executions.pop(identity, None)
+            is_early = number is None and self._is_sending
+            if is_early:
+                self._early[identity] = output, problem
+        if number is not None:
+            self._deliver(number, output, problem)
+        elif not is_early:
+            self._post(Noted(f"Symphony answered task {identity}, which is not known or was answered before"))
+
+    def on_exception(self, exception: Any) -> None:
+        text = describe(exception)
+        with self._lock:
+            if self._end_text is not None:
+                return
+            self._end_text = text
+            was_open = self._is_open
+        if was_open:
+            self._post(Ended(self.number, text))
+
+    def _read(self, handle: Any) -> tuple[bytes | None, str]:
+        """The output, or why there is none."""
+        if handle.is_successful():
+            try:
+                return self._soam.output(handle), ""
+            except Exception as error:
+                return None, f"the output of {{task}} cannot be read: {_safe(describe(error))}"
+        return None, f"the service {self._service} could not run {{task}}: {_safe(_embedded(handle))}"
+
+    def _deliver(self, number: int, output: bytes | None, problem: str) -> None:
+        if output is None:
+            self._post(Failed(number, f"Symphony: {problem}. {self._advice()}"))
+            return
+        try:
+            self._post(Answered(number, unpack_answer(output, number)))
+        except Garbage as error:
+            text = f"Symphony: the service {self._service} returned {_safe(str(error))} for {{task}}. {self._advice()}"
+            self._post(Failed(number, text))
+
+    def _advice(self) -> str:
+        return (
+            "Check that the service is that of examples/symphony/service.py, and that its hosts have cloudpickle and "
+            "this version of Python."
+        )
+
+
+class SessionEnded(Exception):
+    """Symphony ended a session while it was being opened."""
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------
+
+
+class Gateway:
+    """``post`` is called in any thread, with an event."""
+
+    def __init__(self, service: str, scheduler_address: str, worker_name: str, post: Callable[[Event], None]) -> None:
+        self._service = service
+        self._scheduler_address = scheduler_address
+        self._worker_name = worker_name
+        self._post = post
+        self._soam = Soam(service)
+        self._session: Session | None = None
+        self._wishes: queue.SimpleQueue[OpenSession | SendInput | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="symphony", daemon=True)
+
+    def connect(self) -> None:
+        """Opens session 1, in the caller's thread. Raises BadInput: a user can mend what is wrong at the beginning."""
+        try:
+            self._soam.initialize()
+        except Exception as error:
+            raise BadInput(
+                f"Symphony's API does not start: {describe(error)}; set up the environment of its client first "
+                "(cshrc.platform or profile.platform)."
+            ) from None
+        try:
+            self._open(1)
+        except Exception as error:
+            raise BadInput(
+                f"Symphony gives no session of the service {self._service}: {describe(error)}; check that the service "
+                "is registered and enabled under this name, and that the user Guest may use it."
+            ) from None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wish(self, effect: OpenSession | SendInput) -> None:
+        self._wishes.put(effect)
+
+    def stop(self) -> None:
+        """Nothing more is sent. What Symphony is doing for a call of ours is not waited for."""
+        self._wishes.put(None)
+        if self._session is not None:
+            self._session.close()
+
+    def _work(self) -> None:
+        while (wish := self._wishes.get()) is not None:
+            if isinstance(wish, SendInput):
+                self._send(wish)
+            else:
+                self._try_to_open(wish.session)
+
+    def _send(self, wish: SendInput) -> None:
+        session = self._session
+        if session is None or session.number != wish.session:
+            return  # it was meant for one that has ended
+        try:
+            payload = pack_call(wish.number, wish.call, self._scheduler_address, self._worker_name)
+        except Exception as error:  # memory, most likely
+            self._post(NotTaken(wish.number, describe(error)))
+            return
+        session.send(wish.number, payload)
+
+    def _try_to_open(self, number: int) -> None:
+        if self._session is not None and self._session.number == number:
+            self._post(Opened(number))
+            return
+        try:
+            self._open(number)
+        except Exception as error:
+            self._soam.disconnect()
+            self._post(Ended(number, f"Symphony gives no session of {self._service}, tried again: {describe(error)}"))
+            return
+        self._post(Opened(number))
+
+    def _open(self, number: int) -> None:
+        if self._session is not None:
+            self._session.close()
+        if not self._soam.is_connected:
+            self._soam.connect()
+        session = Session(number, self._soam, self._service, self._post)
+        session.open()
+        self._session = session
+
+
+def describe(error: Any) -> str:
+    """One line, whatever it is."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = ""
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
+def _embedded(handle: Any) -> str:
+    exception = handle.get_exception()
+    try:
+        embedded = exception.get_embedded_exception()
+    except Exception:
+        embedded = None
+    return describe(exception if embedded is None else embedded)
+
+
+def _safe(text: str) -> str:
+    """Braces are the core's."""
+    return text.replace("{task}", "(task)")

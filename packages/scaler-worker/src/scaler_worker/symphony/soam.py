@@ -1,0 +1,104 @@
+"""Symphony's Python API, ``soamapi``, as far as it is used: found at run time, since only IBM distributes it."""
+
+from __future__ import annotations
+
+import array
+import importlib
+from typing import Any
+
+from scaler_protocol.command import BadInput
+
+_USER, _PASSWORD = "Guest", "Guest"
+_SESSION_TYPE = "RecoverableAllHistoricalData"
+_SESSION_NAME = "ScalerSession"
+
+
+class Soam:
+    """Raises BadInput when the API is not here. ``callbacks`` of a session have the methods ``on_response(handle)`` and
+    ``on_exception(exception)``; Symphony calls them from threads of its own."""
+
+    def __init__(self, service: str) -> None:
+        self._api = _import()
+        self._service = service
+        self._connection: Any = None
+        self._message_class = _message_class(self._api)
+        self._callback_class = _callback_class(self._api)
+
+    def initialize(self) -> None:
+        self._api.initialize()
+
+    def connect(self) -> None:
+        """Raises whatever Symphony raises."""
+        callback = self._api.DefaultSecurityCallback(_USER, _PASSWORD)
+        self._connection = self._api.connect(self._service, callback)
+
+    def disconnect(self) -> None:
+        """The next session needs a new connection."""
+        self._connection = None
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None
+
+    def create_session(self, callbacks: Any) -> Any:
+        attributes = self._api.SessionCreationAttributes()
+        attributes.set_session_type(_SESSION_TYPE)
+        attributes.set_session_name(_SESSION_NAME)
+        attributes.set_session_flags(self._api.SessionFlags.PARTIAL_ASYNC)
+        attributes.set_session_callback(self._callback_class(callbacks))
+        return self._connection.create_session(attributes)
+
+    def send(self, session: Any, payload: bytes) -> Any:
+        """The id of the task, which is the session's own."""
+        attributes = self._api.TaskSubmissionAttributes()
+        attributes.set_task_input(self._message_class(payload))
+        return session.send_task_input(attributes).get_id()
+
+    def output(self, handle: Any) -> bytes:
+        """What the service returned."""
+        message = self._message_class()
+        handle.populate_task_output(message)
+        return bytes(message.payload)
+
+
+def _import() -> Any:
+    try:
+        return importlib.import_module("soamapi")
+    except ImportError as error:
+        raise BadInput(
+            f"soamapi, the Python API of IBM Spectrum Symphony, cannot be imported ({error}): install Symphony's "
+            "client on this host and put the directory of its Python API into PYTHONPATH."
+        ) from None
+
+
+def _message_class(api: Any) -> type:
+    class Message(api.Message):
+        """One byte array, either way."""
+
+        def __init__(self, payload: bytes = b"") -> None:
+            super().__init__()
+            self.payload = payload
+
+        def on_serialize(self, stream: Any) -> None:
+            data = array.array("b", self.payload)
+            stream.write_byte_array(data, 0, len(data))
+
+        def on_deserialize(self, stream: Any) -> None:
+            self.payload = bytes(stream.read_byte_array("b"))
+
+    return Message
+
+
+def _callback_class(api: Any) -> type:
+    class Callback(api.SessionCallback):
+        def __init__(self, callbacks: Any) -> None:
+            super().__init__()
+            self._callbacks = callbacks
+
+        def on_response(self, handle: Any) -> None:
+            self._callbacks.on_response(handle)
+
+        def on_exception(self, exception: Any) -> None:
+            self._callbacks.on_exception(exception)
+
+    return Callback
