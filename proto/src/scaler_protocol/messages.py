@@ -412,6 +412,18 @@ class Explanation:
 
 
 @value(frozen=True, slots=True)
+class ClusterInfoRequest:
+    """A client asks what monitors are told."""
+
+
+@value(frozen=True, slots=True)
+class ClusterInfo:
+    """The answer: a snapshot in the monitor's encoding, compressed with zlib. Empty: it is too large for a message."""
+
+    snapshot: bytes
+
+
+@value(frozen=True, slots=True)
 class Output:
     """What a task wrote to stdout (1) or stderr (2), for the client that asked for it."""
 
@@ -635,7 +647,7 @@ Body = Union[
     ShutdownReply, Stop, Goodbye, ObjectStored, ObjectLocations, ObjectsLost, StoreAttached,
     StoreSettings, StoreCreate, StoreGranted, StoreRefused, StoreSeal, StoreAbandon, StoreReserve, StoreRegion,
     StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
-    StoreStatusRequest, StoreStatus, StoreSegmentClosed,
+    StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfo,
 ]  # fmt: skip
 
 UNNUMBERED = (Hello, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)

@@ -66,6 +66,9 @@ struct Message {
     storeStatusRequest @54 :Void;
     storeStatus @55 :StoreStatus;
     storeSegmentClosed @56 :StoreSegmentClosed;
+    # again between clients and scheduler
+    clusterInfoRequest @57 :Void;
+    clusterInfo @58 :ClusterInfo;
   }
 }
 
@@ -330,6 +333,10 @@ struct ObjectRelease {
 
 struct ExplainRequest {
   task @0 :UInt64;
+}
+
+struct ClusterInfo {
+  snapshot @0 :Data;  # zlib: one message of the monitor stream; empty: too large
 }
 
 struct Explanation {

@@ -13,6 +13,13 @@ class Quit:
     """End the process: a shutdown was accepted and told to everyone, or a drain is over."""
 
 
-Effect = Union[Send, ClosePeer, Log, Quit]
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Encode what monitors are told now, and say ``on_described``: a client asked."""
 
-__all__ = ["ClosePeer", "Effect", "Log", "Quit", "Send"]
+    client: bytes
+
+
+Effect = Union[Send, ClosePeer, Log, Quit, Describe]
+
+__all__ = ["ClosePeer", "Describe", "Effect", "Log", "Quit", "Send"]

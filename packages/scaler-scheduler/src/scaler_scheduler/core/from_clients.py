@@ -11,6 +11,8 @@ from scaler_protocol.link import LinkGap
 from scaler_protocol.messages import (
     Cancel,
     Clear,
+    ClusterInfo,
+    ClusterInfoRequest,
     Envelope,
     ExplainRequest,
     FunctionDefinition,
@@ -33,6 +35,7 @@ from scaler_protocol.messages import (
 from scaler_scheduler.core import explanation
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.effects import Describe
 from scaler_scheduler.core.objects import ALL_OF_IT, UPLOAD_NUMBER
 from scaler_scheduler.core.outcomes import Outcomes
 from scaler_scheduler.core.settings import CLIENT_ACKNOWLEDGEMENT_SECONDS, HOLD_SECONDS, STOP_SECONDS
@@ -268,6 +271,15 @@ class FromClients(Outcomes):
         """Where a task is, and why it is not further."""
         return explanation.explain(self, session, task)
 
+    def _on_cluster_info(self, client: Client, body: ClusterInfoRequest, now: float) -> None:
+        self._effects.append(Describe(client.session))
+
+    def on_described(self, session: bytes, snapshot: bytes, now: float) -> None:
+        """What a client asked for, encoded; empty: it is too large for a message."""
+        client = self.clients.get(session)
+        if client is not None:
+            self._send(client, ClusterInfo(snapshot), now)
+
     def _on_shutdown(self, client: Client, body: ShutdownRequest, now: float) -> None:
         if self.settings.protected:
             self._send(client, ShutdownReply(False, PROTECTED_TEXT), now)
@@ -292,6 +304,7 @@ _CLIENT_HANDLERS: dict[type, _Handler] = {
     ObjectCredit: FromClients._on_client_credit,
     ObjectRelease: FromClients._on_client_release,
     ExplainRequest: FromClients._on_explain,
+    ClusterInfoRequest: FromClients._on_cluster_info,
     ShutdownRequest: FromClients._on_shutdown,
     Goodbye: FromClients._on_goodbye,
 }

@@ -9,11 +9,12 @@ import math
 import select
 import time
 from collections import defaultdict
+from collections.abc import Callable
 
 from scaler_protocol import codec
 from scaler_protocol.messages import Envelope
 from scaler_protocol.transport.sockets import RouterSocket
-from scaler_scheduler.core.effects import ClosePeer, Effect, Log, Quit, Send
+from scaler_scheduler.core.effects import ClosePeer, Describe, Effect, Log, Quit, Send
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
 
@@ -39,6 +40,7 @@ class Gateway:
         self.core = SchedulerCore(settings, time.monotonic())
         self.sent: defaultdict[str, int] = defaultdict(int)
         self.received: defaultdict[str, int] = defaultdict(int)
+        self.describe: Callable[[], bytes] = bytes  # what monitors are told now; the reporter knows
         self._loop = loop
         self._router = router
         self._peers: dict[bytes, None] = {}
@@ -155,8 +157,15 @@ class Gateway:
             logging.log(logging.getLevelName(effect.level), effect.text)
         elif type(effect) is ClosePeer:
             self._peers.pop(effect.peer, None)
+        elif type(effect) is Describe:
+            self._describe_to(effect.client)
         elif type(effect) is Quit:
             self._loop.call_later(_FLUSH_SECONDS, self._loop.stop)
+
+    def _describe_to(self, client: bytes) -> None:
+        now = time.monotonic()
+        self.core.on_described(client, self.describe(), now)
+        self._flush(now)
 
     def _send(self, peer: bytes, envelope: Envelope, now: float) -> None:
         self.sent[type(envelope.body).__name__] += 1

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 
 import psutil
 
+from scaler_protocol.messages import MESSAGE_LIMIT_BYTES
+from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import MessageCount, Snapshot
 from scaler_scheduler.shell.gateway import Gateway
 from scaler_scheduler.shell.publisher import Publisher
@@ -31,6 +34,7 @@ class Reporter:
         self._starting: threading.Thread | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        gateway.describe = self._describe
 
     def start(self) -> None:
         """Returns at once. If the publisher cannot listen, the loop stops and ``error`` says why."""
@@ -68,6 +72,11 @@ class Reporter:
         self._timer = self._loop.call_later(_PERIOD_SECONDS, self._report)
         if self._publisher.watched():
             self._publisher.publish(self._snapshot())
+
+    def _describe(self) -> bytes:
+        """A snapshot for a message to a client; empty when it is too large for one."""
+        payload = zlib.compress(feed.encode(self._snapshot(), 0), 1)
+        return payload if len(payload) <= MESSAGE_LIMIT_BYTES else b""
 
     def _snapshot(self) -> Snapshot:
         gateway = self._gateway
