@@ -42,6 +42,7 @@ from scaler.shell.connection import (
     AgentConnection,
     Connection,
     SchedulerConnection,
+    nested_depth,
     nested_socket,
     parent_task,
 )
@@ -85,7 +86,7 @@ class Client:
         self._encoder = Encoder(serializer)
         self._functions = FunctionBook(self._encoder)
         self._known = self._functions.by_reference
-        self._options = TaskOptions(profiling=profiling, stream_output=stream_output)
+        self._options = TaskOptions(profiling=profiling, stream_output=stream_output, depth=nested_depth())
         self._identity = new_session()
         self._pump = self._connect(address, timeout_seconds, heartbeat_interval_seconds)
         _clients.add(self)
@@ -492,7 +493,7 @@ class Client:
 
     def _connect(self, address: str | None, timeout_seconds: float, heartbeat_interval_seconds: float) -> Pump:
         agent = nested_socket(address)
-        parent_session, task, attempt = parent_task() if agent else (b"", 0, 0)
+        parent_session, task, attempt = parent_task() if agent or nested_depth() else (b"", 0, 0)
         hello = make_hello(
             Role.SUBMIT,
             self._identity,
@@ -540,6 +541,7 @@ class Client:
         base = self._options
         return TaskOptions(
             priority=whole_number("priority", priority, -PRIORITY_LIMIT, PRIORITY_LIMIT),
+            depth=base.depth,
             retries=whole_number("retries", retries, 0, RETRIES_LIMIT),
             rerun=bool(rerun),
             timeout_seconds=duration("timeout_seconds", timeout_seconds),

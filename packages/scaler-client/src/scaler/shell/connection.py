@@ -14,6 +14,7 @@ from scaler_protocol.transport.stream import StreamConnection
 AGENT_SOCKET_VARIABLE = "SCALER_AGENT_SOCKET"
 SCHEDULER_VARIABLE = "SCALER_SCHEDULER_ADDRESS"
 PARENT_VARIABLE = "SCALER_PARENT"
+DEPTH_VARIABLE = "SCALER_DEPTH"
 
 _GOODBYE_LINGER_MILLISECONDS = 200
 
@@ -112,6 +113,12 @@ def nested_socket(address: str | None) -> str | None:
     if agent and (address is None or address == os.environ.get(SCHEDULER_VARIABLE)):
         return agent
     return None
+
+
+def nested_depth() -> int:
+    """How deep the tasks of this process's clients are nested, where no agent is that would know: in Symphony."""
+    text = os.environ.get(DEPTH_VARIABLE, "")
+    return int(text) if text.isdecimal() else 0
 
 
 def parent_task() -> tuple[bytes, int, int]:
