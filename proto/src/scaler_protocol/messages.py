@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scaler_protocol.codec import ResultRun, TaskRun
 
 PROTOCOL_MAJOR = 1
-PROTOCOL_MINOR = 0
+PROTOCOL_MINOR = 1
 
 INLINE_LIMIT_BYTES = 32 * 1024
 """An argument, function or result above this size travels as an object, in chunks."""
