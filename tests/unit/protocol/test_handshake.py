@@ -61,7 +61,7 @@ def test_another_major_version_is_refused_and_another_minor_is_not() -> None:
     hello = make_hello(Role.SUBMIT, new_session())
     refused = refusal_for(dataclasses.replace(hello, major=PROTOCOL_MAJOR + 1), address=LOCAL, token=token)
     assert refused is not None and refused.reason == RefusalReason.VERSION
-    assert f"{PROTOCOL_MAJOR + 1}.0" in refused.text and "install the same major version" in refused.text
+    assert f"{PROTOCOL_MAJOR + 1}.{hello.minor}" in refused.text and "install the same major version" in refused.text
     assert refusal_for(dataclasses.replace(hello, minor=99), address=LOCAL, token=token) is None
 
 

@@ -17,6 +17,7 @@ class Scheduler:
         address: str | None = None,
         *,
         monitor_address: str | None = None,
+        prometheus_address: str | None = None,
         protected: bool = True,
         io_threads: int = 1,
         event_loop: str = "builtin",
@@ -32,6 +33,7 @@ class Scheduler:
         logging_paths: tuple[str, ...] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
+        log_format: str = "text",
     ) -> None:
         values = {name: value for name, value in locals().items() if name != "self"}
         values["address"] = address or DEFAULT_ADDRESS

@@ -30,6 +30,7 @@ class Cluster:
         logging_paths: Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
+        log_format: str = "text",
     ) -> None:
         """The settings of the command. Nothing is started yet."""
         values = {
@@ -50,6 +51,7 @@ class Cluster:
             "logging_paths": tuple(logging_paths),
             "logging_level": logging_level,
             "logging_config_file": logging_config_file,
+            "log_format": log_format,
         }
         self._command = ChildCommand("scaler_worker.cli", settings_arguments(ClusterSettings, values))
 
