@@ -6,22 +6,15 @@ from typing import Any
 import pytest
 
 from scaler_protocol.monitor.messages import PeerState
-from scaler_protocol.monitor.model import (
-    FeedState,
-    MonitorModel,
-    Order,
-    SortKey,
-    WorkerRow,
-    filter_rows,
-    rows_of,
-    sort_rows,
-    total_of,
-)
+from scaler_protocol.monitor.model import FeedState, Model
+from scaler_protocol.monitor.workers import Order, SortKey, WorkerRow, filter_rows, rows_of, sort_rows, total_of
 from tests.support.monitoring import MIB, agent_status, snapshot
 
 
 def test_apply_gives_a_row_per_worker_with_its_agents_values() -> None:
-    rows = MonitorModel(0.0).apply(snapshot((agent_status(0, 4), agent_status(1, 2))), 1.0)
+    model = Model(0.0)
+    model.apply(snapshot((agent_status(0, 4), agent_status(1, 2))), 1.0)
+    rows = model.worker_rows
     assert [row.name for row in rows] == ["w0", "w1", "w2", "w3", "w100", "w101"]
     assert {row.agent_rss_bytes for row in rows} == {111 * MIB}
     assert rows[0].label == "20000|sd-1e7d-dfba|w0"
@@ -79,7 +72,7 @@ def test_filter_looks_at_pid_host_name_and_state() -> None:
 
 
 def test_silence_is_first_waiting_then_lost_and_a_message_ends_it() -> None:
-    model = MonitorModel(100.0, timeout_seconds=5.0)
+    model = Model(100.0, timeout_seconds=5.0)
     assert model.state(200.0) is FeedState.WAITING
     model.apply(snapshot(), 200.0)
     assert model.state(204.0) is FeedState.LIVE
@@ -90,7 +83,7 @@ def test_silence_is_first_waiting_then_lost_and_a_message_ends_it() -> None:
 
 
 def test_another_epoch_is_a_restart_and_the_same_message_again_is_not() -> None:
-    model = MonitorModel(0.0)
+    model = Model(0.0)
     model.apply(snapshot(epoch=1), 1.0)
     model.apply(snapshot(epoch=1), 2.0)
     assert model.restarted_at is None
@@ -99,18 +92,19 @@ def test_another_epoch_is_a_restart_and_the_same_message_again_is_not() -> None:
 
 
 def test_what_cannot_be_shown_leaves_what_was_known() -> None:
-    model = MonitorModel(0.0)
+    model = Model(0.0)
     model.apply(snapshot((agent_status(),)), 1.0)
     model.refuse("no")
-    assert (model.problem, len(model.rows)) == ("no", 4)
+    assert (model.problem, len(model.worker_rows)) == ("no", 4)
     model.apply(snapshot(), 2.0)
     assert model.problem is None
 
 
 def test_ten_thousand_workers_are_quick() -> None:
     agents = tuple(replace(agent_status(number, 10), session=number.to_bytes(16, "big")) for number in range(1000))
-    rows = MonitorModel(0.0).apply(snapshot(agents), 0.0)
-    assert total_of(sort_rows(filter_rows(rows, "w"), Order())).workers == 10_000
+    model = Model(0.0)
+    model.apply(snapshot(agents), 0.0)
+    assert total_of(sort_rows(filter_rows(model.worker_rows, "w"), Order())).workers == 10_000
 
 
 def _value(row: WorkerRow, key: SortKey) -> Any:

@@ -6,7 +6,7 @@ import pytest
 
 from scaler_protocol.monitor.format import display_width
 from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, MessageCount, PeerState
-from scaler_protocol.monitor.model import MonitorModel
+from scaler_protocol.monitor.model import Model
 from scaler_scheduler.top.lines import Style, text_of
 from scaler_scheduler.top.screen import Screen, draw
 from scaler_scheduler.top.view import View
@@ -17,14 +17,14 @@ COLUMNS = ("worker", "agt_cpu", "agt_rss", "cpu", "rss", "free", "sent", "queued
 SIZES = [(1, 1), (5, 3), (20, 5), (40, 10), (60, 14), (80, 24), (81, 25), (97, 30), (109, 30), (120, 40), (250, 60)]
 
 
-def model_of(*agents: object, now: float = 100.0) -> MonitorModel:
-    model = MonitorModel(now)
+def model_of(*agents: object, now: float = 100.0) -> Model:
+    model = Model(now)
     model.apply(snapshot(agents or (agent_status(0), agent_status(1))), now)  # type: ignore[arg-type]
     return model
 
 
 def draw_at(
-    width: int, height: int, *, model: MonitorModel | None = None, view: View | None = None, now: float = 100.0
+    width: int, height: int, *, model: Model | None = None, view: View | None = None, now: float = 100.0
 ) -> Screen:
     return draw(model or model_of(), view or View(), width, height, now, ADDRESS)
 
@@ -76,7 +76,7 @@ def test_80x24_shows_every_column_and_what_stands_beside_goes_below() -> None:
 def test_nothing_is_larger_than_the_terminal(width: int, height: int) -> None:
     many = model_of(*(agent_status(number, 20, host="a-very-long-host-name.example.org") for number in range(9)))
     silent = model_of(agent_status(0, 3, state=PeerState.SUSPECT, silent_seconds=3))
-    for model in (model_of(), many, silent, MonitorModel(0.0)):
+    for model in (model_of(), many, silent, Model(0.0)):
         for view in (View(), View(help_shown=True), View(editing_filter=True, filter_text="x" * 300)):
             screen = draw_at(width, height, model=model, view=view, now=130.0)
             assert len(screen.lines) <= height
@@ -123,7 +123,7 @@ def test_more_workers_than_lines_scroll_to_the_last() -> None:
 
 
 def test_before_anything_arrived_the_screen_says_what_it_waits_for() -> None:
-    model = MonitorModel(100.0, timeout_seconds=5.0)
+    model = Model(100.0, timeout_seconds=5.0)
     assert f"waiting for the scheduler at {ADDRESS}" in texts(draw_at(80, 24, model=model, now=101.0))
     lines = texts(draw_at(80, 24, model=model, now=107.0))
     assert "nothing heard for 7 s" in lines
@@ -162,7 +162,7 @@ def test_silent_agents_are_named_and_marked() -> None:
 
 
 def test_more_message_kinds_than_lines_end_in_dots_and_a_tall_screen_shows_all() -> None:
-    model = MonitorModel(0.0)
+    model = Model(0.0)
     kinds = tuple(MessageCount(f"Kind{letter}", 100 + number) for number, letter in enumerate("ABCDEFGHIJ"))
     model.apply(replace(snapshot(), sent=kinds, received=kinds), 100.0)
     small = texts(draw_at(120, 24, model=model))
@@ -175,7 +175,7 @@ def test_more_message_kinds_than_lines_end_in_dots_and_a_tall_screen_shows_all()
 def test_many_clients_leave_room_for_functions() -> None:
     clients = tuple(ClientStatus(bytes([number]) * 16, "host", number, True, number, 0, 0) for number in range(100))
     functions = tuple(FunctionStatus(bytes([number]) * 16, f"f{number}", number) for number in range(100))
-    model = MonitorModel(0.0)
+    model = Model(0.0)
     model.apply(replace(snapshot((agent_status(0, 40),)), clients=clients, functions=functions), 100.0)
     lines = texts(draw_at(130, 40, model=model))
     assert sum("|host|" in line for line in lines) > 8
@@ -184,7 +184,7 @@ def test_many_clients_leave_room_for_functions() -> None:
 
 
 def test_names_from_elsewhere_cannot_break_the_screen() -> None:
-    model = MonitorModel(0.0)
+    model = Model(0.0)
     evil = FunctionStatus(b"\x01" * 16, "evil\x1b[2J\nname 数据", 5)
     model.apply(replace(snapshot((agent_status(0, 1, host="数据中心"),)), functions=(evil,)), 100.0)
     joined = "".join(texts(draw_at(130, 40, model=model)))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from scaler_protocol.monitor.model import Order, SortKey
+from scaler_protocol.monitor.workers import Order, SortKey
 from scaler_scheduler.top.view import SORT_KEYS, View
 
 

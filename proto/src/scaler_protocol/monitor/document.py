@@ -7,7 +7,7 @@ import enum
 from typing import Any
 
 from scaler_protocol.monitor.messages import Snapshot
-from scaler_protocol.monitor.model import rows_of, total_of
+from scaler_protocol.monitor.workers import rows_of, total_of
 
 
 def document_of(snapshot: Snapshot) -> dict[str, Any]:

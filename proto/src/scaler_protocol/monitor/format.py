@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import unicodedata
+from collections.abc import Callable
+from typing import Any
 
 _UNITS = ("b", "k", "m", "g", "t", "p")
 
@@ -48,6 +51,36 @@ def format_flags(*flags: bool) -> str:
     return "".join("1" if flag else "0" for flag in flags)
 
 
+def format_span(seconds: float) -> str:
+    """How long a task took: ``87us``, ``1.2ms``, ``45.1s``, ``3m07s``, ``2h05m``."""
+    if seconds < 0.0009995:
+        return f"{max(0.0, seconds) * 1e6:.0f}us"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.3g}ms"
+    if seconds < 99.95:
+        return f"{seconds:.3g}s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest:02}s" if minutes < 100 else f"{minutes // 60:,}h{minutes % 60:02}m"
+
+
+def format_time(unix_seconds: float) -> str:
+    """``14:03:59.204``, in the time zone of whoever looks; empty for 0."""
+    if unix_seconds <= 0:
+        return ""
+    milliseconds = int(unix_seconds * 1000)
+    return time.strftime("%H:%M:%S", time.localtime(milliseconds // 1000)) + f".{milliseconds % 1000:03}"
+
+
+def format_rate(per_second: float) -> str:
+    """``12,345/s``, ``3.5/s``."""
+    return f"{per_second:,.0f}/s" if per_second >= 99.5 or per_second == 0 else f"{per_second:.3g}/s"
+
+
+def format_value(kind: str, value: Any) -> str:
+    """A value of a table, by the kind of its column (see ``tables``)."""
+    return _FORMATS[kind](value)
+
+
 def display_width(text: str) -> int:
     """How many terminal columns the text takes."""
     return len(text) if text.isascii() else sum(_character_width(character) for character in text)
@@ -91,3 +124,19 @@ def _character_width(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "text": lambda value: printable(str(value)),
+    "id": str,
+    "count": format_count,
+    "bytes": format_bytes,
+    "percent": format_percent,
+    "share": lambda value: f"{value * 100:.0f}%",
+    "latency": format_latency,
+    "duration": format_span,
+    "age": format_duration,
+    "time": format_time,
+    "rate": format_rate,
+    "flag": lambda value: "yes" if value else "",
+}

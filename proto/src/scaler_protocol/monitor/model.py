@@ -1,20 +1,48 @@
-"""The model behind every screen: what arrived, as rows; their order, their filter and their totals.
+"""The model behind every screen: what a watcher knows, from the messages that it got.
 
-Pure: time is an argument, and screens differ only in how they draw. A worker's row repeats what is its agent's;
-:class:`Totals` counts that once.
+Pure: time is an argument, and screens differ only in how they draw. ``tables`` says which tables there are, ``rows``
+what stands in them; histories, the task log and the task stream are filled as messages arrive.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from scaler_protocol.messages import WorkerStatus
-from scaler_protocol.monitor.messages import AgentStatus, MonitorMessage, PeerState, Snapshot
+from scaler_protocol.monitor import task_stream
+from scaler_protocol.monitor.activity import Activity, WorkerName
+from scaler_protocol.monitor.failures import details_text
+from scaler_protocol.monitor.graphs import Graph, GraphNode, nodes_of
+from scaler_protocol.monitor.history import History
+from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot, TaskCounts
+from scaler_protocol.monitor.records import BadRecord
+from scaler_protocol.monitor.tables import Row
+from scaler_protocol.monitor.task_log import TaskLog
+from scaler_protocol.monitor.workers import WorkerRow, rows_of
 
 DEFAULT_TIMEOUT_SECONDS = 5.0
+DEFAULT_TASK_LIMIT = 1_000_000
+"""How many of the tasks that ended last are kept, each on its own; counts know of all."""
+
+HISTORIES = (
+    "throughput",
+    "failures",
+    "unassigned",
+    "running",
+    "queued",
+    "workers",
+    "scheduler_cpu",
+    "scheduler_rss",
+    "agents_cpu",
+    "agents_rss",
+    "workers_cpu",
+    "workers_rss",
+    "store_used",
+    "clients",
+)
+"""Names of histories. ``throughput`` and ``failures`` are tasks per second, ``*_cpu`` percent of one processor,
+``*_rss`` and ``store_used`` bytes, the others how many."""
 
 
 class FeedState(enum.Enum):
@@ -23,183 +51,172 @@ class FeedState(enum.Enum):
     LOST = "lost"  # nothing arrived for the timeout
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerRow:
-    """One worker, with its agent's values."""
+class StreamRow(NamedTuple):
+    """A row of the task stream. ``index`` is what ``TaskLog`` and ``Model.bars`` call the worker."""
 
-    agent_session: bytes
-    state: PeerState
-    pid: int
-    host: str
-    name: str
-    agent_cpu_percent: float
-    agent_rss_bytes: int
-    cpu_percent: float
-    rss_bytes: int
-    free: int  # queue slots left
-    sent: int  # handed over and unfinished
-    queued: int  # the agent's
-    lag_seconds: float
-    initialized: bool
-    has_task: bool
-    slot_lent: bool
-
-    @property
-    def label(self) -> str:
-        return f"{self.pid}|{self.host}|{self.name}"
+    index: int
+    worker: WorkerName
 
 
-class SortKey(enum.Enum):
-    """The columns of the worker table, in order. The value is the column's name."""
+class Model:
+    """Messages of one scheduler, in the order in which they came. ``now`` is any clock that only goes forward."""
 
-    WORKER = "worker"
-    AGENT_CPU = "agt_cpu"
-    AGENT_RSS = "agt_rss"
-    CPU = "cpu"
-    RSS = "rss"
-    FREE = "free"
-    SENT = "sent"
-    QUEUED = "queued"
-    LAG = "lag"
-
-
-_SORT_VALUES: dict[SortKey, Callable[[WorkerRow], Any]] = {
-    SortKey.WORKER: lambda row: (row.host, row.pid, row.name),
-    SortKey.AGENT_CPU: lambda row: row.agent_cpu_percent,
-    SortKey.AGENT_RSS: lambda row: row.agent_rss_bytes,
-    SortKey.CPU: lambda row: row.cpu_percent,
-    SortKey.RSS: lambda row: row.rss_bytes,
-    SortKey.FREE: lambda row: row.free,
-    SortKey.SENT: lambda row: row.sent,
-    SortKey.QUEUED: lambda row: row.queued,
-    SortKey.LAG: lambda row: row.lag_seconds,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """How rows are sorted. Numbers start with the largest, names with the first letter."""
-
-    key: SortKey = SortKey.CPU
-    reversed: bool = False
-
-    def pressed(self, key: SortKey) -> Order:
-        """The order after its user chose ``key``: the same one twice turns the order."""
-        return Order(key, not self.reversed) if key is self.key else Order(key)
-
-
-class Totals(NamedTuple):
-    workers: int
-    agents: int
-    agent_cpu_percent: float
-    agent_rss_bytes: int
-    cpu_percent: float
-    rss_bytes: int
-    free: int
-    sent: int
-    queued: int
-
-
-class MonitorModel:
-    """What a watcher knows, from the messages that it got."""
-
-    def __init__(self, started_at: float, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self, now: float, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS, task_limit: int = DEFAULT_TASK_LIMIT
+    ) -> None:
         self.timeout_seconds = timeout_seconds
         self.snapshot: Snapshot | None = None
-        self.rows: tuple[WorkerRow, ...] = ()
+        self.worker_rows: tuple[WorkerRow, ...] = ()
         self.restarted_at: float | None = None
         """When another epoch of the scheduler last followed the one before."""
+
         self.problem: str | None = None
         """Why the last thing that arrived could not be shown: one sentence."""
-        self._heard_at = started_at
 
-    def apply(self, message: MonitorMessage, now: float) -> tuple[WorkerRow, ...]:
-        """Take a message in; the rows of all workers, in the scheduler's order. The same message again is harmless."""
-        if self.snapshot is not None and self.snapshot.scheduler.epoch != message.scheduler.epoch:
-            self.restarted_at = now
-        self.snapshot = message
-        self.problem = None
+        self.activity = Activity(task_limit)
+        self._task_limit = task_limit
+        self._histories = {name: History() for name in HISTORIES}
+        self._epoch: int | None = None
         self._heard_at = now
-        self.rows = tuple(row for agent in message.agents for row in rows_of(agent))
-        return self.rows
+
+    # ---- taking in -----------------------------------------------------------------------------------------------
+
+    def apply(self, message: MonitorMessage, now: float) -> None:
+        """Take a message in. The same one again is harmless."""
+        self._heard_at = now
+        self.problem = None
+        if isinstance(message, Events):
+            self._follow_epoch(message.epoch, now)
+            self._apply_events(message)
+        else:
+            self._follow_epoch(message.scheduler.epoch, now)
+            self._apply_snapshot(message, now)
 
     def refuse(self, problem: str) -> None:
         """Something arrived that cannot be shown; what was known stays."""
         self.problem = problem
+
+    # ---- how it stands -------------------------------------------------------------------------------------------
 
     def state(self, now: float) -> FeedState:
         if self.snapshot is None:
             return FeedState.WAITING
         return FeedState.LOST if self.silent_seconds(now) > self.timeout_seconds else FeedState.LIVE
 
+    def is_lost(self, now: float) -> bool:
+        return self.state(now) is FeedState.LOST
+
     def silent_seconds(self, now: float) -> float:
         """Since the last message, or since the start when there was none."""
         return max(0.0, now - self._heard_at)
 
+    @property
+    def time(self) -> float:
+        """The scheduler's clock when it sent the newest message, in unix seconds; 0 when it does not say."""
+        return max(self.activity.time, self.snapshot.time if self.snapshot is not None else 0.0)
 
-def rows_of(agent: AgentStatus) -> list[WorkerRow]:
-    """One row per worker of the agent; ``sent`` and ``free`` are divided so that the rows add up to the agent's."""
-    busy_first = sorted(range(len(agent.workers)), key=lambda index: not agent.workers[index].has_task)
-    sent = _divide(agent.sent, busy_first)
-    free = _divide(agent.free, busy_first[::-1])
-    return [_row(agent, worker, free[index], sent[index]) for index, worker in enumerate(agent.workers)]
+    # ---- what screens show ---------------------------------------------------------------------------------------
+
+    def rows(
+        self,
+        table: str,
+        filter_text: str = "",
+        sort_key: str | None = None,
+        descending: bool | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> tuple[list[Row], int]:
+        """Rows ``offset`` to ``offset + limit`` of those whose texts contain ``filter_text``, and how many these are.
+        ``table`` and ``sort_key`` are names in ``tables``; None: the table's own order."""
+        from scaler_protocol.monitor.rows import rows_of_table
+
+        return rows_of_table(self, table, filter_text, sort_key, descending, offset, limit)
+
+    def failure_details(self, group: int) -> str:
+        """All that is known of a row of the table of failures, for people; empty when there is no such group."""
+        found = self.activity.failures.group(group)
+        return details_text(found) if found is not None else ""
+
+    def history(self, name: str, since: float = 0.0) -> tuple[Sequence[float], Sequence[float]]:
+        """Times (unix seconds) and values of one of ``HISTORIES``."""
+        return self._histories[name].since(since)
+
+    @property
+    def log(self) -> TaskLog:
+        return self.activity.log
+
+    def stream_rows(self) -> list[StreamRow]:
+        """A row for each worker that has run something, by host and name."""
+        rows = [StreamRow(index, worker) for index, worker in enumerate(self.activity.workers)]
+        return sorted(
+            rows, key=lambda row: (row.worker.host, row.worker.agent, row.worker.number or 0, row.worker.name)
+        )
+
+    def bars(self, start: float, stop: float, width: int, workers: Sequence[int]) -> task_stream.Bars:
+        """What ``width`` pixels show of the time from ``start`` to ``stop`` (unix seconds); see ``task_stream``."""
+        return task_stream.bars(self.log, int(start * 1e6), int(stop * 1e6), width, workers)
+
+    def graph(self, session: bytes, number: int) -> tuple[Graph, list[GraphNode]] | None:
+        """The shape of a graph and where its nodes are; None when nothing was heard of it."""
+        for index, named in self.activity.sessions.items():
+            graph = self.activity.graphs.get(index, number) if named.session == session else None
+            if graph is not None:
+                return graph, nodes_of(graph, self.log)
+        return None
+
+    # ---- inside --------------------------------------------------------------------------------------------------
+
+    def _follow_epoch(self, epoch: int, now: float) -> None:
+        if self._epoch is not None and epoch != self._epoch:
+            self.restarted_at = now
+            self.snapshot = None if self.snapshot is None else self.snapshot
+            self.activity = Activity(self._task_limit)
+        self._epoch = epoch
+
+    def _apply_events(self, events: Events) -> None:
+        try:
+            self.activity.apply(events)
+        except BadRecord as error:
+            self.refuse(f"some events cannot be read: {error}")
+
+    def _apply_snapshot(self, snapshot: Snapshot, now: float) -> None:
+        before, self.snapshot = self.snapshot, snapshot
+        self.worker_rows = tuple(row for agent in snapshot.agents for row in rows_of(agent))
+        time = snapshot.time or now
+        self._add_levels(snapshot, time)
+        if before is not None and before.scheduler.epoch == snapshot.scheduler.epoch:
+            self._add_rates(before, snapshot)
+
+    def _add_levels(self, snapshot: Snapshot, time: float) -> None:
+        agents, rows = snapshot.agents, self.worker_rows
+        levels = {
+            "unassigned": snapshot.tasks.unassigned,
+            "running": snapshot.tasks.running,
+            "queued": sum(agent.queued for agent in agents),
+            "workers": len(rows),
+            "scheduler_cpu": snapshot.scheduler.cpu_percent,
+            "scheduler_rss": snapshot.scheduler.rss_bytes,
+            "agents_cpu": sum(agent.cpu_percent for agent in agents),
+            "agents_rss": sum(agent.rss_bytes for agent in agents),
+            "workers_cpu": sum(row.cpu_percent for row in rows),
+            "workers_rss": sum(row.rss_bytes for row in rows),
+            "store_used": sum(store.used_bytes for store in snapshot.stores),
+            "clients": sum(client.connected for client in snapshot.clients),
+        }
+        for name, value in levels.items():
+            self._histories[name].add(time, value)
+
+    def _add_rates(self, before: Snapshot, snapshot: Snapshot) -> None:
+        seconds = snapshot.scheduler.uptime_seconds - before.scheduler.uptime_seconds
+        if seconds <= 0:
+            return
+        ended = ended_count(snapshot.tasks) - ended_count(before.tasks)
+        failed = snapshot.tasks.failed - before.tasks.failed
+        time = snapshot.time or snapshot.scheduler.uptime_seconds
+        self._histories["throughput"].add(time, max(0, ended) / seconds)
+        self._histories["failures"].add(time, max(0, failed) / seconds)
 
 
-def sort_rows(rows: Iterable[WorkerRow], order: Order) -> list[WorkerRow]:
-    """Equal values stand in the order of names, whichever way the column runs."""
-    by_name = sorted(rows, key=_SORT_VALUES[SortKey.WORKER])
-    largest_first = order.key is not SortKey.WORKER
-    return sorted(by_name, key=_SORT_VALUES[order.key], reverse=largest_first is not order.reversed)
-
-
-def filter_rows(rows: Iterable[WorkerRow], text: str) -> list[WorkerRow]:
-    """Rows whose pid, host, name or state contains the text, whatever the case."""
-    wanted = text.casefold()
-    return [row for row in rows if wanted in f"{row.label}|{row.state.name}".casefold()]
-
-
-def total_of(rows: Sequence[WorkerRow]) -> Totals:
-    """Sums over rows; what is an agent's counts once, however many of its workers are shown."""
-    agents = {row.agent_session: row for row in rows}.values()
-    return Totals(
-        workers=len(rows),
-        agents=len(agents),
-        agent_cpu_percent=sum(row.agent_cpu_percent for row in agents),
-        agent_rss_bytes=sum(row.agent_rss_bytes for row in agents),
-        cpu_percent=sum(row.cpu_percent for row in rows),
-        rss_bytes=sum(row.rss_bytes for row in rows),
-        free=sum(row.free for row in rows),
-        sent=sum(row.sent for row in rows),
-        queued=sum(row.queued for row in agents),
-    )
-
-
-def _row(agent: AgentStatus, worker: WorkerStatus, free: int, sent: int) -> WorkerRow:
-    return WorkerRow(
-        agent_session=agent.session,
-        state=agent.state,
-        pid=worker.pid,
-        host=agent.host,
-        name=worker.name,
-        agent_cpu_percent=agent.cpu_percent,
-        agent_rss_bytes=agent.rss_bytes,
-        cpu_percent=worker.cpu_percent,
-        rss_bytes=worker.rss_bytes,
-        free=free,
-        sent=sent,
-        queued=agent.queued,
-        lag_seconds=agent.lag_seconds,
-        initialized=worker.initialized,
-        has_task=worker.has_task,
-        slot_lent=worker.slot_lent,
-    )
-
-
-def _divide(total: int, order: Sequence[int]) -> list[int]:
-    """``total`` in whole parts that differ by one at most, the larger ones first in ``order``."""
-    parts = [0] * len(order)
-    if order:
-        share, rest = divmod(total, len(order))
-        for position, index in enumerate(order):
-            parts[index] = share + (position < rest)
-    return parts
+def ended_count(tasks: TaskCounts) -> int:
+    """Tasks that have ended, however they did."""
+    return tasks.success + tasks.failed + tasks.canceled + tasks.not_found

@@ -11,7 +11,7 @@ from types import FrameType
 import zmq
 
 from scaler_protocol.monitor.feed import FeedError
-from scaler_protocol.monitor.model import MonitorModel
+from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.top.screen import Screen, draw
 from scaler_scheduler.top.terminal import Terminal
@@ -30,7 +30,7 @@ class Application:
         self._subscription = subscription
         self._terminal = terminal
         self._address = address
-        self._model = MonitorModel(time.monotonic(), timeout_seconds)
+        self._model = Model(time.monotonic(), timeout_seconds)
         self._view = View()
         self._screen = Screen([], 1, 0)
         self._stopped = False
@@ -61,12 +61,10 @@ class Application:
 
     def _take_messages(self) -> None:
         try:
-            received = self._subscription.receive()
+            for received in self._subscription.receive():
+                self._model.apply(received.message, time.monotonic())
         except FeedError as error:
             self._model.refuse(str(error))
-            return
-        if received is not None:
-            self._model.apply(received.message, time.monotonic())
 
     def _paint(self) -> None:
         self._terminal.follow_size()

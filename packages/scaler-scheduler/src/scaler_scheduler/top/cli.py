@@ -16,7 +16,7 @@ from scaler_protocol.address import parse_address
 from scaler_protocol.command import BadInput, argument, option, run_command
 from scaler_protocol.monitor.document import document_of
 from scaler_protocol.monitor.feed import FeedError
-from scaler_protocol.monitor.messages import MonitorMessage
+from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.subscription import Subscription
 
 
@@ -99,12 +99,12 @@ def _print_snapshot(subscription: Subscription, settings: TopSettings) -> int:
     return 0
 
 
-def _wait_for_message(subscription: Subscription, deadline: float) -> MonitorMessage | None:
+def _wait_for_message(subscription: Subscription, deadline: float) -> Snapshot | None:
     while (remaining := deadline - time.monotonic()) > 0:
         if subscription.socket.poll(int(remaining * 1000) + 1):
-            received = subscription.receive()
-            if received is not None:
-                return received.message
+            for received in subscription.receive():
+                if isinstance(received.message, Snapshot):
+                    return received.message
     return None
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from scaler_protocol.monitor.format import clip, format_duration
 from scaler_protocol.monitor.messages import AgentStatus, PeerState, Snapshot
-from scaler_protocol.monitor.model import FeedState, MonitorModel, filter_rows, sort_rows, total_of
+from scaler_protocol.monitor.model import FeedState, Model
+from scaler_protocol.monitor.workers import filter_rows, sort_rows, total_of
 from scaler_scheduler.top.lines import Line, Span, Style, cut, joined, line_of, padded
 from scaler_scheduler.top.tables import (
     Table,
@@ -41,7 +42,7 @@ class Screen:
     """The ``View.first_row`` that shows the last worker at the bottom."""
 
 
-def draw(model: MonitorModel, view: View, width: int, height: int, now: float, address: str) -> Screen:
+def draw(model: Model, view: View, width: int, height: int, now: float, address: str) -> Screen:
     """Everything a user sees."""
     if view.help_shown:
         return _finished(_help_lines(), width, height)
@@ -50,16 +51,16 @@ def draw(model: MonitorModel, view: View, width: int, height: int, now: float, a
     return _draw_snapshot(model, model.snapshot, view, width, height, now)
 
 
-def _draw_snapshot(model: MonitorModel, snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Screen:
+def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Screen:
     above = _lines_above(snapshot, width, height)
     status = _status_line(model, snapshot, view, now)
     page_rows = max(1, height - len(above) - len(OWN_LINES))
-    rows = sort_rows(filter_rows(model.rows, view.filter_text), view.order)
+    rows = sort_rows(filter_rows(model.worker_rows, view.filter_text), view.order)
     last_first_row = max(0, len(rows) - page_rows)
     first = min(view.first_row, last_first_row)
     panel = _panel_tables(snapshot)
     shown = rows[first : first + page_rows]
-    table = worker_table(shown, total_of(rows), len(model.rows), view.order, width, _widths_beside(panel))
+    table = worker_table(shown, total_of(rows), len(model.worker_rows), view.order, width, _widths_beside(panel))
     below = [table.total_line(), *_body_lines(table, panel, width, height - len(above) - 2)]
     if model.state(now) is FeedState.LOST:  # old values must not look like present ones
         above, below = _dimmed(above), _dimmed(below)
@@ -145,7 +146,7 @@ def _shortcut_line(width: int) -> Line:
     return line_of(prefix + text if len(prefix) + len(text) <= width else text, Style.DIM)
 
 
-def _status_line(model: MonitorModel, snapshot: Snapshot, view: View, now: float) -> Line:
+def _status_line(model: Model, snapshot: Snapshot, view: View, now: float) -> Line:
     """The most urgent thing there is to say."""
     if view.editing_filter:
         return (Span("filter: ", Style.TITLE), Span(view.filter_text + "_"))
@@ -172,7 +173,7 @@ def _dimmed(lines: Sequence[Line]) -> list[Line]:
     return [tuple(Span(span.text, Style.DIM) for span in line) for line in lines]
 
 
-def _waiting_lines(model: MonitorModel, now: float, address: str) -> list[Line]:
+def _waiting_lines(model: Model, now: float, address: str) -> list[Line]:
     silent = model.silent_seconds(now)
     lines: list[Line] = [line_of("scaler_top", Style.TITLE), (), line_of(f"waiting for the scheduler at {address}")]
     if model.problem is not None:

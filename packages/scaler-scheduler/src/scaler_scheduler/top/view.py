@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from scaler_protocol.monitor.model import Order, SortKey
+from scaler_protocol.monitor.workers import Order, SortKey
 
 SORT_KEYS = {
     "n": SortKey.WORKER,

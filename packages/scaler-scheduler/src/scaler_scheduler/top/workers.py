@@ -17,7 +17,7 @@ from scaler_protocol.monitor.format import (
     right,
 )
 from scaler_protocol.monitor.messages import PeerState
-from scaler_protocol.monitor.model import Order, SortKey, Totals, WorkerRow
+from scaler_protocol.monitor.workers import Order, SortKey, Totals, WorkerRow
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
 
 HOST_WIDTH, NAME_WIDTH = 12, 4

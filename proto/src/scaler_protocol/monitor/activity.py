@@ -1,0 +1,231 @@
+"""What happened, from event records: tasks that ended, failures, graphs, who came and who left.
+
+Nothing here is done once per task: a record holds a whole run of tasks, and its columns go into the log as they are.
+Sessions and functions keep the indices that records use; workers get one of the model's own.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from scaler_protocol.monitor import records
+from scaler_protocol.monitor.failures import Failure, Failures, read_payload
+from scaler_protocol.monitor.graphs import Graphs
+from scaler_protocol.monitor.messages import Events
+from scaler_protocol.monitor.records import NONE, Kind, Naming, Record
+from scaler_protocol.monitor.task_log import NO_WORKER, TaskLog, extent
+
+NOTICE_LIMIT = 1000
+"""How many of the latest comings and goings are kept."""
+
+_MICROSECONDS = 1e6
+
+
+class SessionName(NamedTuple):
+    session: bytes
+    host: str = ""
+    pid: int = 0
+    parent: bytes = b""
+
+
+class FunctionName(NamedTuple):
+    digest: bytes
+    name: str
+
+
+class WorkerName(NamedTuple):
+    """A worker that has run something. ``number`` is None for tasks of which only the agent is known."""
+
+    host: str
+    agent: str
+    name: str
+    number: int | None = None
+
+
+class Notice(NamedTuple):
+    """Something that happened to the cluster."""
+
+    time: float
+    event: str
+    who: str
+
+
+@dataclass(slots=True)
+class AgentName:
+    session: bytes = b""
+    name: str = ""
+    host: str = ""
+    pid: int = 0
+    workers: tuple[str, ...] = ()
+    indices: array[int] = field(default_factory=lambda: array("I"))
+    """The model's index of each of its workers."""
+
+    unknown: int = NO_WORKER
+    """The model's index for tasks of which only this agent is known."""
+
+
+class Activity:
+    """All that records of one epoch said."""
+
+    def __init__(self, task_limit: int) -> None:
+        self.log = TaskLog(task_limit)
+        self.failures = Failures()
+        self.graphs = Graphs()
+        self.notices: deque[Notice] = deque(maxlen=NOTICE_LIMIT)
+        self.sessions: dict[int, SessionName] = {}
+        self.functions: dict[int, FunctionName] = {}
+        self.agents: dict[int, AgentName] = {}
+        self.workers: list[WorkerName] = []
+        self.missed = 0
+        """Records that did not arrive here, dropped by the scheduler or on the way."""
+
+        self.time = 0.0
+        self._next: int | None = None
+
+    def apply(self, events: Events) -> None:
+        """Take in what of these has not been seen. BadRecord when they cannot be read to the end."""
+        seen = 0 if self._next is None else max(0, self._next - events.first)
+        if self._next is not None and events.first > self._next:
+            self._on_missed(events.first - self._next, events.time)
+        self._next = max(self._next or 0, events.first + events.count)
+        self.time = max(self.time, events.time)
+        for number, record in enumerate(records.records(events.records)):
+            take = _TAKERS.get(record.kind)
+            if take is not None and (number >= seen or record.kind == Kind.NAME):
+                take(self, record)
+
+    def function_name(self, index: int) -> str:
+        named = self.functions.get(index)
+        return named.name if named is not None else ""
+
+    def session_of(self, index: int) -> bytes:
+        named = self.sessions.get(index)
+        return named.session if named is not None else b""
+
+    def worker_of(self, index: int) -> WorkerName:
+        return self.workers[index] if index < len(self.workers) else WorkerName("", "", "")
+
+    def worker_index(self, agent: int, number: int) -> int:
+        """The model's index of an agent's worker, made when it is new. ``number`` NONE: whichever it was."""
+        if agent == NONE:
+            return NO_WORKER
+        named = self._agent(agent)
+        if number >= records.NO_WORKER:
+            return self._unknown_worker(named)
+        self._make_workers(named, number + 1)
+        return named.indices[number]
+
+    # ---- one method for each kind of record ----------------------------------------------------------------------
+
+    def _on_name(self, record: Record) -> None:
+        value = records.name_of(record)
+        if record.flags == Naming.SESSION:
+            parent = bytes.fromhex(value.get("parent", ""))
+            session = bytes.fromhex(value["session"])
+            self.sessions[record.first] = SessionName(session, value.get("host", ""), value.get("pid", 0), parent)
+        elif record.flags == Naming.FUNCTION:
+            self.functions[record.first] = FunctionName(bytes.fromhex(value["digest"]), value.get("name", ""))
+        elif record.flags == Naming.AGENT:
+            self._name_agent(self._agent(record.first), value)
+
+    def _on_handed(self, record: Record) -> None:
+        self.graphs.hand(record.session, record.first, record.count)
+
+    def _on_ended(self, record: Record) -> None:
+        columns = records.ended_columns(record)
+        indices, worker = array("I"), NO_WORKER
+        if record.agent != NONE:
+            agent = self._agent(record.agent)
+            last, some_unknown = extent(columns.workers) if columns.workers is not None else (-1, True)
+            self._make_workers(agent, last + 1)
+            indices = agent.indices
+            worker = self.worker_index(record.agent, record.worker) if some_unknown else NO_WORKER
+        self.log.extend(record.session, record.function, worker, record.time, columns, indices)
+
+    def _on_failed(self, record: Record) -> None:
+        _, payload = records.failure_of(record)
+        kind, message, details = read_payload(record.flags, payload)
+        worker = self.worker_of(self.worker_index(record.agent, record.worker))
+        session, function = self.session_of(record.session), self.function_name(record.function)
+        self.failures.add(
+            Failure(
+                record.time / _MICROSECONDS, record.first, session, function, worker.host, worker.name,
+                record.attempt, record.flags, kind, message, details,
+            )
+        )  # fmt: skip
+
+    def _on_graph(self, record: Record) -> None:
+        graph, edges = records.edges_of(record)
+        cut = bool(record.flags & records.Flag.CUT)
+        self.graphs.add(record.session, graph, record.first, record.count, record.function, edges, cut)
+
+    def _on_agent(self, record: Record) -> None:
+        named = self.agents.get(record.agent)
+        who = f"{named.name} on {named.host}" if named is not None else ""
+        self._notice(record, "agent joined" if record.kind == Kind.AGENT_JOINED else "agent lost", who)
+
+    def _on_client(self, record: Record) -> None:
+        named = self.sessions.get(record.session)
+        who = f"{named.pid} on {named.host}" if named is not None else ""
+        self._notice(record, "client joined" if record.kind == Kind.CLIENT_JOINED else "client left", who)
+
+    def _on_gap(self, record: Record) -> None:
+        self._on_missed(record.first, record.time / _MICROSECONDS)
+
+    # ---- names ---------------------------------------------------------------------------------------------------
+
+    def _on_missed(self, count: int, time: float) -> None:
+        self.missed += count
+        self.notices.append(Notice(time, "events missed", f"{count:,}"))
+
+    def _notice(self, record: Record, event: str, who: str) -> None:
+        self.notices.append(Notice(record.time / _MICROSECONDS, event, who))
+
+    def _agent(self, index: int) -> AgentName:
+        return self.agents.setdefault(index, AgentName())
+
+    def _name_agent(self, agent: AgentName, value: dict[str, Any]) -> None:
+        agent.session = bytes.fromhex(value.get("session", ""))
+        agent.name, agent.host, agent.pid = value.get("name", ""), value.get("host", ""), value.get("pid", 0)
+        agent.workers = tuple(map(str, value.get("workers", ())))
+        self._make_workers(agent, len(agent.workers))
+        for number, index in enumerate(agent.indices):
+            self.workers[index] = _worker_name(agent, number)
+        if agent.unknown != NO_WORKER:
+            self.workers[agent.unknown] = _worker_name(agent, None)
+
+    def _make_workers(self, agent: AgentName, count: int) -> None:
+        while len(agent.indices) < count:
+            self.workers.append(_worker_name(agent, len(agent.indices)))
+            agent.indices.append(len(self.workers) - 1)
+
+    def _unknown_worker(self, agent: AgentName) -> int:
+        if agent.unknown == NO_WORKER:
+            agent.unknown = len(self.workers)
+            self.workers.append(_worker_name(agent, None))
+        return agent.unknown
+
+
+def _worker_name(agent: AgentName, number: int | None) -> WorkerName:
+    if number is None:
+        return WorkerName(agent.host, agent.name, "?", None)
+    known = number < len(agent.workers)
+    return WorkerName(agent.host, agent.name, agent.workers[number] if known else f"{agent.name}#{number}", number)
+
+
+_TAKERS: dict[int, Callable[[Activity, Record], None]] = {
+    Kind.NAME: Activity._on_name,
+    Kind.HANDED: Activity._on_handed,
+    Kind.ENDED: Activity._on_ended,
+    Kind.FAILED: Activity._on_failed,
+    Kind.GRAPH: Activity._on_graph,
+    Kind.AGENT_JOINED: Activity._on_agent,
+    Kind.AGENT_LOST: Activity._on_agent,
+    Kind.CLIENT_JOINED: Activity._on_client,
+    Kind.CLIENT_LEFT: Activity._on_client,
+    Kind.GAP: Activity._on_gap,
+}

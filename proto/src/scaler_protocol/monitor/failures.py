@@ -1,0 +1,227 @@
+"""Failures, grouped by their cause.
+
+What travels in a failure comes from other people's programs. It is taken apart without making a single object of
+theirs: a pickle is read with every global refused, and one that was cut is read up to the cut.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import pickletools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from scaler_protocol.messages import Status
+
+GROUP_LIMIT = 500
+"""Groups kept; failures of further kinds are counted in a last one."""
+
+EXAMPLE_LIMIT = 3
+"""Failures of a group that are kept whole: the first one and the latest others."""
+
+NAME_LIMIT = 5
+"""Functions and hosts named in a row."""
+
+_PICKLED = (Status.EXCEPTION, Status.EXCEPTION_NOT_SERIALIZABLE, Status.DESERIALIZE_FAILED)
+_OTHERS_TYPE = "(others)"
+
+STATUS_NAMES = {status: status.name.lower().replace("_", " ") for status in Status}
+"""How screens write the end of a task."""
+
+
+class Failure(NamedTuple):
+    """One failed task, in words."""
+
+    time: float
+    task: int
+    session: bytes
+    function: str
+    host: str
+    worker: str
+    attempt: int
+    status: int
+    type: str
+    message: str
+    details: str
+    """A traceback, or death certificates; may be empty."""
+
+
+class Cause(NamedTuple):
+    """What makes failures alike."""
+
+    status: int
+    type: str
+    message: str
+
+
+@dataclass(slots=True)
+class FailureGroup:
+    """Failures with one cause."""
+
+    number: int
+    cause: Cause
+    count: int = 0
+    first_time: float = 0.0
+    last_time: float = 0.0
+    functions: list[str] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
+    examples: list[Failure] = field(default_factory=list)
+
+    def add(self, failure: Failure) -> None:
+        if not self.count:
+            self.first_time = failure.time
+        self.count += 1
+        self.last_time = max(self.last_time, failure.time)
+        _note(self.functions, failure.function)
+        _note(self.hosts, failure.host)
+        self.examples.append(failure)
+        if len(self.examples) > EXAMPLE_LIMIT:
+            del self.examples[1]
+
+
+class Failures:
+    """All groups. ``total`` counts the failures that came with details; the scheduler's counts say how many there were
+    in truth."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.groups: list[FailureGroup] = []
+        self._by_cause: dict[Cause, FailureGroup] = {}
+
+    def add(self, failure: Failure) -> None:
+        cause = Cause(failure.status, failure.type, first_line(failure.message))
+        self.total += 1
+        self._group(cause).add(failure)
+
+    def group(self, number: int) -> FailureGroup | None:
+        return self.groups[number] if 0 <= number < len(self.groups) else None
+
+    def _group(self, cause: Cause) -> FailureGroup:
+        group = self._by_cause.get(cause)
+        if group is None and len(self.groups) >= GROUP_LIMIT:
+            cause = Cause(cause.status, _OTHERS_TYPE, "more kinds of failures than are kept apart")
+            group = self._by_cause.get(cause)
+        if group is None:
+            group = FailureGroup(len(self.groups), cause)
+            self.groups.append(group)
+            self._by_cause[cause] = group
+        return group
+
+
+def first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def read_payload(status: int, payload: bytes) -> tuple[str, str, str]:
+    """Type, message and details of a failure. Never raises: what cannot be read is left out."""
+    try:
+        if status in _PICKLED:
+            return _read_exception(payload)
+        if status == Status.PROCESSOR_DIED:
+            return _read_certificates(payload)
+    except Exception:
+        return "", "", ""
+    return "", payload.decode("utf-8", "replace"), ""
+
+
+def details_text(group: FailureGroup) -> str:
+    """A group in full, for people: what failed, where, and what it said."""
+    parts = [_heading(group)]
+    parts += [_example_text(failure) for failure in reversed(group.examples)]
+    return "\n\n".join(parts) + "\n"
+
+
+def status_name(status: int) -> str:
+    try:
+        return STATUS_NAMES[Status(status)]
+    except ValueError:
+        return f"status {status}"
+
+
+def _heading(group: FailureGroup) -> str:
+    cause = group.cause
+    error = ": ".join(part for part in (cause.type, cause.message) if part) or status_name(cause.status)
+    lines = [
+        error,
+        f"{group.count:,} task(s), {status_name(cause.status)}",
+        f"functions: {', '.join(group.functions) or '-'}",
+        f"hosts: {', '.join(group.hosts) or '-'}",
+    ]
+    return "\n".join(lines)
+
+
+def _example_text(failure: Failure) -> str:
+    where = " ".join(part for part in (failure.host, failure.worker) if part) or "no worker"
+    title = (
+        f"task {failure.task} of {failure.session.hex()[:8]}, attempt {failure.attempt}: {failure.function} on {where}"
+    )
+    return "\n".join([title, "-" * len(title), failure.details or failure.message or "(nothing more is known)"])
+
+
+def _note(names: list[str], name: str) -> None:
+    if name and name not in names and len(names) < NAME_LIMIT:
+        names.append(name)
+
+
+# ---- reading what other programs wrote -------------------------------------------------------------------------------
+
+
+class _NoGlobals(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"{module}.{name} is not read here")
+
+
+def _read_exception(payload: bytes) -> tuple[str, str, str]:
+    """Of the tuple (exception as bytes, type name, message, formatted traceback)."""
+    try:
+        parts = list(_NoGlobals(io.BytesIO(payload)).load())
+    except Exception:
+        parts = list(_constants(payload))
+    texts = [part for part in parts if isinstance(part, str)]
+    kind, message, details = (*texts, "", "", "")[:3]
+    return kind, message, details
+
+
+def _constants(payload: bytes) -> Iterable[Any]:
+    """Strings and bytes of a pickle, up to where it was cut."""
+    try:
+        for opcode, value, _ in pickletools.genops(payload):
+            if isinstance(value, (str, bytes)) and "UNICODE" in opcode.name:
+                yield value
+    except Exception:
+        return
+
+
+def _read_certificates(payload: bytes) -> tuple[str, str, str]:
+    """Of the JSON list of death certificates. The last death is the message."""
+    try:
+        certificates = json.loads(payload)
+    except ValueError:
+        return "ProcessorDiedError", "", payload.decode("utf-8", "replace")
+    certificates = [each for each in certificates if isinstance(each, dict)]
+    message = _death(certificates[-1]) if certificates else ""
+    return "ProcessorDiedError", message, "\n\n".join(_certificate_text(each) for each in certificates)
+
+
+def _death(certificate: dict[str, Any]) -> str:
+    """How the process ended, without what differs from death to death."""
+    for key in ("reason", "cause", "summary"):
+        if certificate.get(key):
+            return str(certificate[key])
+    return ", ".join(f"{key} {certificate[key]}" for key in ("signal", "exit_code", "oom") if certificate.get(key))
+
+
+def _certificate_text(certificate: dict[str, Any]) -> str:
+    return "\n".join(
+        _field_text(key.replace("_", " "), value) for key, value in certificate.items() if value not in ("", None)
+    )
+
+
+def _field_text(name: str, value: Any) -> str:
+    if isinstance(value, list):
+        value = "\n".join(map(str, value))
+    text = str(value)
+    return f"{name}:\n    " + text.strip().replace("\n", "\n    ") if "\n" in text else f"{name}: {text}"

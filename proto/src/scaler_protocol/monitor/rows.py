@@ -1,0 +1,260 @@
+"""What stands in the tables: a row of plain values per thing, in the order of the table's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scaler_protocol.messages import Status
+from scaler_protocol.monitor.failures import status_name
+from scaler_protocol.monitor.format import format_flags
+from scaler_protocol.monitor.messages import AgentStatus
+from scaler_protocol.monitor.records import AGAIN
+from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
+
+if TYPE_CHECKING:
+    from scaler_protocol.monitor.model import Model
+
+_SEARCHED = ("text", "id")
+_LOG_COLUMNS = {
+    "ended": "ended_us",
+    "task": "task",
+    "session": "session",
+    "function": "function",
+    "status": "status",
+    "duration": "duration_us",
+    "host": "worker",
+    "worker": "worker",
+    "attempt": "attempt",
+}
+
+
+def rows_of_table(
+    model: Model,
+    name: str,
+    filter_text: str = "",
+    sort_key: str | None = None,
+    descending: bool | None = None,
+    offset: int = 0,
+    limit: int | None = None,
+) -> tuple[list[Row], int]:
+    """See ``Model.rows``."""
+    table = TABLES[name]
+    key = sort_key or table.default_sort
+    if descending is None:
+        descending = table.descending if key == table.default_sort else False
+    if name == "tasks":
+        return _task_rows(model, filter_text, key, descending, offset, limit)
+    rows = _filtered(table, _ROWS[name](model), filter_text)
+    ordered = _ordered(table, rows, key, descending)
+    return ordered[offset : None if limit is None else offset + limit], len(rows)
+
+
+def _filtered(table: TableSpec, rows: Iterable[Row], text: str) -> list[Row]:
+    wanted = text.casefold()
+    if not wanted:
+        return list(rows)
+    searched = [index for index, column in enumerate(table.columns) if column.kind in _SEARCHED]
+    return [row for row in rows if wanted in "|".join(str(row[index]) for index in searched).casefold()]
+
+
+def _ordered(table: TableSpec, rows: list[Row], key: str, descending: bool) -> list[Row]:
+    """Equal values stand in the order of the table's key, whichever way the column runs."""
+    parts = [table.index(part) for part in table.key]
+    rows = sorted(rows, key=lambda row: tuple(row[part] for part in parts))
+    index = table.index(key)
+    if table.columns[index].kind == "text":
+        return sorted(rows, key=lambda row: row[index].casefold(), reverse=descending)
+    return sorted(rows, key=lambda row: row[index], reverse=descending)
+
+
+# ---- tables made of the last snapshot --------------------------------------------------------------------------------
+
+
+def _worker_rows(model: Model) -> list[Row]:
+    return [
+        (
+            row.pid, row.host, row.name, row.state.name.lower(), row.agent_cpu_percent, row.agent_rss_bytes,
+            row.cpu_percent, row.rss_bytes, row.free, row.sent, row.queued, row.lag_seconds,
+            format_flags(row.initialized, row.has_task, row.slot_lent),
+        )
+        for row in model.worker_rows
+    ]  # fmt: skip
+
+
+def _agent_rows(model: Model) -> list[Row]:
+    return [
+        (
+            agent.name, agent.host, agent.pid, agent.state.name.lower(), len(agent.workers), agent.cpu_percent,
+            agent.rss_bytes, agent.rss_free_bytes, agent.free, agent.sent, agent.queued, agent.lag_seconds,
+            agent.silent_seconds,
+        )
+        for agent in _agents(model)
+    ]  # fmt: skip
+
+
+def _processor_rows(model: Model) -> list[Row]:
+    return [
+        (
+            agent.host, agent.name, worker.name, worker.pid, worker.cpu_percent, worker.rss_bytes, worker.initialized,
+            worker.has_task, worker.slot_lent,
+        )
+        for agent in _agents(model)
+        for worker in agent.workers
+    ]  # fmt: skip
+
+
+def _client_rows(model: Model) -> list[Row]:
+    clients = model.snapshot.clients if model.snapshot is not None else ()
+    return [
+        (
+            each.pid, each.host, short_id(each.session), "connected" if each.connected else "away",
+            short_id(each.parent_session), each.unassigned, each.running, each.finished,
+        )
+        for each in clients
+    ]  # fmt: skip
+
+
+def _function_rows(model: Model) -> list[Row]:
+    functions = model.snapshot.functions if model.snapshot is not None else ()
+    return [
+        (
+            each.name, each.unfinished, each.finished, each.succeeded, each.failed, each.canceled,
+            each.duration_seconds / max(1, each.succeeded + each.failed), each.duration_seconds, short_id(each.digest),
+        )
+        for each in functions
+    ]  # fmt: skip
+
+
+def _wait_rows(model: Model) -> list[Row]:
+    waits = model.snapshot.waits if model.snapshot is not None else ()
+    return [
+        (each.function, each.reason, each.count, each.oldest_seconds, short_id(each.session), each.task)
+        for each in waits
+    ]
+
+
+def _object_rows(model: Model) -> list[Row]:
+    stores = model.snapshot.stores if model.snapshot is not None else ()
+    return [
+        (
+            each.host, each.objects, each.used_bytes, each.capacity_bytes,
+            each.used_bytes / each.capacity_bytes if each.capacity_bytes else 0.0, each.spilled_bytes, each.sent_bytes,
+            each.received_bytes,
+        )
+        for each in stores
+    ]  # fmt: skip
+
+
+def _graph_rows(model: Model) -> list[Row]:
+    graphs = model.snapshot.graphs if model.snapshot is not None else ()
+    return [
+        (
+            each.graph, short_id(each.session), each.nodes, each.waiting, each.ready, each.running, each.done,
+            each.failed, (each.done + each.failed) / each.nodes if each.nodes else 0.0,
+        )
+        for each in graphs
+    ]  # fmt: skip
+
+
+def _message_rows(model: Model) -> list[Row]:
+    if model.snapshot is None:
+        return []
+    sent = {each.name: each.count for each in model.snapshot.sent}
+    received = {each.name: each.count for each in model.snapshot.received}
+    return [(name, sent.get(name, 0), received.get(name, 0)) for name in {**sent, **received}]
+
+
+def _setting_rows(model: Model) -> list[Row]:
+    settings = model.snapshot.settings if model.snapshot is not None else ()
+    return [(each.name, each.value) for each in settings]
+
+
+# ---- tables made of events -------------------------------------------------------------------------------------------
+
+
+def _failure_rows(model: Model) -> list[Row]:
+    return [
+        (
+            group.count, status_name(group.cause.status), group.cause.type, group.cause.message,
+            ", ".join(group.functions), ", ".join(group.hosts), group.first_time, group.last_time, group.number,
+        )
+        for group in model.activity.failures.groups
+    ]  # fmt: skip
+
+
+def _notice_rows(model: Model) -> list[Row]:
+    return [tuple(notice) for notice in model.activity.notices]
+
+
+def _task_rows(
+    model: Model, text: str, key: str, descending: bool, offset: int, limit: int | None
+) -> tuple[list[Row], int]:
+    wanted = _log_filter(model, text.strip())
+    count = len(model.log) if limit is None else limit
+    column = _LOG_COLUMNS[key]
+    serials, total = model.log.query(**wanted, sort=column, descending=descending, offset=offset, limit=count)
+    return [task_row(model, serial) for serial in serials], total
+
+
+def _log_filter(model: Model, text: str) -> dict[str, Any]:
+    """What of the log a text means: the number of a task, or part of a name of anything that has one."""
+    if not text:
+        return {}
+    wanted, activity = text.casefold(), model.activity
+    return {
+        "sessions": [index for index, each in activity.sessions.items() if wanted in each.session.hex()],
+        "functions": [index for index, each in activity.functions.items() if wanted in each.name.casefold()],
+        "workers": [
+            index for index, each in enumerate(activity.workers) if wanted in f"{each.host}|{each.name}".casefold()
+        ],
+        "statuses": [status for status in _all_statuses() if wanted in ending_name(status)],
+        "task": int(text) if text.isdecimal() and len(text) < 20 else None,
+        "any_of": True,
+    }
+
+
+def task_row(model: Model, serial: int) -> Row:
+    """One row of the table of tasks."""
+    found = model.log.row(serial)
+    assert found is not None
+    task, ended_us, duration_us, session, function, worker, attempt, status = found
+    name = model.activity.worker_of(worker)
+    return (
+        ended_us / 1e6, task, short_id(model.activity.session_of(session)), model.activity.function_name(function),
+        ending_name(status), duration_us / 1e6, name.host, name.name, attempt,
+    )  # fmt: skip
+
+
+def ending_name(status: int) -> str:
+    """How an execution ended; one that was not the last of its task says so."""
+    return f"{status_name(status & ~AGAIN)}, again" if status & AGAIN else status_name(status)
+
+
+def short_id(value: bytes) -> str:
+    """Sessions and digests, as people see them."""
+    return value.hex()[:8]
+
+
+def _all_statuses() -> Sequence[int]:
+    return [*Status, *(status | AGAIN for status in Status)]
+
+
+def _agents(model: Model) -> Sequence[AgentStatus]:
+    return model.snapshot.agents if model.snapshot is not None else ()
+
+
+_ROWS: dict[str, Callable[[Model], list[Row]]] = {
+    "workers": _worker_rows,
+    "agents": _agent_rows,
+    "processors": _processor_rows,
+    "clients": _client_rows,
+    "functions": _function_rows,
+    "waits": _wait_rows,
+    "failures": _failure_rows,
+    "objects": _object_rows,
+    "graphs": _graph_rows,
+    "messages": _message_rows,
+    "notices": _notice_rows,
+    "settings": _setting_rows,
+}

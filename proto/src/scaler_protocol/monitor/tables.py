@@ -1,0 +1,309 @@
+"""The tables that every screen shows: their names, columns and order. What stands in them is the model's.
+
+A row is a tuple of plain values, one per column; ``format.format_value(column.kind, value)`` writes one. The columns of
+``TableSpec.key`` tell rows apart, so that a selection stays where it was when values change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["text", "id", "count", "bytes", "percent", "share", "latency", "duration", "age", "time", "rate", "flag"]
+"""How a value is meant: ``duration``, ``latency`` and ``age`` are seconds, ``time`` is unix seconds, ``share`` is from
+0 to 1, ``id`` is a number that is no quantity, ``flag`` is true or false."""
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    key: str
+    title: str
+    kind: Kind = "text"
+    width: int = 8
+    """How many characters usual values need."""
+
+    help: str = ""
+
+    @property
+    def align(self) -> Literal["left", "right"]:
+        return "left" if self.kind in ("text", "flag") else "right"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    default_sort: str
+    key: tuple[str, ...]
+    descending: bool = False
+    help: str = ""
+
+    def index(self, key: str) -> int:
+        """Where a column stands; KeyError when there is none with this key."""
+        for position, column in enumerate(self.columns):
+            if column.key == key:
+                return position
+        raise KeyError(key)
+
+
+WORKERS = TableSpec(
+    "workers",
+    "Workers",
+    (
+        Column("pid", "pid", "id", 7, "process id of the worker"),
+        Column("host", "host", "text", 16, "where it runs"),
+        Column("name", "worker", "text", 16, "its name"),
+        Column("state", "state", "text", 9, "of its agent: connected, suspect (silent, gets no new tasks) or lost"),
+        Column("agent_cpu", "agt_cpu", "percent", 7, "processor time of its agent"),
+        Column("agent_rss", "agt_rss", "bytes", 7, "memory of its agent"),
+        Column("cpu", "cpu", "percent", 6, "its own processor time"),
+        Column("rss", "rss", "bytes", 7, "its own memory"),
+        Column("free", "free", "count", 5, "queue slots left"),
+        Column("sent", "sent", "count", 5, "tasks handed over and unfinished"),
+        Column("queued", "queued", "count", 6, "tasks waiting at its agent"),
+        Column("lag", "lag", "latency", 6, "latency between scheduler and agent"),
+        Column("itl", "ITL", "text", 3, "initialized, has a task, slot lent to a nested task"),
+    ),
+    "cpu",
+    ("host", "pid", "name"),
+    descending=True,
+    help="the processes that run tasks",
+)
+
+AGENTS = TableSpec(
+    "agents",
+    "Agents",
+    (
+        Column("name", "agent", "text", 20, "its name"),
+        Column("host", "host", "text", 16, "where it runs"),
+        Column("pid", "pid", "id", 7, "its process id"),
+        Column("state", "state", "text", 9, "connected, suspect (silent, gets no new tasks) or lost"),
+        Column("workers", "workers", "count", 7, "how many workers it has"),
+        Column("cpu", "cpu", "percent", 6, "its processor time"),
+        Column("rss", "rss", "bytes", 7, "its memory"),
+        Column("rss_free", "free mem", "bytes", 8, "memory that its host has left"),
+        Column("free", "free", "count", 6, "queue slots left"),
+        Column("sent", "sent", "count", 6, "tasks handed over and unfinished"),
+        Column("queued", "queued", "count", 6, "tasks waiting there"),
+        Column("lag", "lag", "latency", 6, "latency between scheduler and agent"),
+        Column("silent", "silent", "age", 6, "since anything was heard from it"),
+    ),
+    "host",
+    ("host", "pid", "name"),
+    help="one per host: they own the workers",
+)
+
+PROCESSORS = TableSpec(
+    "processors",
+    "Processors",
+    (
+        Column("host", "host", "text", 16, "where it runs"),
+        Column("agent", "agent", "text", 20, "whose worker it is"),
+        Column("name", "worker", "text", 16, "its name"),
+        Column("pid", "pid", "id", 7, "its process id"),
+        Column("cpu", "cpu", "percent", 6, "its processor time"),
+        Column("rss", "rss", "bytes", 7, "its memory"),
+        Column("initialized", "initialized", "flag", 11, "ready for tasks"),
+        Column("has_task", "has task", "flag", 8, "runs a task"),
+        Column("slot_lent", "slot lent", "flag", 9, "its task waits for nested tasks, and others run in its place"),
+    ),
+    "host",
+    ("host", "pid", "name"),
+    help="what each worker does",
+)
+
+CLIENTS = TableSpec(
+    "clients",
+    "Clients",
+    (
+        Column("pid", "pid", "id", 7, "its process id"),
+        Column("host", "host", "text", 16, "where it runs"),
+        Column("session", "session", "text", 8, "the beginning of its id"),
+        Column("state", "state", "text", 9, "connected, or away"),
+        Column("parent", "parent", "text", 8, "a nested client: the client whose task it lives in"),
+        Column("unassigned", "unassigned", "count", 10, "tasks that wait"),
+        Column("running", "running", "count", 8, "tasks handed to an agent and unfinished"),
+        Column("finished", "finished", "count", 11, "tasks that have ended"),
+    ),
+    "unassigned",
+    ("session",),
+    descending=True,
+    help="who submits tasks",
+)
+
+FUNCTIONS = TableSpec(
+    "functions",
+    "Functions",
+    (
+        Column("name", "function", "text", 32, "its name"),
+        Column("unfinished", "unfinished", "count", 10, "tasks that wait or run"),
+        Column("finished", "finished", "count", 11, "tasks that have ended"),
+        Column("succeeded", "success", "count", 11, "of those: with a result"),
+        Column("failed", "failed", "count", 7, "of those: with an error"),
+        Column("canceled", "canceled", "count", 8, "of those: cancelled"),
+        Column("mean", "mean", "duration", 8, "how long one task takes"),
+        Column("total", "total", "duration", 8, "how long all tasks took together"),
+        Column("digest", "digest", "text", 8, "tells functions of the same name apart"),
+    ),
+    "unfinished",
+    ("name", "digest"),
+    descending=True,
+    help="tasks by function",
+)
+
+WAITS = TableSpec(
+    "waits",
+    "Waiting",
+    (
+        Column("function", "function", "text", 28, "what waits"),
+        Column("reason", "reason", "text", 48, "why it does not run"),
+        Column("count", "tasks", "count", 9, "how many wait for this reason"),
+        Column("oldest", "oldest", "age", 7, "how long the first of them has waited"),
+        Column("session", "client", "text", 8, "the client of one of them"),
+        Column("task", "task", "id", 8, "the number of one of them"),
+    ),
+    "count",
+    ("function", "reason"),
+    descending=True,
+    help="tasks that do not run, and why",
+)
+
+FAILURES = TableSpec(
+    "failures",
+    "Failures",
+    (
+        Column("count", "tasks", "count", 6, "how many failed like this, of those that were recorded"),
+        Column("status", "status", "text", 16, "what kind of end"),
+        Column("type", "error", "text", 20, "the type of the exception"),
+        Column("message", "message", "text", 44, "the first line of its message"),
+        Column("functions", "functions", "text", 20, "whose tasks"),
+        Column("hosts", "hosts", "text", 16, "where they ran"),
+        Column("first", "first", "time", 8, "when it happened first"),
+        Column("last", "last", "time", 8, "when it happened last"),
+        Column("group", "#", "id", 3, "the number of the group"),
+    ),
+    "count",
+    ("group",),
+    descending=True,
+    help="failures that have the same cause",
+)
+
+OBJECTS = TableSpec(
+    "objects",
+    "Objects",
+    (
+        Column("host", "host", "text", 20, "whose object store"),
+        Column("objects", "objects", "count", 9, "how many it holds"),
+        Column("used", "used", "bytes", 8, "memory that they take"),
+        Column("capacity", "capacity", "bytes", 8, "memory that they may take"),
+        Column("share", "used %", "share", 6, "how full it is"),
+        Column("spilled", "spilled", "bytes", 8, "on disk"),
+        Column("sent", "sent", "bytes", 8, "to other hosts"),
+        Column("received", "received", "bytes", 8, "from other hosts"),
+    ),
+    "used",
+    ("host",),
+    descending=True,
+    help="objects by host",
+)
+
+GRAPHS = TableSpec(
+    "graphs",
+    "Graphs",
+    (
+        Column("graph", "graph", "id", 8, "its number"),
+        Column("session", "client", "text", 8, "whose graph"),
+        Column("nodes", "nodes", "count", 9, "how many calls"),
+        Column("waiting", "waiting", "count", 9, "calls that wait for others"),
+        Column("ready", "ready", "count", 9, "calls that could run"),
+        Column("running", "running", "count", 9, "calls handed to an agent"),
+        Column("done", "done", "count", 9, "calls that succeeded"),
+        Column("failed", "failed", "count", 7, "calls that failed or were cancelled"),
+        Column("progress", "progress", "share", 8, "what part has ended"),
+    ),
+    "graph",
+    ("session", "graph"),
+    descending=True,
+    help="how far graphs are",
+)
+
+TASKS = TableSpec(
+    "tasks",
+    "Tasks",
+    (
+        Column("ended", "ended", "time", 12, "when"),
+        Column("task", "task", "id", 9, "its number within its client"),
+        Column("session", "client", "text", 8, "whose task"),
+        Column("function", "function", "text", 28, "what it called"),
+        Column("status", "status", "text", 16, "how it ended"),
+        Column("duration", "duration", "duration", 8, "how long it ran"),
+        Column("host", "host", "text", 16, "where it ran"),
+        Column("worker", "worker", "text", 16, "who ran it"),
+        Column("attempt", "attempt", "id", 7, "which attempt ended it"),
+    ),
+    "ended",
+    ("session", "task"),
+    descending=True,
+    help="tasks that have ended, newest first",
+)
+
+MESSAGES = TableSpec(
+    "messages",
+    "Messages",
+    (
+        Column("name", "message", "text", 20, "the protocol's name"),
+        Column("sent", "sent", "count", 12, "by the scheduler"),
+        Column("received", "received", "count", 12, "by the scheduler"),
+    ),
+    "name",
+    ("name",),
+    help="messages of the scheduler since it started",
+)
+
+NOTICES = TableSpec(
+    "notices",
+    "Notices",
+    (
+        Column("time", "time", "time", 12, "when"),
+        Column("event", "event", "text", 16, "what happened"),
+        Column("who", "who", "text", 40, "to whom"),
+    ),
+    "time",
+    ("time", "event", "who"),
+    descending=True,
+    help="who came and who left",
+)
+
+SETTINGS = TableSpec(
+    "settings",
+    "Settings",
+    (
+        Column("name", "setting", "text", 32, "the long flag"),
+        Column("value", "value", "text", 48, "what it is set to"),
+    ),
+    "name",
+    ("name",),
+    help="how the scheduler was started",
+)
+
+TABLES: dict[str, TableSpec] = {
+    table.name: table
+    for table in (
+        WORKERS,
+        AGENTS,
+        PROCESSORS,
+        CLIENTS,
+        FUNCTIONS,
+        WAITS,
+        FAILURES,
+        OBJECTS,
+        GRAPHS,
+        TASKS,
+        MESSAGES,
+        NOTICES,
+        SETTINGS,
+    )
+}

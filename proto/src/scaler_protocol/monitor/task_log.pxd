@@ -1,0 +1,42 @@
+from cpython.array cimport array
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+cdef enum:
+    PAGE_ROWS = 65536
+
+
+cdef class TaskPage:
+    cdef readonly uint32_t count
+    cdef readonly int64_t earliest_start_us
+    cdef readonly int64_t latest_end_us
+    cdef array task_array
+    cdef array ended_array
+    cdef array duration_array
+    cdef array session_array
+    cdef array function_array
+    cdef array worker_array
+    cdef array attempt_array
+    cdef array status_array
+    cdef uint64_t* tasks
+    cdef int64_t* ended
+    cdef uint64_t* durations
+    cdef uint32_t* sessions
+    cdef uint32_t* functions
+    cdef uint32_t* workers
+    cdef uint32_t* attempts
+    cdef uint8_t* statuses
+
+    cdef void put(
+        self, uint64_t task, int64_t ended_us, uint64_t duration_us, uint32_t session, uint32_t function,
+        uint32_t worker, uint32_t attempt, uint8_t status,
+    ) noexcept
+
+
+cdef class TaskLog:
+    cdef readonly uint64_t capacity
+    cdef readonly uint64_t total
+    cdef readonly uint64_t first
+    cdef list held
+    cdef TaskPage open_page
+
+    cdef TaskPage room(self)

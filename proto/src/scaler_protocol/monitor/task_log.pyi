@@ -1,0 +1,78 @@
+"""The tasks that have ended, the newest ones (contract; the code is task_log.pyx)."""
+
+from collections.abc import Sequence
+
+from scaler_protocol.monitor.records import EndedColumns
+
+PAGE_ROWS: int
+NO_WORKER: int
+"""The worker of a task of which nobody said where it ran."""
+
+NOT_ENDED: int
+"""In ``TaskLog.endings``: this task has not ended, or is no longer held."""
+
+LogRow = tuple[int, int, int, int, int, int, int, int]
+"""task, ended_us, duration_us, session, function, worker, attempt, status. Times are microseconds, ``ended_us`` unix
+time; session, function and worker are the model's indices."""
+
+class TaskPage:
+    """Up to ``PAGE_ROWS`` tasks as columns. A page never moves: its columns may be kept while it is still filled."""
+
+    count: int
+    earliest_start_us: int
+    latest_end_us: int
+    def column(self, name: str) -> memoryview:
+        """Without copying: ``task``, ``ended_us``, ``duration_us``, ``session``, ``function``, ``worker``, ``attempt``
+        or ``status``."""
+
+class TaskLog:
+    """At most ``capacity`` tasks, and up to a page more; older ones leave page by page. Each task that ever came has a
+    serial number, from 0; ``first`` is that of the oldest one held, ``total`` counts all that came."""
+
+    capacity: int
+    total: int
+    first: int
+    def __init__(self, capacity: int = 1_000_000) -> None: ...
+    def __len__(self) -> int: ...
+    def append(
+        self,
+        task: int,
+        ended_us: int,
+        duration_us: int,
+        session: int,
+        function: int,
+        worker: int,
+        attempt: int = 1,
+        status: int = 0,
+    ) -> None: ...
+    def extend(
+        self, session: int, function: int, worker: int, time_us: int, columns: EndedColumns, indices: Sequence[int]
+    ) -> None:
+        """The rows of an ENDED record. ``function`` and ``worker`` are for rows whose column says none; ``indices``, an
+        array of type I, are the model's indices of the agent's workers."""
+    def endings(self, session: int, first_task: int, count: int) -> bytearray:
+        """The status of each of these tasks, or NOT_ENDED."""
+    def pages(self) -> list[TaskPage]:
+        """Oldest first."""
+    def row(self, serial: int) -> LogRow | None:
+        """None when that task is no longer held."""
+    def query(
+        self,
+        sessions: Sequence[int] | None = None,
+        functions: Sequence[int] | None = None,
+        workers: Sequence[int] | None = None,
+        statuses: Sequence[int] | None = None,
+        task: int | None = None,
+        any_of: bool = False,
+        sort: str = "ended_us",
+        descending: bool = True,
+        offset: int = 0,
+        limit: int = 100,
+    ) -> tuple[list[int], int]:
+        """Serial numbers of the rows ``offset`` to ``offset + limit`` among those that match every condition given
+        (``any_of``: at least one), and how many match. ``sort`` names a column; ``ended_us`` means the order in which
+        they came."""
+    def clear(self) -> None: ...
+
+def extent(workers: memoryview) -> tuple[int, bool]:
+    """The highest number in a column of workers (u16; -1: it names none), and whether some are unknown."""

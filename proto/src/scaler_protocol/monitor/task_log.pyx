@@ -1,0 +1,367 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The tasks that have ended, the newest ones, as columns in pages.
+
+Pages never move, so that their columns can be handed out without copying; the oldest page goes when there are enough.
+"""
+
+from cpython.array cimport array, clone
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+
+NO_WORKER = 0xFFFFFFFF
+NOT_ENDED = 255
+
+cdef enum:
+    UNKNOWN = 0xFFFF  # in a column of workers
+    AGAIN_FLAG = 0x80
+
+_COLUMNS = {
+    "task": 0, "ended_us": 1, "duration_us": 2, "session": 3, "function": 4, "worker": 5, "attempt": 6, "status": 7,
+}
+cdef object MODEL_Q = array("Q")
+cdef object MODEL_I64 = array("q")
+cdef object MODEL_I = array("I")
+cdef object MODEL_B = array("B")
+
+
+cdef class TaskPage:
+    def __cinit__(self):
+        self.task_array = clone(MODEL_Q, PAGE_ROWS, False)
+        self.ended_array = clone(MODEL_I64, PAGE_ROWS, False)
+        self.duration_array = clone(MODEL_Q, PAGE_ROWS, False)
+        self.session_array = clone(MODEL_I, PAGE_ROWS, False)
+        self.function_array = clone(MODEL_I, PAGE_ROWS, False)
+        self.worker_array = clone(MODEL_I, PAGE_ROWS, False)
+        self.attempt_array = clone(MODEL_I, PAGE_ROWS, False)
+        self.status_array = clone(MODEL_B, PAGE_ROWS, False)
+        self.tasks = <uint64_t*> self.task_array.data.as_voidptr
+        self.ended = <int64_t*> self.ended_array.data.as_voidptr
+        self.durations = <uint64_t*> self.duration_array.data.as_voidptr
+        self.sessions = <uint32_t*> self.session_array.data.as_voidptr
+        self.functions = <uint32_t*> self.function_array.data.as_voidptr
+        self.workers = <uint32_t*> self.worker_array.data.as_voidptr
+        self.attempts = <uint32_t*> self.attempt_array.data.as_voidptr
+        self.statuses = <uint8_t*> self.status_array.data.as_voidptr
+        self.earliest_start_us = 0x7FFFFFFFFFFFFFFF
+        self.latest_end_us = -0x7FFFFFFFFFFFFFFF
+
+    cdef void put(
+        self, uint64_t task, int64_t ended_us, uint64_t duration_us, uint32_t session, uint32_t function,
+        uint32_t worker, uint32_t attempt, uint8_t status,
+    ) noexcept:
+        cdef uint32_t row = self.count
+        cdef int64_t start = ended_us - <int64_t> duration_us
+        self.tasks[row] = task
+        self.ended[row] = ended_us
+        self.durations[row] = duration_us
+        self.sessions[row] = session
+        self.functions[row] = function
+        self.workers[row] = worker
+        self.attempts[row] = attempt
+        self.statuses[row] = status
+        if start < self.earliest_start_us:
+            self.earliest_start_us = start
+        if ended_us > self.latest_end_us:
+            self.latest_end_us = ended_us
+        self.count = row + 1
+
+    def column(self, name):
+        return memoryview(self._arrays()[_COLUMNS[name]])[: self.count]
+
+    def _arrays(self):
+        return (
+            self.task_array, self.ended_array, self.duration_array, self.session_array, self.function_array,
+            self.worker_array, self.attempt_array, self.status_array,
+        )
+
+
+cdef class TaskLog:
+    def __init__(self, capacity=1_000_000):
+        self.capacity = max(1, capacity)
+        self.clear()
+
+    def __len__(self):
+        return self.total - self.first
+
+    def clear(self):
+        self.total = self.first = 0
+        self.open_page = TaskPage()
+        self.held = [self.open_page]
+
+    cdef TaskPage room(self):
+        """A page with room for one more."""
+        if self.open_page.count < PAGE_ROWS:
+            return self.open_page
+        if self.total - self.first - PAGE_ROWS >= self.capacity:
+            del self.held[0]
+            self.first += PAGE_ROWS
+        self.open_page = TaskPage()
+        self.held.append(self.open_page)
+        return self.open_page
+
+    def append(self, task, ended_us, duration_us, session, function, worker, attempt=1, status=0):
+        self.room().put(task, ended_us, duration_us, session, function, worker, attempt, status)
+        self.total += 1
+
+    def extend(self, uint32_t session, uint32_t function, uint32_t worker, uint64_t time_us, columns, indices):
+        cdef const uint64_t[:] tasks = columns.tasks
+        cdef const uint64_t[:] durations = columns.durations
+        cdef const uint32_t[:] attempts = columns.attempts
+        cdef const uint8_t[:] statuses = columns.statuses
+        cdef const uint32_t[:] functions = columns.functions
+        cdef const uint32_t[:] ages = columns.ages
+        cdef const uint16_t[:] workers = columns.workers
+        cdef const uint32_t[:] known = indices
+        cdef bint has_functions = functions is not None
+        cdef bint has_ages = ages is not None
+        cdef bint has_workers = workers is not None
+        cdef Py_ssize_t index
+        cdef TaskPage page = self.open_page
+        for index in range(tasks.shape[0]):
+            if page.count == PAGE_ROWS:
+                page = self.room()
+            page.put(
+                tasks[index], <int64_t> (time_us - (ages[index] if has_ages else 0)), durations[index], session,
+                functions[index] if has_functions else function,
+                known[workers[index]] if has_workers and workers[index] < known.shape[0] else worker,
+                attempts[index], statuses[index],
+            )
+            self.total += 1
+
+    def endings(self, uint32_t session, uint64_t first_task, uint64_t count):
+        cdef bytearray found = bytearray(b"\xff") * count
+        cdef uint8_t[:] view = found
+        cdef TaskPage page
+        cdef uint32_t row
+        cdef uint64_t place
+        for page in self.held:
+            for row in range(page.count):
+                place = page.tasks[row] - first_task
+                if place < count and page.sessions[row] == session and not page.statuses[row] & AGAIN_FLAG:
+                    view[place] = page.statuses[row]
+        return found
+
+    def pages(self):
+        return list(self.held)
+
+    def row(self, serial):
+        cdef uint64_t place
+        cdef TaskPage page
+        cdef uint32_t row
+        if not self.first <= serial < self.total:
+            return None
+        place = serial - self.first
+        page = self.held[place // PAGE_ROWS]
+        row = place % PAGE_ROWS
+        return (
+            page.tasks[row], page.ended[row], page.durations[row], page.sessions[row], page.functions[row],
+            page.workers[row], page.attempts[row], page.statuses[row],
+        )
+
+    def query(self, sessions=None, functions=None, workers=None, statuses=None, task=None, any_of=False,
+              sort="ended_us", descending=True, offset=0, limit=100):
+        cdef Filter wanted = Filter(sessions, functions, workers, statuses, task, any_of)
+        if sort == "ended_us":
+            return self._in_order(wanted, descending, offset, limit)
+        return self._sorted(wanted, _COLUMNS[sort], descending, offset, limit)
+
+    def _in_order(self, Filter wanted, bint descending, uint64_t offset, uint64_t limit):
+        """The rows in the order in which they came, or the other way round."""
+        cdef list found = []
+        cdef uint64_t matching = 0
+        cdef int64_t position, row, count
+        cdef TaskPage page
+        for position in range(len(self.held)):
+            if descending:
+                position = len(self.held) - 1 - position
+            page = self.held[position]
+            count = page.count
+            if wanted.everything and (matching + count <= offset or matching >= offset + limit):
+                matching += count
+                continue
+            for row in range(count):
+                if descending:
+                    row = count - 1 - row
+                if wanted.everything or wanted.takes(page, row):
+                    if offset <= matching < offset + limit:
+                        found.append(self.first + position * PAGE_ROWS + row)
+                    matching += 1
+        return found, matching
+
+    def _sorted(self, Filter wanted, int column, bint descending, uint64_t offset, uint64_t limit):
+        """The same by another column: a heap keeps the best ``offset + limit`` rows."""
+        cdef uint64_t room = min(offset + limit, <uint64_t> len(self))
+        cdef Heap heap = Heap(room)
+        cdef uint64_t matching = 0
+        cdef int64_t position, row
+        cdef int64_t value
+        cdef TaskPage page
+        for position in range(len(self.held)):
+            page = self.held[position]
+            for row in range(page.count):
+                if wanted.everything or wanted.takes(page, row):
+                    value = value_of(page, column, row)
+                    heap.offer(value if descending else -value, self.first + position * PAGE_ROWS + row)
+                    matching += 1
+        return heap.ordered()[offset : offset + limit], matching
+
+
+def extent(const uint16_t[:] workers):
+    """The highest number in a column of workers (-1: it names none), and whether some are unknown."""
+    cdef int found = -1
+    cdef bint some_unknown = False
+    cdef Py_ssize_t index
+    for index in range(workers.shape[0]):
+        if workers[index] == UNKNOWN:
+            some_unknown = True
+        elif <int> workers[index] > found:
+            found = workers[index]
+    return found, some_unknown
+
+
+cdef inline int64_t value_of(TaskPage page, int column, int64_t row) noexcept:
+    if column == 0:
+        return <int64_t> page.tasks[row]
+    if column == 1:
+        return page.ended[row]
+    if column == 2:
+        return <int64_t> page.durations[row]
+    if column == 3:
+        return page.sessions[row]
+    if column == 4:
+        return page.functions[row]
+    if column == 5:
+        return page.workers[row]
+    if column == 6:
+        return page.attempts[row]
+    return page.statuses[row]
+
+
+cdef class Filter:
+    """Which rows are wanted. Sets of indices are tables of flags."""
+
+    cdef bytes session_flags
+    cdef bytes function_flags
+    cdef bytes worker_flags
+    cdef bytes status_flags
+    cdef uint64_t task
+    cdef bint has_task
+    cdef bint any_of
+    cdef bint everything
+
+    def __init__(self, sessions, functions, workers, statuses, task, any_of):
+        self.session_flags = flags_of(sessions)
+        self.function_flags = flags_of(functions)
+        self.worker_flags = flags_of(workers)
+        self.status_flags = flags_of(statuses)
+        self.has_task = task is not None
+        self.task = task if task is not None else 0
+        self.any_of = any_of
+        self.everything = not self.has_task and (
+            self.session_flags is None and self.function_flags is None and self.worker_flags is None
+            and self.status_flags is None
+        )
+
+    cdef inline bint takes(self, TaskPage page, int64_t row) noexcept:
+        cdef int wanted = 0
+        cdef int met = 0
+        if self.session_flags is not None:
+            wanted += 1
+            met += is_set(self.session_flags, page.sessions[row])
+        if self.function_flags is not None:
+            wanted += 1
+            met += is_set(self.function_flags, page.functions[row])
+        if self.worker_flags is not None:
+            wanted += 1
+            met += is_set(self.worker_flags, page.workers[row])
+        if self.status_flags is not None:
+            wanted += 1
+            met += is_set(self.status_flags, page.statuses[row])
+        if self.has_task:
+            wanted += 1
+            met += page.tasks[row] == self.task
+        return met > 0 if self.any_of else met == wanted
+
+
+cdef bytes flags_of(indices):
+    """A byte for each index up to the largest; the last one stands for NO_WORKER."""
+    if indices is None:
+        return None
+    known = [index for index in indices if index != NO_WORKER]
+    flags = bytearray(max(known, default=-1) + 2)
+    for index in known:
+        flags[index] = 1
+    flags[len(flags) - 1] = len(known) != len(indices)
+    return bytes(flags)
+
+
+cdef inline bint is_set(bytes flags, uint32_t index) noexcept:
+    cdef const uint8_t* start = flags
+    cdef Py_ssize_t size = len(flags)
+    if index == 0xFFFFFFFFU:
+        return start[size - 1]
+    return <Py_ssize_t> index < size - 1 and start[index]
+
+
+cdef struct Entry:
+    int64_t value
+    uint64_t serial
+
+
+cdef inline bint before(Entry one, Entry other) noexcept nogil:
+    """Whether ``one`` is the worse: smaller, or equal and older."""
+    return one.value < other.value or (one.value == other.value and one.serial < other.serial)
+
+
+cdef class Heap:
+    """The largest ``room`` entries of many, the smallest of them on top."""
+
+    cdef Entry* entries
+    cdef uint64_t room
+    cdef uint64_t used
+
+    def __cinit__(self, uint64_t room):
+        self.entries = <Entry*> malloc(max(1, room) * sizeof(Entry))
+        if self.entries == NULL:
+            raise MemoryError()
+        self.room = room
+
+    def __dealloc__(self):
+        free(self.entries)
+
+    cdef void offer(self, int64_t value, uint64_t serial) noexcept:
+        cdef Entry entry
+        entry.value = value
+        entry.serial = serial
+        if self.used < self.room:
+            self.entries[self.used] = entry
+            self.used += 1
+            self.rise(self.used - 1)
+        elif self.room and before(self.entries[0], entry):
+            self.entries[0] = entry
+            self.sink(0)
+
+    cdef void rise(self, uint64_t place) noexcept:
+        cdef uint64_t parent
+        while place:
+            parent = (place - 1) // 2
+            if not before(self.entries[place], self.entries[parent]):
+                return
+            self.entries[place], self.entries[parent] = self.entries[parent], self.entries[place]
+            place = parent
+
+    cdef void sink(self, uint64_t place) noexcept:
+        cdef uint64_t child
+        while 2 * place + 1 < self.used:
+            child = 2 * place + 1
+            if child + 1 < self.used and before(self.entries[child + 1], self.entries[child]):
+                child += 1
+            if not before(self.entries[child], self.entries[place]):
+                return
+            self.entries[place], self.entries[child] = self.entries[child], self.entries[place]
+            place = child
+
+    def ordered(self):
+        """All serial numbers, best first."""
+        pairs = [(self.entries[place].value, self.entries[place].serial) for place in range(self.used)]
+        return [serial for _, serial in sorted(pairs, reverse=True)]

@@ -1,0 +1,302 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Bars of a task stream, as many as pixels can show.
+
+One pass over the log in the order of ends. Each row has one open pixel that takes in tasks narrower than a pixel; when
+a task lies beyond it, it becomes a bar, or makes the bar before it longer when that shows the same.
+"""
+
+from cpython.array cimport array, clone, resize_smart
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+from scaler_protocol.monitor.task_log cimport TaskLog, TaskPage
+
+from scaler_protocol.monitor.task_log import NO_WORKER
+
+SUCCEEDED, FAILED, CANCELED = 0, 1, 2
+
+cdef enum:
+    SUCCEEDED_CLASS = 0
+    FAILED_CLASS = 1
+    CANCELED_CLASS = 2
+    STATUS_SUCCESS_LARGE = 1
+    STATUS_CANCELLED = 4
+    AGAIN_FLAG = 0x80
+    NO_BAR = -1
+
+cdef uint32_t NO_ROW = 0xFFFFFFFF  # also the worker of which nothing is known
+
+
+cdef struct Pixel:
+    int64_t place  # -1: none is open
+    double busy
+    uint64_t longest_us
+    uint64_t serial
+    uint32_t function
+    uint32_t count
+    uint8_t status
+
+
+cdef struct RowState:
+    Pixel pixel
+    int64_t last_bar  # a merged one, that may grow; NO_BAR: none
+    uint32_t emitted
+
+
+cdef class Bars:
+    cdef array row_array
+    cdef array x0_array
+    cdef array x1_array
+    cdef array function_array
+    cdef array status_array
+    cdef array count_array
+    cdef array busy_array
+    cdef array serial_array
+    cdef Py_ssize_t used
+    cdef Py_ssize_t size
+    cdef readonly uint64_t tasks
+
+    def __cinit__(self):
+        self.row_array, self.function_array, self.count_array = array("I"), array("I"), array("I")
+        self.x0_array, self.x1_array, self.busy_array = array("f"), array("f"), array("f")
+        self.status_array, self.serial_array = array("B"), array("Q")
+
+    def __len__(self):
+        return self.used
+
+    cdef int grow(self) except -1:
+        self.size = max(1024, 2 * self.size)
+        for column in self._arrays():
+            resize_smart(column, self.size)
+        return 0
+
+    cdef int trim(self) except -1:
+        for column in self._arrays():
+            resize_smart(column, self.used)
+        return 0
+
+    def _arrays(self):
+        return (
+            self.row_array, self.x0_array, self.x1_array, self.function_array, self.status_array, self.count_array,
+            self.busy_array, self.serial_array,
+        )
+
+    cdef int64_t add(
+        self, uint32_t row, double x0, double x1, uint32_t function, uint8_t status, uint32_t count, double busy,
+        uint64_t serial,
+    ) except -2:
+        cdef Py_ssize_t place = self.used
+        if place == self.size:
+            self.grow()
+        self.row_array.data.as_uints[place] = row
+        self.x0_array.data.as_floats[place] = <float> x0
+        self.x1_array.data.as_floats[place] = <float> x1
+        self.function_array.data.as_uints[place] = function
+        self.status_array.data.as_uchars[place] = status
+        self.count_array.data.as_uints[place] = count
+        self.busy_array.data.as_floats[place] = <float> min(1.0, busy)
+        (<uint64_t*> self.serial_array.data.as_voidptr)[place] = serial
+        self.used = place + 1
+        return place
+
+    @property
+    def rows(self):
+        return memoryview(self.row_array)
+
+    @property
+    def x0(self):
+        return memoryview(self.x0_array)
+
+    @property
+    def x1(self):
+        return memoryview(self.x1_array)
+
+    @property
+    def functions(self):
+        return memoryview(self.function_array)
+
+    @property
+    def statuses(self):
+        return memoryview(self.status_array)
+
+    @property
+    def counts(self):
+        return memoryview(self.count_array)
+
+    @property
+    def busy(self):
+        return memoryview(self.busy_array)
+
+    @property
+    def serials(self):
+        return memoryview(self.serial_array)
+
+
+def bars(TaskLog log, start_us, stop_us, width, workers):
+    cdef Painter painter = Painter(start_us, stop_us, width, workers)
+    cdef uint64_t serial = log.first
+    cdef TaskPage page
+    for page in log.held:
+        if page.latest_end_us >= painter.start_us and page.earliest_start_us < painter.stop_us:
+            painter.take(page, serial)
+        serial += page.count
+    return painter.finish()
+
+
+cdef class Painter:
+    cdef Bars out
+    cdef int64_t start_us
+    cdef int64_t stop_us
+    cdef uint32_t width
+    cdef double scale  # pixels per microsecond
+    cdef uint32_t row_count
+    cdef RowState* rows
+    cdef array row_of_worker  # NO_ROW: not shown
+    cdef uint32_t worker_limit
+    cdef uint32_t unknown_row
+
+    def __cinit__(self, start_us, stop_us, width, workers):
+        self.out = Bars()
+        self.start_us = start_us
+        self.stop_us = max(stop_us, start_us + 1)
+        self.width = max(1, width)
+        self.scale = <double> self.width / <double> (self.stop_us - self.start_us)
+        self.row_count = len(workers)
+        self.rows = <RowState*> calloc(max(1, self.row_count), sizeof(RowState))
+        if self.rows == NULL:
+            raise MemoryError()
+        self.place_rows(workers)
+
+    def __dealloc__(self):
+        free(self.rows)
+
+    cdef int place_rows(self, workers) except -1:
+        cdef uint32_t row = 0
+        known = [worker for worker in workers if worker != NO_WORKER]
+        self.worker_limit = max(known, default=-1) + 1
+        self.row_of_worker = array("I", [NO_ROW]) * max(1, self.worker_limit)
+        self.unknown_row = NO_ROW
+        for worker in workers:
+            if worker == NO_WORKER:
+                self.unknown_row = row
+            else:
+                self.row_of_worker[worker] = row
+            self.rows[row].pixel.place = -1
+            self.rows[row].last_bar = NO_BAR
+            row += 1
+        return 0
+
+    cdef int take(self, TaskPage page, uint64_t first_serial) except -1:
+        cdef uint32_t index, row, worker
+        cdef int64_t end, begin
+        cdef uint64_t taken = 0
+        cdef uint32_t* row_of_worker = self.row_of_worker.data.as_uints
+        for index in range(page.count):
+            worker = page.workers[index]
+            row = row_of_worker[worker] if worker < self.worker_limit else (
+                self.unknown_row if worker == NO_ROW else NO_ROW
+            )
+            end = page.ended[index]
+            begin = end - <int64_t> page.durations[index]
+            if row == NO_ROW or end < self.start_us or begin >= self.stop_us:
+                continue
+            taken += 1
+            self.paint(row, begin, end, page, index, first_serial + index)
+        self.out.tasks += taken
+        return 0
+
+    cdef inline int paint(
+        self, uint32_t row, int64_t begin, int64_t end, TaskPage page, uint32_t index, uint64_t serial
+    ) except -1:
+        cdef RowState* state = &self.rows[row]
+        cdef double x0 = (begin - self.start_us) * self.scale
+        cdef double x1 = (end - self.start_us) * self.scale
+        cdef int64_t place
+        if x1 - x0 >= 1.0 and state.emitted < 2 * self.width:
+            self.close_pixel(row, state)
+            self.out.add(
+                row, max(0.0, x0), min(<double> self.width, x1), page.functions[index], class_of(page.statuses[index]),
+                1, 1.0, serial,
+            )
+            state.emitted += 1
+            state.last_bar = NO_BAR
+            return 0
+        place = min(<int64_t> self.width - 1, max(<int64_t> 0, <int64_t> (0.5 * (x0 + x1))))
+        if place != state.pixel.place:
+            self.close_pixel(row, state)
+            state.pixel.place = place
+        add_to(&state.pixel, x1 - x0, page, index, serial)
+        return 0
+
+    cdef int close_pixel(self, uint32_t row, RowState* state) except -1:
+        """The open pixel becomes a bar, or a part of the one before."""
+        cdef Pixel* pixel = &state.pixel
+        if pixel.place < 0:
+            return 0
+        if not self.lengthen(state):
+            state.last_bar = self.out.add(
+                row, pixel.place, pixel.place + 1, pixel.function, pixel.status, pixel.count, pixel.busy, pixel.serial
+            )
+            state.emitted += 1
+        pixel.place = -1
+        pixel.busy = 0.0
+        pixel.longest_us = 0
+        pixel.count = 0
+        pixel.status = SUCCEEDED_CLASS
+        return 0
+
+    cdef inline bint lengthen(self, RowState* state) noexcept:
+        cdef Bars out = self.out
+        cdef Pixel* pixel = &state.pixel
+        cdef int64_t last = state.last_bar
+        cdef double span
+        cdef float* x1
+        if last == NO_BAR:
+            return False
+        x1 = out.x1_array.data.as_floats
+        full = state.emitted >= 2 * self.width
+        if not full and (
+            <int64_t> x1[last] != pixel.place
+            or out.function_array.data.as_uints[last] != pixel.function
+            or out.status_array.data.as_uchars[last] != pixel.status
+        ):
+            return False
+        span = x1[last] - out.x0_array.data.as_floats[last]
+        out.busy_array.data.as_floats[last] = <float> (
+            (out.busy_array.data.as_floats[last] * span + min(1.0, pixel.busy)) / (span + 1)
+        )
+        x1[last] = <float> max(<double> x1[last], <double> pixel.place + 1)
+        out.count_array.data.as_uints[last] += pixel.count
+        return True
+
+    cdef Bars finish(self):
+        cdef uint32_t row
+        for row in range(self.row_count):
+            self.close_pixel(row, &self.rows[row])
+        self.out.trim()
+        return self.out
+
+
+cdef inline void add_to(Pixel* pixel, double pixels, TaskPage page, uint32_t index, uint64_t serial) noexcept nogil:
+    cdef uint64_t duration = page.durations[index]
+    cdef uint8_t status = class_of(page.statuses[index])
+    pixel.count += 1
+    pixel.busy += pixels
+    if duration >= pixel.longest_us:
+        pixel.longest_us = duration
+        pixel.function = page.functions[index]
+        pixel.serial = serial
+    if worse(status, pixel.status):
+        pixel.status = status
+
+
+cdef inline uint8_t class_of(uint8_t status) noexcept nogil:
+    status &= ~AGAIN_FLAG
+    if status <= STATUS_SUCCESS_LARGE:
+        return SUCCEEDED_CLASS
+    return CANCELED_CLASS if status == STATUS_CANCELLED else FAILED_CLASS
+
+
+cdef inline bint worse(uint8_t one, uint8_t other) noexcept nogil:
+    """Failures are worse than cancels, cancels than successes."""
+    return other != FAILED_CLASS and one > other or one == FAILED_CLASS
