@@ -8,13 +8,14 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 import cloudpickle
 import pytest
 
 from scaler import Client, SchedulerClusterCombo, Serializer
-from scaler.utility.exceptions import TaskTimeoutError
+from scaler.utility.exceptions import ClientQuitException, MissingObjects, TaskTimeoutError
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import child_environment
@@ -256,3 +257,95 @@ def test_children_of_a_parent_that_raises_go_on(client: Client, gate: Gate) -> N
     with pytest.raises(ValueError, match="parent"):
         client.submit(parent, client, str(gate.started)).result(timeout=20)
     wait_until(lambda: functions.notes(gate.started) == ["child"], 10)
+
+
+def test_a_client_that_is_only_an_argument_does_not_connect() -> None:
+    def threads(client: Client) -> list[str]:
+        return [thread.name for thread in threading.enumerate()]
+
+    with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
+        assert client.submit(threads, client).result(timeout=20) == ["MainThread"]
+
+
+def test_tasks_of_one_processor_share_a_session(single_client: Client) -> None:
+    def session(client: Client) -> tuple[int, bytes]:
+        assert client.submit(functions.square, 3).result() == 9
+        return os.getpid(), client.identity
+
+    sessions = [single_client.submit(session, single_client).result(timeout=20) for _ in range(6)]
+    assert len(set(sessions)) < 6
+
+
+def test_a_client_that_is_done_with_does_not_speak_for_the_next(single_client: Client) -> None:
+    def parent(client: Client) -> list[str]:
+        said = []
+        reference = client.send_object([1])
+        client.disconnect()
+        for use in (lambda: client.submit(functions.square, 3), lambda: client.map(functions.square, [reference])):
+            try:
+                use()
+            except ClientQuitException as error:
+                said.append(str(error))
+        with Client() as other:
+            future = other.submit(functions.square, 3)
+            said.append(str(future.result()))
+        with Client() as third:
+            try:
+                third.submit(functions.identity, reference)
+            except MissingObjects:
+                said.append("missing")
+        return [*said, str(future.result())]
+
+    stopped = "client is already stopped."
+    expected = [stopped, stopped, "9", "missing", "9"]
+    assert single_client.submit(parent, single_client).result(timeout=20) == expected
+
+
+def test_children_of_a_later_task_of_the_same_processor_are_cancelled_with_it(
+    single_client: Client, gate: Gate
+) -> None:
+    def first(client: Client) -> int:
+        return client.submit(functions.square, 3).result()
+
+    def second(client: Client, started: str, gate_path: str) -> None:
+        client.submit(functions.wait_at_gate, started, gate_path).result()
+
+    assert single_client.submit(first, single_client).result(timeout=20) == 9
+    future = single_client.submit(second, single_client, *gate.paths)
+    wait_until(lambda: gate.waiting_pids)
+    assert future.cancel()
+    assert single_client.submit(first, single_client).result(timeout=20) == 9  # its only slot is free again
+    assert not gate.gate.exists()
+
+
+def test_cancelled_children_do_not_come_back(single_client: Client, gate: Gate) -> None:
+    """Nor when their client is still there, which then has nothing left to say again."""
+
+    def parent(nested: Client, path: str, started: str, gate_path: str) -> None:
+        vars(functions).setdefault("kept", []).append(nested)
+        futures = [nested.submit(functions.wait_at_gate, started, gate_path), nested.submit(functions.note, path, "x")]
+        vars(functions)["kept"].extend(futures)
+        futures[0].result()
+
+    def ends(path: str) -> list[bool]:
+        return [future.cancelled() for future in vars(functions).get("kept", [])[1:]]
+
+    path = str(gate.started) + "-notes"
+    future = single_client.submit(parent, single_client, path, *gate.paths)
+    wait_until(lambda: gate.waiting_pids)
+    assert future.cancel()
+    seen = single_client.submit(ends, path).result(timeout=20)
+    deadline = time.monotonic() + 20
+    while False in seen and time.monotonic() < deadline:
+        seen = single_client.submit(ends, path).result(timeout=20)
+    assert False not in seen and functions.notes(path) == []
+
+
+def test_a_client_kept_by_a_module_is_as_deep_as_the_task_that_uses_it(single_client: Client) -> None:
+    def parent(levels: int) -> int:
+        client = vars(functions).setdefault("kept_client", None) or Client()
+        vars(functions)["kept_client"] = client
+        return 0 if levels == 0 else 1 + client.submit(parent, levels - 1).result()
+
+    assert single_client.submit(parent, 0).result(timeout=20) == 0
+    assert [single_client.submit(parent, levels).result(timeout=20) for levels in (1, 3, 2)] == [1, 3, 2]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
+import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from scaler.client import kits
 from scaler.client.calls import (
     Encoder,
     FunctionBook,
@@ -21,6 +23,7 @@ from scaler.client.calls import (
 )
 from scaler.client.future import ScalerFuture
 from scaler.client.graphs import get
+from scaler.client.kits import Kit
 from scaler.client.mapping import MapCall
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import (
@@ -31,10 +34,12 @@ from scaler.client.options import (
     duration,
     whole_number,
 )
+from scaler.client.outcomes import failure_of
 from scaler.client.progress import progress_bar
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.unordered import EndedQueue, QueuedFuture
 from scaler.core.functions import Function, Shape
+from scaler.core.outcome import Outcome, Sink
 from scaler.core.session import BATCH_LIMIT_BYTES, Session
 from scaler.core.uploads import Upload
 from scaler.shell.connection import (
@@ -46,13 +51,16 @@ from scaler.shell.connection import (
     nested_socket,
     parent_task,
 )
-from scaler.shell.pump import Pump
+from scaler.shell.pump import STOPPED, Pump
 from scaler.shell.waiting import Answer
-from scaler.utility.exceptions import DisconnectedError, MissingObjects
+from scaler.utility.exceptions import ClientQuitException, DisconnectedError, MissingObjects
 from scaler_protocol.address import parse_address
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
-from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Role, Status, TaskOptions
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Role, Status, TaskName, TaskOptions
+
+if TYPE_CHECKING:
+    from scaler_protocol.monitor.model import Model
 
 _FIRST_ANSWER_SECONDS = 0.5
 _dumps = pickle.dumps
@@ -66,8 +74,14 @@ class Client:
     """Connects to a scheduler. Several threads may use one client; a forked process needs its own. Use it in ``with``,
     or call ``disconnect``.
 
-    Without an address, inside a task, it uses that task's scheduler. ``timeout_seconds``: when the scheduler is out of
-    reach for so long, what waits fails with DisconnectedError."""
+    Without an address, inside a task, it uses that task's scheduler. There it connects when it is first used: most
+    clients are arguments that are only passed on. ``timeout_seconds``: when the scheduler is out of reach for so long,
+    what waits fails with DisconnectedError."""
+
+    _encoder: Encoder
+    _functions: FunctionBook
+    _known: dict[int, tuple[Callable[..., Any], Function]]
+    _pump: Pump
 
     def __init__(
         self,
@@ -83,14 +97,12 @@ class Client:
             raise ValueError("Client() needs the address of a scheduler; only inside a task can it be left out.")
         parse_address(self._address)
         self._settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
-        self._encoder = Encoder(serializer)
-        self._functions = FunctionBook(self._encoder)
-        self._known = self._functions.by_reference
         self._options = TaskOptions(profiling=profiling, stream_output=stream_output, depth=nested_depth())
-        self._identity = new_session()
-        self._pump = self._connect(address, timeout_seconds, heartbeat_interval_seconds)
+        self._has_left = False
         _clients.add(self)
-        self._await_answer()
+        if nested_socket(address) is None:
+            self._open()
+            self._await_answer()
 
     # ---- submit ----------------------------------------------------------------------------------------------------
 
@@ -379,7 +391,7 @@ class Client:
     @property
     def identity(self) -> bytes:
         """Names this client in the cluster."""
-        return self._identity
+        return self._pump.session.session
 
     @property
     def address(self) -> str:
@@ -401,26 +413,44 @@ class Client:
         outcome = answer.wait(self._settings[2])
         return bytes(outcome.payload).decode(errors="replace")
 
+    def cluster_info(self) -> Model:
+        """What the monitors show, now: ``rows("workers")``, ``rows("functions")``, ... and ``snapshot``. It says nothing
+        of single tasks, for which monitors listen all the time."""
+        from scaler.client.cluster_info import model_of
+
+        self._pump.check_usable()
+        outcome = self._ask(self._pump.session.ask_cluster_info)
+        if outcome.status != Status.SUCCESS:
+            raise failure_of(outcome)
+        return model_of(bytes(outcome.payload))
+
     def disconnect(self) -> None:
         """Cancel what is unfinished and leave. May be called twice."""
-        self._pump.close()
+        pump = self.__dict__.get("_pump")
+        self._has_left = True
+        if pump is not None and not self._leave():
+            pump.close()
 
     def shutdown(self) -> None:
         """Stop scheduler and workers. Raises ValueError when the scheduler is protected."""
-        pump = self._pump
-        pump.check_usable()
-        answer = Answer(pump)
-        with pump.lock:
-            pump.session.shut_down(answer)
-            pump.turn()
-        pump.settle_notices()
-        outcome = answer.wait()
+        self._pump.check_usable()
+        outcome = self._ask(self._pump.session.shut_down)
         text = bytes(outcome.payload).decode(errors="replace")
         if outcome.status == Status.EXCEPTION:
             raise ValueError(text)
         if outcome.status != Status.SUCCESS:
             raise DisconnectedError(text)
         self.disconnect()
+
+    def _ask(self, question: Callable[[Sink], None]) -> Outcome:
+        """Put a question to the scheduler and wait for what it says."""
+        pump = self._pump
+        answer = Answer(pump)
+        with pump.lock:
+            question(answer)
+            pump.turn()
+        pump.settle_notices()
+        return answer.wait()
 
     def __enter__(self) -> Client:
         return self
@@ -436,8 +466,8 @@ class Client:
         return f"Client({self._address!r})"
 
     def __del__(self) -> None:
-        pump = getattr(self, "_pump", None)
-        if pump is not None and not pump.unusable:
+        pump = self.__dict__.get("_pump")
+        if pump is not None and not pump.unusable and not self._leave():
             pump.abandon()
 
     # ---- for the other classes of this package ------------------------------------------------------------------
@@ -491,27 +521,65 @@ class Client:
 
     # ---- inside -------------------------------------------------------------------------------------------------
 
-    def _connect(self, address: str | None, timeout_seconds: float, heartbeat_interval_seconds: float) -> Pump:
-        agent = nested_socket(address)
-        parent_session, task, attempt = parent_task() if agent or nested_depth() else (b"", 0, 0)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A client inside a task that is used for the first time."""
+            if name not in _KIT:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self._open()
+            return self.__dict__[name]
+
+    def _open(self) -> None:
+        with _opening:
+            if "_pump" in self.__dict__:
+                return
+            if self._has_left:
+                raise ClientQuitException(STOPPED)
+            agent = nested_socket(self._settings[0])
+            kit = kits.take(self._kind(), parent_task()) if agent else None
+            self._encoder, self._functions, pump = kit or self._make_kit(agent)
+            self._known = self._functions.by_reference
+            self._pump = pump
+
+    def _make_kit(self, agent: str | None) -> Kit:
+        _, _, timeout_seconds, heartbeat_interval_seconds, serializer, _ = self._settings
+        identity = new_session()
+        parent = parent_task() if agent or nested_depth() else TaskName(b"", 0, 0)
         hello = make_hello(
             Role.SUBMIT,
-            self._identity,
+            identity,
             address=self._address,
             distribution="scaler-client",
-            parent_session=parent_session,
-            parent_task=task,
-            parent_attempt=attempt,
+            parent_session=parent.session,
+            parent_task=parent.task,
+            parent_attempt=parent.attempt,
         )
-        connection: Connection = AgentConnection(agent) if agent else SchedulerConnection(self._address, self._identity)
+        encoder = Encoder(serializer)
+        connection: Connection = AgentConnection(agent) if agent else SchedulerConnection(self._address, identity)
         session = Session(
             hello,
             timeout_seconds=timeout_seconds,
             heartbeat_interval_seconds=heartbeat_interval_seconds,
-            serializer=self._encoder.definition(),
+            serializer=encoder.definition(),
             now=time.monotonic(),
         )
-        return Pump(session, connection, self._encoder.decode)
+        return Kit(encoder, FunctionBook(encoder), Pump(session, connection, encoder.decode))
+
+    def _leave(self) -> bool:
+        """Leave the kit to the next client in this process, if it may be used again."""
+        if not kits.leave(Kit(self._encoder, self._functions, self._pump), self._kind()):
+            return False
+        for name in _KIT:
+            del self.__dict__[name]
+        return True
+
+    def _kind(self) -> Hashable:
+        """Clients inside tasks may follow one another when this is equal."""
+        _, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output = self._settings
+        definition = Encoder(serializer).definition()
+        digest = definition.digest if definition is not None else b""
+        return self._address, profiling, timeout_seconds, heartbeat_interval_seconds, digest, stream_output
 
     def _await_answer(self) -> None:
         """A refusal is said here. A scheduler that does not answer may come up later: then results wait for it."""
@@ -574,6 +642,8 @@ def _by_length(items: Sequence[tuple[Any, ...]]) -> list[tuple[int, Sequence[Any
 
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
+_opening = threading.RLock()  # not for long; the garbage collector may call a client that is being opened
+_KIT = ("_encoder", "_functions", "_known", "_pump")
 
 
 @atexit.register

@@ -28,6 +28,8 @@ from scaler_protocol.messages import (
     Body,
     Cancel,
     Clear,
+    ClusterInfo,
+    ClusterInfoRequest,
     Envelope,
     ExplainRequest,
     Explanation,
@@ -48,6 +50,7 @@ from scaler_protocol.messages import (
     ShutdownRequest,
     Status,
     TaskColumn,
+    TaskName,
     Tasks,
     Welcome,
     WhoAreYou,
@@ -71,6 +74,7 @@ _DEFINITIONS_LIMIT = 1000
 
 _HELLO_AGAIN_SECONDS = 1.0
 _TURN_MASK = 63
+_QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest)
 _LARGE = int(Status.SUCCESS_LARGE)
 
 
@@ -92,6 +96,7 @@ class Session:
         self.refusal = ""
         self.submitted = 0
         self._hello = hello
+        self._news_of_parent: TaskName | None = None
         self._timeout_seconds = timeout_seconds
         self._heartbeat_interval_seconds = heartbeat_interval_seconds
         self._serializer = serializer
@@ -120,6 +125,7 @@ class Session:
         self._releases: list[ObjectKey] = []
         self._fetches: dict[ObjectKey, Fetch] = {}
         self._explanations: dict[int, list[Sink]] = {}
+        self._infos: list[Sink] = []
         self._shutdowns: list[Sink] = []
         self._welcome_sinks: list[Sink] = []
         self._dropped_uploads: deque[Upload] = deque()
@@ -133,6 +139,7 @@ class Session:
             ObjectCredit: self._on_object_credit,
             ObjectMissing: self._on_object_missing,
             Explanation: self._on_explanation,
+            ClusterInfo: self._on_cluster_info,
             Output: self._on_output,
             ShutdownReply: self._on_shutdown_reply,
         }
@@ -227,6 +234,23 @@ class Session:
     @property
     def has_unfinished(self) -> bool:
         return bool(len(self._ranges) or self._open)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing here is anybody's any more: another client may go on with it."""
+        asked = self._outbox or self._urgent or self._cancels or self._releases or self._effects or self._fetches
+        answered = self._explanations or self._infos or self._shutdowns or self._welcome_sinks
+        dropped = self._dropped_uploads or self._dropped_results
+        return self.welcomed and not (self.has_unfinished or self._uploads or asked or answered or dropped)
+
+    def live_in(self, parent: TaskName) -> None:
+        """What is sent from now on is sent by this task. One without a session is none: nothing changes."""
+        hello = self._hello
+        if parent.session and parent != (hello.parent_session, hello.parent_task, hello.parent_attempt):
+            self._hello = dataclasses.replace(
+                hello, parent_session=parent.session, parent_task=parent.task, parent_attempt=parent.attempt
+            )
+            self._news_of_parent = parent
 
     def ask_flush(self) -> bool:
         """Somebody starts to wait: the open batch need not fill first. Whether there is one that may leave."""
@@ -378,6 +402,12 @@ class Session:
         self._state_cancels()
         self._urgent.append(ExplainRequest(task))
 
+    def ask_cluster_info(self, sink: Sink) -> None:
+        """``sink`` gets SUCCESS with what monitors are told, as ``ClusterInfo`` has it."""
+        self._infos.append(sink)
+        if len(self._infos) == 1:
+            self._urgent.append(ClusterInfoRequest())
+
     def shut_down(self, sink: Sink) -> None:
         """Ask for the end of scheduler and workers; ``sink`` gets SUCCESS, or another status with the reason."""
         self._shutdowns.append(sink)
@@ -465,7 +495,7 @@ class Session:
 
     @property
     def _is_waiting(self) -> bool:
-        return bool(self.has_unfinished or self._explanations or self._shutdowns or self._fetches)
+        return bool(self.has_unfinished or self._explanations or self._infos or self._shutdowns or self._fetches)
 
     # ---- sending -----------------------------------------------------------------------------------------------
 
@@ -501,6 +531,7 @@ class Session:
         while self._urgent:  # the first pieces of large functions
             self._send(self._urgent.popleft(), now)
         if tasks.runs:
+            tasks.parent, self._news_of_parent = self._news_of_parent, None
             self._send(tasks, now)
         self._outbox.popleft()  # only now: an interruption costs no tasks
 
@@ -609,7 +640,7 @@ class Session:
         """To a scheduler that knows nothing of this session: objects, then what an earlier one had unfinished."""
         waiting = [body for body in self._outbox if isinstance(body, list)]
         self._outbox.clear()
-        self._urgent = deque(body for body in self._urgent if isinstance(body, (ExplainRequest, ShutdownRequest)))
+        self._urgent = deque(body for body in self._urgent if isinstance(body, _QUESTIONS))
         self._cancels, self._cancels_due = [], None
         self._releases.clear()
         self._sent_definitions.clear()
@@ -861,6 +892,9 @@ class Session:
         sinks = self._explanations.pop(explanation.task, [])
         self._tell_all(sinks, Outcome(Status.SUCCESS, explanation.text.encode()))
 
+    def _on_cluster_info(self, info: ClusterInfo, now: float) -> None:
+        self._tell_all(self._infos, Outcome(Status.SUCCESS, info.snapshot))
+
     def _on_shutdown_reply(self, reply: ShutdownReply, now: float) -> None:
         status = Status.SUCCESS if reply.accepted else Status.EXCEPTION
         self._tell_all(self._shutdowns, Outcome(status, reply.text.encode()))
@@ -904,6 +938,7 @@ class Session:
         for sinks in self._explanations.values():
             self._tell_all(sinks, outcome)
         self._explanations.clear()
+        self._tell_all(self._infos, outcome)
         self._tell_all(self._shutdowns, outcome)
         self._tell_all(self._welcome_sinks, outcome)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from scaler_protocol.address import parse_address
+from scaler_protocol.messages import TaskName
 from scaler_protocol.transport.context import new_context, shared_context
 from scaler_protocol.transport.sockets import DealerConnection
 from scaler_protocol.transport.stream import StreamConnection
@@ -121,12 +122,12 @@ def nested_depth() -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def parent_task() -> tuple[bytes, int, int]:
-    """Session, task and attempt that this process belongs to."""
+def parent_task() -> TaskName:
+    """The task that this process belongs to."""
     text = os.environ.get(PARENT_VARIABLE, "")
     session, _, rest = text.partition(":")
     task, _, attempt = rest.partition(":")
     try:
-        return bytes.fromhex(session), int(task), int(attempt)
+        return TaskName(bytes.fromhex(session), int(task), int(attempt))
     except ValueError:
-        return b"", 0, 0
+        return TaskName(b"", 0, 0)

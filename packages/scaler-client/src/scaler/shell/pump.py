@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaler.core.effects import Effect, Finish, WriteOutput
 from scaler.core.session import SCHEDULER
+from scaler.shell.connection import parent_task
 from scaler.shell.waker import Waker
 from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol.codec import MalformedMessage, decode, encode
@@ -36,12 +37,16 @@ if TYPE_CHECKING:
     from scaler.core.session import Session
     from scaler.shell.connection import Connection
     from scaler.shell.waiting import Target
+    from scaler_protocol.messages import TaskName
 
 _take_first: Callable[[deque[Effect]], Effect] = deque.popleft
 _TICK_SECONDS = 0.001
+_REST_SECONDS = 10.0
+"""How long a client inside a task that has ended is there for the next one."""
+
 _GLANCE_SECONDS = 0.0002
 _FORKED = "This client was made before its process was forked: make a new Client in the child."
-_STOPPED = "client is already stopped."
+STOPPED = "client is already stopped."
 
 
 class Pump:
@@ -70,6 +75,7 @@ class Pump:
         self._parked = False
         self._abandoned = False
         self._blocked = 0
+        self._rests_since: float | None = None
         self._glanced_at = 0.0
         self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
         _pumps.add(self)
@@ -86,6 +92,8 @@ class Pump:
     def turn(self) -> None:
         """With the lock held: receive what is there, send what wants to go. Call ``settle_notices`` once the lock is
         released."""
+        if self._connection.nested:
+            self.session.live_in(parent_task())  # a client may be used by one task after the other
         self._exchange(time.monotonic())
 
     def settle_notices(self) -> None:
@@ -200,6 +208,28 @@ class Pump:
             with target._condition:
                 target._condition.notify_all()
         _pumps.discard(self)
+
+    def rest(self) -> bool:
+        """Its client, inside a task, needs it no more; the next one may. False: there is more to end than a thread."""
+        if not self._connection.nested or self.unusable or self.is_mine():
+            return False
+        with self.lock:
+            held = self._leading or self._followers or self._blocked or self._notices or self._late_cancels
+            if held or self.unusable or self._interrupted or not self.session.is_blank:
+                return False
+            self._rests_since = time.monotonic()
+            return True
+
+    def resume(self, parent: TaskName) -> bool:
+        """For the client of another task. False: it has ended meanwhile."""
+        if self.unusable:
+            return False
+        with self.lock:
+            if self.unusable or self.session.refusal:
+                return False
+            self._rests_since = None
+            self.session.live_in(parent)
+            return True
 
     def mark_forked(self) -> None:
         self.unusable = _FORKED
@@ -335,7 +365,7 @@ class Pump:
                 self._connection.send(encode(effect.envelope))
             else:
                 self._notices.append(effect)
-        self.unusable = _STOPPED
+        self.unusable = STOPPED
         self._connection.close(linger=welcomed)
 
     # ---- without the lock ----------------------------------------------------------------------------------------
@@ -374,6 +404,14 @@ class Pump:
                 self._late_cancels.popleft().cancel()
             if self._abandoned and not self.session.has_unfinished:
                 self.close()
+            if self._rests_since is not None:
+                self._end_rest()
+
+    def _end_rest(self) -> None:
+        with self.lock:
+            if self._rests_since is not None and time.monotonic() >= self._rests_since + _REST_SECONDS:
+                self._quit()
+                _pumps.discard(self)
 
     def _stand_back(self, park: bool) -> None:
         """While somebody leads. Parked: until that one leaves and says so."""

@@ -169,7 +169,8 @@ class Slots:
             spare.name = self.names[slot]
 
     def start_missing(self, now: float) -> None:
-        """As many processes as slots; more only while a task that may use a lent slot finds none idle."""
+        """As many processes as slots; more only while tasks are blocked: as many as may use lent slots and find none
+        idle, and one that is ready for the next."""
         if not self.accepting or now < self._start_after:
             return
         self._start_after = 0.0
@@ -178,6 +179,8 @@ class Slots:
         missing = self._capacity() - len(self.processors)
         if missing > 0:
             self._start_spares(min(missing, self._eligible_count()))
+        if self._blocked and len(self.processors) == len(self._busy) < self._process_limit:
+            self._start()  # ahead of the next task that blocks
 
     def _start_spares(self, missing: int) -> None:
         while missing > 0 and len(self.processors) < self._process_limit:
@@ -694,7 +697,7 @@ class Slots:
             first = self._limits_at
         if len(self.processors) == self.slots and not self._start_after:
             return first
-        times = [each.idle_since + RETIRE_AFTER_SECONDS for each in self._spares()]
+        times = [each.idle_since + RETIRE_AFTER_SECONDS for each in self._superfluous()]
         if self._start_after and self.accepting:
             times.append(self._start_after)
         if first is not None:
@@ -723,11 +726,13 @@ class Slots:
                 processor.polled_position = position
                 self._poll_at = now + POLL_SECONDS
 
-    def _spares(self) -> list[Processor]:
-        return [each for each in self._idle.values() if each.slot is None]
+    def _superfluous(self) -> list[Processor]:
+        """Spare processors, but for the one that is ready for the next task while others block."""
+        spares = [each for each in self._idle.values() if each.slot is None]
+        return spares[1:] if self._blocked else spares
 
     def _retire(self, now: float) -> None:
-        for processor in self._spares():
+        for processor in self._superfluous():
             if now >= processor.idle_since + RETIRE_AFTER_SECONDS:
                 processor.dying = True
                 self._sort(processor)
