@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import socket
@@ -11,7 +12,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.support.commands import REPOSITORY, Command, child_environment, command_line
+from tests.support.commands import (
+    REPOSITORY,
+    Command,
+    child_environment,
+    command_line,
+    free_address,
+    start_scheduler,
+)
 
 FOLDER = Path(__file__).parent / "soamapi"
 SERVICE_PROGRAM = REPOSITORY / "examples" / "symphony" / "service.py"
@@ -106,3 +114,32 @@ def start_symphony_cluster(symphony: Symphony, address: str, *flags: object, **e
         command.__exit__()
         raise
     return command
+
+
+class Rig:
+    """A scheduler, Symphony and the command between them, with no other workers."""
+
+    def __init__(self, *flags: object, scheduler_flags: tuple[object, ...] = (), **environment: str) -> None:
+        self.address = free_address()
+        self._flags = flags
+        self._scheduler_flags = scheduler_flags
+        self._environment = environment
+        with contextlib.ExitStack() as stack:
+            self.scheduler = stack.enter_context(start_scheduler(self.address, *scheduler_flags))
+            self.symphony = stack.enter_context(Symphony())
+            self.command = stack.enter_context(self.start_command())
+            self._stack = stack.pop_all()
+
+    def start_command(self) -> Command:
+        return start_symphony_cluster(self.symphony, self.address, *self._flags, **self._environment)
+
+    def restart_scheduler(self) -> None:
+        self.scheduler.kill()
+        self.scheduler.__exit__()
+        self.scheduler = self._stack.enter_context(start_scheduler(self.address, *self._scheduler_flags))
+
+    def __enter__(self) -> Rig:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._stack.close()
