@@ -52,9 +52,9 @@ class FeedState(enum.Enum):
 
 
 class StreamRow(NamedTuple):
-    """A row of the task stream. ``index`` is what ``TaskLog`` and ``Model.bars`` call the worker."""
+    """A row of the task stream. ``worker_index`` is what ``Model.bars`` and the log call it."""
 
-    index: int
+    worker_index: int
     worker: WorkerName
 
 

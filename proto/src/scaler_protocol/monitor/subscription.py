@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-
 import zmq
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.monitor import feed
 
-_TAKEN_AT_ONCE = 100
 _RECONNECT_MILLISECONDS = 100
 _RECONNECT_LIMIT_MILLISECONDS = 500
 _HEARTBEAT_INTERVAL_MILLISECONDS = 1000
@@ -24,7 +20,6 @@ class Subscription:
     scheduler less."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: Address | str, events: bool = False) -> None:
-        self._waiting: deque[tuple[bytes, bytes]] = deque()
         parsed = parse_address(address) if isinstance(address, str) else address
         self.socket = context.socket(zmq.SUB)
         _set_options(self.socket)
@@ -38,22 +33,12 @@ class Subscription:
             self.socket.close()
             raise ValueError(f"Cannot connect to {parsed}: {error.strerror}.") from None
 
-    def receive(self) -> Iterator[feed.Received]:
-        """What waits, in order, but of snapshots the latest only, since each says everything; a bounded number of
-        messages, so that a screen is drawn between two calls. FeedError when one cannot be read; the others wait."""
-        self._read_waiting()
-        while self._waiting:
-            topic, payload = self._waiting.popleft()
-            if topic != feed.SNAPSHOT_KIND or not any(later == topic for later, _ in self._waiting):
-                yield feed.decode(payload)
-
-    def _read_waiting(self) -> None:
+    def receive(self) -> feed.Received | None:
+        """The next message; None: nothing waits. FeedError when it cannot be read."""
         try:
-            while len(self._waiting) < _TAKEN_AT_ONCE:
-                frames = self.socket.recv_multipart(zmq.DONTWAIT)
-                self._waiting.append((frames[0], frames[-1]))
+            return feed.decode(self.socket.recv_multipart(zmq.DONTWAIT)[-1])
         except zmq.Again:
-            pass
+            return None
 
     def close(self) -> None:
         self.socket.close()

@@ -61,7 +61,7 @@ class Application:
 
     def _take_messages(self) -> None:
         try:
-            for received in self._subscription.receive():
+            while (received := self._subscription.receive()) is not None:
                 self._model.apply(received.message, time.monotonic())
         except FeedError as error:
             self._model.refuse(str(error))

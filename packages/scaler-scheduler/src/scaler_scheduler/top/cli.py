@@ -102,9 +102,9 @@ def _print_snapshot(subscription: Subscription, settings: TopSettings) -> int:
 def _wait_for_message(subscription: Subscription, deadline: float) -> Snapshot | None:
     while (remaining := deadline - time.monotonic()) > 0:
         if subscription.socket.poll(int(remaining * 1000) + 1):
-            for received in subscription.receive():
-                if isinstance(received.message, Snapshot):
-                    return received.message
+            received = subscription.receive()
+            if received is not None and isinstance(received.message, Snapshot):
+                return received.message
     return None
 
 
