@@ -13,8 +13,10 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
 
 from scaler_protocol.columns cimport (
+    AGE_SIZE,
     ID_SIZE,
     MESSAGE_LIMIT,
+    NO_WORKER,
     REFERENCE_SIZE,
     RESULT_COLUMNS_SIZE,
     RUN_OVERHEAD,
@@ -434,10 +436,22 @@ cdef int check_size(uint64_t words, uint64_t payload, uint64_t count) except -1:
 
 
 cdef uint64_t result_run_words(ResultRun run):
+    """Without its place in the list of runs."""
     cdef uint64_t n = run.count
-    cdef uint64_t words = RESULT_RUN_DATA + RESULT_RUN_POINTERS + words_for(ID_SIZE) + 3 * n
+    cdef uint64_t words = words_for(ID_SIZE) + 3 * n
     words += 2 * words_for(4 * n) + words_for(n)
-    return words + n if run.peaks != NULL else words
+    if run.peaks != NULL:
+        words += n
+    return words + words_for(AGE_SIZE * n) if run.ages != NULL else words
+
+
+cdef uint32_t pointers_of(list runs):
+    """How many pointers each run in a list has: one more when any of them says when its tasks ended."""
+    cdef ResultRun run
+    for run in runs:
+        if run.ages != NULL:
+            return RESULT_RUN_POINTERS + 1
+    return RESULT_RUN_POINTERS
 
 
 cdef int write_result_run(Writer* writer, uint64_t start, ResultRun run, uint64_t offset) except -1:
@@ -445,6 +459,7 @@ cdef int write_result_run(Writer* writer, uint64_t start, ResultRun run, uint64_
     cdef uint64_t pointers = start + RESULT_RUN_DATA
     cdef uint64_t n = run.count
     store32(data, run.count)
+    store32(data + 4, 0 if run.worker == NO_WORKER else run.worker + 1)
     store64(data + 8, offset)
     store64(data + 16, run.payload_bytes)
     write_bytes(writer, pointers, run.session)
@@ -458,6 +473,8 @@ cdef int write_result_run(Writer* writer, uint64_t start, ResultRun run, uint64_
     if run.peaks != NULL:
         write_memory(writer, pointers + 6, run.peaks, 8 * n)
     rebase(column_room(writer, pointers + 7, 4 * n), run.ends, n, run.start)
+    if run.ages != NULL:
+        write_memory(writer, pointers + 8, run.ages, AGE_SIZE * n)
     return 0
 
 
@@ -466,11 +483,12 @@ cdef list encode_results(object envelope, object body):
     cdef Payload payload = Payload()
     cdef Writer writer
     cdef uint64_t words = ROOT_WORDS + 1 + (1 if runs else 0)
+    cdef uint64_t size = RESULT_RUN_DATA + pointers_of(runs)
     cdef uint64_t count = 0
     cdef int64_t start
     cdef ResultRun run
     for run in runs:
-        words += result_run_words(run)
+        words += size + result_run_words(run)
         count += run.count
         payload.add(run.payload_owner, run.origin + run.start, run.payload_bytes)
     check_size(words, payload.size, count)
@@ -483,15 +501,16 @@ cdef list encode_results(object envelope, object body):
 
 cdef int write_result_runs(Writer* writer, uint64_t pointer, list runs) except -1:
     cdef uint64_t offset = 0
+    cdef uint32_t pointers = pointers_of(runs)
     cdef int64_t at
     cdef ResultRun run
     if not runs:
         return 0
-    at = sure(put_structs(writer, pointer, len(runs), RESULT_RUN_DATA, RESULT_RUN_POINTERS))
+    at = sure(put_structs(writer, pointer, len(runs), RESULT_RUN_DATA, pointers))
     for run in runs:
         write_result_run(writer, at, run, offset)
         offset += run.payload_bytes
-        at += RESULT_RUN_DATA + RESULT_RUN_POINTERS
+        at += RESULT_RUN_DATA + pointers
     return 0
 
 
@@ -771,7 +790,7 @@ cdef ResultRun decode_result_run(Reader* reader, StructView* view, bytes head, b
     cdef ResultRun run = ResultRun.__new__(ResultRun)
     cdef uint64_t size = field64(view, 2)
     cdef uint64_t n = field32(view, 0)
-    cdef BytesView peaks
+    cdef BytesView peaks, ages
     run.count = <uint32_t> n
     run.session = take_id(reader, view, 0, "session")
     run.tasks = take_column(reader, view, 1, 8 * n, "tasks")
@@ -784,6 +803,13 @@ cdef ResultRun decode_result_run(Reader* reader, StructView* view, bytes head, b
     if peaks.size:
         run.peaks = take_column(reader, view, 6, 8 * n, "memoryPeaks")
     run.ends = take_column(reader, view, 7, 4 * n, "ends")
+    if not read_bytes(reader, view, 8, &ages):
+        out_of_bounds("ages")
+    if ages.size:
+        run.ages = take_column(reader, view, 8, AGE_SIZE * n, "ages")
+        run.ages_owner = head
+    if field32(view, 1) & 0xFFFF:
+        run.worker = (field32(view, 1) & 0xFFFF) - 1
     run.origin = payload_of(payload, field64(view, 1), size)
     run.payload_bytes = <uint32_t> size
     run.columns_owner = head
@@ -819,7 +845,7 @@ cdef Extent extent_of(object run):
         results = run
         extent.ends, extent.start, extent.rows = results.ends, results.start, results.count
         extent.pieces = 1
-        extent.columns_size = RESULT_COLUMNS_SIZE
+        extent.columns_size = RESULT_COLUMNS_SIZE + (AGE_SIZE if results.ages != NULL else 0)
         extent.extra_size = RUN_OVERHEAD
     return extent
 

@@ -15,6 +15,8 @@ cdef enum:
     REFERENCE_SIZE = 24  # of an object key in the payload: owner, number
     RESULT_COLUMNS_SIZE = 41  # of one result in all columns
     RUN_OVERHEAD = 512  # what a run costs beside its columns, payload and names, at most
+    AGE_SIZE = 4  # of one result in the column that only monitors need
+    NO_WORKER = 0xFFFF
     TASK_LIMIT = 1048576
     MESSAGE_LIMIT = 1048576
 

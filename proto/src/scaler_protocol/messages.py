@@ -289,9 +289,10 @@ class Heartbeat:
 
 @value(frozen=True, slots=True)
 class HeartbeatEcho:
-    """Unnumbered."""
+    """``watched``: somebody wants to know which worker makes each result, and when. Unnumbered."""
 
-    sent_at: float
+    sent_at: float  # 0: answers no heartbeat
+    watched: bool = False
 
 
 @value(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from scaler_protocol.columns cimport Column
 
@@ -14,10 +14,13 @@ cdef class ResultRun:
     cdef const uint8_t* cpu_times
     cdef const uint8_t* peaks  # NULL: all 0
     cdef const uint8_t* ends
+    cdef const uint8_t* ages  # NULL: unknown
+    cdef readonly uint16_t worker  # NO_WORKER: unknown
     cdef const uint8_t* origin
     cdef uint32_t start
     cdef bytes columns_owner
     cdef bytes payload_owner
+    cdef bytes ages_owner
     cdef object view
     cdef object owner_view
 

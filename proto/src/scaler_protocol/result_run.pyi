@@ -9,6 +9,8 @@ class ResultRun:
     session: bytes
     count: int
     payload_bytes: int
+    worker: int
+    """Which worker of its agent made the results, counted from 0; 65535: unknown."""
     def __init__(self, session: bytes, rows: Iterable[tuple[int, int, int, bytes, int, int, int]]) -> None:
         """rows: task, attempt, status, payload, duration and cpu time in microseconds, memory peak in bytes"""
     def task(self, index: int) -> int: ...
@@ -41,6 +43,12 @@ class ResultRun:
     @property
     def duration_column(self) -> memoryview:
         """Microseconds, format Q."""
+    @property
+    def age_column(self) -> memoryview | None:
+        """Microseconds from the end of each execution until the run was made, format I, a copy. None: unknown."""
+    def set_place(self, worker: int, ages: bytes) -> None:
+        """Say which worker made the results, and how long ago. Not part of a run's equality."""
+    def forget_place(self) -> None: ...
     def slice(self, start: int, stop: int) -> ResultRun: ...
     def select(self, indices: Sequence[int]) -> ResultRun: ...
     def __eq__(self, other: object) -> bool: ...

@@ -10,6 +10,8 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
 from scaler_protocol.columns cimport (
+    AGE_SIZE,
+    NO_WORKER,
     RESULT_COLUMNS_SIZE,
     Column,
     checked_id,
@@ -24,6 +26,9 @@ from scaler_protocol.wire cimport load32, load64
 
 
 cdef class ResultRun:
+    def __cinit__(self):
+        self.worker = NO_WORKER
+
     def __init__(self, session, rows):
         cdef ResultRunBuilder builder = ResultRunBuilder(session)
         for row in rows:
@@ -95,6 +100,24 @@ cdef class ResultRun:
     def duration_column(self):
         """All durations in microseconds, as a memoryview of format Q."""
         return self.column(self.durations, 8 * <size_t> self.count, "Q")
+
+    def set_place(self, worker, bytes ages):
+        if len(ages) != AGE_SIZE * <size_t> self.count:
+            raise ValueError(f"{len(ages)} bytes of ages for {self.count} results.")
+        self.worker = worker
+        self.ages_owner = ages
+        self.ages = <const uint8_t*> PyBytes_AS_STRING(ages)
+
+    def forget_place(self):
+        self.worker = NO_WORKER
+        self.ages_owner = None
+        self.ages = NULL
+
+    @property
+    def age_column(self):
+        if self.ages == NULL:
+            return None
+        return memoryview(PyBytes_FromStringAndSize(<char*> self.ages, AGE_SIZE * <size_t> self.count)).cast("I")
 
     cdef tuple row(self, uint64_t row):
         return (
@@ -185,6 +208,9 @@ cdef class ResultRun:
         run.payload_bytes = piece_start(self.ends, self.start, last) - run.start
         run.columns_owner = self.columns_owner
         run.payload_owner = self.payload_owner
+        run.worker = self.worker
+        run.ages_owner = self.ages_owner
+        run.ages = self.ages + AGE_SIZE * first if self.ages != NULL else NULL
         return run
 
     def select(self, indices):

@@ -39,5 +39,5 @@ cdef class Board:
     cdef bint has_room(self, uint64_t payload_bytes) noexcept nogil
     cdef void append(
         self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
-        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak
+        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns
     ) noexcept nogil

@@ -15,6 +15,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from scaler_protocol.codec import ResultRunBuilder
 
+from array import array
+
 cdef extern from *:
     """
     #include <stdint.h>
@@ -55,7 +57,8 @@ cdef enum:
     CELL_COUNT = 16384
     ARENA = 4096 + 16384
     ARENA_SIZE = 1048576
-    RECORD_BYTES = 48  # sequence, duration, cpu, memory peak (u64 each), size of payload (u32), status (u8), padding
+    RECORD_BYTES = 48  # sequence, duration, cpu, memory peak, size of payload (u32), status (u32), end; u64 but for two
+    AGE_LIMIT = 0xFFFFFFFF
     SKIP = 255  # status of a record that fills the end of the ring
 
 cdef enum:
@@ -204,9 +207,11 @@ cdef class Board:
     def has_results(self):
         return scaler_load(self._base + HEAD) != self._tail
 
-    def harvest(self, list handed):
+    def harvest(self, list handed, worker=None):
         """Take what the processor finished. ``handed``: the runs it was handed, oldest first, unfinished ones at least;
-        their ``unfinished`` goes down."""
+        their ``unfinished`` goes down. With ``worker`` the runs say that it made them, and when."""
+        cdef uint64_t now_ns = monotonic_ns() if worker is not None else 0
+        cdef object ages = None
         cdef uint64_t head = scaler_load(self._base + HEAD)
         cdef Harvest harvest = Harvest()
         cdef Handed entry = None
@@ -236,10 +241,11 @@ cdef class Board:
                     entry = handed[index]
                 if builder is None or entry.session != session:
                     if builder is not None and builder.count:
-                        harvest.runs.append(builder.build())
+                        harvest.runs.append(built(builder, worker, ages))
                     session = entry.session
                     builder = ResultRunBuilder(session)
                     append = builder.append
+                    ages = array("I")
             entry.unfinished -= 1
             self._harvested = sequence + 1
             finished += 1
@@ -259,10 +265,12 @@ cdef class Board:
                 (<char*>(record + RECORD_BYTES))[:payload_bytes],
                 duration // 1000, (<uint64_t*>(record + 16))[0] // 1000, (<uint64_t*>(record + 24))[0],
             )
+            if worker is not None:
+                ages.append(age_us((<uint64_t*>(record + 40))[0], now_ns))
         if finished:
             harvest.totals.append((entry, finished, total_ns / 1e9))
         if builder is not None and builder.count:
-            harvest.runs.append(builder.build())
+            harvest.runs.append(built(builder, worker, ages))
         scaler_store(self._base + TAIL, self._tail)
         return harvest
 
@@ -289,7 +297,7 @@ cdef class Board:
 
     cdef void append(
         self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
-        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak
+        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns
     ) noexcept nogil:
         """Only after ``has_room``."""
         cdef uint64_t size = _padded(RECORD_BYTES + payload_bytes)
@@ -308,6 +316,7 @@ cdef class Board:
         (<uint64_t*>(record + 24))[0] = memory_peak
         (<uint32_t*>(record + 32))[0] = payload_bytes
         record[36] = status
+        (<uint64_t*>(record + 40))[0] = ended_ns
         memcpy(record + RECORD_BYTES, payload, payload_bytes)
         self._head += size
         scaler_store(self._base + HEAD, self._head)
@@ -319,3 +328,16 @@ cdef class Board:
 
     def used_bytes(self):
         return self._head - scaler_load(self._base + TAIL)
+
+
+cdef uint32_t age_us(uint64_t then_ns, uint64_t now_ns) noexcept nogil:
+    """How long ago, as far as 32 bits reach."""
+    cdef uint64_t age = (now_ns - then_ns) // 1000 if now_ns > then_ns else 0
+    return <uint32_t> (age if age < AGE_LIMIT else AGE_LIMIT)
+
+
+cdef object built(object builder, object worker, object ages):
+    run = builder.build()
+    if worker is not None:
+        run.set_place(worker, ages.tobytes())
+    return run

@@ -225,6 +225,8 @@ struct ResultRun {
   ends @8 :Data;         # u32 column
   payloadOffset @9 :UInt64;  # of this run's bytes in the payload frame
   payloadSize @10 :UInt64;
+  worker @11 :UInt16;    # 1 + the slot, at the agent, of the worker that made them; 0: unknown
+  ages @12 :Data;        # u32 column, microseconds from the end of each execution until the run was made; empty: unknown
 }
 
 # ---- everything else ------------------------------------------------------------------------------------------------
@@ -282,7 +284,8 @@ struct Heartbeat {
 }
 
 struct HeartbeatEcho {
-  sentAt @0 :Float64;
+  sentAt @0 :Float64;  # 0: answers no heartbeat, tells only what follows
+  watched @1 :Bool;    # agents say of results which worker made them, and when
 }
 
 struct Blocked {

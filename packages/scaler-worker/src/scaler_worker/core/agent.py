@@ -456,8 +456,10 @@ class AgentCore:
             self._send(self._link.wrap(self._heartbeat), now)
 
     def _on_heartbeat_echo(self, echo: HeartbeatEcho, now: float) -> None:
-        self._lag_seconds = max(0.0, now - echo.sent_at)
-        self._lease.proved(echo.sent_at, now)
+        self.slots.is_watched = echo.watched
+        if echo.sent_at:
+            self._lag_seconds = max(0.0, now - echo.sent_at)
+            self._lease.proved(echo.sent_at, now)
 
     def _turn(self, now: float) -> None:
         if self._lease.turn(now):

@@ -17,6 +17,7 @@ from typing import Any
 from scaler_protocol.codec import ResultRun, TaskRun, split
 from scaler_protocol.effects import Log
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, ObjectRequest, Status, TaskColumn, Tasks
+from scaler_protocol.monitor.records import NO_WORKER
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.effects import HandOver, Interrupt, Kill, Resume, StartProcessor, Suspend
@@ -72,6 +73,7 @@ class Slots:
         self.functions: dict[bytes, FunctionDefinition] = {}
         self.serializers: dict[bytes, FunctionDefinition] = {}
         self.finished: list[ResultRun] = []
+        self.is_watched = False  # results are to say which worker made them, and when
         self.accepting = True
         self._effects = effects
         self._objects = objects
@@ -545,12 +547,17 @@ class Slots:
 
     # ---- harvest ---------------------------------------------------------------------------------------------
 
+    def _place_of(self, processor: Processor) -> int | None:
+        if not self.is_watched:
+            return None
+        return NO_WORKER if processor.slot is None else min(processor.slot, NO_WORKER)
+
     def harvest(self, processor: Processor, now: float) -> None:
         """Take what it finished."""
         if processor.board is None or not processor.board.has_results():
             return
         self._failures_to_start = 0
-        harvest = processor.board.harvest(processor.handed)
+        harvest = processor.board.harvest(processor.handed, self._place_of(processor))
         for entry, count, seconds in harvest.totals:
             self.durations.add(entry.run.function, count, seconds)
         self.finished.extend(harvest.runs)

@@ -221,7 +221,7 @@ cdef class Runner:
                 self.own_sequences[named] = sequence
                 self.own_values[named] = payload
                 named = None
-            self._store(sequence, status, payload, duration, cpu, peak)
+            self._store(sequence, status, payload, duration, cpu, peak, ended)
             parent_variable[14] = 0
             if ended - self.notified_ns > NOTIFY_NS:
                 self._notify(ended)
@@ -273,7 +273,10 @@ cdef class Runner:
                 raise TaskCancelled("an input has failed") from None  # the agent gives this task back
         return value
 
-    cdef _store(self, uint64_t sequence, uint8_t status, bytes payload, uint64_t duration, uint64_t cpu, uint64_t peak):
+    cdef _store(
+        self, uint64_t sequence, uint8_t status, bytes payload, uint64_t duration, uint64_t cpu, uint64_t peak,
+        uint64_t ended,
+    ):
         cdef uint64_t size = PyBytes_GET_SIZE(payload)
         if size > LARGE_BYTES and status == SUCCESS:
             self.host.send_large(sequence, payload)
@@ -282,7 +285,7 @@ cdef class Runner:
             size = 8
         if not self.board.has_room(size):
             self._wait_for_room(size)
-        self.board.append(sequence, status, PyBytes_AS_STRING(payload), size, duration, cpu, peak)
+        self.board.append(sequence, status, PyBytes_AS_STRING(payload), size, duration, cpu, peak, ended)
         self.untold = True
 
     cdef _wait_for_room(self, uint64_t size):

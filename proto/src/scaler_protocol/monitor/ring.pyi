@@ -1,0 +1,54 @@
+"""A ring of event records in shared memory, from the scheduler to its publisher; records: see ``records``.
+
+One side writes, one reads; neither ever waits for the other. When the ring is full, records are dropped and counted, and
+a GAP record comes before the next one that fits. The memory begins with a page for two counters: bytes written, at 64,
+and bytes read, at 128. A record lies in one piece; what is left at the end of the ring is skipped.
+"""
+
+from typing import Any
+
+from scaler_protocol.codec import ResultRun
+
+RING_HEADER_BYTES: int
+
+class RingWriter:
+    """Writes into ``memory``, a writable buffer of zeros of a page and a multiple of 8 bytes."""
+
+    recorded: int
+    """Records written."""
+    dropped: int
+    """Records that found no room."""
+    def __init__(self, memory: Any) -> None: ...
+    def write(self, record: bytes) -> bool:
+        """One record as ``records.record`` makes it. False: it was dropped."""
+    def write_plain(
+        self, kind: int, count: int, time: int, session: int, first: int, function: int, agent: int, attempt: int
+    ) -> bool:
+        """One record without a body."""
+    def write_ended(
+        self,
+        run: ResultRun,
+        time: int,
+        session: int,
+        agent: int,
+        segments: list[tuple[int, int]],
+        fates: bytearray | None,
+    ) -> None:
+        """One ENDED record of the rows of ``run``. ``segments``: (first row, function) each; ``fates``: what to write
+        as the statuses instead of those in ``run``, 255 leaves a row out."""
+
+def failed_rows(run: ResultRun, limit: int) -> list[int]:
+    """The first rows of ``run``, at most ``limit``, that neither succeeded nor were cancelled."""
+
+class RingReader:
+    """Takes what a writer wrote."""
+
+    read: int
+    """Records taken, without GAP records."""
+    dropped: int
+    """Records that the GAP records taken so far speak of."""
+    def __init__(self, memory: Any) -> None: ...
+    def take(self, limit_bytes: int) -> tuple[bytes, int, int]:
+        """Records of together about ``limit_bytes``, one at least: their bytes, how many they are, and the number of the
+        first one, counting those that were dropped before. (b"", 0, number): nothing waits. ValueError when the memory
+        holds no records: its writer is not to be trusted any more."""

@@ -1,0 +1,266 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""A ring of event records in shared memory. See ring.pyi for the contract."""
+
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from scaler_protocol.columns cimport NO_WORKER
+from scaler_protocol.result_run cimport ResultRun
+from scaler_protocol.wire cimport load32, load64
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    static inline uint64_t scaler_ring_load(uint8_t *p) { return __atomic_load_n((uint64_t *)p, __ATOMIC_ACQUIRE); }
+    static inline void scaler_ring_store(uint8_t *p, uint64_t v) {
+        __atomic_store_n((uint64_t *)p, v, __ATOMIC_RELEASE);
+    }
+    """
+    uint64_t scaler_ring_load(uint8_t* p) noexcept nogil
+    void scaler_ring_store(uint8_t* p, uint64_t v) noexcept nogil
+
+cdef enum:
+    HEAD = 64
+    TAIL = 128
+    PAGE = 4096
+    HEADER = 48
+    SKIP = 0
+    ENDED = 4
+    GAP = 11
+    NONE = 0xFFFFFFFF
+    FUNCTIONS = 1
+    AGES = 2
+    LEFT_OUT = 0xFF
+    SUCCESS_LARGE = 1
+    CANCELLED = 4
+
+RING_HEADER_BYTES = PAGE
+
+
+cdef class RingWriter:
+    def __init__(self, memory):
+        self.memory = memory
+        self.view = memory
+        self.base = &self.view[0]
+        self.capacity = (self.view.shape[0] - PAGE) & ~<uint64_t> 7
+        self.head = scaler_ring_load(self.base + HEAD)
+        self.tail = scaler_ring_load(self.base + TAIL)
+
+    cdef uint8_t* place(self, uint64_t size) noexcept nogil:
+        """Where a record of this size may be written, in one piece. NULL: nowhere."""
+        cdef uint64_t offset = self.head % self.capacity
+        cdef uint64_t rest = self.capacity - offset
+        cdef uint64_t needed = size if size <= rest else size + rest
+        if size > self.capacity:
+            return NULL
+        if self.capacity - (self.head - self.tail) < needed:
+            self.tail = scaler_ring_load(self.base + TAIL)
+            if self.capacity - (self.head - self.tail) < needed:
+                return NULL
+        if size > rest:
+            if rest >= HEADER:
+                (<Header*> (self.base + PAGE + offset)).kind = SKIP
+            self.head += rest
+            offset = 0
+        self.pending = size
+        return self.base + PAGE + offset
+
+    cdef void note_gap(self) noexcept nogil:
+        """Say, now that there is room again, how many records were dropped."""
+        cdef Header* header = <Header*> self.place(HEADER)
+        if header == NULL:
+            return
+        memset(header, 0, HEADER)
+        header.kind = GAP
+        header.size = HEADER
+        header.first = self.missed
+        header.session = header.agent = header.function = header.worker = NONE
+        self.missed = 0
+        self.head += HEADER
+        scaler_ring_store(self.base + HEAD, self.head)
+
+    cdef Header* begin(self, uint64_t size) noexcept nogil:
+        """Room for a record, its header zeros but for ``size``, to be filled and committed. NULL: it is dropped."""
+        cdef uint8_t* at
+        if self.missed:
+            self.note_gap()
+        at = NULL if self.missed else self.place(size)
+        if at == NULL:
+            self.missed += 1
+            self.dropped += 1
+            return NULL
+        memset(at, 0, HEADER)
+        (<Header*> at).size = <uint32_t> size
+        return <Header*> at
+
+    cdef void commit(self) noexcept nogil:
+        self.recorded += 1
+        self.head += self.pending
+        scaler_ring_store(self.base + HEAD, self.head)
+
+    def write(self, bytes record):
+        cdef uint64_t size = PyBytes_GET_SIZE(record)
+        cdef Header* header = self.begin(size)
+        if header == NULL:
+            return False
+        memcpy(header, PyBytes_AS_STRING(record), size)
+        self.commit()
+        return True
+
+    def write_plain(self, uint16_t kind, uint32_t count, uint64_t time, uint32_t session, uint64_t first,
+                    uint32_t function, uint32_t agent, uint32_t attempt):
+        cdef Header* header = self.begin(HEADER)
+        if header == NULL:
+            return False
+        header.kind = kind
+        header.count = count
+        header.time = time
+        header.session = session
+        header.first = first
+        header.function = function
+        header.agent = agent
+        header.attempt = attempt
+        header.worker = NONE
+        self.commit()
+        return True
+
+    def write_ended(self, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, list segments,
+                    bytearray fates):
+        cdef const uint8_t* statuses = run.statuses if fates is None else <uint8_t*> PyByteArray_AS_STRING(fates)
+        cdef uint32_t rows = kept_rows(statuses, run.count) if fates is not None else run.count
+        cdef bint mixed = len(segments) > 1
+        cdef bint aged = run.ages != NULL
+        cdef uint64_t size = HEADER + rows * <uint64_t> (21 + 4 * mixed + 4 * aged)
+        cdef Header* header
+        if rows == 0:
+            return
+        header = self.begin((size + 7) & ~<uint64_t> 7)
+        if header == NULL:
+            return
+        header.kind = ENDED
+        header.flags = (FUNCTIONS if mixed else 0) | (AGES if aged else 0)
+        header.count = rows
+        header.time = time
+        header.session = session
+        header.agent = agent
+        header.function = NONE
+        if not mixed:
+            header.function = segments[0][1]
+        header.worker = NONE
+        if run.worker != NO_WORKER:
+            header.worker = run.worker
+        if rows == run.count:
+            write_columns(header, run, statuses, segments if mixed else None)
+        else:
+            write_rows(header, run, statuses, segments if mixed else None)
+        self.commit()
+
+
+def failed_rows(ResultRun run, int64_t limit):
+    cdef list rows = []
+    cdef uint32_t row
+    for row in range(run.count):
+        if run.statuses[row] > SUCCESS_LARGE and run.statuses[row] != CANCELLED:
+            if <int64_t> len(rows) >= limit:
+                break
+            rows.append(row)
+    return rows
+
+
+cdef uint32_t kept_rows(const uint8_t* statuses, uint32_t count) noexcept nogil:
+    cdef uint32_t row, kept = 0
+    for row in range(count):
+        kept += statuses[row] != LEFT_OUT
+    return kept
+
+
+cdef void write_columns(Header* header, ResultRun run, const uint8_t* statuses, list segments):
+    """All rows of the run, column by column."""
+    cdef uint8_t* at = <uint8_t*> header + HEADER
+    cdef uint64_t rows = run.count
+    cdef uint64_t row, stop, index
+    memcpy(at, run.tasks, 8 * rows)
+    memcpy(at + 8 * rows, run.durations, 8 * rows)
+    memcpy(at + 16 * rows, run.attempts, 4 * rows)
+    at += 20 * rows
+    if segments is not None:
+        for index in range(len(segments)):
+            stop = segments[index + 1][0] if index + 1 < <uint64_t> len(segments) else rows
+            for row in range(segments[index][0], stop):
+                (<uint32_t*> at)[row] = segments[index][1]
+        at += 4 * rows
+    if run.ages != NULL:
+        memcpy(at, run.ages, 4 * rows)
+        at += 4 * rows
+    memcpy(at, statuses, rows)
+
+
+cdef void write_rows(Header* header, ResultRun run, const uint8_t* statuses, list segments):
+    """The rows that are not left out, one by one."""
+    cdef uint64_t rows = header.count
+    cdef uint64_t* tasks = <uint64_t*> (<uint8_t*> header + HEADER)
+    cdef uint64_t* durations = tasks + rows
+    cdef uint32_t* attempts = <uint32_t*> (durations + rows)
+    cdef uint32_t* functions = attempts + rows
+    cdef uint32_t* ages = functions + (rows if segments is not None else 0)
+    cdef uint8_t* ends = <uint8_t*> (ages + (rows if run.ages != NULL else 0))
+    cdef uint64_t row, to = 0, segment = 0
+    for row in range(run.count):
+        while segments is not None and segment + 1 < <uint64_t> len(segments) and segments[segment + 1][0] <= row:
+            segment += 1
+        if statuses[row] == LEFT_OUT:
+            continue
+        tasks[to] = load64(run.tasks + 8 * row)
+        durations[to] = load64(run.durations + 8 * row)
+        attempts[to] = load32(run.attempts + 4 * row)
+        if segments is not None:
+            functions[to] = segments[segment][1]
+        if run.ages != NULL:
+            ages[to] = load32(run.ages + 4 * row)
+        ends[to] = statuses[row]
+        to += 1
+
+
+cdef class RingReader:
+    def __init__(self, memory):
+        self.memory = memory
+        self.view = memory
+        self.base = &self.view[0]
+        self.capacity = (self.view.shape[0] - PAGE) & ~<uint64_t> 7
+
+    def take(self, uint64_t limit_bytes):
+        cdef uint64_t head = scaler_ring_load(self.base + HEAD)
+        cdef uint64_t start = scaler_ring_load(self.base + TAIL)
+        cdef uint64_t at = start, first = self.read + self.dropped, offset
+        cdef uint64_t count = 0, size
+        cdef Header* header
+        if head < start or head - start > self.capacity:
+            raise ValueError("The ring of event records is damaged.")
+        while at < head:
+            offset = at % self.capacity
+            header = <Header*> (self.base + PAGE + offset)
+            if self.capacity - offset < HEADER or header.kind == SKIP:
+                if at > start:
+                    break
+                at += self.capacity - offset
+                start = at
+                continue
+            size = header.size
+            if size < HEADER or size % 8 or size > self.capacity - offset or size > head - at:
+                raise ValueError("The ring of event records is damaged.")
+            if at > start and at - start + size > limit_bytes:
+                break
+            if header.kind == GAP:
+                if at > start:
+                    break  # a batch is numbered without gaps
+                self.dropped += header.first
+                first += header.first
+            else:
+                self.read += 1
+                count += 1
+            at += size
+        data = PyBytes_FromStringAndSize(<char*> self.base + PAGE + start % self.capacity, at - start)
+        scaler_ring_store(self.base + TAIL, at)
+        return data, count, first

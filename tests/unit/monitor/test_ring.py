@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import array
+
+import pytest
+
+from scaler_protocol.codec import ResultRun, decode, encode, split_results
+from scaler_protocol.messages import Envelope, Results, Status
+from scaler_protocol.monitor import records
+from scaler_protocol.monitor.records import AGAIN, NONE, Kind
+from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter, failed_rows
+
+SESSION = b"s" * 16
+LEFT_OUT = 0xFF
+
+
+def ring(size: int = 64 * 1024) -> tuple[RingWriter, RingReader]:
+    memory = bytearray(RING_HEADER_BYTES + size)
+    return RingWriter(memory), RingReader(memory)
+
+
+def handed(first: int) -> bytes:
+    return records.record(Kind.HANDED, time=1, first=first, count=1)
+
+
+def result_run(count: int, statuses: dict[int, int] | None = None) -> ResultRun:
+    kinds = statuses or {}
+    rows = [(100 + row, 1, kinds.get(row, Status.SUCCESS), b"x" * row, 10 + row, 5, 0) for row in range(count)]
+    return ResultRun(SESSION, rows)
+
+
+def test_what_is_written_is_read_once_and_in_order() -> None:
+    writer, reader = ring(1024)
+    seen: list[int] = []
+    for number in range(500):
+        assert writer.write(handed(number))
+        data, count, first = reader.take(1 << 20)
+        assert count == 1 and first == number
+        seen += [record.first for record in records.records(data)]
+    assert seen == list(range(500))
+    assert reader.take(1 << 20) == (b"", 0, 500)
+
+
+def test_a_full_ring_drops_and_says_how_many() -> None:
+    writer, reader = ring(480)
+    kept = [number for number in range(30) if writer.write(handed(number))]
+    assert kept == list(range(10)) and (writer.recorded, writer.dropped) == (10, 20)
+    assert len(list(records.records(reader.take(1 << 20)[0]))) == 10
+    assert writer.write(handed(30))
+    data, count, first = reader.take(1 << 20)
+    gap, last = records.records(data)
+    assert (gap.kind, gap.first, last.first) == (Kind.GAP, 20, 30)
+    assert (count, first, reader.dropped) == (1, 30, 20)
+
+
+def test_batches_are_of_the_size_asked_for_and_numbered() -> None:
+    writer, reader = ring()
+    for number in range(100):
+        writer.write(handed(number))
+    batches = []
+    while (batch := reader.take(10 * 48))[1]:
+        batches.append(batch)
+    assert [(count, first) for _, count, first in batches] == [(10, first) for first in range(0, 100, 10)]
+
+
+def test_a_record_larger_than_the_ring_is_dropped() -> None:
+    writer, reader = ring(1024)
+    assert not writer.write(records.record(Kind.NAME, time=0, body=b"x" * 4096))
+    assert writer.write(handed(1))
+    assert reader.take(1 << 20)[2] == 1
+
+
+@pytest.mark.parametrize("damage", [0, 8, 0x7FFFFFF8])
+def test_damaged_memory_is_not_followed(damage: int) -> None:
+    memory = bytearray(RING_HEADER_BYTES + 1024)
+    RingWriter(memory).write(handed(1))
+    memory[RING_HEADER_BYTES + 8 : RING_HEADER_BYTES + 12] = damage.to_bytes(4, "little")
+    with pytest.raises(ValueError, match="damaged"):
+        RingReader(memory).take(1 << 20)
+
+
+@pytest.mark.parametrize("placed", [False, True])
+@pytest.mark.parametrize("segments", [[(0, 3)], [(0, 3), (2, 4), (5, 3)]])
+@pytest.mark.parametrize("fates", [None, {1: LEFT_OUT, 4: LEFT_OUT, 3: Status.EXCEPTION | AGAIN}])
+def test_results_become_one_record(placed: bool, segments: list[tuple[int, int]], fates: dict[int, int] | None) -> None:
+    writer, reader = ring()
+    run = result_run(6)
+    ages = [60, 50, 40, 30, 20, 10]
+    if placed:
+        run.set_place(7, array.array("I", ages).tobytes())
+    codes = None if fates is None else bytearray(fates.get(row, 0) for row in range(6))
+    writer.write_ended(run, 99, 1, 2, segments, codes)
+    (record,) = records.records(reader.take(1 << 20)[0])
+    kept = [row for row in range(6) if codes is None or codes[row] != LEFT_OUT]
+    columns = records.ended_columns(record)
+    assert (record.kind, record.count, record.time, record.session, record.agent) == (Kind.ENDED, len(kept), 99, 1, 2)
+    assert (record.worker, columns.workers) == (7 if placed else NONE, None)
+    assert columns.tasks.tolist() == [100 + row for row in kept]
+    assert columns.durations.tolist() == [10 + row for row in kept]
+    assert columns.statuses.tolist() == [0 if codes is None else codes[row] for row in kept]
+    assert (None if columns.ages is None else columns.ages.tolist()) == (
+        [ages[row] for row in kept] if placed else None
+    )
+    functions = [record.function] * len(kept) if columns.functions is None else columns.functions.tolist()
+    assert functions == [[number for first, number in segments if first <= row][-1] for row in kept]
+
+
+def test_a_record_of_nothing_is_not_written() -> None:
+    writer, reader = ring()
+    writer.write_ended(result_run(2), 1, 0, 0, [(0, 0)], bytearray([LEFT_OUT, LEFT_OUT]))
+    assert reader.take(1 << 20)[1] == 0
+
+
+def test_rows_that_failed() -> None:
+    run = result_run(6, {1: Status.EXCEPTION, 2: Status.CANCELLED, 3: Status.SUCCESS_LARGE, 5: Status.TIMED_OUT})
+    assert failed_rows(run, 100) == [1, 5]
+    assert failed_rows(run, 1) == [1]
+
+
+def test_where_and_when_results_were_made_travels_with_them() -> None:
+    run = result_run(1000)
+    run.set_place(0, array.array("I", range(1000)).tobytes())
+    plain = result_run(3)
+    frames = encode(Envelope(Results([plain, run]), 1, 2))
+    first, second = decode(frames).body.runs
+    assert (first.worker, first.age_column) == (0xFFFF, None)
+    assert (second.worker, second.age_column.tolist()) == (0, list(range(1000)))
+    assert first == plain and second == run
+    pieces = [piece for runs in split_results([second], 16 * 1024) for piece in runs]
+    assert len(pieces) > 1
+    assert [age for piece in pieces for age in piece.age_column or ()] == list(range(1000))
+    second.forget_place()
+    assert encode(Envelope(Results([second]))) == encode(Envelope(Results([result_run(1000)])))
