@@ -13,6 +13,7 @@ JOINS_ALL = "scaler/cluster/"
 """The only folder that may import siblings, and only inside functions: it runs a whole cluster on this machine."""
 
 ROOMS = {
+    "aiohttp": ("scaler_scheduler/web/",),
     "capnp": ("scaler_protocol/monitor/",),
     "cloudpickle": ("scaler/client/", "scaler_worker/processor/", "scaler_worker/symphony/"),
     "dask": ("scaler/integrations/dask.py",),
@@ -30,6 +31,7 @@ ROOMS = {
         "scaler_scheduler/metrics/process.py",
         "scaler_scheduler/shell/publisher_process.py",
         "scaler_scheduler/top/",
+        "scaler_scheduler/web/",
     ),
 }
 """Third-party libraries and the rooms that own them: everywhere else uses the room."""
@@ -63,16 +65,18 @@ def test_clients_import_what_every_system_has(source: Source) -> None:
     assert not found
 
 
-def test_the_monitor_command_stands_alone() -> None:
-    """scaler_top ships with the scheduler so that a server has it, and shares nothing with it."""
-    own = "scaler_scheduler.top"
-    for source in ALL:
-        if source.name.startswith("scaler_scheduler/top/"):
-            assert not [
-                each
-                for each in source.imports()
-                if each.module.startswith("scaler_scheduler") and own not in each.module
-            ]
+@pytest.mark.parametrize("room", ["top", "web"])
+def test_a_monitor_command_stands_alone(room: str) -> None:
+    """scaler_top and scaler_ui ship with the scheduler so that a server has them, and share nothing with it."""
+    own = f"scaler_scheduler.{room}"
+    found = [source for source in ALL if source.name.startswith(f"scaler_scheduler/{room}/")]
+    assert found
+    for source in found:
+        assert not [
+            each
+            for each in source.imports()
+            if each.module.startswith("scaler_scheduler") and not each.module.startswith(own)
+        ]
 
 
 @pytest.mark.parametrize("folder", SOURCE_FOLDERS, ids=lambda folder: folder.parent.name)

@@ -1,0 +1,176 @@
+"""The server: files of the page, and a websocket for each page that is open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from aiohttp import WSMsgType, web
+
+from scaler_protocol.monitor.tables import TABLES
+from scaler_scheduler.web.answers import specification
+from scaler_scheduler.web.guard import Guard
+from scaler_scheduler.web.page import Page
+from scaler_scheduler.web.sources import Source
+
+TURN_SECONDS = 0.25
+QUICK_TURNS = 4
+"""So many turns make the second after which everything that is visible is looked at again."""
+
+MESSAGE_LIMIT_BYTES = 64 * 1024
+"""What a page may send in one message."""
+
+FILES = Path(__file__).parent / "static"
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-cache",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+_WRONG_HOST = (
+    "This name is not one of this monitor's: use its address in numbers, or start scaler_ui with --allowed-hosts.\n"
+)
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Server:
+    """Serves one source to any number of pages."""
+
+    def __init__(self, source: Source, guard: Guard) -> None:
+        self._source = source
+        self._guard = guard
+        self._open: set[_OpenPage] = set()
+        self._hello = json.dumps({"hello": {"version": _fingerprint(), "tables": _tables()}})
+        self._runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0)
+        self._turning: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; the port, since 0 means any. OSError when that cannot be."""
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port).start()
+        self._turning = asyncio.create_task(self._turn())
+        return int(self._runner.addresses[0][1])
+
+    async def close(self) -> None:
+        if self._turning is not None:
+            self._turning.cancel()
+        for page in list(self._open):
+            await page.close()
+        await self._runner.cleanup()
+
+    async def _turn(self) -> None:
+        number = 0
+        while True:
+            is_current = self._source.advance()
+            number += 1
+            for page in self._open:
+                page.wake(quick=number % QUICK_TURNS != 0)
+            await asyncio.sleep(TURN_SECONDS if is_current else 0)
+
+    def _application(self) -> web.Application:
+        application = web.Application(middlewares=[self._check_host])
+        application.on_response_prepare.append(_add_headers)
+        application.router.add_get("/", _index)
+        application.router.add_get("/socket", self._socket)
+        application.router.add_static("/", FILES)
+        return application
+
+    @web.middleware
+    async def _check_host(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        if self._guard.allows_host(request.headers.get("Host", "")):
+            return await handler(request)
+        return web.Response(status=421, text=_WRONG_HOST)
+
+    async def _socket(self, request: web.Request) -> web.StreamResponse:
+        if not self._guard.allows_origin(request.headers.get("Origin"), request.headers.get("Host", "")):
+            return web.Response(status=403, text="Only the monitor's own page may connect here.\n")
+        socket = web.WebSocketResponse(heartbeat=20, compress=False, max_msg_size=MESSAGE_LIMIT_BYTES)
+        await socket.prepare(request)
+        await socket.send_str(self._hello)
+        page = _OpenPage(socket, self._source)
+        self._open.add(page)
+        try:
+            await page.serve()
+        finally:
+            self._open.discard(page)
+        return socket
+
+
+class _OpenPage:
+    """One websocket: what it says goes to its :class:`Page`, what that has for it goes out when it is ready for it."""
+
+    def __init__(self, socket: web.WebSocketResponse, source: Source) -> None:
+        self._socket = socket
+        self._source = source
+        self._page = Page()
+        self._wake = asyncio.Event()
+        self._quick = True
+
+    async def serve(self) -> None:
+        sending = asyncio.create_task(self._send())
+        try:
+            await self._receive()
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    def wake(self, quick: bool) -> None:
+        self._quick &= quick
+        self._wake.set()
+
+    async def close(self) -> None:
+        await self._socket.close(code=1001, message=b"scaler_ui ends")
+
+    async def _send(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if self._page.is_behind:
+                continue
+            quick, self._quick = self._quick, True
+            for message in self._page.push(self._source.model, self._source.status(), quick):
+                await (self._socket.send_str(message) if isinstance(message, str) else self._socket.send_bytes(message))
+
+    async def _receive(self) -> None:
+        async for message in self._socket:
+            try:
+                self._take(json.loads(message.data) if message.type is WSMsgType.TEXT else {})
+            except (ValueError, KeyError, TypeError, AttributeError):
+                await self._socket.close(code=1008, message=b"not what a page of this monitor says")
+
+    def _take(self, said: dict[str, Any]) -> None:
+        if "seen" in said:
+            self._page.saw(int(said["seen"]))
+        if "watch" in said:
+            self._page.watch(said["watch"])
+        if "replay" in said:
+            self._source.control(said["replay"])
+        if "seen" not in said:
+            self._wake.set()
+
+
+async def _index(request: web.Request) -> web.FileResponse:
+    return web.FileResponse(FILES / "index.html")
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
+    response.headers.pop("Server", None)
+
+
+def _tables() -> dict[str, Any]:
+    return {name: specification(table) for name, table in TABLES.items()}
+
+
+def _fingerprint() -> str:
+    """Of the page's files: an open page of another version loads itself again."""
+    content = b"".join(path.read_bytes() for path in sorted(FILES.rglob("*")) if path.is_file())
+    return f"{zlib.crc32(content):08x}"

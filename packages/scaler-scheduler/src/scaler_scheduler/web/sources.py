@@ -1,0 +1,73 @@
+"""Sources: where the model comes from, the stream of a scheduler or (``replay``) files of recorded events."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+import zmq
+
+from scaler_protocol.monitor.feed import FeedError
+from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.subscription import Subscription
+from scaler_scheduler.web.status import live_status
+
+TURN_SECONDS = 0.1
+"""How long messages are taken in before pages get their turn."""
+
+
+class Source(Protocol):
+    @property
+    def model(self) -> Model: ...
+
+    def advance(self) -> bool:
+        """Take in what has come; False: there is more."""
+
+    def status(self) -> dict[str, Any]: ...
+
+    def control(self, wish: dict[str, Any]) -> None:
+        """What somebody did to the time scrubber."""
+
+    def close(self) -> None: ...
+
+
+class LiveSource:
+    """A scheduler. ValueError when the address is none."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        try:
+            self._subscription = Subscription(self._context, address, events=True)
+        except ValueError:
+            self._context.term()
+            raise
+        self.model = Model(time.monotonic())
+
+    def advance(self) -> bool:
+        deadline = time.monotonic() + TURN_SECONDS
+        while self._take():
+            if time.monotonic() > deadline:
+                return False
+        return True
+
+    def _take(self) -> bool:
+        """Whether there was anything."""
+        try:
+            received = self._subscription.receive()
+        except FeedError as error:
+            self.model.refuse(str(error))
+            return True
+        if received is not None:
+            self.model.apply(received.message, time.monotonic())
+        return received is not None
+
+    def status(self) -> dict[str, Any]:
+        return live_status(self.model, time.monotonic(), self._address)
+
+    def control(self, wish: dict[str, Any]) -> None:
+        """Nothing: what happens now cannot be stopped."""
+
+    def close(self) -> None:
+        self._subscription.close()
+        self._context.term()

@@ -1,0 +1,167 @@
+// The page: navigation, the state of the stream, and the view that is open.
+
+import { Samples } from "./charts.js";
+import { Connection } from "./connection.js";
+import { h, icon, setText } from "./dom.js";
+import { Replay } from "./replay.js";
+import { VIEWS } from "./views.js";
+
+const KEYS = [
+  [["1", "…", "9"], "the first nine views"], [["/"], "filter the table"], [["Esc"], "drop the filter"], [["t"], "light or dark"],
+  [["←", "→"], "task stream: earlier, later"], [["+", "-"], "task stream: zoom; the mouse wheel does it too"], [["↑", "↓"], "task stream: other workers"],
+  [["Space"], "task stream: follow; replay: play or pause"], [["<", ">"], "replay: ten seconds back or on"], [["?"], "this help"],
+];
+
+const byId = (id) => document.getElementById(id);
+
+class Page {
+  constructor() {
+    this.samples = new Samples();
+    this.span = 300;
+    this.store = {};
+    this.changed = () => this.sendWatch();
+    this.routes = new Map(VIEWS.flatMap(([, views]) => views.map((view) => [view[0], view])));
+    this.makeNavigation();
+    this.replay = new Replay(byId("replay"), (message) => this.connection.send(message));
+    this.connection = new Connection({
+      onHello: (hello) => this.hello(hello), onPush: (push) => this.push(push), onStream: (head, data) => this.view?.stream_?.(head, data), onState: (open) => this.setOpen(open),
+    });
+    addEventListener("hashchange", () => this.open());
+    addEventListener("keydown", (event) => this.key(event));
+    byId("theme-button").addEventListener("click", () => this.turnTheme());
+    byId("help-button").addEventListener("click", () => this.help());
+    this.showTheme();
+  }
+
+  makeNavigation() {
+    this.links = new Map();
+    this.badges = new Map();
+    let number = 0;
+    for (const [group, views] of VIEWS) {
+      byId("navigation").append(h("h3", {}, group));
+      for (const [name, title, image] of views) {
+        number += 1;
+        const badge = h("span", { class: "badge" });
+        const link = h("a", { href: `#/${name}`, title: number < 10 ? `${title} (${number})` : title }, icon(image), h("span", {}, title), badge);
+        this.links.set(name, link);
+        this.badges.set(name, badge);
+        byId("navigation").append(link);
+      }
+    }
+  }
+
+  // ---- what arrives ----
+
+  hello(hello) {
+    this.samples.clear();
+    if (this.version !== undefined && this.version !== hello.version) return location.reload();
+    this.version = hello.version;
+    if (this.tables) return this.sendWatch();
+    this.tables = hello.tables;
+    this.open();
+  }
+
+  push({ status, results }) {
+    if (status) this.showStatus(status);
+    for (const [key, result] of Object.entries(results ?? {})) {
+      if (key === "samples") { this.samples.take(result); this.view?.samplesChanged(); }
+      else this.view?.update(key, result);
+    }
+  }
+
+  setOpen(open) {
+    this.isOpen = open;
+    this.showConnection();
+  }
+
+  showStatus(status) {
+    this.status = status;
+    this.showConnection();
+    this.replay.show(status.replay);
+    for (const [name, [text, bad]] of Object.entries(status.badges)) {
+      const badge = this.badges.get(name);
+      setText(badge, text);
+      badge.classList.toggle("bad", Boolean(bad));
+    }
+  }
+
+  showConnection() {
+    const status = this.status ?? { state: "waiting", label: "Waiting", facts: [], notices: [] };
+    const away = this.isOpen === false;
+    const [state, label] = away ? ["lost", "Away"] : [status.state, status.label];
+    const mark = JSON.stringify([state, label, status.facts]);
+    if (mark !== this.connectionShown) {
+      this.connectionShown = mark;
+      byId("connection").replaceChildren(h("i", { class: `dot ${state}` }), h("span", { class: "state" }, label), ...status.facts.map(([text, minor]) => h("span", { class: minor ? "fact minor" : "fact", title: text }, text)));
+      document.title = [label === "Live" ? "" : `${label}: `, status.facts[0]?.[0] ?? "", " · Scaler"].join("").replace(/^ · /, "");
+    }
+    const notices = away ? [["error", "This page has lost scaler_ui. It goes on by itself when scaler_ui is back."]] : status.notices;
+    this.showNotices(notices);
+    byId("main").classList.toggle("stale", away || state === "lost");
+  }
+
+  showNotices(notices) {
+    const mark = JSON.stringify(notices);
+    if (mark === this.noticesShown) return;
+    this.noticesShown = mark;
+    byId("notices").replaceChildren(...notices.map(([kind, text]) => h("div", { class: `notice ${kind}` }, text)));
+  }
+
+  // ---- the open view ----
+
+  open() {
+    if (!this.tables) return;
+    const name = location.hash.replace(/^#\//, "");
+    const route = this.routes.get(name) ?? this.routes.get("overview");
+    this.view?.close();
+    for (const [each, link] of this.links) {
+      if (each === route[0]) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+    this.links.get(route[0]).scrollIntoView({ block: "nearest", inline: "nearest" });
+    this.view = route[3](this);
+    byId("main").classList.toggle("fixed", Boolean(this.view.fixed));
+    byId("main").replaceChildren(this.view.element);
+    byId("main").scrollTop = 0;
+    this.view.samplesChanged();
+    this.sendWatch();
+  }
+
+  sendWatch() {
+    this.connection?.watch({ samples: { what: "samples" }, ...this.view?.watch() });
+  }
+
+  // ---- keys and colours ----
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (event.target.matches?.("input:not([type=range]), select, textarea")) return;
+    const names = [...this.routes.keys()];
+    if (event.key >= "1" && event.key <= "9") location.hash = `#/${names[Number(event.key) - 1]}`;
+    else if (event.key === "/") { event.preventDefault(); this.view?.focusFilter(); }
+    else if (event.key === "t") this.turnTheme();
+    else if (event.key === "?") this.help();
+    else this.replay.key(event);
+  }
+
+  turnTheme() {
+    const theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+    document.documentElement.dataset.theme = theme;
+    try { localStorage.setItem("scaler-theme", theme); } catch { /* then it is not kept */ }
+    this.showTheme();
+    this.view?.recolour();
+  }
+
+  showTheme() {
+    setText(byId("theme-button"), document.documentElement.dataset.theme === "dark" ? "☀" : "☾");
+  }
+
+  help() {
+    const dialog = byId("help");
+    const close = h("button", { type: "button", class: "tool", onclick: () => dialog.close() }, "Close");
+    dialog.replaceChildren(h("h1", {}, "Keys"), h("dl", {}, KEYS.flatMap(([keys, text]) => [h("dt", {}, keys.map((key) => h("kbd", {}, key))), h("dd", {}, text)])), close);
+    dialog.showModal();
+  }
+}
+
+window.scaler = new Page();

@@ -1,0 +1,67 @@
+// The websocket to scaler_ui: says what this page shows, and gets it again and again. It connects again by itself.
+
+const FIRST_WAIT_MS = 250;
+const LONGEST_WAIT_MS = 3000;
+
+export class Connection {
+  constructor({ onHello, onPush, onStream, onState }) {
+    this.handlers = { onHello, onPush, onStream, onState };
+    this.watched = {};
+    this.waitMs = FIRST_WAIT_MS;
+    document.addEventListener("visibilitychange", () => this.sendWatch());
+    this.connect();
+  }
+
+  connect() {
+    const url = new URL("socket", location.href);
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+    url.hash = "";
+    this.socket = new WebSocket(url);
+    this.socket.binaryType = "arraybuffer";
+    this.socket.onopen = () => this.opened();
+    this.socket.onmessage = (event) => this.received(event.data);
+    this.socket.onclose = () => this.closed();
+  }
+
+  opened() {
+    this.waitMs = FIRST_WAIT_MS;
+    this.handlers.onState(true);
+    this.sendWatch();
+  }
+
+  closed() {
+    this.handlers.onState(false);
+    setTimeout(() => this.connect(), this.waitMs);
+    this.waitMs = Math.min(LONGEST_WAIT_MS, this.waitMs * 2);
+  }
+
+  received(data) {
+    if (typeof data !== "string") return this.receivedStream(data);
+    const message = JSON.parse(data);
+    if (message.hello) return this.handlers.onHello(message.hello);
+    this.handlers.onPush(message);
+    this.send({ seen: message.number });
+  }
+
+  receivedStream(data) {
+    const length = new DataView(data).getUint32(0, true);
+    const head = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, length)));
+    this.handlers.onStream(head, data.slice(4 + length));
+  }
+
+  // What is visible, by a key of the page's own. Nothing while nobody looks at the page.
+  watch(watched) {
+    this.watched = watched;
+    if (this.waiting) return;
+    this.waiting = true;
+    queueMicrotask(() => { this.waiting = false; this.sendWatch(); });
+  }
+
+  sendWatch() {
+    this.send({ watch: document.hidden ? {} : this.watched });
+  }
+
+  send(message) {
+    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
+  }
+}

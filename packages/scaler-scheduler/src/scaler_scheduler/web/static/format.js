@@ -1,0 +1,49 @@
+// For the axes and legends of charts; all other numbers arrive written.
+
+const UNITS = ["b", "k", "m", "g", "t", "p"];
+
+export function bytes(value) {
+  let size = Math.max(0, value);
+  for (const unit of UNITS) {
+    if (size < 999.95 || unit === "p") return unit === "b" ? `${size.toFixed(0)}b` : `${size.toFixed(1)}${unit}`;
+    size /= 1024;
+  }
+}
+
+export function count(value) {
+  return Math.abs(value) < 10 && value % 1 ? value.toFixed(1) : Math.round(value).toLocaleString("en-US");
+}
+
+export function short(value) {
+  for (const [limit, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (Math.abs(value) >= limit) return `${+(value / limit).toPrecision(3)}${letter}`;
+  }
+  return `${+value.toPrecision(3)}`;
+}
+
+export function percent(value) {
+  return `${value.toFixed(value < 10 && value % 1 ? 1 : 0)}%`;
+}
+
+export function clock(time, withFraction = 0) {
+  const date = new Date(time * 1000);
+  const two = (number) => String(number).padStart(2, "0");
+  const text = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  return withFraction ? text + (time % 1).toFixed(withFraction).slice(1) : text;
+}
+
+export function duration(seconds) {
+  const size = Math.abs(seconds);
+  if (size < 0.9995e-3) return `${+(seconds * 1e6).toPrecision(3)} µs`;
+  if (size < 0.9995) return `${+(seconds * 1e3).toPrecision(3)} ms`;
+  if (size < 90) return `${+seconds.toPrecision(3)} s`;
+  return size < 5400 ? `${+(seconds / 60).toPrecision(3)} min` : `${+(seconds / 3600).toPrecision(3)} h`;
+}
+
+// [value on the axis, value in a legend]
+export const KINDS = {
+  count: [short, count],
+  rate: [short, (value) => `${count(value)}/s`],
+  bytes: [bytes, bytes],
+  percent: [(value) => `${count(value)}%`, percent],
+};

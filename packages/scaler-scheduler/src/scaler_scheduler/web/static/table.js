@@ -1,0 +1,175 @@
+// A table whose rows, order and filter are the server's: this page only has what it shows.
+
+import { h, icon, setText } from "./dom.js";
+
+const STATES = {
+  connected: "good", success: "good", suspect: "warning", lost: "bad", away: "warning", canceled: "", cancelled: "",
+};
+const NO_STATUS = new Set(["id", "text"]);
+
+export class DataTable {
+  // options: key (unique on the page), limit, compact (no tools), onRow(values, key), choices {column: [..]}, empty {icon, title, text}, extra
+  constructor(spec, options, changed) {
+    Object.assign(this, { spec, options, changed });
+    this.filter = "";
+    this.sort = options.sort ?? spec.sort;
+    this.descending = options.descending ?? spec.descending;
+    this.offset = 0;
+    this.limit = options.limit ?? 100;
+    this.columns = spec.columns.map((column, index) => ({ ...column, index })).filter((column) => !options.hide?.includes(column.key));
+    this.rows = [];
+    this.build();
+  }
+
+  build() {
+    this.body = h("tbody");
+    this.heads = this.columns.map((column) => this.head(column));
+    this.table = h("table", { "aria-label": this.spec.title }, h("thead", {}, h("tr", {}, this.heads)), this.body);
+    this.scroller = h("div", { class: "scroller", tabindex: "-1" }, this.table);
+    this.empty = h("div", { class: "empty", hidden: true });
+    this.element = h("div", { class: "card table-card" }, this.options.compact ? null : this.tools(), this.scroller, this.empty);
+    this.showSort();
+  }
+
+  head(column) {
+    const button = h("button", { type: "button", title: column.help, onclick: () => this.sortBy(column.key) }, column.title, h("i"));
+    return h("th", { scope: "col", class: column.align === "right" ? "right" : "" }, button);
+  }
+
+  tools() {
+    this.input = h("input", {
+      type: "search", placeholder: "Filter", "aria-label": `Filter ${this.spec.title.toLowerCase()}`, class: "filter", "aria-keyshortcuts": "/",
+      oninput: () => { this.filter = this.input.value; this.offset = 0; this.changed(); },
+      onkeydown: (event) => { if (event.key === "Escape") { this.input.value = ""; this.filter = ""; this.changed(); this.input.blur(); } },
+    });
+    this.count = h("span", { class: "count", "aria-live": "off" });
+    const step = (title, text, move) => h("button", { type: "button", class: "tool", title, "aria-label": title, onclick: () => this.page(move) }, text);
+    this.pager = h("span", { class: "pager", hidden: true },
+      step("First page", "«", -Infinity), step("Previous page", "‹", -1), step("Next page", "›", 1), step("Last page", "»", Infinity));
+    return h("div", { class: "table-tools" }, h("label", { class: "search" }, this.input, h("kbd", {}, "/")), this.options.extra, this.count, this.pager);
+  }
+
+  sortBy(key) {
+    const column = this.spec.columns.find((each) => each.key === key);
+    this.descending = this.sort === key ? !this.descending : column.align === "right" && column.kind !== "id";
+    this.sort = key;
+    this.offset = 0;
+    this.showSort();
+    this.changed();
+  }
+
+  showSort() {
+    this.columns.forEach((column, index) => {
+      const sorted = column.key === this.sort;
+      const head = this.heads[index];
+      if (sorted) head.setAttribute("aria-sort", this.descending ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+      setText(head.querySelector("i"), sorted ? (this.descending ? "▼" : "▲") : "");
+    });
+  }
+
+  page(move) {
+    const last = Math.max(0, Math.ceil(this.total / this.limit) - 1);
+    const wanted = move === Infinity ? last : move === -Infinity ? 0 : this.offset / this.limit + move;
+    this.offset = this.limit * Math.min(last, Math.max(0, wanted));
+    this.scroller.scrollTop = 0;
+    this.changed();
+  }
+
+  watch() {
+    const { filter, sort, descending, offset, limit } = this;
+    return { what: "table", table: this.spec.name, filter, sort, descending, offset, limit };
+  }
+
+  update(result) {
+    this.total = result.total;
+    if (this.offset && this.offset >= this.total) { this.offset = 0; this.changed(); }
+    result.rows.forEach((row, index) => this.fill(this.row(index), row, result.keys[index]));
+    for (const extra of this.rows.splice(result.rows.length)) extra.element.remove();
+    if (!this.options.compact) this.showCount(result);
+    this.showEmpty(result);
+  }
+
+  row(index) {
+    if (!this.rows[index]) {
+      const cells = this.columns.map((column) => h("td", { class: [column.align === "right" ? "right" : "", column.width >= 40 ? "long" : ""].join(" ").trim() || null }));
+      const element = h("tr", {}, cells);
+      this.rows[index] = { element, cells, shown: [], key: null };
+      if (this.options.onRow) this.makeClickable(this.rows[index]);
+      this.body.append(element);
+    }
+    return this.rows[index];
+  }
+
+  makeClickable(row) {
+    row.element.tabIndex = 0;
+    const choose = () => this.options.onRow(row.values, row.key);
+    row.element.addEventListener("click", choose);
+    row.element.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); }
+      if (event.key === "ArrowDown") { event.preventDefault(); row.element.nextSibling?.focus(); }
+      if (event.key === "ArrowUp") { event.preventDefault(); row.element.previousSibling?.focus(); }
+    });
+  }
+
+  fill(row, values, key) {
+    row.key = key;
+    row.values = values;
+    if (this.options.onRow) row.element.setAttribute("aria-selected", String(this.selected !== undefined && this.selected === key));
+    this.columns.forEach((column, index) => {
+      const value = values[column.index];
+      const mark = Array.isArray(value) ? value.join("\0") : value;
+      if (row.shown[index] === mark) return;
+      row.shown[index] = mark;
+      this.fillCell(row.cells[index], column, value);
+    });
+  }
+
+  // A value is its text, or [text, share from 0 to 1], or [text, colour].
+  fillCell(cell, column, value) {
+    const [text, mark] = Array.isArray(value) ? value : [value, null];
+    cell.title = text.length > 30 ? text : "";
+    cell.classList.toggle("zero", text === "0" || text === "-");
+    if (typeof mark === "number") return cell.replaceChildren(text, meter(mark));
+    if (typeof mark === "string") return cell.replaceChildren(h("span", { class: "swatch", style: { background: mark } }), text);
+    if (column.key === "state" || column.key === "status") {
+      const kind = STATES[text] ?? (column.key === "status" ? "bad" : "");
+      return cell.replaceChildren(h("span", { class: `status ${kind}` }, text));
+    }
+    setText(cell, text);
+  }
+
+  showCount(result) {
+    const last = this.offset + result.rows.length;
+    const paged = result.total > this.limit;
+    const of = paged ? `${(this.offset + 1).toLocaleString("en-US")}–${last.toLocaleString("en-US")} of ` : "";
+    setText(this.count, `${of}${result.total.toLocaleString("en-US")}${result.note ? ` · ${result.note}` : ""}`);
+    this.pager.hidden = !paged;
+    const [first, previous, next, end] = this.pager.children;
+    first.disabled = previous.disabled = this.offset === 0;
+    next.disabled = end.disabled = last >= result.total;
+  }
+
+  showEmpty(result) {
+    const empty = result.total === 0;
+    this.empty.hidden = !empty;
+    this.table.hidden = empty;
+    if (!empty) return;
+    const about = this.options.empty ?? { title: "Nothing here yet" };
+    const [title, text] = this.filter ? ["Nothing matches", `No row contains “${this.filter}”.`] : [about.title, about.text ?? ""];
+    const mark = `${title}\0${text}`;
+    if (this.emptyShown === mark) return;
+    this.emptyShown = mark;
+    this.empty.replaceChildren(...[about.icon ? icon(about.icon) : null, h("strong", {}, title), h("p", {}, text)].filter(Boolean));
+  }
+
+  focusFilter() {
+    this.input?.focus();
+    this.input?.select();
+  }
+}
+
+function meter(share) {
+  const part = Math.max(0, Math.min(1, share));
+  return h("span", { class: "meter", "aria-hidden": "true" }, h("i", { class: part > 0.95 ? "full" : "", style: { width: `${(100 * part).toFixed(0)}%` } }));
+}

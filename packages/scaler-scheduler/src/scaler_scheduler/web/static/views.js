@@ -1,0 +1,415 @@
+// The views: what each shows of what arrives. A view says what it watches, and takes the results.
+
+import { h, icon, setText, sparkline } from "./dom.js";
+import { Chart } from "./charts.js";
+import { DataTable } from "./table.js";
+import { TaskStream } from "./stream.js";
+
+const BLUE = "#2f81f7";
+const ORANGE = "#e69f00";
+const GREEN = "#1f9d72";
+const VIOLET = "#9a6fd8";
+const PINK = "#cc79a7";
+const SPARK_SECONDS = 120;
+
+export const CHARTS = {
+  throughput: { title: "Throughput", kind: "rate", series: [{ name: "throughput", label: "ended", colour: BLUE }, { name: "failures", label: "failed", colour: "var(--bad)" }] },
+  tasks: { title: "Unfinished tasks", kind: "count", series: [{ name: "unassigned", label: "waiting", colour: ORANGE }, { name: "running", label: "running", colour: BLUE }, { name: "queued", label: "queued there", colour: VIOLET }] },
+  cpu: { title: "CPU", kind: "percent", series: [{ name: "workers_cpu", label: "workers", colour: GREEN }, { name: "agents_cpu", label: "agents", colour: VIOLET }, { name: "scheduler_cpu", label: "scheduler", colour: ORANGE }] },
+  memory: { title: "Memory", kind: "bytes", series: [{ name: "workers_rss", label: "workers", colour: GREEN }, { name: "agents_rss", label: "agents", colour: VIOLET }, { name: "store_used", label: "object stores", colour: BLUE }, { name: "scheduler_rss", label: "scheduler", colour: ORANGE }] },
+  peers: { title: "Workers and clients", kind: "count", series: [{ name: "workers", label: "workers", colour: GREEN }, { name: "clients", label: "clients", colour: PINK }] },
+};
+
+export const SPANS = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["All", Infinity]];
+
+function heading(title, about, ...tools) {
+  return h("div", { class: "heading" }, h("h1", {}, title), h("span", { class: "about" }, about ?? ""), h("div", { class: "tools" }, tools));
+}
+
+export function segments(label, choices, chosen, choose) {
+  const buttons = choices.map(([text, value]) =>
+    h("button", { type: "button", "aria-pressed": String(value === chosen()), onclick: () => { choose(value); show(); } }, text));
+  const show = () => buttons.forEach((button, index) => button.setAttribute("aria-pressed", String(choices[index][1] === chosen())));
+  return h("div", { class: "segments", role: "group", "aria-label": label }, buttons);
+}
+
+// What all views share. `page` has: changed(), samples, store (kept between visits), tables (specifications), spec texts.
+class View {
+  constructor(page) { this.page = page; }
+  watch() { return {}; }
+  update() {}
+  samplesChanged() {}
+  recolour() {}
+  close() {}
+  focusFilter() {}
+}
+
+// ---- charts ----------------------------------------------------------------------------------------------------
+
+class ChartsView extends View {
+  makeCharts(names, height) {
+    this.charts = names.map((name) => new Chart({ ...CHARTS[name], height }));
+    this.names = [...new Set(names.flatMap((name) => CHARTS[name].series.map((each) => each.name)))];
+    return this.charts.map((chart) => chart.element);
+  }
+
+  spans() {
+    return segments("Time shown", SPANS, () => this.page.span, (value) => { this.page.span = value; this.samplesChanged(); });
+  }
+
+  samplesChanged() {
+    for (const chart of this.charts) chart.draw(this.page.samples.last(chart.series.map((each) => each.name), this.page.span));
+  }
+
+  recolour() { this.charts.forEach((chart) => chart.recolour()); }
+  close() { this.charts.forEach((chart) => chart.close()); }
+}
+
+class Tile {
+  constructor(name, target, options = {}) {
+    this.value = h("div", { class: "value" }, "–");
+    this.note = h("div", { class: "note" });
+    this.spark = options.spark ? sparkline() : null;
+    this.element = h("a", { class: `card tile ${options.class ?? ""}`, href: `#/${target}` }, this.spark?.element, h("div", { class: "name" }, name), this.value, this.note);
+  }
+
+  show([value, note, bad]) {
+    setText(this.value, value);
+    this.value.classList.toggle("long", value.length > 9);
+    setText(this.note, note ?? "");
+    this.element.classList.toggle("bad", Boolean(bad));
+  }
+}
+
+export class Overview extends ChartsView {
+  constructor(page) {
+    super(page);
+    this.tiles = {
+      throughput: new Tile("Throughput", "tasks", { spark: true }), running: new Tile("Running", "stream", { spark: true }),
+      waiting: new Tile("Waiting", "waiting", { spark: true }), success: new Tile("Succeeded", "tasks"), failed: new Tile("Failed", "failures"),
+      canceled: new Tile("Cancelled", "tasks"), workers: new Tile("Workers", "workers"), cpu: new Tile("CPU", "processors", { spark: true }),
+    };
+    this.sparks = { throughput: "throughput", running: "running", waiting: "unassigned", cpu: "workers_cpu" };
+    this.stream = new TaskStream({ key: "stream", small: true, span: 30, changed: page.changed });
+    const strip = h("section", { class: "card", style: { marginTop: "14px" } },
+      h("header", {}, h("h2", {}, "Task stream, last 30 s"), h("a", { href: "#/stream" }, "Open")),
+      h("div", { style: { display: "flex", height: "168px" } }, this.stream.element));
+    this.functions = new DataTable(page.tables.functions, {
+      compact: true, limit: 8, sort: "total", descending: true, hide: ["digest", "canceled"],
+      empty: { icon: "functions", title: "No functions yet", text: "They appear with the first tasks." },
+    }, page.changed);
+    const functions = h("section", { class: "card", style: { marginTop: "14px" } }, h("header", {}, h("h2", {}, "Functions by total time"), h("a", { href: "#/functions" }, "All functions")), this.functions.element);
+    this.functions.element.className = "table-card";
+    this.element = h("div", {}, heading("Overview", "", this.spans()),
+      h("div", { class: "tiles" }, Object.values(this.tiles).map((tile) => tile.element)),
+      h("div", { class: "grid two", style: { marginTop: "14px" } }, this.makeCharts(["throughput", "tasks", "cpu", "memory"])), strip, functions);
+  }
+
+  watch() { return { functions: this.functions.watch(), stream: this.stream.watch(), overview: { what: "overview" } }; }
+
+  update(key, result) {
+    if (key === "functions") this.functions.update(result);
+    if (key === "overview") for (const [name, shown] of Object.entries(result)) this.tiles[name]?.show(shown);
+  }
+
+  stream_(head, buffer) { this.stream.take(head, buffer); }
+
+  samplesChanged() {
+    super.samplesChanged();
+    for (const [tile, name] of Object.entries(this.sparks)) this.tiles[tile].spark.draw(this.page.samples.last([name], SPARK_SECONDS)[1].map((value) => value ?? 0));
+  }
+
+  recolour() { super.recolour(); this.stream.draw(); }
+  close() { super.close(); this.stream.close(); }
+}
+
+export class Memory extends ChartsView {
+  constructor(page) {
+    super(page);
+    this.table = new DataTable(page.tables.agents, {
+      compact: true, limit: 50, sort: "rss", descending: true, hide: ["free", "sent", "queued", "lag", "silent", "cpu"],
+      empty: { icon: "memory", title: "No hosts yet", text: "Start workers with scaler_cluster." },
+    }, page.changed);
+    const hosts = h("section", { class: "card", style: { marginTop: "14px" } }, h("header", {}, h("h2", {}, "By host")), this.table.element);
+    this.table.element.className = "table-card";
+    this.element = h("div", {}, heading("Memory", page.tables.objects.memory ?? "resident memory of the processes, and what object stores hold", this.spans()),
+      h("div", { class: "grid" }, this.makeCharts(["memory"], 330)), h("div", { class: "grid two" }, this.makeMore()), hosts);
+  }
+
+  makeMore() {
+    const first = this.charts;
+    const elements = this.makeCharts(["cpu", "peers"]);
+    this.charts = [...first, ...this.charts];
+    return elements;
+  }
+
+  watch() { return { hosts: this.table.watch() }; }
+  update(key, result) { if (key === "hosts") this.table.update(result); }
+}
+
+// ---- tables ----------------------------------------------------------------------------------------------------
+
+const EMPTY = {
+  workers: { icon: "workers", title: "No workers", text: "Start some with: scaler_cluster -n 4 ADDRESS. They appear here within a second." },
+  tasks: { icon: "tasks", title: "No task has ended since this monitor looks", text: "Each one that ends is listed here, the newest first." },
+  functions: { icon: "functions", title: "No functions yet", text: "They appear with the first tasks." },
+  waits: { icon: "waiting", title: "Nothing waits for long", text: "Tasks that do not run are listed here with the reason: no worker, no worker with the right capabilities, all workers busy." },
+  objects: { icon: "objects", title: "No objects", text: "Large arguments and results are kept by the hosts that need them, and are counted here." },
+  clients: { icon: "clients", title: "No clients", text: "Client(\"ADDRESS\") in a program connects one." },
+  settings: { icon: "settings", title: "The scheduler has not said how it was started", text: "Its settings arrive with its first snapshot." },
+  messages: { icon: "settings", title: "No messages yet" },
+};
+
+class TableView extends View {
+  constructor(page, name, options = {}) {
+    super(page);
+    const spec = page.tables[name];
+    this.name = name;
+    this.table = new DataTable(spec, { empty: EMPTY[name], ...options }, page.changed);
+    this.fixed = true;
+    this.element = h("div", { style: { display: "contents" } }, heading(spec.title, spec.help), this.table.element);
+    this.restore(page.store);
+  }
+
+  // Order and filter stay when somebody comes back.
+  restore(store) {
+    const kept = (store[this.name] ??= {});
+    Object.assign(this.table, kept);
+    if (this.table.input && kept.filter) this.table.input.value = kept.filter;
+    this.table.showSort();
+    this.kept = kept;
+  }
+
+  watch() {
+    const { filter, sort, descending } = this.table;
+    Object.assign(this.kept, { filter, sort, descending });
+    return { [this.name]: this.table.watch() };
+  }
+
+  update(key, result) { if (key === this.name) this.table.update(result); }
+  focusFilter() { this.table.focusFilter(); }
+}
+
+export class Settings extends TableView {
+  constructor(page) {
+    super(page, "settings");
+    this.fixed = false;
+    this.messages = new DataTable(page.tables.messages, { empty: EMPTY.messages, compact: true }, page.changed);
+    this.notices = new DataTable(page.tables.notices, { limit: 50, compact: true, empty: { title: "Nobody came or went since this monitor looks" } }, page.changed);
+    this.about = h("dl", { class: "facts", style: { padding: "4px 15px 14px" } });
+    const card = (title, content) => h("section", { class: "card" }, h("header", {}, h("h2", {}, title)), content);
+    for (const table of [this.messages, this.notices]) table.element.className = "table-card";
+    this.element = h("div", {}, heading("Settings", "how the scheduler was started, and what it says to whom"),
+      h("div", { class: "grid two", style: { alignItems: "start" } }, h("div", { class: "grid" }, card("Scheduler", this.about), this.table.element),
+        h("div", { class: "grid" }, card("Comings and goings", this.notices.element), card("Messages", this.messages.element))));
+  }
+
+  watch() { return { ...super.watch(), messages: this.messages.watch(), notices: this.notices.watch(), scheduler: { what: "scheduler" } }; }
+
+  update(key, result) {
+    super.update(key, result);
+    if (key === "messages") this.messages.update(result);
+    if (key === "notices") this.notices.update(result);
+    if (key === "scheduler") this.about.replaceChildren(...result.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  }
+}
+
+// ---- task stream -----------------------------------------------------------------------------------------------
+
+export class Stream extends View {
+  constructor(page) {
+    super(page);
+    this.fixed = true;
+    const tool = (title, text, act) => h("button", { type: "button", class: "tool", title, "aria-label": title, onclick: act }, text);
+    this.stream = new TaskStream({
+      key: "stream", span: page.store.span ?? 30, changed: page.changed, onLegend: (functions) => this.showLegend(functions), onView: (view) => this.showView(view),
+    });
+    this.followButton = h("button", { type: "button", class: "tool", id: "follow", title: "Follow what happens now (space)", onclick: () => this.stream.follow() }, "Follow");
+    this.about = h("span", { class: "about" });
+    this.legend = h("div", { class: "key", role: "group", "aria-label": "Functions" });
+    const choose = h("select", { class: "tool", "aria-label": "Time shown", onchange: (event) => { if (event.target.value) this.stream.setSpan(Number(event.target.value)); } },
+      h("option", { value: "" }, "Span"), [["100 ms", 0.1], ["1 s", 1], ["10 s", 10], ["30 s", 30], ["1 min", 60], ["5 min", 300], ["30 min", 1800], ["2 h", 7200]].map(([text, value]) => h("option", { value }, text)));
+    this.choose = choose;
+    const tools = [this.followButton, tool("Zoom in (+)", "+", () => this.stream.zoom(0.6, this.stream.end === null ? 1 : 0.5)), tool("Zoom out (-)", "−", () => this.stream.zoom(1.6, this.stream.end === null ? 1 : 0.5)),
+      choose, tool("Everything that is kept (Home)", "All", () => this.stream.showAll()), tool("Save the picture as PNG", "PNG", () => this.save())];
+    this.element = h("div", { style: { display: "contents" } }, h("div", { class: "heading" }, h("h1", {}, "Task stream"), this.about, h("div", { class: "tools" }, tools)),
+      this.legend, h("section", { class: "card stream-card" }, this.stream.element));
+  }
+
+  watch() {
+    this.page.store.span = this.stream.span;
+    const task = this.stream.watchTask();
+    return { stream: this.stream.watch(), ...(task && { task }) };
+  }
+
+  update(key, result) { if (key === "task" && result) this.stream.takeTask(result); }
+  stream_(head, buffer) { this.stream.take(head, buffer); }
+  recolour() { this.stream.draw(); }
+  close() { this.stream.close(); }
+
+  showView({ following, span, tasks }) {
+    this.followButton.setAttribute("aria-pressed", String(following));
+    setText(this.about, `${tasks.toLocaleString("en-US")} tasks in ${span}`);
+    this.choose.value = [...this.choose.options].find((option) => Number(option.value) === this.stream.span)?.value ?? "";
+  }
+
+  showLegend(functions) {
+    const entries = Object.entries(functions);
+    const mark = JSON.stringify(entries);
+    if (mark === this.legendShown) return;
+    this.legendShown = mark;
+    this.legend.replaceChildren(...entries.map(([index, [name, colour]]) => {
+      const button = h("button", { type: "button", title: `Show only ${name}`, "aria-pressed": String(this.stream.highlighted === Number(index)) },
+        h("span", { class: "swatch", style: { background: colour } }), h("span", {}, name));
+      button.addEventListener("click", () => this.highlight(Number(index)));
+      button.dataset.index = index;
+      return button;
+    }));
+  }
+
+  highlight(index) {
+    this.stream.highlighted = this.stream.highlighted === index ? null : index;
+    for (const button of this.legend.children) button.setAttribute("aria-pressed", String(Number(button.dataset.index) === this.stream.highlighted));
+    this.stream.draw();
+  }
+
+  save() {
+    const link = h("a", { download: "task-stream.png", href: this.stream.canvas.toDataURL("image/png") });
+    link.click();
+  }
+}
+
+// ---- processors, graphs, failures ------------------------------------------------------------------------------
+
+export class Processors extends View {
+  constructor(page) {
+    super(page);
+    this.hosts = h("div", { class: "hosts" });
+    this.empty = h("div", { class: "card empty", hidden: true }, icon("processors"), h("strong", {}, "No processors"), h("p", {}, "A cluster brings them: scaler_cluster -n 4 ADDRESS."));
+    this.more = h("p", { class: "about", style: { marginTop: "12px", color: "var(--muted)" } });
+    this.cards = new Map();
+    this.element = h("div", {}, heading("Processors", "what every worker process does; the fill is its CPU, a frame means that it has a task"), this.hosts, this.empty, this.more);
+  }
+
+  watch() { return { processors: { what: "processors" } }; }
+
+  update(key, result) {
+    if (key !== "processors") return;
+    this.empty.hidden = result.hosts.length > 0;
+    setText(this.more, result.more ? `and ${result.more.toLocaleString("en-US")} more agents, in the table of workers` : "");
+    const seen = new Set();
+    for (const host of result.hosts) {
+      seen.add(host.key);
+      const card = this.cards.get(host.key) ?? this.makeCard(host);
+      this.fill(card, host);
+    }
+    for (const [key, card] of this.cards) if (!seen.has(key)) { card.element.remove(); this.cards.delete(key); }
+  }
+
+  makeCard(host) {
+    const card = { title: h("h2"), state: h("span", { class: "status" }), line: h("div", { class: "line" }), cells: h("div", { class: "cells" }) };
+    card.element = h("section", { class: "card host" }, h("header", {}, card.title, card.state), card.line, card.cells);
+    this.hosts.append(card.element);
+    this.cards.set(host.key, card);
+    return card;
+  }
+
+  fill(card, host) {
+    setText(card.title, host.name);
+    card.title.title = host.name;
+    card.state.className = `status ${{ connected: "good", suspect: "warning", lost: "bad" }[host.state] ?? ""}`;
+    setText(card.state, host.state);
+    if (card.lineShown !== (card.lineShown = host.facts.join("\0"))) card.line.replaceChildren(...host.facts.map((fact) => h("span", {}, fact)));
+    card.cells.classList.toggle("many", host.workers.length > 16);
+    while (card.cells.children.length > host.workers.length) card.cells.lastChild.remove();
+    host.workers.forEach((worker, index) => this.fillCell(card.cells.children[index] ?? card.cells.appendChild(h("div", {}, h("span"), h("span"))), worker));
+  }
+
+  fillCell(cell, [name, state, cpu, text, title]) {
+    cell.className = `cell ${state}`;
+    cell.style.setProperty("--level", `${Math.min(100, cpu).toFixed(0)}%`);
+    setText(cell.children[0], name);
+    setText(cell.children[1], text);
+    cell.title = title;
+  }
+}
+
+export class Graphs extends View {
+  constructor(page) {
+    super(page);
+    this.list = h("div", { class: "graphs" });
+    this.empty = h("div", { class: "card empty", hidden: true }, icon("graphs"), h("strong", {}, "No graph runs"), h("p", {}, "Client.get(graph, keys) and Dask's compute(scheduler=client) submit one. Its progress is shown here while it runs."));
+    this.more = h("p", { style: { marginTop: "12px", color: "var(--muted)" } });
+    this.element = h("div", {}, heading("Graphs", page.tables.graphs.help), this.list, this.empty, this.more);
+  }
+
+  watch() { return { graphs: { what: "graphs" } }; }
+
+  update(key, result) {
+    if (key !== "graphs") return;
+    this.empty.hidden = result.graphs.length > 0;
+    setText(this.more, result.more ? `and ${result.more.toLocaleString("en-US")} more` : "");
+    this.list.replaceChildren(...result.graphs.map((graph) => this.graph(graph)));
+  }
+
+  graph({ name, client, nodes, parts, percent }) {
+    const shown = parts.filter(([, , share]) => share > 0);
+    const bar = h("div", { class: "progress", role: "progressbar", "aria-valuenow": percent, "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": name },
+      shown.filter(([kind]) => kind !== "waiting").map(([kind, , share]) => h("i", { class: kind, style: { width: `${share * 100}%` } })));
+    return h("section", { class: "card graph" }, h("div", { class: "line" }, h("b", {}, name), h("span", {}, client), h("span", {}, nodes),
+      parts.filter(([, text]) => text !== "0").map(([kind, text]) => h("span", {}, `${text} ${kind}`)), h("span", { class: "end" }, `${percent}%`)), bar);
+  }
+}
+
+export class Failures extends TableView {
+  constructor(page) {
+    super(page, "failures", {
+      onRow: (values, key) => this.choose(key), hide: ["group"],
+      empty: { icon: "failures", title: "Nothing has failed", text: "Failures are grouped here by their cause, with the traceback or the death certificate of examples." },
+    });
+    this.text = h("pre");
+    const copy = h("button", { type: "button", class: "tool", onclick: () => navigator.clipboard?.writeText(this.text.textContent) }, "Copy");
+    this.details = h("section", { class: "card details", hidden: true, "aria-label": "Details" }, h("header", {}, h("h2", {}, "Details"), copy), this.text);
+    const [head, table] = this.element.children;
+    this.element.replaceChildren(head, h("div", { class: "panes" }, table, this.details));
+  }
+
+  choose(key) {
+    this.table.selected = key;
+    for (const row of this.table.rows) row.element.setAttribute("aria-selected", String(row.key === key));
+    this.page.changed();
+  }
+
+  watch() {
+    const group = this.table.selected;
+    return { ...super.watch(), ...(group !== undefined && { failure: { what: "failure", group: Number(group) } }) };
+  }
+
+  update(key, result) {
+    super.update(key, result);
+    if (key === "failures" && result.rows.length && this.table.selected === undefined) this.choose(result.keys[0]);
+    if (key === "failure") { this.details.hidden = !result.text; setText(this.text, result.text); }
+  }
+}
+
+export const VIEWS = [
+  ["Now", [
+    ["overview", "Overview", "overview", (page) => new Overview(page)],
+    ["stream", "Task stream", "stream", (page) => new Stream(page)],
+    ["workers", "Workers", "workers", (page) => new TableView(page, "workers")],
+    ["processors", "Processors", "processors", (page) => new Processors(page)],
+  ]],
+  ["Work", [
+    ["tasks", "Task log", "tasks", (page) => new TableView(page, "tasks")],
+    ["functions", "Functions", "functions", (page) => new TableView(page, "functions")],
+    ["waiting", "Waiting", "waiting", (page) => new TableView(page, "waits")],
+    ["failures", "Failures", "failures", (page) => new Failures(page)],
+    ["graphs", "Graphs", "graphs", (page) => new Graphs(page)],
+  ]],
+  ["Cluster", [
+    ["memory", "Memory", "memory", (page) => new Memory(page)],
+    ["objects", "Objects", "objects", (page) => new TableView(page, "objects")],
+    ["clients", "Clients", "clients", (page) => new TableView(page, "clients")],
+    ["settings", "Settings", "settings", (page) => new Settings(page)],
+  ]],
+];

@@ -1,0 +1,91 @@
+"""The status: how the stream stands, in the plain sentences that a page shows above everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler_protocol.monitor.format import format_count, format_duration
+from scaler_protocol.monitor.model import FeedState, Model
+
+PATIENCE_SECONDS = 2.0
+"""How long a first message may take before the page says that there is none."""
+
+RESTART_SHOWN_SECONDS = 60.0
+
+_LABELS = {FeedState.WAITING: "Waiting", FeedState.LIVE: "Live", FeedState.LOST: "Lost"}
+Notice = tuple[str, str]
+"""``error``, ``warning`` or ``info``, and the sentence."""
+
+
+def live_status(model: Model, now: float, address: str) -> dict[str, Any]:
+    state = model.state(now)
+    return {
+        "state": state.value,
+        "label": _LABELS[state],
+        "facts": _facts(model, address),
+        "notices": _notices(model, now, address),
+        "badges": badges(model),
+        "replay": None,
+    }
+
+
+def badges(model: Model) -> dict[str, tuple[str, bool]]:
+    """Numbers beside the names of views; True: they are bad news."""
+    snapshot = model.snapshot
+    if snapshot is None:
+        return {}
+    return {
+        "workers": (_number(len(model.worker_rows)), False),
+        "waiting": (_number(sum(each.count for each in snapshot.waits)), False),
+        "failures": (_number(snapshot.tasks.failed), True),
+        "graphs": (_number(snapshot.graph_count), False),
+    }
+
+
+def _facts(model: Model, address: str) -> list[tuple[str, bool]]:
+    """What stands beside the state; True: a narrow screen goes without."""
+    if model.snapshot is None:
+        return [(address, False)]
+    scheduler = model.snapshot.scheduler
+    return [
+        (scheduler.address, False),
+        (f"up {format_duration(scheduler.uptime_seconds)}", True),
+        (f"version {scheduler.version}", True),
+    ]
+
+
+def _notices(model: Model, now: float, address: str) -> list[Notice]:
+    notices: list[Notice] = []
+    state = model.state(now)
+    if model.problem is not None:
+        notices.append(("error", f"What arrives from {address} cannot be shown: {model.problem}."))
+    elif state is FeedState.WAITING and model.silent_seconds(now) > PATIENCE_SECONDS:
+        notices.append(("warning", _nothing_heard(address)))
+    elif state is FeedState.LOST:
+        notices.append(("error", "The scheduler is silent. What you see is old; this page goes on when it is back."))
+    if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
+        notices.append(("info", "The scheduler has started anew: counts begin at zero."))
+    if model.activity.missed:
+        notices.append(("warning", _missed(model.activity.missed)))
+    return notices
+
+
+def _nothing_heard(address: str) -> str:
+    return (
+        f"Nothing has been heard from {address}: is it the monitor address that the scheduler logs when it starts? "
+        "This page goes on by itself when something arrives."
+    )
+
+
+def _missed(count: int) -> str:
+    return (
+        f"{format_count(count)} event records did not arrive, so the task log and the task stream have gaps; "
+        "all counts are exact."
+    )
+
+
+def _number(count: int) -> str:
+    for limit, letter in ((10**9, "G"), (10**6, "M"), (10**4, "k")):
+        if count >= limit:
+            return f"{count // (1000 if letter == 'k' else limit):,}{letter}"
+    return format_count(count) if count else ""
