@@ -124,8 +124,9 @@ class Rig:
         self._flags = flags
         self._scheduler_flags = scheduler_flags
         self._environment = environment
+        self.scheduler = start_scheduler(self.address, *scheduler_flags)
         with contextlib.ExitStack() as stack:
-            self.scheduler = stack.enter_context(start_scheduler(self.address, *scheduler_flags))
+            stack.callback(lambda: self.scheduler.__exit__())
             self.symphony = stack.enter_context(Symphony())
             self.command = stack.enter_context(self.start_command())
             self._stack = stack.pop_all()
@@ -136,7 +137,7 @@ class Rig:
     def restart_scheduler(self) -> None:
         self.scheduler.kill()
         self.scheduler.__exit__()
-        self.scheduler = self._stack.enter_context(start_scheduler(self.address, *self._scheduler_flags))
+        self.scheduler = start_scheduler(self.address, *self._scheduler_flags)
 
     def __enter__(self) -> Rig:
         return self

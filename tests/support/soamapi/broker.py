@@ -18,7 +18,7 @@ from typing import Any
 
 _SIZE = struct.Struct("<Q")
 _SERVICE = "ScalerService"
-_LOGIN = ("Guest", "Guest")
+_LOGIN = (os.environ.get("SOAMAPI_USER", "Guest"), "Guest")
 _RUNS_LIMIT = 3
 """A task whose instance died is run again; the third death fails it."""
 

@@ -109,8 +109,8 @@ class SymphonyAgent:
         """Tasks run somewhere in Symphony: a row says whether its slot is taken, its figures are not known."""
         grid = self._core.grid
         return [
-            WorkerStatus(name, os.getpid(), 0.0, 0, grid.session.is_open, index < len(grid.sent), False)
-            for index, name in enumerate(grid.names)
+            WorkerStatus(name, os.getpid(), 0.0, 0, grid.session.is_open, is_busy, False)
+            for name, is_busy in zip(grid.names, grid.busy_slots(), strict=True)
         ]
 
 

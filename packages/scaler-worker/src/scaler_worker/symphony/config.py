@@ -19,6 +19,12 @@ def _service(text: str) -> str:
     return text
 
 
+def _worker_name(text: str) -> str:
+    if not text.strip():
+        raise ValueError("a worker's name must not be empty")
+    return text
+
+
 def default_base_concurrency() -> int:
     return max(1, (os.cpu_count() or 2) - 1)
 
@@ -30,7 +36,7 @@ class SymphonySettings(LoggingSettings):
     base_concurrency: int = option(
         default_base_concurrency(), "-n", help="tasks in Symphony at a time, beside nested ones", minimum=1
     )
-    worker_name: str | None = option(None, "-w", help="the name that monitors show")
+    worker_name: str | None = option(None, "-w", help="the name that monitors show", parse=_worker_name)
     heartbeat_interval: float = option(2, "-hi", help="seconds between status reports", minimum=0.05)
     death_timeout_seconds: float = option(
         300, "-ds", help="exit when the scheduler or Symphony is out of reach for so long", minimum=0.1

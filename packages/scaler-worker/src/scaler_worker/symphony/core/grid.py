@@ -10,13 +10,15 @@ its slot is free when Symphony answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
-from scaler_protocol.codec import TaskRun
+from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.effects import Log
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Status, TaskColumn
+from scaler_protocol.monitor.records import NO_WORKER
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import ObjectExchange
 from scaler_worker.core.slots import Slots, columns_of
@@ -34,9 +36,11 @@ REFUSALS_LIMIT = 4
 
 @dataclass(slots=True)
 class Sent:
-    """One execution in Symphony. ``is_over``: its task has ended for its client, only the slot is still taken."""
+    """One execution in Symphony; one that passed has no slot. ``is_over``: its task has ended for its client, only the
+    slot is still taken."""
 
     run: TaskRun
+    slot: int | None
     ends_at: float | None
     is_over: bool = False
 
@@ -68,6 +72,9 @@ class Grid(Slots):
         self.session = SessionState(now)
         self.sent: dict[int, Sent] = {}
         self._number = 0
+        self._free_slots = list(range(self.slots))
+        self._limited: dict[int, Sent] = {}
+        self._live_by_depth: dict[int, int] = {}
         self._losses: dict[Named, int] = {}
         self._refusals: dict[Named, int] = {}
 
@@ -87,11 +94,7 @@ class Grid(Slots):
         """Whether the first task of the queue, which is the deepest, may go."""
         if len(self.sent) < self.slots:
             return self.queue.head() is not None
-        return self.queue.head(self._deepest()) is not None
-
-    def _deepest(self) -> int:
-        """A task that is over waits for nobody: it holds no deeper one up."""
-        return max([each.depth for each in self.sent.values() if not each.is_over], default=0)
+        return self.queue.head(max(self._live_by_depth, default=0)) is not None
 
     def _send(self, run: TaskRun, now: float) -> None:
         call = self._call(run)
@@ -99,9 +102,34 @@ class Grid(Slots):
             self.fail_runs([run], Status.OBJECT_MISSING, f"An argument of {run.function_name} did not arrive.")
             return
         self._number += 1
-        limit = run.options.timeout_seconds
-        self.sent[self._number] = Sent(run, now + limit if limit else None)
+        self._enter(self._number, run, now)
         self._effects.append(SendInput(self._number, self.session.number, call))
+
+    def _enter(self, number: int, run: TaskRun, now: float) -> None:
+        limit = run.options.timeout_seconds
+        slot = heappop(self._free_slots) if self._free_slots and len(self.sent) < self.slots else None
+        sent = self.sent[number] = Sent(run, slot, now + limit if limit else None)
+        self._live_by_depth[sent.depth] = self._live_by_depth.get(sent.depth, 0) + 1
+        if limit:
+            self._limited[number] = sent
+
+    def _remove(self, number: int) -> Sent | None:
+        """It is not in Symphony any more."""
+        sent = self.sent.pop(number, None)
+        if sent is None:
+            return None
+        self._limited.pop(number, None)
+        if sent.slot is not None:
+            heappush(self._free_slots, sent.slot)
+        if not sent.is_over:
+            self._count_out(sent)
+        return sent
+
+    def _count_out(self, sent: Sent) -> None:
+        """Nobody waits for it: it holds up no task that is deeper than the others."""
+        self._live_by_depth[sent.depth] -= 1
+        if not self._live_by_depth[sent.depth]:
+            del self._live_by_depth[sent.depth]
 
     def _call(self, run: TaskRun) -> Call | None:
         """None: something that it needs is not here any more."""
@@ -139,7 +167,7 @@ class Grid(Slots):
 
     def on_refused(self, number: int, text: str, now: float) -> None:
         """Symphony did not take the input. The task is tried again, unless it was tried often enough."""
-        sent = self.sent.pop(number, None)
+        sent = self._remove(number)
         if sent is None:
             return
         name = sent.name
@@ -155,7 +183,7 @@ class Grid(Slots):
 
     def on_answer(self, number: int, answer: Answer) -> None:
         """An execution ended. Answers to numbers that are not known here come too late: from a dead session."""
-        sent = self.sent.pop(number, None)
+        sent = self._remove(number)
         if sent is None:
             return
         self.session.proved()
@@ -164,7 +192,7 @@ class Grid(Slots):
 
     def on_failure(self, number: int, text: str) -> None:
         """Symphony or the service failed: ``text`` is a sentence for the user."""
-        sent = self.sent.pop(number, None)
+        sent = self._remove(number)
         if sent is not None and not sent.is_over:
             self._fail(sent, text.replace("{task}", sent.run.function_name))
 
@@ -185,7 +213,10 @@ class Grid(Slots):
                 payload = b""
         figures = answer.duration_us, answer.cpu_time_us, answer.memory_peak
         row = (run.first_task, run.attempt, int(status), payload, *figures)
-        self._rows.setdefault(run.session, []).append(row)
+        result = ResultRun(run.session, [row])
+        if self.is_watched:
+            result.set_place(NO_WORKER if sent.slot is None else min(sent.slot, NO_WORKER), array("I", [0]).tobytes())
+        self.finished.append(result)
 
     def _close(self, sent: Sent) -> None:
         self._losses.pop(sent.name, None)
@@ -199,7 +230,8 @@ class Grid(Slots):
         if not self.session.ended(number, now):
             return
         unanswered = list(self.sent.values())
-        self.sent.clear()
+        for number in list(self.sent):
+            self._remove(number)
         for sent in reversed(unanswered):
             if not sent.is_over:
                 self._lose(sent)
@@ -229,22 +261,24 @@ class Grid(Slots):
 
     def _give_up(self, sent: Sent, status: Status, text: str) -> None:
         sent.is_over = True
+        self._count_out(sent)
         self._close(sent)
         self._fail_run(sent.run, status, text.encode())
 
     def next_deadline(self) -> float | None:
-        times = [each.ends_at for each in self.sent.values() if each.ends_at is not None and not each.is_over]
+        times = [each.ends_at for each in self._limited.values() if each.ends_at is not None]
         due = self.session.next_deadline()
         return min(times if due is None else [*times, due], default=None)
 
     def on_deadline(self, now: float) -> None:
         self.session.on_deadline(now)
-        for sent in self.sent.values():
-            if sent.ends_at is not None and now >= sent.ends_at and not sent.is_over:
-                seconds = sent.run.options.timeout_seconds
-                self._give_up(
-                    sent, Status.TIMED_OUT, f"{sent.run.function_name} took more than its {seconds:g} seconds."
-                )
+        for number, sent in list(self._limited.items()):
+            if sent.is_over:
+                del self._limited[number]
+            elif sent.ends_at is not None and now >= sent.ends_at:
+                del self._limited[number]
+                name, seconds = sent.run.function_name, sent.run.options.timeout_seconds
+                self._give_up(sent, Status.TIMED_OUT, f"{name} took more than its {seconds:g} seconds.")
 
     # ---- reports ---------------------------------------------------------------------------------------------
 
@@ -266,12 +300,23 @@ class Grid(Slots):
         sent = self.sent.get(number)
         return None if sent is None or sent.is_over else (sent.run.session, sent.run.first_task)
 
+    def busy_slots(self) -> list[bool]:
+        """For each slot whether something of it is in Symphony."""
+        free = frozenset(self._free_slots)
+        return [slot not in free for slot in range(self.slots)]
+
     def check(self) -> None:
         super().check()
         self.session.check()
         assert not self.processors
         assert self.session.is_open or not self.sent
         assert all(each.run.count == 1 for each in self.sent.values())
-        assert sum(1 for each in self.sent.values() if not each.depth) <= self.slots
-        names: Iterable[Named] = self._live()
-        assert len(frozenset(names)) == len(self._live())
+        live = [each for each in self.sent.values() if not each.is_over]
+        names = [each.name for each in live]
+        assert len(frozenset(names)) == len(names)
+        assert sum(1 for each in live if not each.depth) <= self.slots
+        depths = [each.depth for each in live]
+        assert self._live_by_depth == {depth: depths.count(depth) for depth in depths}
+        slots = [each.slot for each in self.sent.values() if each.slot is not None]
+        assert sorted([*slots, *self._free_slots]) == list(range(self.slots))
+        assert all(number in self.sent for number in self._limited)
