@@ -62,6 +62,11 @@ class StreamConnection:
         return self._socket.fileno()
 
     @property
+    def plain_socket(self) -> socket.socket:
+        """For questions about the other end; not for reading and writing."""
+        return self._socket
+
+    @property
     def wants_write(self) -> bool:
         return bool(self._outgoing)
 

@@ -1,0 +1,210 @@
+"""A host's store for programs that must not wait: agents, driven by the readiness of a descriptor.
+
+Each verb sends a message; what it leads to comes out of ``on_readable``, in any order:
+
+* ``find``: StoreFound or ObjectMissing
+* ``fetch``: StoreFound, or StoreRefused (``failure`` UNREACHABLE: none of the sources answers)
+* ``read``: Readable, ObjectMissing or StoreRefused
+* ``create``: Writable, StoreFound (it is there already) or StoreRefused
+* ``ask_status``: StoreStatus
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from scaler_protocol.codec import decode, encode
+from scaler_protocol.messages import (
+    Envelope,
+    ObjectKey,
+    ObjectMissing,
+    StoreAbandon,
+    StoreCreate,
+    StoreDrop,
+    StoreExtent,
+    StoreFetch,
+    StoreFind,
+    StoreForget,
+    StoreFound,
+    StoreGet,
+    StoreGranted,
+    StoreRefused,
+    StoreRegion,
+    StoreRelease,
+    StoreSeal,
+    StoreSegmentClosed,
+    StoreSettings,
+    StoreStatus,
+    StoreStatusRequest,
+)
+from scaler_protocol.objects.memory import Mapping
+from scaler_protocol.objects.segments import Segments
+from scaler_protocol.objects.starting import reach
+from scaler_protocol.transport.stream import StreamConnection
+
+_KEYS_PER_MESSAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """The bytes of an object. They stay in memory while ``view``, or anything made of it, lives."""
+
+    key: ObjectKey
+    view: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Writable:
+    """There is room: ``write`` all of it, then ``seal``; or ``abandon``."""
+
+    key: ObjectKey
+    size: int
+
+
+Answer = Union[StoreFound, ObjectMissing, StoreRefused, StoreStatus, Readable, Writable]
+
+
+class AgentConnection:
+    """One connection to one store. When ``lost``, all that was asked is void: close it and open another."""
+
+    def __init__(self, stream: StreamConnection, store: bytes) -> None:
+        self.store = store
+        self._stream = stream
+        self._segments = Segments()
+        self._granted: dict[ObjectKey, StoreGranted] = {}
+        self._mapped: dict[int, weakref.ref[Mapping]] = {}
+        self._released: deque[int] = deque()
+
+    @classmethod
+    def open(cls, cluster: bytes, settings: StoreSettings) -> AgentConnection:
+        """Starts the store when there is none, which takes about 0.1 s. Raises StoreUnavailable."""
+        connection = cls(*reach(cluster, True))
+        connection._send(settings)
+        return connection
+
+    @property
+    def fd(self) -> int:
+        """Readable when ``on_readable`` has something to do (level-triggered)."""
+        return self._stream.fd
+
+    @property
+    def lost(self) -> bool:
+        """The store has ended. What is mapped stays valid."""
+        return self._stream.eof
+
+    @property
+    def wants_write(self) -> bool:
+        """Watch ``fd`` for writing too, and call ``flush``."""
+        return self._stream.wants_write
+
+    def flush(self) -> None:
+        """Send what waits, and let go of what is not used any more."""
+        while self._released:
+            pins = [self._released.popleft() for _ in range(min(len(self._released), _KEYS_PER_MESSAGE))]
+            self._stream.send(encode(Envelope(StoreRelease(tuple(pins)))))
+        self._stream.flush()
+
+    def close(self) -> None:
+        """May be called twice. What is mapped must not be used any more."""
+        self._stream.close()
+        self._segments.close()
+
+    # ---- verbs ---------------------------------------------------------------------------------------------------
+
+    def find(self, key: ObjectKey) -> None:
+        """Is it here? Answered when it is written, if it is being written."""
+        self._send(StoreFind(key))
+
+    def read(self, key: ObjectKey) -> None:
+        self._send(StoreGet(key))
+
+    def create(self, key: ObjectKey, size: int) -> None:
+        self._send(StoreCreate(key, size))
+
+    def write(self, key: ObjectKey, offset: int, data: bytes) -> None:
+        """A piece of an object that is Writable. Raises OSError when the host has no memory left, and KeyError."""
+        granted = self._granted[key]
+        if offset + len(data) > granted.size:
+            raise ValueError("The object is smaller than what is written.")
+        self._segments.write_piece(granted.segment, granted.offset + offset, data)
+
+    def seal(self, key: ObjectKey) -> None:
+        """All of it was written."""
+        del self._granted[key]
+        self._send(StoreSeal(key))
+
+    def abandon(self, key: ObjectKey) -> None:
+        """It will not be written. Harmless when it was not granted."""
+        if self._granted.pop(key, None) is not None:
+            self._send(StoreAbandon(key))
+
+    def fetch(self, key: ObjectKey, size: int, sources: Sequence[str]) -> None:
+        """Have the store get it from other stores, whose endpoints are ``sources``."""
+        self._send(StoreFetch(key, size, tuple(sources)))
+
+    def drop(self, keys: Sequence[ObjectKey]) -> None:
+        for start in range(0, len(keys), _KEYS_PER_MESSAGE):
+            self._send(StoreDrop(tuple(keys[start : start + _KEYS_PER_MESSAGE])))
+
+    def forget(self, owner: bytes) -> None:
+        """Drop all objects of this owner."""
+        self._send(StoreForget(owner))
+
+    def ask_status(self) -> None:
+        self._send(StoreStatusRequest())
+
+    def _send(self, body: Any) -> None:
+        self.flush()
+        self._stream.send(encode(Envelope(body)))
+
+    # ---- answers -------------------------------------------------------------------------------------------------
+
+    def on_readable(self) -> list[Answer]:
+        """What has come. Check ``lost`` after it."""
+        answers: list[Answer] = []
+        while (frames := self._stream.receive()) is not None:
+            body = decode(frames).body
+            if isinstance(body, StoreSegmentClosed):
+                self._segments.remove(body.segment)
+            else:
+                answers.append(self._answer(body))
+        self.flush()
+        return answers
+
+    def _answer(self, body: Any) -> Answer:
+        if isinstance(body, (StoreGranted, StoreExtent, StoreRegion)):
+            self._take_segment(body)
+        if isinstance(body, StoreExtent):
+            return Readable(body.key, self._view(body))
+        if isinstance(body, StoreGranted):
+            return self._grant(body)
+        assert isinstance(body, (StoreFound, ObjectMissing, StoreRefused, StoreStatus))
+        return body
+
+    def _grant(self, granted: StoreGranted) -> StoreFound | Writable:
+        if granted.sealed:
+            return StoreFound(granted.key, granted.size)
+        self._granted[granted.key] = granted
+        return Writable(granted.key, granted.size)
+
+    def _view(self, extent: StoreExtent) -> memoryview:
+        view = self._segments.read(extent.segment, extent.offset, extent.size)
+        if isinstance(view.obj, Mapping):
+            pin = extent.pin
+            self._mapped[pin] = weakref.ref(view.obj, lambda _: self._release(pin))
+        else:
+            self._released.append(extent.pin)
+        return view
+
+    def _release(self, pin: int) -> None:
+        """Only noted: this may run in the middle of a sending."""
+        self._mapped.pop(pin, None)
+        self._released.append(pin)
+
+    def _take_segment(self, body: StoreGranted | StoreExtent | StoreRegion) -> None:
+        if body.segment and not self._segments.has(body.segment):
+            self._segments.add(body.segment, self._stream.received_fds.popleft(), body.segment_size)

@@ -1,0 +1,260 @@
+"""A host's store for programs that wait: processors and clients."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from scaler_protocol.messages import (
+    ObjectKey,
+    ObjectMissing,
+    StoreAbandon,
+    StoreCreate,
+    StoreDrop,
+    StoreFailure,
+    StoreFetch,
+    StoreFind,
+    StoreForget,
+    StoreFound,
+    StoreGet,
+    StoreGranted,
+    StorePlace,
+    StoreRefused,
+    StoreRegion,
+    StoreReserve,
+    StoreSeal,
+    StoreStatus,
+    StoreStatusRequest,
+)
+from scaler_protocol.objects.core.space import pages
+from scaler_protocol.objects.errors import MissingObject, StoreError, StoreFull, StoreUnavailable, Unreachable
+from scaler_protocol.objects.layout import Layout, Part
+from scaler_protocol.objects.link import REGION_KEY, STATUS_KEY, Link, LinkLost
+from scaler_protocol.objects.starting import reach
+
+SMALL_BYTES = 1024 * 1024
+"""Smaller objects are placed in a region that was reserved ahead, so that none costs a round trip."""
+
+_REGION_BYTES = 4 * 1024 * 1024
+
+_T = TypeVar("_T")
+
+
+class StoreConnection:
+    """Connects when first used, and again when the store has died: ``store`` tells whether it is another one. Several
+    threads may use it. A forked child has its own connection; what it inherits stays as it is."""
+
+    def __init__(self, cluster: bytes, may_start: bool) -> None:
+        self._cluster = cluster
+        self._may_start = may_start
+        self._lock = threading.Lock()
+        self._link: Link | None = None
+        self._old_links: list[Link] = []
+        self._closed = False
+        self._place_lock = threading.Lock()
+        self._region: StoreRegion | None = None
+        self._region_link: Link | None = None
+        self._region_asked = False
+        _connections.add(self)
+
+    @property
+    def store(self) -> bytes:
+        """The id of the store that is connected; empty: none is."""
+        link = self._link
+        return link.store if link is not None and not link.lost else b""
+
+    def connect(self) -> bytes:
+        """Its store's id. Raises StoreUnavailable."""
+        return self._connected().store
+
+    # ---- verbs ---------------------------------------------------------------------------------------------------
+
+    def put(self, key: ObjectKey, data: Layout | bytes | bytearray | memoryview) -> int:
+        """Write and seal an object; returns its size. An object of that key that is sealed already stays as it is.
+        Raises StoreFull and StoreUnavailable."""
+        parts = data.parts() if isinstance(data, Layout) else [(0, memoryview(data).cast("B"))]
+        size = parts[-1][0] + len(parts[-1][1])
+        if size >= SMALL_BYTES or not self._again(lambda link: self._place(link, key, size, parts)):
+            self._again(lambda link: self._create(link, key, size, parts))
+        return size
+
+    def get(self, key: ObjectKey, timeout: float | None = None) -> memoryview:
+        """The object's bytes, writable: nobody else sees what is written there. Waits while the object is written.
+        Raises MissingObject, StoreFull (it was on disk), TimeoutError and StoreUnavailable."""
+
+        def get(link: Link) -> memoryview:
+            return link.read(_checked(link.ask(key, StoreGet(key), timeout)))
+
+        return self._again(get)
+
+    def contains(self, key: ObjectKey, timeout: float | None = None) -> int | None:
+        """The object's size; None: it is not here. Waits while the object is written."""
+        answer = self._again(lambda link: link.ask(key, StoreFind(key), timeout))
+        return answer.size if isinstance(answer, StoreFound) else None
+
+    def drop(self, keys: Sequence[ObjectKey]) -> None:
+        """Nobody needs these any more. What is mapped stays until it is unmapped."""
+        for start in range(0, len(keys), 1000):
+            part = tuple(keys[start : start + 1000])
+            self._again(lambda link, part=part: link.tell(StoreDrop(part)))  # type: ignore[misc]
+
+    def forget(self, owner: bytes) -> None:
+        """Drop all objects of this owner."""
+        self._again(lambda link: link.tell(StoreForget(owner)))
+
+    def fetch(self, key: ObjectKey, size: int, sources: Sequence[str], timeout: float | None = None) -> None:
+        """Have the store get the object from others, whose endpoints are ``sources``. Raises Unreachable, StoreFull,
+        TimeoutError and StoreUnavailable."""
+        request = StoreFetch(key, size, tuple(sources))
+        _checked(self._again(lambda link: link.ask(key, request, timeout)))
+
+    def status(self, timeout: float | None = None) -> StoreStatus:
+        status: StoreStatus = self._again(lambda link: link.ask(STATUS_KEY, StoreStatusRequest(), timeout))
+        return status
+
+    def close(self) -> None:
+        """May be called twice. What is mapped stays until it is unmapped."""
+        with self._lock:
+            self._closed = True
+            self._retire_link()
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def _create(self, link: Link, key: ObjectKey, size: int, parts: Sequence[Part]) -> None:
+        granted: StoreGranted = _checked(link.ask(key, StoreCreate(key, size)))
+        if granted.sealed:
+            return
+        try:
+            link.segments.write(granted.segment, granted.offset, parts, granted.fresh)
+        except OSError as error:
+            link.tell(StoreAbandon(key))
+            raise StoreFull(_no_memory(size, error)) from None
+        link.tell(StoreSeal(key))
+
+    def _place(self, link: Link, key: ObjectKey, size: int, parts: Sequence[Part]) -> bool:
+        """False: there is no region with room for it."""
+        with self._place_lock:
+            region = self._region_for(link, size)
+            if region is None:
+                return False
+            try:
+                link.segments.write(region.segment, region.offset, parts, region.fresh)
+            except OSError as error:
+                raise StoreFull(_no_memory(size, error)) from None
+            link.tell(StorePlace(key, region.offset, size))
+            self._advance(link, region, pages(size))
+            return True
+
+    def _region_for(self, link: Link, size: int) -> StoreRegion | None:
+        if self._region_link is not link:
+            self._region, self._region_link, self._region_asked = None, link, False
+        if self._region_asked:
+            self._region_asked = False
+            self._region = link.finish(REGION_KEY)
+        if self._region is None or self._region.size < pages(size):
+            self._region = link.ask(REGION_KEY, StoreReserve(_REGION_BYTES))
+        return self._region if self._region.size >= pages(size) else None
+
+    def _advance(self, link: Link, region: StoreRegion, size: int) -> None:
+        """The next one is asked for before it is needed."""
+        rest = region.size - size
+        self._region = StoreRegion(region.segment, region.segment_size, region.offset + size, rest, region.fresh)
+        if rest < size:
+            link.begin(REGION_KEY, StoreReserve(_REGION_BYTES))
+            self._region_asked = True
+
+    # ---- the connection ------------------------------------------------------------------------------------------
+
+    def _again(self, work: Callable[[Link], _T]) -> _T:
+        """Once more when the store has died meanwhile, with the next one. Whatever else interrupts leaves requests
+        without a taker, so the connection is not used again; what is mapped through it stays."""
+        for attempt in (1, 2):
+            link = self._connected()
+            try:
+                return work(link)
+            except LinkLost:
+                if attempt == 2 or self._closed:
+                    raise
+            except (StoreError, TimeoutError, ValueError, TypeError):
+                raise
+            except BaseException:
+                self._give_up(link)
+                raise
+        raise AssertionError
+
+    def _connected(self) -> Link:
+        link = self._link
+        if link is not None and not link.lost:
+            return link
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("This connection to the object store is closed.")
+            if self._link is None or self._link.lost:
+                self._retire_link()
+                self._link = Link(*reach(self._cluster, self._may_start))
+            return self._link
+
+    def _give_up(self, link: Link) -> None:
+        with self._lock:
+            if self._link is link:
+                self._retire_link()
+
+    def _retire_link(self) -> None:
+        if self._link is not None:
+            self._link.retire()
+            self._old_links = [each for each in self._old_links if each.has_mapped] + [self._link]
+            self._link = None
+
+    # ---- forks ---------------------------------------------------------------------------------------------------
+
+    def _after_fork_in_parent(self) -> None:
+        """The child has inherited what is mapped, so the store must not take it back before both have let go."""
+        link = self._link
+        if link is not None and link.has_mapped:
+            self._give_up(link)
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()
+        self._place_lock = threading.Lock()
+        self._region = self._region_link = None
+        links = self._old_links + ([self._link] if self._link is not None else [])
+        self._link = None
+        for link in links:
+            link.after_fork_in_child()
+        self._old_links = [link for link in links if link.has_mapped]
+
+
+def _checked(answer: Any) -> Any:
+    """The answer, or what it says has gone wrong."""
+    if isinstance(answer, ObjectMissing):
+        raise MissingObject(answer.text)
+    if isinstance(answer, StoreRefused):
+        raise Unreachable(answer.text) if answer.failure == StoreFailure.UNREACHABLE else StoreFull(answer.text)
+    return answer
+
+
+def _no_memory(size: int, error: OSError) -> str:
+    return (
+        f"This host has no memory for an object of {size:,} bytes ({error.strerror}): end other programs, or lower "
+        "--object-store-memory so that objects go to disk earlier."
+    )
+
+
+_connections: weakref.WeakSet[StoreConnection] = weakref.WeakSet()
+
+
+def _in_parent() -> None:
+    for connection in list(_connections):
+        connection._after_fork_in_parent()
+
+
+def _in_child() -> None:
+    for connection in list(_connections):
+        connection._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_parent=_in_parent, after_in_child=_in_child)

@@ -1,0 +1,1 @@
+"""What the store decides. Nothing here touches memory, sockets or clocks."""

@@ -1,0 +1,61 @@
+"""What the store's core wants done. Plain values, carried out in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Union
+
+from scaler_protocol.objects.core.space import Extent
+
+
+@dataclass(slots=True)
+class Answer:
+    """Send ``body`` to a peer, with the descriptor of ``segment`` when that is new to it."""
+
+    peer: int
+    body: Any
+    segment: int | None = None
+
+
+@dataclass(slots=True)
+class MakeSegment:
+    number: int
+    size: int
+
+
+@dataclass(slots=True)
+class CloseSegment:
+    number: int
+
+
+@dataclass(slots=True)
+class Punch:
+    """Give the memory of these pages back to the system."""
+
+    extent: Extent
+
+
+@dataclass(slots=True)
+class Spill:
+    """Write an object to its file, beside everything else; then ``on_spilled``."""
+
+    number: int
+    extent: Extent
+    size: int
+
+
+@dataclass(slots=True)
+class Load:
+    """Read an object from its file, beside everything else; then ``on_loaded``."""
+
+    number: int
+    extent: Extent
+    size: int
+
+
+@dataclass(slots=True)
+class RemoveFile:
+    number: int
+
+
+Effect = Union[Answer, MakeSegment, CloseSegment, Punch, Spill, Load, RemoveFile]

@@ -1,0 +1,479 @@
+"""The store's decisions: what each message does.
+
+A peer that is told of bytes holds a pin until it releases it or its connection ends; memory is used again only when
+nobody holds one. An object that several peers write at once is the one that is sealed first. Of two messages on two
+connections the store may read the later one first, so an unknown key is looked up once more after everything that
+waited was read (``settle``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from scaler_protocol.messages import (
+    ObjectKey,
+    ObjectMissing,
+    StoreAbandon,
+    StoreCreate,
+    StoreDrop,
+    StoreExtent,
+    StoreFailure,
+    StoreFetch,
+    StoreFind,
+    StoreForget,
+    StoreFound,
+    StoreGet,
+    StoreGranted,
+    StorePlace,
+    StoreRefused,
+    StoreRegion,
+    StoreRelease,
+    StoreReserve,
+    StoreSeal,
+    StoreSegmentClosed,
+    StoreSettings,
+    StoreStatus,
+    StoreStatusRequest,
+)
+from scaler_protocol.objects.core.effects import Answer, CloseSegment, Effect
+from scaler_protocol.objects.core.memory import Memory, Refusal
+from scaler_protocol.objects.core.object import Object
+from scaler_protocol.objects.core.peer import Peer
+from scaler_protocol.objects.core.space import Extent, pages
+
+
+class MalformedRequest(ValueError):
+    """The peer broke the rules of its connection, which must end."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A peer that wants to know (``pins``: to map) an object that is being written."""
+
+    peer: int
+    pins: bool
+
+
+class StoreCore:
+    def __init__(self, store: bytes, pid: int, capacity_bytes: int) -> None:
+        self.memory = Memory(capacity_bytes)
+        self.endpoint = ""
+        self._store = store
+        self._pid = pid
+        self._peers: dict[int, Peer] = {}
+        self._objects: dict[ObjectKey, Object] = {}
+        self._owners: dict[bytes, dict[ObjectKey, None]] = {}
+        self._writers: dict[ObjectKey, list[Object]] = {}
+        self._waiting: dict[ObjectKey, list[_Waiting]] = {}
+        self._dropped: dict[int, Object] = {}  # by number: still pinned, or on their way
+        self._doubts: list[tuple[int, Any]] = []
+        self._next_object = 1
+        self._next_pin = 1
+        self._pinned_bytes = 0
+        self._numbers: dict[int, Object] = {}
+        self._handlers: dict[type, Callable[[Peer, Any, float], None]] = {
+            StoreCreate: self._on_create,
+            StoreSeal: self._on_seal,
+            StoreAbandon: self._on_abandon,
+            StoreReserve: self._on_reserve,
+            StorePlace: self._on_place,
+            StoreGet: self._on_get,
+            StoreFind: self._on_find,
+            StoreRelease: self._on_release,
+            StoreDrop: self._on_drop,
+            StoreForget: self._on_forget,
+            StoreFetch: self._on_fetch,
+            StoreSettings: self._on_settings,
+            StoreStatusRequest: self._on_status_request,
+        }
+
+    # ---- the contract of all cores -------------------------------------------------------------------------------
+
+    def on_connected(self, peer: int) -> None:
+        self._peers[peer] = Peer(peer)
+
+    def on_message(self, peer: int, body: Any, now: float) -> None:
+        """Raises MalformedRequest when the connection must end."""
+        handler = self._handlers.get(type(body))
+        if handler is None:
+            raise MalformedRequest(f"A store does not understand {type(body).__name__}.")
+        handler(self._peers[peer], body, now)
+        self._after(now)
+
+    def on_peer_lost(self, peer: int, now: float) -> None:
+        lost = self._peers.pop(peer)
+        for pinned in list(lost.pins.values()):
+            self._unpin(pinned, now)
+        for written in list(lost.writing.values()):
+            self._stop_writing(lost, written, now)
+        self._give_back_region(lost, now)
+        self.memory.serve(now)
+        self._after(now)
+
+    def on_deadline(self, now: float) -> None:
+        self.memory.on_deadline(now)
+        self._after(now)
+
+    def next_deadline(self) -> float | None:
+        return self.memory.next_deadline()
+
+    def take_effects(self) -> list[Effect]:
+        effects, self.memory.effects = self.memory.effects, []
+        for effect in effects:
+            if isinstance(effect, CloseSegment):
+                self._tell_closed(effect.number)
+        closed, self.memory.effects = self.memory.effects, []
+        return effects + closed
+
+    @property
+    def has_doubts(self) -> bool:
+        """Some keys were unknown: read what waits, then ``settle``."""
+        return bool(self._doubts)
+
+    def settle(self, now: float) -> None:
+        """Everything that had come when the doubts arose was read."""
+        doubts, self._doubts = self._doubts, []
+        for number, body in doubts:
+            peer = self._peers.get(number)
+            if isinstance(body, StoreDrop):
+                self._drop_known(body.keys, now)
+            elif peer is not None and not self._look_up(peer, body.key, isinstance(body, StoreGet), now):
+                self._say_missing(number, body.key)
+        self._after(now)
+
+    @property
+    def peer_count(self) -> int:
+        return len(self._peers)
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def _on_create(self, peer: Peer, body: StoreCreate, now: float) -> None:
+        if body.key in peer.writing:
+            raise MalformedRequest("The object is being written already.")
+        if body.key in self._objects:
+            self._answer(peer.number, StoreGranted(body.key, 0, 0, 0, self._objects[body.key].size, sealed=True))
+            return
+        created = self._new_object(body.key, body.size, peer.number)
+        peer.writing[body.key] = created
+        self._writers.setdefault(body.key, []).append(created)
+        self.memory.ask(created, now)
+
+    def _on_seal(self, peer: Peer, body: StoreSeal, now: float) -> None:
+        sealed = peer.writing.get(body.key)
+        if sealed is None or sealed.extent is None:
+            raise MalformedRequest("An object is sealed that was not granted.")
+        del peer.writing[body.key]
+        self._remove_writer(sealed)
+        self._add_sealed(sealed, now)
+
+    def _on_abandon(self, peer: Peer, body: StoreAbandon, now: float) -> None:
+        written = peer.writing.get(body.key)
+        if written is not None:
+            self._stop_writing(peer, written, now)
+
+    def _on_reserve(self, peer: Peer, body: StoreReserve, now: float) -> None:
+        self._give_back_region(peer, now)
+        region = peer.region = self.memory.region(body.size, now)
+        if region is None:
+            self._answer(peer.number, StoreRegion(0, 0, 0, 0))
+            return
+        size = self.memory.space.segments[region.segment].size
+        body_out = StoreRegion(region.segment, size, region.offset, region.size, region.fresh)
+        self._answer(peer.number, body_out, region.segment)
+
+    def _on_place(self, peer: Peer, body: StorePlace, now: float) -> None:
+        region = peer.region
+        size = pages(body.size)
+        if region is None or body.offset != region.offset or size > region.size:
+            raise MalformedRequest("An object was placed outside the peer's region.")
+        rest = Extent(region.segment, region.offset + size, region.size - size, region.fresh)
+        peer.region = rest if rest.size else None
+        placed = self._new_object(body.key, body.size, None)
+        placed.extent = Extent(region.segment, region.offset, size)
+        self._add_sealed(placed, now)
+
+    def _add_sealed(self, sealed: Object, now: float) -> None:
+        sealed.writer, sealed.sealed = None, True
+        if sealed.dropped or sealed.key in self._objects:
+            sealed.dropped = True
+            self._let_go(sealed, now)
+        else:
+            self._objects[sealed.key] = sealed
+            self._owners.setdefault(sealed.key.owner, {})[sealed.key] = None
+            self.memory.rest(sealed)
+        self._answer_waiting(sealed.key, now)
+
+    def _stop_writing(self, peer: Peer, written: Object, now: float) -> None:
+        del peer.writing[written.key]
+        self._remove_writer(written)
+        written.dropped = True
+        self._let_go(written, now)
+        self._answer_waiting(written.key, now)
+
+    def _answer_waiting(self, key: ObjectKey, now: float) -> None:
+        """One writer less: those that wait go on waiting while there is another."""
+        for waiting in self._waiting.pop(key, ()):
+            peer = self._peers.get(waiting.peer)
+            if peer is not None and not self._look_up(peer, key, waiting.pins, now):
+                self._say_missing(waiting.peer, key)
+
+    def _remove_writer(self, written: Object) -> None:
+        writers = self._writers[written.key]
+        writers.remove(written)
+        if not writers:
+            del self._writers[written.key]
+
+    def _give_back_region(self, peer: Peer, now: float) -> None:
+        if peer.region is not None:
+            self.memory.free(peer.region, False, now)
+            peer.region = None
+
+    def _new_object(self, key: ObjectKey, size: int, writer: int | None) -> Object:
+        created = Object(self._next_object, key, size, writer)
+        self._next_object += 1
+        self._numbers[created.number] = created
+        return created
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def _on_get(self, peer: Peer, body: StoreGet, now: float) -> None:
+        if not self._look_up(peer, body.key, True, now):
+            self._doubts.append((peer.number, body))
+
+    def _on_find(self, peer: Peer, body: StoreFind, now: float) -> None:
+        if not self._look_up(peer, body.key, False, now):
+            self._doubts.append((peer.number, body))
+
+    def _look_up(self, peer: Peer, key: ObjectKey, pins: bool, now: float) -> bool:
+        """Answer now or when it can be answered; False: nobody has it or writes it."""
+        known = self._objects.get(key)
+        if known is None:
+            if key not in self._writers:
+                return False
+            self._waiting.setdefault(key, []).append(_Waiting(peer.number, pins))
+        elif not pins:
+            self._answer(peer.number, StoreFound(key, known.size))
+        elif known.extent is not None and not (known.moving and known.on_disk):
+            self._pin(peer, known)
+        else:
+            self._bring_back(peer, known, now)
+        return True
+
+    def _bring_back(self, peer: Peer, known: Object, now: float) -> None:
+        known.readers.append(peer.number)
+        if len(known.readers) == 1:
+            self.memory.ask(known, now)
+
+    def _pin(self, peer: Peer, known: Object) -> None:
+        assert known.extent is not None
+        pin = self._next_pin
+        self._next_pin += 1
+        if not known.pins:
+            self._pinned_bytes += known.extent.size
+        known.pins += 1
+        peer.pins[pin] = known
+        self.memory.use(known)
+        number, offset = known.extent.segment, known.extent.offset
+        size = self.memory.space.segments[number].size
+        self._answer(peer.number, StoreExtent(known.key, number, size, offset, known.size, pin), number)
+
+    def _on_release(self, peer: Peer, body: StoreRelease, now: float) -> None:
+        for pin in body.pins:
+            pinned = peer.pins.pop(pin, None)
+            if pinned is None:
+                raise MalformedRequest("A pin was released that the peer does not hold.")
+            self._unpin(pinned, now)
+
+    def _unpin(self, pinned: Object, now: float) -> None:
+        pinned.pins -= 1
+        if pinned.pins:
+            return
+        assert pinned.extent is not None
+        self._pinned_bytes -= pinned.extent.size
+        if pinned.dropped:
+            self._let_go(pinned, now)
+        else:
+            self.memory.rest(pinned)
+            self.memory.serve(now)
+
+    # ---- other stores --------------------------------------------------------------------------------------------
+
+    def _on_fetch(self, peer: Peer, body: StoreFetch, now: float) -> None:
+        if not self._look_up(peer, body.key, False, now):
+            text = "No object store that has the object can be reached from this host."
+            self._answer(peer.number, StoreRefused(body.key, StoreFailure.UNREACHABLE, text))
+
+    # ---- dropping ------------------------------------------------------------------------------------------------
+
+    def _on_drop(self, peer: Peer, body: StoreDrop, now: float) -> None:
+        unknown = self._drop_known(body.keys, now)
+        if unknown:
+            self._doubts.append((peer.number, StoreDrop(tuple(unknown))))
+
+    def _on_forget(self, peer: Peer, body: StoreForget, now: float) -> None:
+        self._drop_known(tuple(self._owners.get(body.owner, ())), now)
+        for writers in self._writers.values():
+            for written in writers:
+                written.dropped = written.dropped or written.key.owner == body.owner
+
+    def _drop_known(self, keys: tuple[ObjectKey, ...], now: float) -> list[ObjectKey]:
+        """The keys that nobody knows."""
+        unknown = []
+        for key in keys:
+            known = self._objects.pop(key, None)
+            writers = self._writers.get(key, ())
+            for written in writers:
+                written.dropped = True
+            if known is not None:
+                self._drop(known, now)
+            elif not writers:
+                unknown.append(key)
+        return unknown
+
+    def _drop(self, known: Object, now: float) -> None:
+        owned = self._owners[known.key.owner]
+        del owned[known.key]
+        if not owned:
+            del self._owners[known.key.owner]
+        known.dropped = True
+        for reader in known.readers:
+            self._say_missing(reader, known.key)
+        known.readers.clear()
+        self._let_go(known, now)
+
+    def _let_go(self, dropped: Object, now: float) -> None:
+        self.memory.release(dropped, now)
+        if dropped.pins or dropped.moving:
+            self._dropped[dropped.number] = dropped
+        else:
+            self._dropped.pop(dropped.number, None)
+            del self._numbers[dropped.number]
+
+    # ---- memory and disk -----------------------------------------------------------------------------------------
+
+    def on_spilled(self, number: int, error: str, now: float) -> None:
+        moved = self._numbers[number]
+        self.memory.on_spilled(number, error, now)
+        self._after_move(moved)
+        self._after(now)
+
+    def on_loaded(self, number: int, error: str, now: float) -> None:
+        moved = self.memory.on_loaded(number, error, now)
+        readers, moved.readers = moved.readers, []
+        if error and not moved.dropped:
+            del self._objects[moved.key]
+            moved.readers = readers
+            self._drop(moved, now)
+        elif not moved.dropped:
+            self.memory.rest(moved)
+            self._answer_readers(moved, readers)
+        self._after_move(moved)
+        self._after(now)
+
+    def _after_move(self, moved: Object) -> None:
+        if moved.dropped and not moved.pins:
+            self._dropped.pop(moved.number, None)
+            self._numbers.pop(moved.number, None)
+
+    def _answer_readers(self, known: Object, readers: list[int]) -> None:
+        for reader in readers:
+            peer = self._peers.get(reader)
+            if peer is not None:
+                self._pin(peer, known)
+
+    def _after(self, now: float) -> None:
+        """What got memory, or will get none, since the last call."""
+        while self.memory.granted:
+            granted, self.memory.granted = self.memory.granted, []
+            for wanted, refusal in granted:
+                if refusal is not None:
+                    self._refuse(wanted, refusal, now)
+                elif not wanted.on_disk:
+                    self._grant(wanted)
+
+    def _grant(self, wanted: Object) -> None:
+        extent = wanted.extent
+        assert extent is not None and wanted.writer is not None
+        size = self.memory.space.segments[extent.segment].size
+        body = StoreGranted(wanted.key, extent.segment, size, extent.offset, wanted.size, extent.fresh)
+        self._answer(wanted.writer, body, extent.segment)
+
+    def _refuse(self, wanted: Object, refusal: Refusal, now: float) -> None:
+        if wanted.writer is None:
+            readers, wanted.readers = wanted.readers, []
+            for reader in readers:
+                self._answer(reader, StoreRefused(wanted.key, refusal.failure, refusal.text))
+            return
+        self._answer(wanted.writer, StoreRefused(wanted.key, refusal.failure, refusal.text))
+        peer = self._peers.get(wanted.writer)
+        if peer is not None:
+            self._stop_writing(peer, wanted, now)
+
+    def _on_settings(self, peer: Peer, body: StoreSettings, now: float) -> None:
+        if body.memory_bytes:
+            self.memory.capacity_bytes = max(body.memory_bytes, pages(1))
+            self.memory.serve(now)
+
+    # ---- words ---------------------------------------------------------------------------------------------------
+
+    def _on_status_request(self, peer: Peer, body: StoreStatusRequest, now: float) -> None:
+        self._answer(peer.number, self.status())
+
+    def status(self) -> StoreStatus:
+        memory = self.memory
+        return StoreStatus(
+            store=self._store,
+            pid=self._pid,
+            endpoint=self.endpoint,
+            objects=len(self._objects),
+            used_bytes=memory.space.used_bytes,
+            reserved_bytes=memory.space.reserved_bytes,
+            capacity_bytes=memory.capacity_bytes,
+            pinned_bytes=self._pinned_bytes,
+            spilled_bytes=memory.spilled_bytes,
+            sent_bytes=0,
+            received_bytes=0,
+        )
+
+    def _say_missing(self, peer: int, key: ObjectKey) -> None:
+        self._answer(peer, ObjectMissing(key, "The object store of this host does not have the object."))
+
+    def _answer(self, number: int, body: Any, segment: int | None = None) -> None:
+        peer = self._peers.get(number)
+        if peer is None:
+            return
+        if segment in peer.segments:
+            segment = None
+        elif segment is not None:
+            peer.segments.add(segment)
+        self.memory.effects.append(Answer(number, body, segment))
+
+    def _tell_closed(self, number: int) -> None:
+        for peer in self._peers.values():
+            if number in peer.segments:
+                peer.segments.discard(number)
+                self._answer(peer.number, StoreSegmentClosed(number))
+
+    # ---- invariants ----------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Every invariant, for tests."""
+        writing = [each for peer in self._peers.values() for each in peer.writing.values()]
+        objects = [*self._objects.values(), *writing, *self._dropped.values()]
+        assert {each.number: each for each in objects} == self._numbers, "an object was forgotten"
+        self.memory.check(objects, [peer.region for peer in self._peers.values() if peer.region is not None])
+        pins = [each for peer in self._peers.values() for each in peer.pins.values()]
+        for each in objects:
+            assert each.pins == pins.count(each)
+            assert each.sealed or each.writer in self._peers
+        for key, known in self._objects.items():
+            assert key == known.key and not known.dropped and known.sealed and key in self._owners[key.owner]
+        assert sum(map(len, self._owners.values())) == len(self._objects)
+        assert sorted(each.number for writers in self._writers.values() for each in writers) == sorted(
+            each.number for each in writing
+        )
+        assert not [key for key in self._waiting if key not in self._writers], "a peer waits for nobody"
+        pinned = {each.number: each for each in pins}
+        assert self._pinned_bytes == sum(each.extent.size for each in pinned.values() if each.extent is not None)

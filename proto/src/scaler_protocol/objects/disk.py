@@ -1,0 +1,190 @@
+"""Objects on disk: in one file that has no name, so that nothing is left whoever dies.
+
+A thread of its own moves the bytes. Where there is room in the file is kept by whoever asks, in one list of holes.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from scaler_protocol.objects.core.space import Extent, pages
+from scaler_protocol.objects.memory import punch
+
+_PIECE_BYTES = 8 * 1024 * 1024
+_DEFAULT_DIRECTORY = "/var/tmp"  # unlike /tmp it is hardly ever memory
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    number: int
+    is_spill: bool
+    error: str  # empty: none
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    number: int
+    is_spill: bool
+    extent: Extent
+    size: int
+    fd: int  # of the file
+    place: int
+
+
+class Disk:
+    """``segment_fd`` tells the descriptor of a segment. ``fd`` is readable when ``take_done`` has something."""
+
+    def __init__(self, segment_fd: Callable[[int], int]) -> None:
+        self._segment_fd = segment_fd
+        self._directory = default_directory()
+        self._file: int | None = None
+        self._places: dict[int, tuple[int, int]] = {}  # by number: offset and size in the file
+        self._holes: list[tuple[int, int]] = []  # offset and size
+        self._end = 0
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def use_directory(self, directory: str) -> None:
+        """From the next file on: one that is in use stays."""
+        self._directory = directory
+        if self._file is not None and not self._places:
+            os.close(self._file)
+            self._file, self._holes, self._end = None, [], 0
+
+    def spill(self, number: int, extent: Extent, size: int) -> None:
+        try:
+            fd = self._open()
+        except OSError as error:
+            self._finish(Done(number, True, f"{self._directory}: {error.strerror}"))
+            return
+        place = self._take(pages(size))
+        self._places[number] = (place, pages(size))
+        self._submit(_Job(number, True, extent, size, fd, place))
+
+    def load(self, number: int, extent: Extent, size: int) -> None:
+        assert self._file is not None
+        self._submit(_Job(number, False, extent, size, self._file, self._places[number][0]))
+
+    def remove(self, number: int) -> None:
+        """It is not being moved."""
+        place, size = self._places.pop(number)
+        self._give_back(place, size)
+
+    def take_done(self) -> list[Done]:
+        try:
+            os.eventfd_read(self.fd)
+        except BlockingIOError:
+            pass
+        done = []
+        while not self._done.empty():
+            each = self._done.get()
+            done.append(each)
+            if each.is_spill and each.error and each.number in self._places:
+                self.remove(each.number)
+        return done
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()
+
+    # ---- the file ------------------------------------------------------------------------------------------------
+
+    def _open(self) -> int:
+        if self._file is None:
+            self._file = _nameless_file(self._directory)
+        return self._file
+
+    def _take(self, size: int) -> int:
+        for index, (offset, room) in enumerate(self._holes):
+            if room >= size:
+                self._holes[index : index + 1] = [(offset + size, room - size)] if room > size else []
+                return offset
+        place = self._end
+        self._end += size
+        return place
+
+    def _give_back(self, place: int, size: int) -> None:
+        try:
+            punch(self._file or 0, place, size)
+        except OSError:
+            pass  # not every file system can; the room is used again
+        self._holes.append((place, size))
+        self._holes = _joined(self._holes)
+        if self._holes[-1][0] + self._holes[-1][1] == self._end:
+            self._end = self._holes.pop()[0]
+
+    # ---- the thread ----------------------------------------------------------------------------------------------
+
+    def _submit(self, job: _Job) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="scaler-disk", daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                self._move(job)
+                self._finish(Done(job.number, job.is_spill, ""))
+            except OSError as error:
+                self._finish(Done(job.number, job.is_spill, f"{self._directory}: {error.strerror}"))
+
+    def _move(self, job: _Job) -> None:
+        memory = self._segment_fd(job.extent.segment)
+        if job.is_spill:
+            _copy(memory, job.extent.offset, job.fd, job.place, job.size)
+        else:
+            _copy(job.fd, job.place, memory, job.extent.offset, job.size)
+
+    def _finish(self, done: Done) -> None:
+        self._done.put(done)
+        os.eventfd_write(self.fd, 1)
+
+
+def default_directory() -> str:
+    return _DEFAULT_DIRECTORY if os.access(_DEFAULT_DIRECTORY, os.W_OK) else tempfile.gettempdir()
+
+
+def _nameless_file(directory: str) -> int:
+    """Private, and gone with its last descriptor."""
+    Path(directory).mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        return os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        fd, path = tempfile.mkstemp(prefix="scaler-objects-", dir=directory)  # not every file system knows O_TMPFILE
+        os.unlink(path)
+        return fd
+
+
+def _copy(source: int, source_offset: int, target: int, target_offset: int, size: int) -> None:
+    moved = 0
+    room = memoryview(bytearray(min(max(size, 1), _PIECE_BYTES)))
+    while moved < size:
+        count = os.preadv(source, [room[: size - moved]], source_offset + moved)
+        if not count:
+            raise OSError(5, "the file is too short")
+        written = 0
+        while written < count:
+            written += os.pwrite(target, room[written:count], target_offset + moved + written)
+        moved += count
+    if not size:
+        os.pwrite(target, b"\0", target_offset)
+
+
+def _joined(holes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for offset, size in sorted(holes):
+        if joined and sum(joined[-1]) == offset:
+            joined[-1] = (joined[-1][0], joined[-1][1] + size)
+        else:
+            joined.append((offset, size))
+    return joined

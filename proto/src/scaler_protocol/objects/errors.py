@@ -1,0 +1,23 @@
+"""What can go wrong between a store and its peers. Each text is one sentence for users."""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """The store did not do what it was asked."""
+
+
+class MissingObject(StoreError):
+    """The store does not have the object, and nobody writes it."""
+
+
+class StoreFull(StoreError):
+    """There is no room: the text names the flags that make some."""
+
+
+class Unreachable(StoreError):
+    """No other store that has the object answers."""
+
+
+class StoreUnavailable(StoreError):
+    """This host has no store of this cluster, or cannot have one."""

@@ -1,0 +1,209 @@
+"""One connection to a store, used by several threads: requests, their answers, and pins.
+
+Answers may come in any order; one request a key is under way. Whoever waits and finds nobody reading reads for all.
+A pin is released when its mapping is collected, which may happen in any thread at any moment: so releasing takes no
+lock that is held and never waits; who holds the lock sends what has come up meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections import deque
+from typing import Any
+
+from scaler_protocol.codec import decode, encode
+from scaler_protocol.messages import (
+    Envelope,
+    ObjectKey,
+    StoreExtent,
+    StoreGranted,
+    StoreRegion,
+    StoreRelease,
+    StoreSegmentClosed,
+    StoreStatus,
+)
+from scaler_protocol.objects.errors import StoreUnavailable
+from scaler_protocol.objects.memory import Mapping
+from scaler_protocol.objects.polling import wait_readable, wait_writable
+from scaler_protocol.objects.segments import Segments
+from scaler_protocol.transport.stream import StreamConnection
+
+REGION_KEY = ObjectKey(b"region", 0)
+STATUS_KEY = ObjectKey(b"status", 0)
+"""Stand for the keys of answers that have none: there is one region and one status a connection."""
+
+
+class LinkLost(StoreUnavailable):
+    """The store has ended, or this connection to it."""
+
+
+class Link:
+    """``store`` is the id of the store at the other end."""
+
+    def __init__(self, stream: StreamConnection, store: bytes) -> None:
+        self.store = store
+        self.segments = Segments()
+        self.lost = False
+        self._stream = stream
+        self._condition = threading.Condition(threading.Lock())
+        self._reading = False
+        self._pending: dict[ObjectKey, list[Any]] = {}
+        self._mapped: dict[int, weakref.ref[Mapping]] = {}
+        self._released: deque[int] = deque()
+        self._retired = False
+
+    # ---- requests ------------------------------------------------------------------------------------------------
+
+    def tell(self, body: Any) -> None:
+        """Send what has no answer."""
+        with self._condition:
+            self._send(body)
+        self._send_released()
+
+    def ask(self, key: ObjectKey, body: Any, timeout: float | None = None) -> Any:
+        """The answer to ``body``, which is about ``key``. Raises TimeoutError and LinkLost."""
+        self.begin(key, body, timeout)
+        return self.finish(key, timeout)
+
+    def begin(self, key: ObjectKey, body: Any, timeout: float | None = None) -> None:
+        """Ask, and go on; ``finish`` takes the answer."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._condition:
+            while key in self._pending:  # another thread asks about the same key
+                self._read_or_wait(deadline)
+            self._pending[key] = []
+            try:
+                self._send(body)
+            except BaseException:
+                del self._pending[key]
+                raise
+
+    def finish(self, key: ObjectKey, timeout: float | None = None) -> Any:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            with self._condition:
+                while not self._pending[key]:
+                    self._read_or_wait(deadline)
+                return self._pending[key][0]
+        finally:
+            with self._condition:
+                del self._pending[key]
+                self._condition.notify_all()
+            self._send_released()
+
+    def _send(self, body: Any) -> None:
+        if self._retired:
+            raise LinkLost("This connection to the object store is not used any more.")
+        self._stream.send(encode(Envelope(body)))
+        while not self._stream.flush() and not self._stream.eof:
+            wait_writable(self._stream.fd, 1.0)
+        self._check_alive()
+
+    def _read_or_wait(self, deadline: float | None) -> None:
+        """Take in what comes, or what another thread takes in. Holding the lock, which is let go meanwhile."""
+        self._check_alive()
+        rest = None if deadline is None else deadline - time.monotonic()
+        if rest is not None and rest <= 0:
+            raise TimeoutError("The object store did not answer in time.")
+        if self._reading:
+            self._condition.wait(rest)
+            return
+        self._reading = True
+        self._condition.release()
+        try:
+            wait_readable(self._stream.fd, rest)
+        finally:
+            self._condition.acquire()
+            self._reading = False
+            self._condition.notify_all()
+        self._take_all()
+
+    def _check_alive(self) -> None:
+        if self._stream.eof:
+            self.lost = True
+            raise LinkLost("The object store of this host has ended.")
+
+    def _take_all(self) -> None:
+        while (frames := self._stream.receive()) is not None:
+            self._take(decode(frames).body)
+
+    def _take(self, body: Any) -> None:
+        if isinstance(body, StoreSegmentClosed):
+            self.segments.remove(body.segment)
+            return
+        if isinstance(body, (StoreGranted, StoreExtent, StoreRegion)):
+            self._take_segment(body)
+        key = REGION_KEY if isinstance(body, StoreRegion) else STATUS_KEY if isinstance(body, StoreStatus) else body.key
+        waiting = self._pending.get(key)
+        if waiting is not None and not waiting:
+            waiting.append(body)
+        elif isinstance(body, StoreExtent):
+            self._released.append(body.pin)  # whoever asked has given up
+
+    def _take_segment(self, body: StoreGranted | StoreExtent | StoreRegion) -> None:
+        if body.segment and not self.segments.has(body.segment):
+            self.segments.add(body.segment, self._stream.received_fds.popleft(), body.segment_size)
+
+    # ---- pins ----------------------------------------------------------------------------------------------------
+
+    def read(self, extent: StoreExtent) -> memoryview:
+        """The pinned bytes; the pin goes with them."""
+        if not extent.size:
+            self._release(extent.pin)
+            return memoryview(bytearray())
+        try:
+            view = self.segments.read(extent.segment, extent.offset, extent.size)
+        except BaseException:
+            self._release(extent.pin)
+            raise
+        if isinstance(view.obj, Mapping):
+            pin = extent.pin
+            self._mapped[pin] = weakref.ref(view.obj, lambda _: self._release(pin))
+        else:
+            self._release(extent.pin)
+        return view
+
+    def _release(self, pin: int) -> None:
+        self._mapped.pop(pin, None)
+        self._released.append(pin)
+        if self._retired:
+            self._close_if_unused()
+        else:
+            self._send_released()
+
+    def _send_released(self) -> None:
+        """What this call leaves in the queue, the one who holds the lock sends."""
+        while self._released and self._condition.acquire(blocking=False):
+            try:
+                pins = []
+                while self._released:
+                    pins.append(self._released.popleft())
+                if pins and not self._retired:
+                    self._stream.send(encode(Envelope(StoreRelease(tuple(pins)))))
+            finally:
+                self._condition.release()
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    @property
+    def has_mapped(self) -> bool:
+        return bool(self._mapped)
+
+    def retire(self) -> None:
+        """Use it no more. It ends when nothing is mapped through it, here and in every process that was forked while
+        it was open: the store keeps all pins until then."""
+        self._retired = True
+        self._close_if_unused()
+
+    def after_fork_in_child(self) -> None:
+        """This process only keeps the connection open, for what it has inherited."""
+        self._condition = threading.Condition(threading.Lock())
+        self._reading = False
+        self.retire()
+
+    def _close_if_unused(self) -> None:
+        if not self._mapped:
+            self._stream.close()
+            self.segments.close()

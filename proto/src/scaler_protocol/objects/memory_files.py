@@ -1,0 +1,33 @@
+"""The segments of the store as their owner has them: anonymous memory files, which vanish with those who hold them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from scaler_protocol.objects.core.space import Extent
+from scaler_protocol.objects.memory import punch
+
+_SEAL_SIZE = 0x2 | 0x4 | 0x1  # F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL
+_ADD_SEALS = 1033
+
+
+class MemoryFiles:
+    def __init__(self) -> None:
+        self._fds: dict[int, int] = {}
+
+    def make(self, number: int, size: int) -> None:
+        """Nobody who gets the descriptor can change its size: that would kill whoever maps it."""
+        fd = os.memfd_create("scaler-objects", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, size)
+        fcntl.fcntl(fd, _ADD_SEALS, _SEAL_SIZE)
+        self._fds[number] = fd
+
+    def fd(self, number: int) -> int:
+        return self._fds[number]
+
+    def close(self, number: int) -> None:
+        os.close(self._fds.pop(number))
+
+    def punch(self, extent: Extent) -> None:
+        punch(self._fds[extent.segment], extent.offset, extent.size)

@@ -1,0 +1,30 @@
+"""By which name the store of a host and cluster is found, and who answers there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+
+from scaler_protocol.ids import digest
+
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+
+
+def cluster_id(address: str, host: str, user: str) -> bytes:
+    """16 bytes that every start of a scheduler at this address has in common."""
+    return digest("\0".join((address, host, user)).encode())
+
+
+def socket_name(cluster: bytes) -> str:
+    """An abstract socket: no file is left when the store dies. Each network namespace has its own."""
+    return f"@scaler-store-{os.getuid()}-{cluster.hex()}"
+
+
+def is_same_user(connected: socket.socket) -> bool:
+    """Whether the process at the other end runs as this user, as the kernel says."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return False
+    data = connected.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(data)[1] == os.getuid())

@@ -1,0 +1,21 @@
+"""Waiting for one descriptor. ``select`` cannot watch numbers above 1,023."""
+
+from __future__ import annotations
+
+import math
+import select
+
+
+def wait_readable(fd: int, seconds: float | None) -> bool:
+    """None: for ever."""
+    return _wait(fd, select.POLLIN, seconds)
+
+
+def wait_writable(fd: int, seconds: float | None) -> bool:
+    return _wait(fd, select.POLLOUT, seconds)
+
+
+def _wait(fd: int, event: int, seconds: float | None) -> bool:
+    poll = select.poll()
+    poll.register(fd, event)
+    return bool(poll.poll(None if seconds is None else max(0, math.ceil(seconds * 1000))))

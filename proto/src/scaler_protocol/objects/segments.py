@@ -1,0 +1,101 @@
+"""The segments of a store as its peers use them: written through one kept mapping, read through private ones.
+
+What writing costs depends on the pages. Those that the system has not reserved yet are written by system call, which
+reserves them (a mapping would kill the process if there was no memory left). Those that are new to this process are
+entered into its mapping at once. What was written before through this mapping takes no more than the copy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scaler_protocol.objects.core.space import PAGE_BYTES, pages
+from scaler_protocol.objects.layout import Part
+from scaler_protocol.objects.memory import Mapping
+
+COPY_BYTES = 256 * 1024
+"""Smaller objects are copied out: mapping and unmapping them takes longer."""
+
+
+@dataclass(slots=True)
+class _Segment:
+    fd: int
+    size: int
+    mapping: Mapping | None = None
+    entered: bytearray = field(default_factory=bytearray)  # per page: 1 when the mapping has it
+
+
+class Segments:
+    def __init__(self) -> None:
+        self._segments: dict[int, _Segment] = {}
+
+    def add(self, number: int, fd: int, size: int) -> None:
+        """It owns ``fd`` from now on."""
+        self._segments[number] = _Segment(fd, size)
+
+    def has(self, number: int) -> bool:
+        return number in self._segments
+
+    def remove(self, number: int) -> None:
+        segment = self._segments.pop(number, None)
+        if segment is not None:
+            os.close(segment.fd)
+
+    def close(self) -> None:
+        for number in list(self._segments):
+            self.remove(number)
+
+    def write(self, number: int, offset: int, parts: Sequence[Part], fresh: bool) -> None:
+        """``parts`` begin at ``offset``, the start of a page. Raises OSError when the system has no memory left."""
+        segment = self._segments[number]
+        size = parts[-1][0] + len(parts[-1][1])
+        if fresh:
+            self._reserve(segment, offset, size, parts)
+            return
+        mapping = self._entered(segment, offset, pages(size))
+        for place, part in parts:
+            mapping.write(offset + place, part)
+
+    def write_piece(self, number: int, offset: int, data: bytes) -> None:
+        """Anywhere, whatever the pages are. Raises OSError as ``write`` does."""
+        _write_all(self._segments[number].fd, offset, memoryview(data))
+
+    def read(self, number: int, offset: int, size: int) -> memoryview:
+        """A writable copy of small objects, a copy-on-write mapping of others. ``obj`` of it is a Mapping then, and
+        while that lives, the bytes in the segment must not change."""
+        segment = self._segments[number]
+        if size >= COPY_BYTES:
+            return memoryview(Mapping(segment.fd, offset, size, True))
+        data = bytearray(size)
+        view = memoryview(data)
+        while view:
+            count = os.preadv(segment.fd, [view], offset)
+            view, offset = view[count:], offset + count
+        return memoryview(data)
+
+    def _reserve(self, segment: _Segment, offset: int, size: int, parts: Sequence[Part]) -> None:
+        for place, part in parts:
+            _write_all(segment.fd, offset + place, part)
+        if not size:
+            os.pwrite(segment.fd, b"\0", offset)  # even an empty object has a page
+        first, count = offset // PAGE_BYTES, pages(size) // PAGE_BYTES
+        if segment.entered:
+            segment.entered[first : first + count] = bytes(count)
+
+    def _entered(self, segment: _Segment, offset: int, size: int) -> Mapping:
+        if segment.mapping is None:
+            segment.mapping = Mapping(segment.fd, 0, segment.size, False)
+            segment.entered = bytearray(segment.size // PAGE_BYTES)
+        first, stop = offset // PAGE_BYTES, (offset + size) // PAGE_BYTES
+        if segment.entered.find(0, first, stop) >= 0:
+            segment.mapping.populate(offset, size)
+            segment.entered[first:stop] = b"\1" * (stop - first)
+        return segment.mapping
+
+
+def _write_all(fd: int, offset: int, part: memoryview) -> None:
+    while part:
+        count = os.pwrite(fd, part, offset)
+        part, offset = part[count:], offset + count

@@ -1,0 +1,198 @@
+"""The shell of the store: its sockets, its memory files, its disk."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import socket
+import time
+from typing import Any
+
+from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.handshake import refusal_for
+from scaler_protocol.ids import new_session
+from scaler_protocol.messages import Envelope, Hello, RefusalReason, Refused, StoreSettings, Welcome
+from scaler_protocol.objects.capacity import default_capacity_bytes
+from scaler_protocol.objects.core.effects import (
+    Answer,
+    CloseSegment,
+    Effect,
+    Load,
+    MakeSegment,
+    Punch,
+    RemoveFile,
+    Spill,
+)
+from scaler_protocol.objects.core.store import MalformedRequest, StoreCore
+from scaler_protocol.objects.disk import Disk
+from scaler_protocol.objects.memory_files import MemoryFiles
+from scaler_protocol.objects.names import is_same_user
+from scaler_protocol.security import read_token
+from scaler_protocol.transport.stream import StreamConnection
+
+START_SECONDS = 5.0
+"""A store that nobody has connected to in this time ends."""
+
+_LOCAL = "ipc://store"  # what Hellos are checked against: peers here show the user's token
+
+
+class Server:
+    def __init__(self, listening: socket.socket) -> None:
+        listening.setblocking(False)
+        self._listening = listening
+        self._store = new_session()
+        self._core = StoreCore(self._store, os.getpid(), default_capacity_bytes())
+        self._files = MemoryFiles()
+        self._disk = Disk(self._files.fd)
+        self._poll = select.epoll()
+        self._poll.register(listening.fileno(), select.EPOLLIN)
+        self._poll.register(self._disk.fd, select.EPOLLIN)
+        self._streams: dict[int, StreamConnection] = {}
+        self._welcomed: set[int] = set()
+        self._writing: set[int] = set()
+        self._started = time.monotonic()
+        self._had_peers = False
+
+    def run(self) -> None:
+        """Until the last peer is gone."""
+        while not self._is_over():
+            self._turn(self._wait_seconds())
+        self._disk.close()
+
+    def _is_over(self) -> bool:
+        if self._streams:
+            return False
+        if self._had_peers:
+            return not self._accept()  # one may have come at the last moment
+        return time.monotonic() > self._started + START_SECONDS
+
+    def _wait_seconds(self) -> float | None:
+        deadline = self._core.next_deadline()
+        if not self._had_peers:
+            deadline = self._started + START_SECONDS
+        return None if deadline is None else max(0.0, deadline - time.monotonic()) + 0.001
+
+    def _turn(self, seconds: float | None) -> None:
+        self._read(self._poll.poll(seconds))
+        if self._core.has_doubts:
+            self._read(self._poll.poll(0))
+            self._core.settle(time.monotonic())
+        deadline = self._core.next_deadline()
+        if deadline is not None and deadline <= time.monotonic():
+            self._core.on_deadline(time.monotonic())
+        self._carry_out()
+
+    def _read(self, events: list[tuple[int, int]]) -> None:
+        for fd, event in events:
+            if fd == self._listening.fileno():
+                self._accept()
+            elif fd == self._disk.fd:
+                self._take_from_disk()
+            elif fd in self._streams:
+                if event & select.EPOLLOUT:
+                    self._flush(fd)
+                if event & ~select.EPOLLOUT:
+                    self._read_peer(fd)
+
+    # ---- peers ---------------------------------------------------------------------------------------------------
+
+    def _accept(self) -> bool:
+        """Whether anybody came."""
+        came = False
+        while True:
+            try:
+                connected, _ = self._listening.accept()
+            except OSError:
+                return came
+            if not is_same_user(connected):
+                connected.close()
+                continue
+            stream = StreamConnection(connected)
+            self._streams[stream.fd] = stream
+            self._poll.register(stream.fd, select.EPOLLIN)
+            self._had_peers = came = True
+
+    def _read_peer(self, fd: int) -> None:
+        stream = self._streams[fd]
+        try:
+            while (frames := stream.receive()) is not None:
+                self._on_body(fd, decode(frames).body)
+        except (MalformedMessage, MalformedRequest) as error:
+            logging.warning(f"A peer of the object store is disconnected: {error}")
+            self._lose(fd)
+            return
+        if stream.eof:
+            self._lose(fd)
+
+    def _on_body(self, fd: int, body: Any) -> None:
+        if fd not in self._welcomed:
+            self._on_hello(fd, body)
+            return
+        self._core.on_message(fd, body, time.monotonic())
+        if isinstance(body, StoreSettings) and body.spill_directory:
+            self._disk.use_directory(body.spill_directory)
+
+    def _on_hello(self, fd: int, body: Any) -> None:
+        refused: Refused | None = Refused(RefusalReason.MALFORMED, "Say Hello first.")
+        if isinstance(body, Hello):
+            refused = refusal_for(body, address=_LOCAL, token=read_token())
+        self._streams[fd].send(encode(Envelope(refused or Welcome(self._store, 0))))
+        if refused is not None:
+            raise MalformedRequest(refused.text)
+        self._welcomed.add(fd)
+        self._core.on_connected(fd)
+
+    def _lose(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        self._streams.pop(fd).close()
+        self._writing.discard(fd)
+        if fd in self._welcomed:
+            self._welcomed.discard(fd)
+            self._core.on_peer_lost(fd, time.monotonic())
+
+    def _flush(self, fd: int) -> None:
+        if self._streams[fd].flush():
+            self._writing.discard(fd)
+            self._poll.modify(fd, select.EPOLLIN)
+
+    # ---- effects -------------------------------------------------------------------------------------------------
+
+    def _carry_out(self) -> None:
+        while effects := self._core.take_effects():
+            for effect in effects:
+                self._do(effect)
+
+    def _do(self, effect: Effect) -> None:
+        if isinstance(effect, Answer):
+            self._send(effect)
+        elif isinstance(effect, MakeSegment):
+            self._files.make(effect.number, effect.size)
+        elif isinstance(effect, CloseSegment):
+            self._files.close(effect.number)
+        elif isinstance(effect, Punch):
+            self._files.punch(effect.extent)
+        elif isinstance(effect, Spill):
+            self._disk.spill(effect.number, effect.extent, effect.size)
+        elif isinstance(effect, Load):
+            self._disk.load(effect.number, effect.extent, effect.size)
+        elif isinstance(effect, RemoveFile):
+            self._disk.remove(effect.number)
+
+    def _send(self, answer: Answer) -> None:
+        stream = self._streams.get(answer.peer)
+        if stream is None:
+            return
+        fds = () if answer.segment is None else (self._files.fd(answer.segment),)
+        stream.send(encode(Envelope(answer.body)), fds)
+        if stream.wants_write and answer.peer not in self._writing:
+            self._writing.add(answer.peer)
+            self._poll.modify(answer.peer, select.EPOLLIN | select.EPOLLOUT)
+
+    def _take_from_disk(self) -> None:
+        now = time.monotonic()
+        for done in self._disk.take_done():
+            if done.is_spill:
+                self._core.on_spilled(done.number, done.error, now)
+            else:
+                self._core.on_loaded(done.number, done.error, now)

@@ -1,0 +1,95 @@
+"""Reaching the store of a host, and starting one where there is none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+from scaler_protocol.codec import decode, encode
+from scaler_protocol.command.interpreter import module_command
+from scaler_protocol.handshake import make_hello
+from scaler_protocol.ids import new_session
+from scaler_protocol.messages import Envelope, Refused, Role, Welcome
+from scaler_protocol.objects.errors import StoreUnavailable
+from scaler_protocol.objects.memory import AVAILABLE
+from scaler_protocol.objects.names import is_same_user, socket_name
+from scaler_protocol.objects.polling import wait_readable
+from scaler_protocol.transport.stream import StreamConnection
+
+START_SECONDS = 10.0
+_PAUSE_SECONDS = 0.01
+_MODULE = "scaler_protocol.objects.store"
+
+
+def reach(cluster: bytes, may_start: bool) -> tuple[StreamConnection, bytes]:
+    """A welcomed connection to this host's store, and the store's id. Raises StoreUnavailable when there is none and
+    none may be, or can be, started."""
+    if not AVAILABLE or not hasattr(os, "memfd_create"):
+        raise StoreUnavailable("Object stores need Linux.")
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        reached = _try(cluster, deadline)
+        if reached is not None:
+            return reached
+        if not may_start:
+            raise StoreUnavailable("This host has no object store of this cluster.")
+        if time.monotonic() > deadline:
+            raise StoreUnavailable("The object store of this host cannot be started.")
+        _start(cluster, deadline)
+
+
+def _try(cluster: bytes, deadline: float) -> tuple[StreamConnection, bytes] | None:
+    """None: nobody listens, or it ends just now."""
+    try:
+        stream = StreamConnection.connect(socket_name(cluster))
+    except OSError:
+        return None
+    try:
+        if not is_same_user(stream.plain_socket):
+            raise StoreUnavailable("Another user's process pretends to be the object store of this cluster.")
+        hello = make_hello(Role.WORK, new_session())
+        stream.send(encode(Envelope(hello)))
+        answer = _first(stream, deadline)
+        if isinstance(answer, Refused):
+            raise StoreUnavailable(answer.text)
+        if isinstance(answer, Welcome):
+            return stream, answer.session
+    except BaseException:
+        stream.close()
+        raise
+    stream.close()
+    time.sleep(_PAUSE_SECONDS)
+    return None
+
+
+def _first(stream: StreamConnection, deadline: float) -> object:
+    while True:
+        frames = stream.receive()
+        if frames is not None:
+            return decode(frames).body
+        if stream.eof:
+            return None
+        if not wait_readable(stream.fd, deadline - time.monotonic()):
+            raise StoreUnavailable("The object store of this host does not answer.")
+
+
+def _start(cluster: bytes, deadline: float) -> None:
+    """It listens, or lost to another, when the process started here has ended: what serves is that one's child, in a
+    session of its own, so nobody waits for it or takes it along."""
+    command, environment = module_command(_MODULE, cluster.hex())
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+    )
+    try:
+        if process.wait(max(0.1, deadline - time.monotonic())):
+            raise StoreUnavailable("The object store of this host cannot be started: its process failed.")
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,51 @@
+"""``python -m scaler_protocol.objects.store CLUSTER``: the store process of this host and cluster.
+
+Whoever needs a store first starts one. The process that was started ends as soon as its child listens, or as another
+store does already; the child lives in a session of its own and ends when its last peer is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+
+from scaler_protocol.command.descriptors import allow_many_descriptors
+from scaler_protocol.command.interpreter import restore_environment
+from scaler_protocol.objects.names import socket_name
+
+_BACKLOG = 1024
+
+
+def main() -> int:
+    """0 also when another store was first."""
+    restore_environment()
+    cluster = bytes.fromhex(sys.argv[1])
+    listening = _listen(cluster)
+    if listening is None or os.fork():
+        return 0
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # they are meant for its peers
+    allow_many_descriptors()
+    from scaler_protocol.objects.server import Server  # only the one that serves
+
+    Server(listening).run()
+    return 0
+
+
+def _listen(cluster: bytes) -> socket.socket | None:
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind("\0" + socket_name(cluster)[1:])
+    except OSError:
+        listening.close()
+        return None
+    listening.listen(_BACKLOG)
+    return listening
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,173 @@
+"""The store as a process, seen by the programs that use it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from scaler_protocol.messages import ObjectKey, StoreStatus
+from scaler_protocol.objects.connection import StoreConnection
+from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
+from tests.unit.objects.conftest import Connect
+
+OWNER = b"owner of objects"
+LARGE = 3 * 1024 * 1024
+SIZES = [0, 1, 4096, 100_000, 300_000, 1024 * 1024 - 1, 1024 * 1024, LARGE, 70 * 1024 * 1024]
+
+
+def key(number: int) -> ObjectKey:
+    return ObjectKey(OWNER, number)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.005)
+
+
+def status_when(connection: StoreConnection, condition: Callable[[StoreStatus], bool]) -> StoreStatus:
+    wait_until(lambda: condition(connection.status(30)))
+    return connection.status(30)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_one_puts_another_gets(connect: Connect, size: int) -> None:
+    data = os.urandom(min(size, 1000)) * (size // 1000 + 1)
+    one, other = connect(), connect()
+    for number in (1, 2, 3):  # fresh memory, then memory used before
+        assert one.put(key(number), data[:size]) == size
+        assert other.contains(key(number)) == size
+        assert other.get(key(number), 30) == data[:size]
+        one.drop([key(number)])
+        with pytest.raises(MissingObject):
+            one.get(key(number), 30)
+
+
+@pytest.mark.parametrize("size", [1000, LARGE])
+def test_what_a_reader_writes_is_its_own(connect: Connect, size: int) -> None:
+    one, other = connect(), connect()
+    one.put(key(1), bytes(size))
+    view = other.get(key(1), 30)
+    view[:] = b"\1" * size
+    assert one.get(key(1), 30) == bytes(size) == other.get(key(1), 30)
+    assert view == b"\1" * size
+
+
+def test_memory_is_used_again_only_when_nobody_maps_it(connect: Connect) -> None:
+    one, other = connect(), connect()
+    one.put(key(1), b"a" * LARGE)
+    view = other.get(key(1), 30)
+    one.drop([key(1)])
+    for number in range(2, 6):
+        one.put(key(number), b"b" * LARGE)
+    assert view == b"a" * LARGE
+    assert one.status().pinned_bytes == LARGE
+    before = one.status().used_bytes
+    del view
+    gc.collect()
+    status_when(one, lambda status: status.pinned_bytes == 0 and status.used_bytes < before)
+
+
+def test_an_object_that_is_there_stays_as_it_is(connect: Connect) -> None:
+    one, other = connect(), connect()
+    for size in (1000, LARGE):
+        one.put(key(size), b"a" * size)
+        other.put(key(size), b"b" * size)
+        assert one.get(key(size), 30) == b"a" * size
+
+
+def test_an_owner_is_forgotten_with_all_its_objects(connect: Connect) -> None:
+    one = connect()
+    one.put(ObjectKey(b"another owner...", 1), b"stays")
+    for number in range(10):
+        one.put(key(number), b"goes")
+    one.forget(OWNER)
+    assert one.status(30).objects == 1
+    assert one.contains(ObjectKey(b"another owner...", 1)) == 5
+
+
+def test_threads_share_a_connection(connect: Connect) -> None:
+    one = connect()
+    failures = []
+
+    def work(thread: int) -> None:
+        try:
+            for round in range(50):
+                size = (thread * 50 + round) * 997 % 400_000
+                name = key(thread * 1000 + round)
+                one.put(name, bytes([thread]) * size)
+                assert one.get(name, 30) == bytes([thread]) * size
+                one.drop([name])
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert one.status(30).objects == 0
+
+
+def test_what_was_put_before_a_word_on_another_way_is_there(connect: Connect) -> None:
+    """The word may reach the store before the object does: it looks again before it says that there is none."""
+    one, other = connect(), connect()
+    one.connect()
+    other.connect()
+    for number in range(500):
+        one.put(key(number), b"x" * 10)
+        assert other.get(key(number), 30) == b"x" * 10
+        one.put(key(number + 1000), b"x" * 10)
+        other.drop([key(number + 1000)])
+    assert other.status(30).objects == 500
+
+
+def test_without_leave_no_store_is_started(cluster: bytes) -> None:
+    connection = StoreConnection(cluster, may_start=False)
+    with pytest.raises(StoreUnavailable):
+        connection.connect()
+    connection.close()
+
+
+def test_programs_that_start_at_once_share_a_store(cluster: bytes) -> None:
+    program = (
+        "import sys; from scaler_protocol.objects.connection import StoreConnection\n"
+        "connection = StoreConnection(bytes.fromhex(sys.argv[1]), True)\n"
+        "print(connection.connect().hex(), flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, cluster.hex()]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    programs = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(4)
+    ]
+    try:
+        stores = {program.stdout.readline() for program in programs if program.stdout}
+        assert len(stores) == 1
+    finally:
+        for each in programs:
+            each.communicate()
+
+
+def test_a_store_ends_with_its_last_peer(connect: Connect) -> None:
+    one, other = connect(), connect()
+    pid = one.status().pid
+    other.connect()
+    one.close()
+    assert os.path.exists(f"/proc/{pid}") and other.status(30).pid == pid
+    other.close()
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}") or is_zombie(pid))
+
+
+def is_zombie(pid: int) -> bool:
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()[0] == "Z"
