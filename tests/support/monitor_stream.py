@@ -71,6 +71,7 @@ class SyntheticCluster:
     def __init__(self, workers: int, tasks_per_second: int, seed: int, start: float = START_TIME) -> None:
         self.random = Random(seed)
         self.start = self.time = start
+        self.turns = 0
         self.workers = workers
         self.tasks_per_second = tasks_per_second
         self.counts = dict.fromkeys(Status, 0)
@@ -117,7 +118,8 @@ class SyntheticCluster:
 
     def batch(self) -> Events:
         """A tenth of a second: a record of ended tasks for each agent, and one for each failure."""
-        self.time += BATCH_SECONDS
+        self.turns += 1
+        self.time = round(self.start + self.turns * BATCH_SECONDS, 3)
         found: list[bytes] = []
         share = self.tasks_per_second * BATCH_SECONDS / self.agents
         for agent in range(self.agents):

@@ -124,11 +124,12 @@ class Activity:
     def _on_name(self, record: Record) -> None:
         value = records.name_of(record)
         if record.flags == Naming.SESSION:
-            parent = bytes.fromhex(value.get("parent", ""))
-            session = bytes.fromhex(value["session"])
-            self.sessions[record.first] = SessionName(session, value.get("host", ""), value.get("pid", 0), parent)
+            session, parent = _identity(value.get("session")), _identity(value.get("parent"))
+            self.sessions[record.first] = SessionName(
+                session, _text(value.get("host")), _number(value.get("pid")), parent
+            )
         elif record.flags == Naming.FUNCTION:
-            self.functions[record.first] = FunctionName(bytes.fromhex(value["digest"]), value.get("name", ""))
+            self.functions[record.first] = FunctionName(_identity(value.get("digest")), _text(value.get("name")))
         elif record.flags == Naming.AGENT:
             self._name_agent(self._agent(record.first), value)
 
@@ -189,9 +190,10 @@ class Activity:
         return self.agents.setdefault(index, AgentName())
 
     def _name_agent(self, agent: AgentName, value: dict[str, Any]) -> None:
-        agent.session = bytes.fromhex(value.get("session", ""))
-        agent.name, agent.host, agent.pid = value.get("name", ""), value.get("host", ""), value.get("pid", 0)
-        agent.workers = tuple(map(str, value.get("workers", ())))
+        agent.session, agent.pid = _identity(value.get("session")), _number(value.get("pid"))
+        agent.name, agent.host = _text(value.get("name")), _text(value.get("host"))
+        workers = value.get("workers")
+        agent.workers = tuple(map(str, workers)) if isinstance(workers, list) else ()
         self._make_workers(agent, len(agent.workers))
         for number, index in enumerate(agent.indices):
             self.workers[index] = _worker_name(agent, number)
@@ -208,6 +210,22 @@ class Activity:
             agent.unknown = len(self.workers)
             self.workers.append(_worker_name(agent, None))
         return agent.unknown
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _identity(value: Any) -> bytes:
+    """From hexadecimal digits; empty when it is not that."""
+    try:
+        return bytes.fromhex(_text(value))
+    except ValueError:
+        return b""
 
 
 def _worker_name(agent: AgentName, number: int | None) -> WorkerName:

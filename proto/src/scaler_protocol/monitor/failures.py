@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from scaler_protocol.messages import Status
+from scaler_protocol.monitor.format import format_bytes
 
 GROUP_LIMIT = 500
 """Groups kept; failures of further kinds are counted in a last one."""
@@ -27,6 +28,7 @@ NAME_LIMIT = 5
 
 _PICKLED = (Status.EXCEPTION, Status.EXCEPTION_NOT_SERIALIZABLE, Status.DESERIALIZE_FAILED)
 _OTHERS_TYPE = "(others)"
+_DEATH_TYPE = "ProcessorDiedError"
 
 STATUS_NAMES = {status: status.name.lower().replace("_", " ") for status in Status}
 """How screens write the end of a task."""
@@ -196,32 +198,36 @@ def _constants(payload: bytes) -> Iterable[Any]:
 
 
 def _read_certificates(payload: bytes) -> tuple[str, str, str]:
-    """Of the JSON list of death certificates. The last death is the message."""
+    """Of the JSON list of death certificates, or one. The last death is the message."""
     try:
         certificates = json.loads(payload)
     except ValueError:
-        return "ProcessorDiedError", "", payload.decode("utf-8", "replace")
+        return _DEATH_TYPE, "", payload.decode("utf-8", "replace")
+    if isinstance(certificates, dict):
+        certificates = [certificates]
     certificates = [each for each in certificates if isinstance(each, dict)]
     message = _death(certificates[-1]) if certificates else ""
-    return "ProcessorDiedError", message, "\n\n".join(_certificate_text(each) for each in certificates)
+    return _DEATH_TYPE, message, "\n\n".join(_certificate_text(each) for each in certificates)
 
 
 def _death(certificate: dict[str, Any]) -> str:
     """How the process ended, without what differs from death to death."""
-    for key in ("reason", "cause", "summary"):
-        if certificate.get(key):
-            return str(certificate[key])
-    return ", ".join(f"{key} {certificate[key]}" for key in ("signal", "exit_code", "oom") if certificate.get(key))
+    parts = [str(certificate.get("signal") or "")]
+    if certificate.get("exit_code") is not None:
+        parts.append(f"exit code {certificate['exit_code']}")
+    if certificate.get("out_of_memory"):
+        parts.append("out of memory")
+    return ", ".join(filter(None, parts)) or "unknown cause"
 
 
 def _certificate_text(certificate: dict[str, Any]) -> str:
-    return "\n".join(
-        _field_text(key.replace("_", " "), value) for key, value in certificate.items() if value not in ("", None)
-    )
+    told = {name: value for name, value in certificate.items() if value not in (None, "", [], False)}
+    return "\n".join(_field_text(name, value) for name, value in told.items())
 
 
 def _field_text(name: str, value: Any) -> str:
-    if isinstance(value, list):
-        value = "\n".join(map(str, value))
-    text = str(value)
+    if name == "peak_memory" and isinstance(value, int):
+        value = format_bytes(value)
+    text = "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+    name = name.replace("_", " ")
     return f"{name}:\n    " + text.strip().replace("\n", "\n    ") if "\n" in text else f"{name}: {text}"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scaler_protocol.monitor import task_stream
-from scaler_protocol.monitor.activity import Activity, WorkerName
+from scaler_protocol.monitor.activity import Activity, Notice, WorkerName
 from scaler_protocol.monitor.failures import details_text
 from scaler_protocol.monitor.graphs import Graph, GraphNode, nodes_of
 from scaler_protocol.monitor.history import History
@@ -169,7 +169,6 @@ class Model:
     def _follow_epoch(self, epoch: int, now: float) -> None:
         if self._epoch is not None and epoch != self._epoch:
             self.restarted_at = now
-            self.snapshot = None if self.snapshot is None else self.snapshot
             self.activity = Activity(self._task_limit)
         self._epoch = epoch
 
@@ -178,6 +177,7 @@ class Model:
             self.activity.apply(events)
         except BadRecord as error:
             self.refuse(f"some events cannot be read: {error}")
+            self.activity.notices.append(Notice(events.time, "bad events", str(error)))
 
     def _apply_snapshot(self, snapshot: Snapshot, now: float) -> None:
         before, self.snapshot = self.snapshot, snapshot

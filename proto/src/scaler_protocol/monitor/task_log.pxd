@@ -1,8 +1,25 @@
 from cpython.array cimport array
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-cdef enum:
+cpdef enum:
     PAGE_ROWS = 65536
+
+
+cdef struct Rows:
+    # Of an ENDED record; NULL: a column that it does not have.
+    const uint64_t* tasks
+    const uint64_t* durations
+    const uint32_t* attempts
+    const uint8_t* statuses
+    const uint32_t* functions
+    const uint32_t* ages
+    const uint16_t* workers
+    const uint32_t* indices  # of the model, by the number of the worker
+    uint32_t known_workers
+    uint32_t session
+    uint32_t function
+    uint32_t worker
+    int64_t time_us
 
 
 cdef class TaskPage:
@@ -30,6 +47,7 @@ cdef class TaskPage:
         self, uint64_t task, int64_t ended_us, uint64_t duration_us, uint32_t session, uint32_t function,
         uint32_t worker, uint32_t attempt, uint8_t status,
     ) noexcept
+    cdef uint32_t take(self, Rows* rows, uint32_t start, uint32_t count) noexcept
 
 
 cdef class TaskLog:

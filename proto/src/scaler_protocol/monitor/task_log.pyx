@@ -7,6 +7,7 @@ Pages never move, so that their columns can be handed out without copying; the o
 from cpython.array cimport array, clone
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 NO_WORKER = 0xFFFFFFFF
 NOT_ENDED = 255
@@ -22,6 +23,12 @@ cdef object MODEL_Q = array("Q")
 cdef object MODEL_I64 = array("q")
 cdef object MODEL_I = array("I")
 cdef object MODEL_B = array("B")
+
+
+cdef inline uint32_t worker_of(Rows* rows, uint32_t row) noexcept nogil:
+    if rows.workers != NULL and rows.workers[row] < rows.known_workers:
+        return rows.indices[rows.workers[row]]
+    return rows.worker
 
 
 cdef class TaskPage:
@@ -65,6 +72,30 @@ cdef class TaskPage:
             self.latest_end_us = ended_us
         self.count = row + 1
 
+    cdef uint32_t take(self, Rows* rows, uint32_t start, uint32_t count) noexcept:
+        """As many of these rows as there is room for; how many."""
+        cdef uint32_t at = self.count
+        cdef uint32_t index
+        cdef int64_t begin
+        count = min(count, PAGE_ROWS - at)
+        memcpy(self.tasks + at, rows.tasks + start, 8 * count)
+        memcpy(self.durations + at, rows.durations + start, 8 * count)
+        memcpy(self.attempts + at, rows.attempts + start, 4 * count)
+        memcpy(self.statuses + at, rows.statuses + start, count)
+        if rows.functions != NULL:
+            memcpy(self.functions + at, rows.functions + start, 4 * count)
+        for index in range(count):
+            self.sessions[at + index] = rows.session
+            self.ended[at + index] = rows.time_us - (rows.ages[start + index] if rows.ages != NULL else 0)
+            begin = self.ended[at + index] - <int64_t> self.durations[at + index]
+            self.earliest_start_us = min(self.earliest_start_us, begin)
+            self.latest_end_us = max(self.latest_end_us, self.ended[at + index])
+            self.workers[at + index] = worker_of(rows, start + index)
+            if rows.functions == NULL:
+                self.functions[at + index] = rows.function
+        self.count = at + count
+        return count
+
     def column(self, name):
         return memoryview(self._arrays()[_COLUMNS[name]])[: self.count]
 
@@ -104,29 +135,31 @@ cdef class TaskLog:
         self.total += 1
 
     def extend(self, uint32_t session, uint32_t function, uint32_t worker, uint64_t time_us, columns, indices):
-        cdef const uint64_t[:] tasks = columns.tasks
-        cdef const uint64_t[:] durations = columns.durations
-        cdef const uint32_t[:] attempts = columns.attempts
-        cdef const uint8_t[:] statuses = columns.statuses
-        cdef const uint32_t[:] functions = columns.functions
-        cdef const uint32_t[:] ages = columns.ages
-        cdef const uint16_t[:] workers = columns.workers
-        cdef const uint32_t[:] known = indices
-        cdef bint has_functions = functions is not None
-        cdef bint has_ages = ages is not None
-        cdef bint has_workers = workers is not None
-        cdef Py_ssize_t index
-        cdef TaskPage page = self.open_page
-        for index in range(tasks.shape[0]):
-            if page.count == PAGE_ROWS:
-                page = self.room()
-            page.put(
-                tasks[index], <int64_t> (time_us - (ages[index] if has_ages else 0)), durations[index], session,
-                functions[index] if has_functions else function,
-                known[workers[index]] if has_workers and workers[index] < known.shape[0] else worker,
-                attempts[index], statuses[index],
-            )
-            self.total += 1
+        cdef Rows rows
+        cdef const uint64_t[::1] tasks = columns.tasks
+        cdef const uint64_t[::1] durations = columns.durations
+        cdef const uint32_t[::1] attempts = columns.attempts
+        cdef const uint8_t[::1] statuses = columns.statuses
+        cdef const uint32_t[::1] functions = columns.functions
+        cdef const uint32_t[::1] ages = columns.ages
+        cdef const uint16_t[::1] workers = columns.workers
+        cdef const uint32_t[::1] known = indices
+        cdef uint32_t count = <uint32_t> tasks.shape[0]
+        cdef uint32_t done = 0
+        cdef uint32_t part
+        if not count:
+            return
+        rows.tasks, rows.durations, rows.attempts, rows.statuses = &tasks[0], &durations[0], &attempts[0], &statuses[0]
+        rows.functions = &functions[0] if functions is not None else NULL
+        rows.ages = &ages[0] if ages is not None else NULL
+        rows.workers = &workers[0] if workers is not None else NULL
+        rows.known_workers = <uint32_t> known.shape[0]
+        rows.indices = &known[0] if rows.known_workers else NULL
+        rows.session, rows.function, rows.worker, rows.time_us = session, function, worker, <int64_t> time_us
+        while done < count:
+            part = self.room().take(&rows, done, count - done)
+            self.total += part
+            done += part
 
     def endings(self, uint32_t session, uint64_t first_task, uint64_t count):
         cdef bytearray found = bytearray(b"\xff") * count

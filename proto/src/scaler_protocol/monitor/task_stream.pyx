@@ -43,6 +43,10 @@ cdef struct RowState:
     uint32_t emitted
 
 
+cdef array room(code, Py_ssize_t size):
+    return clone(array(code), size, False)
+
+
 cdef class Bars:
     cdef array row_array
     cdef array x0_array
@@ -56,10 +60,12 @@ cdef class Bars:
     cdef Py_ssize_t size
     cdef readonly uint64_t tasks
 
-    def __cinit__(self):
-        self.row_array, self.function_array, self.count_array = array("I"), array("I"), array("I")
-        self.x0_array, self.x1_array, self.busy_array = array("f"), array("f"), array("f")
-        self.status_array, self.serial_array = array("B"), array("Q")
+    def __cinit__(self, size=0):
+        """Room for so many; memory that is not used is never touched."""
+        self.row_array, self.function_array, self.count_array = room("I", size), room("I", size), room("I", size)
+        self.x0_array, self.x1_array, self.busy_array = room("f", size), room("f", size), room("f", size)
+        self.status_array, self.serial_array = room("B", size), room("Q", size)
+        self.size = size
 
     def __len__(self):
         return self.used
@@ -133,7 +139,7 @@ cdef class Bars:
 
 
 def bars(TaskLog log, start_us, stop_us, width, workers):
-    cdef Painter painter = Painter(start_us, stop_us, width, workers)
+    cdef Painter painter = Painter(start_us, stop_us, width, workers, len(log))
     cdef uint64_t serial = log.first
     cdef TaskPage page
     for page in log.held:
@@ -155,13 +161,13 @@ cdef class Painter:
     cdef uint32_t worker_limit
     cdef uint32_t unknown_row
 
-    def __cinit__(self, start_us, stop_us, width, workers):
-        self.out = Bars()
+    def __cinit__(self, start_us, stop_us, width, workers, most_bars):
         self.start_us = start_us
         self.stop_us = max(stop_us, start_us + 1)
         self.width = max(1, width)
         self.scale = <double> self.width / <double> (self.stop_us - self.start_us)
         self.row_count = len(workers)
+        self.out = Bars(min(most_bars, 2 * self.width * self.row_count) + 1)
         self.rows = <RowState*> calloc(max(1, self.row_count), sizeof(RowState))
         if self.rows == NULL:
             raise MemoryError()

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+import pytest
+
+from scaler_protocol.monitor.records import AGAIN, EndedColumns
+from scaler_protocol.monitor.task_log import NO_WORKER, NOT_ENDED, PAGE_ROWS, TaskLog, extent
+
+
+def view(code: str, values: Sequence[int]) -> memoryview:
+    return memoryview(array(code, values))
+
+
+def columns(count: int, *, first: int = 0, **given: Sequence[int]) -> EndedColumns:
+    functions, ages, workers = (given.get(name) for name in ("functions", "ages", "workers"))
+    return EndedColumns(
+        view("Q", range(first, first + count)),
+        view("Q", given.get("durations", [100] * count)),
+        view("I", [1] * count),
+        view("I", functions) if functions is not None else None,
+        view("I", ages) if ages is not None else None,
+        view("H", workers) if workers is not None else None,
+        view("B", given.get("statuses", [0] * count)),
+    )
+
+
+def log_of(count: int, capacity: int = 1_000_000, **given: Sequence[int]) -> TaskLog:
+    log = TaskLog(capacity)
+    log.extend(0, 0, 0, 1_000_000, columns(count, **given), array("I"))
+    return log
+
+
+def test_a_record_becomes_rows() -> None:
+    log = TaskLog()
+    given = columns(3, first=7, functions=[5, 6, 5], ages=[30, 20, 10], workers=[1, 0, 0xFFFF], statuses=[0, 2, 4])
+    log.extend(9, 1, 77, 1_000_000, given, array("I", [40, 41]))
+    assert log.row(0) == (7, 999_970, 100, 9, 5, 41, 1, 0)
+    assert log.row(1) == (8, 999_980, 100, 9, 6, 40, 1, 2)
+    assert log.row(2) == (9, 999_990, 100, 9, 5, 77, 1, 4)
+    assert log.row(3) is None
+
+
+def test_what_a_record_says_once_is_true_of_all_its_rows() -> None:
+    log = TaskLog()
+    log.extend(9, 3, NO_WORKER, 1_000_000, columns(2), array("I"))
+    assert log.row(1) == (1, 1_000_000, 100, 9, 3, NO_WORKER, 1, 0)
+
+
+def test_the_oldest_page_goes_and_serials_stay() -> None:
+    log = TaskLog(PAGE_ROWS)
+    for start in range(0, 4 * PAGE_ROWS, PAGE_ROWS // 2):
+        log.extend(0, 0, 0, 1, columns(PAGE_ROWS // 2, first=start), array("I"))
+        assert min(log.total, PAGE_ROWS) <= len(log) <= 2 * PAGE_ROWS
+    assert log.total == 4 * PAGE_ROWS
+    assert log.row(log.first)[0] == log.first
+    assert log.row(log.first - 1) is None
+    assert log.row(log.total - 1)[0] == log.total - 1
+
+
+def test_records_larger_than_a_page() -> None:
+    log = log_of(2 * PAGE_ROWS + 10)
+    assert len(log) == 2 * PAGE_ROWS + 10
+    assert [page.count for page in log.pages()] == [PAGE_ROWS, PAGE_ROWS, 10]
+    assert log.row(PAGE_ROWS)[0] == PAGE_ROWS
+
+
+def test_columns_are_not_copied_and_outlive_their_page() -> None:
+    log = TaskLog(1)
+    log.append(5, 10, 1, 0, 0, 0)
+    page = log.pages()[0]
+    tasks = page.column("task")
+    log.extend(0, 0, 0, 1, columns(3 * PAGE_ROWS), array("I"))
+    assert log.first > 0
+    assert list(tasks) == [5]
+    assert page.column("task")[:2].tolist() == [5, 0]
+
+
+def test_the_newest_come_first_and_pages_of_rows_join() -> None:
+    log = log_of(PAGE_ROWS + 100)
+    everything = [log.query(offset=offset, limit=1000) for offset in range(0, PAGE_ROWS + 100, 1000)]
+    assert all(total == PAGE_ROWS + 100 for _, total in everything)
+    assert [serial for serials, _ in everything for serial in serials] == list(range(PAGE_ROWS + 99, -1, -1))
+    assert log.query(descending=False, limit=3)[0] == [0, 1, 2]
+
+
+def test_conditions() -> None:
+    log = log_of(8, functions=[0, 1, 2, 1, 0, 1, 2, 1], statuses=[0, 0, 2, 2, 4, 0, 0, 2])
+    assert log.query(functions=[1]) == ([7, 5, 3, 1], 4)
+    assert log.query(functions=[1], statuses=[2]) == ([7, 3], 2)
+    assert log.query(functions=[0], statuses=[2], any_of=True) == ([7, 4, 3, 2, 0], 5)
+    assert log.query(task=6) == ([6], 1)
+    assert log.query(functions=[]) == ([], 0)
+    assert log.query(functions=[1], offset=1, limit=2) == ([5, 3], 4)
+    assert log.query(workers=[NO_WORKER, 5]) == ([], 0)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_other_orders_are_those_of_a_full_sort(descending: bool) -> None:
+    durations = [(number * 7919) % 1000 for number in range(5000)]
+    log = log_of(5000, durations=durations)
+    serials, total = log.query(sort="duration_us", descending=descending, offset=100, limit=50)
+    expected = sorted(durations, reverse=descending)[100:150]
+    assert [durations[serial] for serial in serials] == expected
+    assert total == 5000
+
+
+def test_endings_say_how_each_task_of_a_range_ended() -> None:
+    log = log_of(4, statuses=[0, 2, 4, 2 | AGAIN])
+    assert list(log.endings(0, 0, 6)) == [0, 2, 4, NOT_ENDED, NOT_ENDED, NOT_ENDED]
+    assert list(log.endings(1, 0, 1)) == [NOT_ENDED]
+
+
+def test_extent_of_a_column_of_workers() -> None:
+    assert extent(view("H", [3, 0, 7])) == (7, False)
+    assert extent(view("H", [0xFFFF, 2])) == (2, True)
+    assert extent(view("H", [])) == (-1, False)
+
+
+def test_clear() -> None:
+    log = log_of(10)
+    log.clear()
+    assert (len(log), log.total, log.query()) == (0, 0, ([], 0))
