@@ -509,6 +509,45 @@ def test_a_processor_whose_blocked_task_ended_is_not_blocked() -> None:
     assert stage.core.slots.lent() == (0, 0)
 
 
+def test_a_task_lends_its_slot_although_a_client_of_an_earlier_one_waits() -> None:
+    """In a thread that outlives its task, say."""
+    stage = Stage(1)
+    stage.give(run_of(1))
+
+    def first() -> None:
+        open_nested(stage)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+
+    def second() -> None:
+        open_nested(stage, b"M" * 16, 1)
+        stage.core.on_nested_blocked(b"M" * 16, stage.now)
+        stage.turn()
+        assert stage.core.slots.lent() == (1, 0)
+
+    running(stage, 0, first)
+    stage.give(run_of(1, first=1))
+    running(stage, 0, second)
+    assert stage.core.slots.lent() == (0, 0)
+
+
+def test_while_a_task_is_blocked_one_spare_is_ready_for_the_next() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+
+    def parent() -> None:
+        open_nested(stage)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+        stage.ready()
+        assert sorted(stage.processors) == [0, 1]
+        stage.pass_time(25.0)
+        assert sorted(stage.processors) == [0, 1] and not stage.kills
+        stage.core.on_nested_unblocked(b"N" * 16, stage.now)
+        stage.pass_time(25.0)
+        assert stage.kills == 1
+
+    running(stage, 0, parent)
+
+
 def test_too_many_processes_fail_the_task() -> None:
     stage = Stage(1, process_limit=1)
     stage.give(run_of(1))

@@ -46,7 +46,6 @@ from scaler.shell.connection import (
     SCHEDULER_VARIABLE,
     AgentConnection,
     Connection,
-    SchedulerConnection,
     nested_depth,
     nested_socket,
     parent_task,
@@ -556,7 +555,7 @@ class Client:
             parent_attempt=parent.attempt,
         )
         encoder = Encoder(serializer)
-        connection: Connection = AgentConnection(agent) if agent else SchedulerConnection(self._address, identity)
+        connection: Connection = AgentConnection(agent) if agent else _scheduler_connection(self._address, identity)
         session = Session(
             hello,
             timeout_seconds=timeout_seconds,
@@ -624,6 +623,12 @@ class Client:
         if upload is None or not self._pump.session.owns(upload):
             raise MissingObjects(f"{reference!r} was cleared, or belongs to another client.")
         return upload
+
+
+def _scheduler_connection(address: str, session: bytes) -> Connection:
+    from scaler.shell.scheduler_connection import SchedulerConnection  # processors do without
+
+    return SchedulerConnection(address, session)
 
 
 def _by_length(items: Sequence[tuple[Any, ...]]) -> list[tuple[int, Sequence[Any]]]:

@@ -1,4 +1,4 @@
-"""The client's connection: to a scheduler, or from within a task to the agent of its host."""
+"""The client's connection: what it must be able to do, and the one that clients inside tasks have."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import Protocol
 
-from scaler_protocol.address import parse_address
 from scaler_protocol.messages import TaskName
-from scaler_protocol.transport.context import new_context, shared_context
-from scaler_protocol.transport.sockets import DealerConnection
 from scaler_protocol.transport.stream import StreamConnection
 
 AGENT_SOCKET_VARIABLE = "SCALER_AGENT_SOCKET"
 SCHEDULER_VARIABLE = "SCALER_SCHEDULER_ADDRESS"
 PARENT_VARIABLE = "SCALER_PARENT"
 DEPTH_VARIABLE = "SCALER_DEPTH"
-
-_GOODBYE_LINGER_MILLISECONDS = 200
 
 
 class Connection(Protocol):
@@ -35,38 +30,6 @@ class Connection(Protocol):
     def receive(self) -> list[bytes] | None: ...
     def events(self) -> list[str]: ...
     def close(self, linger: bool) -> None: ...
-
-
-class SchedulerConnection:
-    """ZeroMQ to the scheduler."""
-
-    nested = False
-    wants_write = False
-
-    def __init__(self, address: str, session: bytes) -> None:
-        shared = parse_address(address).scheme == "inproc"
-        self._context = shared_context() if shared else new_context()
-        self._owns_context = not shared
-        try:
-            self._dealer = DealerConnection(self._context, address, session)
-        except BaseException:
-            self._close_context()
-            raise
-        self.fd = self._dealer.fd
-        self.monitor_fd: int | None = self._dealer.monitor_fd
-        self.send = self._dealer.send
-        self.receive = self._dealer.receive
-
-    def events(self) -> list[str]:
-        return list(self._dealer.connection_events())
-
-    def close(self, linger: bool) -> None:
-        self._dealer.close(_GOODBYE_LINGER_MILLISECONDS if linger else 0)
-        self._close_context()
-
-    def _close_context(self) -> None:
-        if self._owns_context:
-            self._context.term()
 
 
 class AgentConnection:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class NestedClient:
-    """``number``: the processor that its task runs on, or None when that has ended."""
+    """``number``: the processor that its task runs on, or None when that has ended. ``waits``: for a result."""
 
     session: bytes
     number: int | None
-    waits: int = 0
+    waits: bool = False
 
 
 class NestedClients:
-    """Counts, per processor, which clients wait for results."""
+    """Which clients of which processor wait for results. One may wait for longer than its task: in a thread."""
 
     def __init__(self) -> None:
         self._clients: dict[bytes, NestedClient] = {}
@@ -31,19 +31,19 @@ class NestedClients:
         return None if self._waits(client.number) else client.number
 
     def wait(self, session: bytes) -> int | None:
-        """The processor whose task is blocked from now on, if that changed."""
+        """The processor whose task is blocked from now on; it may have been so before."""
         client = self._clients.get(session)
         if client is None:
             return None
-        client.waits += 1
-        return client.number if client.number is not None and self._waits(client.number) == 1 else None
+        client.waits = True
+        return client.number
 
     def go_on(self, session: bytes) -> int | None:
         """The processor whose task goes on, if that changed."""
         client = self._clients.get(session)
         if client is None or not client.waits:
             return None
-        client.waits -= 1
+        client.waits = False
         return client.number if client.number is not None and not self._waits(client.number) else None
 
     def processor_gone(self, number: int) -> None:
@@ -54,5 +54,5 @@ class NestedClients:
     def sessions(self) -> list[bytes]:
         return list(self._clients)
 
-    def _waits(self, number: int) -> int:
-        return sum(client.waits for client in self._clients.values() if client.number == number)
+    def _waits(self, number: int) -> bool:
+        return any(client.waits for client in self._clients.values() if client.number == number)

@@ -674,6 +674,8 @@ class Slots:
         entry = processor.entry_of(sequence) if sequence is not None else None
         if entry is None:
             return False
+        if processor.blocked_sequence == sequence:
+            return True
         processor.blocked_sequence = sequence
         processor.blocked_depth = entry.run.options.depth
         self.take_back(processor, processor.unfinished())  # counts it as blocked, too
