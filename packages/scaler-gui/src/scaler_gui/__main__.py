@@ -1,0 +1,4 @@
+from scaler_gui.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""The command ``scaler_gui``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from scaler_protocol.command import BadInput, argument, option, run_command
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuiSettings:
+    address: str | None = argument(
+        default=None, help="the scheduler's monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor"
+    )
+    replay: str | None = option(None, "-r", help="show what was recorded here (scaler_scheduler --event-log)")
+    timeout: float = option(5.0, "-t", help="seconds of silence after which the scheduler counts as lost", minimum=0.1)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    run_command(
+        GuiSettings,
+        run,
+        program="scaler_gui",
+        section="gui",
+        description="Shows what a Scaler cluster does, in a window. Without an address it asks for one.",
+        arguments=arguments,
+    )
+
+
+def run(settings: GuiSettings) -> int:
+    """The exit code."""
+    if settings.address is not None:
+        _check_address(settings.address)
+    # Here, because -h and bad input need no window.
+    try:
+        from scaler_gui.application import run_application
+    except ImportError as error:
+        raise BadInput(f"Qt cannot be loaded ({error}): the README of scaler-gui names what it needs") from None
+    return run_application(settings)
+
+
+def _check_address(address: str) -> None:
+    from scaler_protocol.address import parse_address
+
+    try:
+        scheme = parse_address(address).scheme
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    if scheme == "inproc":
+        raise BadInput(f"{address!r} cannot be reached from another process: expected tcp://host:port or ipc://path.")

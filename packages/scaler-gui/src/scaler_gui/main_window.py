@@ -1,0 +1,310 @@
+"""The window: menus, keys, the banner for trouble, the docks, the time bar of recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer
+from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QKeySequence, QShowEvent
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMainWindow, QMenu, QVBoxLayout, QWidget
+
+from scaler_gui.models import recent
+from scaler_gui.models.alerts import FailureAlerts, sentence
+from scaler_gui.models.recent import Place
+from scaler_gui.models.status import Status
+from scaler_gui.monitor import Monitor
+from scaler_gui.notifier import Notifier
+from scaler_gui.theme import CHOICES, DARK, LIGHT, Theme, apply_theme, system_theme
+from scaler_gui.views.docks import Docks
+from scaler_gui.views.panes import make_panes
+from scaler_gui.views.scrubber import Scrubber
+
+TITLE = "Scaler"
+_FIRST_SIZE = (1440, 900)
+_PANE_KEYS = "1234567890"
+_REPLAY_BUTTONS = ("play / pause", "-10 s", "+10 s", "slower", "faster")
+
+
+class MainWindow(QMainWindow):
+    """``settings`` remembers layout, looks and addresses."""
+
+    def __init__(self, monitor: Monitor, settings: QSettings) -> None:
+        super().__init__()
+        self.monitor = monitor
+        self._settings = settings
+        self._alerts = FailureAlerts()
+        self._notifier = Notifier(self)
+        self.docks = Docks(make_panes(monitor))
+        self.banner = QLabel()
+        self.banner.setProperty("role", "banner")
+        self.banner.setWordWrap(True)
+        self.banner.setTextFormat(Qt.TextFormat.PlainText)
+        self.banner.hide()
+        self._status = QLabel()
+        self._status.setTextFormat(Qt.TextFormat.PlainText)
+        self._replay_actions = self._make_replay_actions()
+        self.scrubber = Scrubber(self._replay_actions)
+        self.scrubber.hide()
+        self._lay_out()
+        self._make_menus()
+        self._connect()
+        self._restore()
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        if not self._settings.contains("layout"):
+            QTimer.singleShot(0, self.docks.share_out)  # now its size is known
+
+    # ---- what users do -----------------------------------------------------------------------------------------
+
+    def ask_for_address(self) -> None:
+        from scaler_gui.views.connect_dialog import ConnectDialog
+
+        dialog = ConnectDialog(self._recent(), self)
+        if dialog.exec():
+            self.connect_to(dialog.place)
+
+    def connect_to(self, place: Place) -> None:
+        self._settings.setValue("recent", recent.to_text(recent.with_newest(self._recent(), place)))
+        self.monitor.connect_to(place)
+
+    def connect_to_address(self, address: str) -> None:
+        """With the key files that were used for it before."""
+        known = {place.address: place for place in self._recent()}
+        self.connect_to(known.get(address, Place(address)))
+
+    def replay(self, folder: str) -> None:
+        self.monitor.replay(folder)
+
+    def ask_for_recording(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, "Folder of event logs (scaler_scheduler --event-log)")
+        if folder:
+            self.replay(folder)
+
+    def export(self, kind: str) -> None:
+        pane = self.docks.current_pane
+        name = f"{pane.name}.{kind}"
+        path, _ = QFileDialog.getSaveFileName(self, f"Save {pane.title.lower()}", name, f"{kind.upper()} (*.{kind})")
+        if not path:
+            return
+        try:
+            pane.export(path if path.lower().endswith("." + kind) else f"{path}.{kind}")
+        except (ValueError, OSError) as error:
+            self.statusBar().showMessage(str(error), 10_000)
+        else:
+            self.statusBar().showMessage(f"Saved {path}.", 5_000)
+
+    def show_help(self) -> None:
+        from scaler_gui.views.help_dialog import HelpDialog
+
+        HelpDialog(self.key_groups(), self).exec()
+
+    def key_groups(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """Every key, by where it works."""
+        own = [
+            (action.shortcut().toString(), action.text().replace("&", "").rstrip("."))
+            for action in self.findChildren(QAction)
+            if not action.shortcut().isEmpty()
+        ]
+        panes = [(pane.title, list(pane.keys)) for pane in self.docks.panes.values() if pane.name in _EXPLAINED]
+        return [("Everywhere", [*own, ("Tab, Shift+Tab", "to the next or previous part")]), *panes]
+
+    def set_theme(self, choice: str) -> None:
+        """``system``, ``light`` or ``dark``."""
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        theme = {"light": LIGHT, "dark": DARK}.get(choice) or system_theme(application)
+        self._settings.setValue("theme", choice)
+        self._theme_actions[choice if choice in CHOICES else "system"].setChecked(True)
+        self._theme = theme
+        apply_theme(application, theme)
+        for pane in self.docks.panes.values():
+            pane.set_theme(theme)
+
+    @property
+    def theme(self) -> Theme:
+        return self._theme
+
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
+        self._settings.setValue("geometry", self.saveGeometry())
+        self._settings.setValue("layout", self.docks.layout_state())
+        self._settings.sync()
+        self.monitor.close()
+        super().closeEvent(event)
+
+    # ---- what the monitor says ---------------------------------------------------------------------------------
+
+    def _on_tick(self) -> None:
+        self.docks.refresh()
+        self.scrubber.show_clock()
+        self._tell_of_failures()
+
+    def _on_replaced(self) -> None:
+        self.scrubber.clock = self.monitor.clock
+        self.scrubber.show_clock()
+        for action in self._replay_actions:
+            action.setEnabled(self.monitor.clock is not None)
+        self.docks.replaced()
+
+    def _on_status(self, status: Status) -> None:
+        self._status.setText(status.text)
+        self.banner.setText(status.trouble)
+        self.banner.setVisible(bool(status.trouble))
+        where = self.monitor.recording or (self.monitor.place.address if self.monitor.place else "")
+        self.setWindowTitle(f"{where} - {TITLE}" if where else TITLE)
+
+    def _tell_of_failures(self) -> None:
+        snapshot = self.monitor.model.snapshot
+        if snapshot is None or self.monitor.clock is not None:
+            return
+        new = self._alerts.due(snapshot.scheduler.epoch, snapshot.tasks.failed, self.monitor.now)
+        if new and self._notify.isChecked():
+            rows, _ = self.monitor.model.rows("failures", sort_key="last", descending=True, limit=1)
+            cause = ": ".join(part for part in rows[0][2:4] if part) if rows else ""
+            self._notifier.tell(TITLE, sentence(new, cause))
+
+    # ---- making ------------------------------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        body = QWidget()
+        box = QVBoxLayout(body)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.setSpacing(0)
+        box.addWidget(self.banner)
+        box.addWidget(self.docks, 1)
+        box.addWidget(self.scrubber)
+        self.setCentralWidget(body)
+        self.statusBar().addWidget(self._status, 1)
+        self.setWindowTitle(TITLE)
+        self.resize(*_FIRST_SIZE)
+
+    def _make_menus(self) -> None:
+        bar = self.menuBar()
+        file = bar.addMenu("&File")
+        self._add(file, "&Connect...", "Ctrl+O", self.ask_for_address)
+        self._recent_menu = file.addMenu("Connect &again")
+        self._recent_menu.aboutToShow.connect(self._fill_recent)
+        self._add(file, "Open &recording...", "Ctrl+R", self.ask_for_recording)
+        file.addSeparator()
+        self._add(file, "Save view as &picture...", "Ctrl+P", lambda: self.export("png"))
+        self._add(file, "Save view as &table...", "Ctrl+S", lambda: self.export("csv"))
+        file.addSeparator()
+        self._add(file, "&Quit", "Ctrl+Q", self.close)
+        self._make_view_menu(bar.addMenu("&View"))
+        replay = bar.addMenu("&Replay")
+        replay.addActions(self._replay_actions)
+        help_menu = bar.addMenu("&Help")
+        self._add(help_menu, "&Keys", "F1", self.show_help)
+
+    def _make_view_menu(self, menu: QMenu) -> None:
+        for number, (name, dock) in enumerate(self.docks.docks.items()):
+            key = f"Ctrl+{_PANE_KEYS[number]}" if number < len(_PANE_KEYS) else ""
+            self._add(menu, dock.windowTitle(), key, partial(self.docks.go_to, name))
+        menu.addSeparator()
+        hide = menu.addMenu("&Shown views")
+        hide.addActions([dock.toggleViewAction() for dock in self.docks.docks.values()])
+        self._add(menu, "&Next view", "F6", lambda: self.docks.go_on(1))
+        self._add(menu, "&Previous view", "Shift+F6", lambda: self.docks.go_on(-1))
+        self._add(menu, "&Filter rows", "Ctrl+F", self._focus_filter)
+        self._add(menu, "&Reset layout", "", self.docks.arrange)
+        menu.addSeparator()
+        self._make_theme_menu(menu.addMenu("&Colours"))
+        self._add(menu, "Light or &dark", "Ctrl+D", lambda: self.set_theme("light" if self._theme.is_dark else "dark"))
+        self._add(menu, "F&ull screen", "F11", self._toggle_full_screen)
+        self._notify = self._add(menu, "Notify of &failures", "Ctrl+N", self._on_notify)
+        self._notify.setCheckable(True)
+
+    def _make_theme_menu(self, menu: QMenu) -> None:
+        group = QActionGroup(self)
+        self._theme_actions = {}
+        for choice in CHOICES:
+            text = {"system": "As the &desktop", "light": "&Light", "dark": "D&ark"}[choice]
+            action = self._add(menu, text, "", partial(self.set_theme, choice))
+            action.setCheckable(True)
+            group.addAction(action)
+            self._theme_actions[choice] = action
+
+    def _make_replay_actions(self) -> list[QAction]:
+        play = self._action("&Play or pause", "Ctrl+Space", lambda: self._with_clock("toggle"))
+        back = self._action("&Back 10 s", "Ctrl+Left", lambda: self._jump(-10))
+        on = self._action("&On 10 s", "Ctrl+Right", lambda: self._jump(10))
+        slower = self._action("&Slower", "Ctrl+,", lambda: self._with_clock("change_speed", -1))
+        faster = self._action("&Faster", "Ctrl+.", lambda: self._with_clock("change_speed", 1))
+        actions = [play, back, on, slower, faster]
+        for action, text in zip(actions, _REPLAY_BUTTONS, strict=True):
+            action.setIconText(text)
+            action.setEnabled(False)
+        return actions
+
+    def _with_clock(self, method: str, *arguments: object) -> None:
+        if self.monitor.clock is not None:
+            getattr(self.monitor.clock, method)(*arguments)
+            self.scrubber.show_clock()
+
+    def _jump(self, seconds: float) -> None:
+        if self.monitor.clock is not None:
+            self._with_clock("seek", self.monitor.clock.position + seconds)
+
+    def _add(self, menu: QMenu, text: str, key: str, do: Callable[[], object]) -> QAction:
+        action = self._action(text, key, do)
+        menu.addAction(action)
+        return action
+
+    def _action(self, text: str, key: str, do: Callable[[], object]) -> QAction:
+        action = QAction(text, self)
+        if key:
+            action.setShortcut(QKeySequence(key))
+        action.triggered.connect(lambda *_: do())
+        return action
+
+    def _connect(self) -> None:
+        self.monitor.ticked.connect(self._on_tick)
+        self.monitor.events_came.connect(lambda: self.docks.refresh(only_events=True))
+        self.monitor.replaced.connect(self._on_replaced)
+        self.monitor.status_changed.connect(self._on_status)
+        self._on_status(self.monitor.status)
+        stream, tasks = self.docks.panes["stream"], self.docks.panes["tasks"]
+        stream.canvas.task_chosen.connect(self._show_task)  # type: ignore[attr-defined]
+        self._tasks = tasks
+
+    def _show_task(self, task: int) -> None:
+        self.docks.go_to("tasks")
+        self._tasks.filter.setText(str(task))  # type: ignore[attr-defined]
+
+    def _focus_filter(self) -> None:
+        focus = getattr(self.docks.current_pane, "focus_filter", None)
+        if focus is not None:
+            focus()
+
+    def _toggle_full_screen(self) -> None:
+        self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
+
+    def _on_notify(self) -> None:
+        self._settings.setValue("notify", self._notify.isChecked())
+
+    # ---- what is remembered ------------------------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        geometry, layout = self._settings.value("geometry"), self._settings.value("layout")
+        if isinstance(geometry, QByteArray):
+            self.restoreGeometry(geometry)
+        if isinstance(layout, QByteArray) and not self.docks.restore_layout(layout):
+            self.docks.arrange()
+        self._notify.setChecked(str(self._settings.value("notify", "false")).lower() == "true")
+        self.set_theme(str(self._settings.value("theme", "system")))
+
+    def _recent(self) -> list[Place]:
+        return recent.from_text(str(self._settings.value("recent", "")))
+
+    def _fill_recent(self) -> None:
+        self._recent_menu.clear()
+        for place in self._recent():
+            action = self._recent_menu.addAction(place.address.replace("&", "&&"))
+            action.triggered.connect(lambda *_, place=place: self.connect_to(place))
+        if self._recent_menu.isEmpty():
+            self._recent_menu.addAction("None yet").setEnabled(False)
+
+
+_EXPLAINED = ("overview", "stream", "workers", "graphs")
+"""Panes whose keys the help lists; other tables have those of the workers."""

@@ -1,0 +1,1 @@
+"""What the panes show, without widgets: rows, series, positions. Only QtCore is used here, and only for tables."""

@@ -1,0 +1,107 @@
+"""The overview: a few numbers, the lines of its charts, and the span of time that they show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scaler_protocol.monitor.format import format_bytes, format_count, format_percent, format_rate
+from scaler_protocol.monitor.model import Model
+
+SPANS = (15.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0)
+_LEAST_SPAN, _MOST_SPAN = 2.0, 30 * 86_400.0
+
+
+class Series(NamedTuple):
+    """A line of a chart."""
+
+    name: str
+    times: Sequence[float]
+    values: Sequence[float]
+
+
+class Figure(NamedTuple):
+    """A number that is always in sight."""
+
+    title: str
+    text: str
+    tone: str = ""
+    help: str = ""
+
+
+_CHARTS = {
+    "throughput": (("tasks", "throughput"), ("failures", "failures")),
+    "cpu": (("workers", "workers_cpu"), ("agents", "agents_cpu"), ("scheduler", "scheduler_cpu")),
+    "memory": (("workers", "workers_rss"), ("objects", "store_used"), ("scheduler", "scheduler_rss")),
+    "queue": (("unassigned", "unassigned"), ("running", "running"), ("queued", "queued")),
+}
+"""Names of lines, and of the model's histories."""
+
+
+def series(model: Model, chart: str, since: float) -> list[Series]:
+    """The lines of a chart, and a little before ``since`` so that they come in from the edge."""
+    return [Series(name, *model.history(history, since - 60.0)) for name, history in _CHARTS[chart]]
+
+
+def figures(model: Model) -> list[Figure]:
+    snapshot = model.snapshot
+    tasks = snapshot.tasks if snapshot is not None else None
+    rows = model.worker_rows
+    busy = sum(row.has_task for row in rows)
+    failed = tasks.failed if tasks else 0
+    return [
+        Figure("tasks/s", _rate(model), help="tasks that ended in the last second"),
+        Figure("running", format_count(tasks.running if tasks else 0), help="handed to an agent and unfinished"),
+        Figure("waiting", format_count(tasks.unassigned if tasks else 0), help="not yet handed to an agent"),
+        Figure("success", format_count(tasks.success if tasks else 0), help="since the scheduler started"),
+        Figure("failed", format_count(failed), "bad" if failed else "", "since the scheduler started"),
+        Figure("canceled", format_count(tasks.canceled if tasks else 0), help="since the scheduler started"),
+        Figure("busy workers", f"{busy:,} / {len(rows):,}", help="workers that run a task, of all"),
+        Figure("CPU", format_percent(sum(row.cpu_percent for row in rows)), help="of all workers; 100% is one core"),
+        Figure("memory", format_bytes(sum(row.rss_bytes for row in rows)), help="of all workers"),
+    ]
+
+
+class Overview:
+    """Which span of time the charts show."""
+
+    def __init__(self) -> None:
+        self._seconds = SPANS[2]
+        self._end: float | None = None  # None: follows the newest
+
+    @property
+    def follows(self) -> bool:
+        return self._end is None
+
+    def span(self, now: float) -> tuple[float, float]:
+        end = now if self._end is None else self._end
+        return end - self._seconds, end
+
+    def zoom(self, steps: int, now: float) -> None:
+        """The next longer span for a positive step, the next shorter one for a negative one."""
+        longer = [span for span in SPANS if span > self._seconds * 1.001]
+        shorter = [span for span in SPANS if span < self._seconds * 0.999]
+        if steps > 0 and longer:
+            self._seconds = longer[0]
+        elif steps < 0 and shorter:
+            self._seconds = shorter[-1]
+
+    def pan(self, fraction: float, now: float) -> None:
+        _, end = self.span(now)
+        self._move_to(end + fraction * self._seconds, now)
+
+    def show(self, start: float, end: float, now: float) -> None:
+        """A span that was drawn with the mouse; one that reaches the newest goes on following it."""
+        self._seconds = min(max(end - start, _LEAST_SPAN), _MOST_SPAN)
+        self._move_to(end, now)
+
+    def follow(self) -> None:
+        self._end = None
+
+    def _move_to(self, end: float, now: float) -> None:
+        self._end = None if end >= now - self._seconds * 0.005 else end
+
+
+def _rate(model: Model) -> str:
+    _, values = model.history("throughput", model.time - 5.0)
+    return format_rate(values[-1]) if len(values) else "0/s"

@@ -1,0 +1,39 @@
+"""Addresses that were watched before, newest first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+LIMIT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to connect to, and the folder of key files for it (empty: as the environment says)."""
+
+    address: str
+    keys: str = ""
+
+
+def with_newest(places: Iterable[Place], newest: Place) -> list[Place]:
+    """``newest`` first, each address once, at most ``LIMIT``."""
+    others = [place for place in places if place.address != newest.address]
+    return [newest, *others][:LIMIT]
+
+
+def without(places: Iterable[Place], address: str) -> list[Place]:
+    return [place for place in places if place.address != address]
+
+
+def to_text(places: Iterable[Place]) -> str:
+    return json.dumps([asdict(place) for place in places])
+
+
+def from_text(text: str) -> list[Place]:
+    """What ``to_text`` wrote. Whatever else the text is, it holds no places: settings are files that people edit."""
+    try:
+        return [Place(str(each["address"]), str(each.get("keys", ""))) for each in json.loads(text)][:LIMIT]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return []

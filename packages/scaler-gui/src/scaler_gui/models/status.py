@@ -1,0 +1,57 @@
+"""How it stands with the stream, in one sentence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scaler_protocol.monitor.format import format_duration
+from scaler_protocol.monitor.model import FeedState, Model
+
+PATIENCE_SECONDS = 2.0
+RESTART_SHOWN_SECONDS = 30.0
+
+
+class Status(NamedTuple):
+    """``trouble`` is for a banner: empty when all is well. ``text`` is for the line at the bottom."""
+
+    text: str
+    trouble: str = ""
+
+
+def live_status(model: Model, now: float, address: str) -> Status:
+    trouble = model.problem or _trouble(model, now, address)
+    if model.snapshot is None:
+        return Status(f"Connecting to {address}", _sentence(trouble))
+    return Status(f"{address}   {_about(model)}", _sentence(trouble))
+
+
+def replay_status(model: Model, path: str, problem: str) -> Status:
+    return Status(f"Recording {path}   {_about(model)}", _sentence(problem or model.problem or ""))
+
+
+def _trouble(model: Model, now: float, address: str) -> str:
+    state, silent = model.state(now), model.silent_seconds(now)
+    if state is FeedState.WAITING and silent > PATIENCE_SECONDS:
+        return (
+            f"Nothing heard from {address} for {format_duration(silent)}: "
+            "does the scheduler run, and is this its monitor address?"
+        )
+    if state is FeedState.LOST:
+        return f"The scheduler is silent since {format_duration(silent)}: this is how it was then, it is waited for."
+    if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
+        return "The scheduler has restarted: its counts have begun again from zero."
+    return ""
+
+
+def _about(model: Model) -> str:
+    if model.snapshot is None:
+        return ""
+    scheduler = model.snapshot.scheduler
+    parts = [f"scheduler {scheduler.version} at {scheduler.address}", f"up {format_duration(scheduler.uptime_seconds)}"]
+    if model.activity.missed:
+        parts.append(f"{model.activity.missed:,} events missed, counts are exact")
+    return ",  ".join(parts)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if not text or text.endswith((".", "?")) else ".")

@@ -1,0 +1,65 @@
+"""What the task stream says in words: rows, tips, the functions in sight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from scaler_protocol.monitor.format import format_time, format_value
+from scaler_protocol.monitor.model import Model, StreamRow
+from scaler_protocol.monitor.rows import task_row
+from scaler_protocol.monitor.tables import TASKS
+from scaler_protocol.monitor.task_stream import Bars
+
+
+def labels(rows: Sequence[StreamRow]) -> list[str]:
+    """Names of workers; the host goes before them where there are several."""
+    several = len({row.worker.host for row in rows}) > 1
+    return [f"{row.worker.host} {row.worker.name}" if several else row.worker.name for row in rows]
+
+
+def bar_at(bars: Bars, row: int, x: float) -> int | None:
+    """The bar that is nearest to a pixel of a row, within two pixels."""
+    rows = numpy.frombuffer(bars.rows, numpy.uint32)
+    x0, x1 = numpy.frombuffer(bars.x0, numpy.float32), numpy.frombuffer(bars.x1, numpy.float32)
+    distance = numpy.maximum(numpy.maximum(x0 - x, x - x1), 0)
+    distance = numpy.where(rows == row, distance, numpy.inf)
+    if not distance.size or distance.min() > 2:
+        return None
+    return int(distance.argmin())
+
+
+def tip(model: Model, bars: Bars, bar: int) -> str:
+    """What a bar stands for, on a few lines."""
+    serial = int(bars.serials[bar])
+    if model.log.row(serial) is None:
+        return ""
+    row = dict(zip([column.key for column in TASKS.columns], task_row(model, serial), strict=True))
+    lines = [
+        str(row["function"]) or "(unknown function)",
+        f"task {row['task']} of client {row['session']}, attempt {row['attempt']}",
+        f"{row['status']} after {format_value('duration', row['duration'])}",
+        f"{format_time(row['ended'] - row['duration'])} to {format_time(row['ended'])}",
+        " ".join(part for part in (str(row["host"]), str(row["worker"])) if part),
+    ]
+    count = int(bars.counts[bar])
+    return "\n".join([*lines, f"and {count - 1:,} shorter tasks here"] if count > 1 else lines)
+
+
+def task_of(model: Model, bars: Bars, bar: int) -> int | None:
+    """The number of the task that a bar stands for."""
+    found = model.log.row(int(bars.serials[bar]))
+    return None if found is None else found[0]
+
+
+def functions_in(bars: Bars, most: int) -> list[int]:
+    """Indices of the functions in sight, those that fill most first."""
+    if not len(bars):
+        return []
+    functions = numpy.frombuffer(bars.functions, numpy.uint32).astype(numpy.int64)
+    widths: Any = numpy.frombuffer(bars.x1, numpy.float32) - numpy.frombuffer(bars.x0, numpy.float32)
+    found, places = numpy.unique(functions, return_inverse=True)
+    sums = numpy.bincount(places, widths)
+    return [int(found[place]) for place in numpy.argsort(-sums)[:most]]

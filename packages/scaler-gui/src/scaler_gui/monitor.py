@@ -1,0 +1,175 @@
+"""The monitor: the model that all panes read, and the feed that fills it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from scaler_gui.models.recent import Place
+from scaler_gui.models.replay_clock import ReplayClock
+from scaler_gui.models.status import Status, live_status, replay_status
+from scaler_protocol.monitor.messages import Events, MonitorMessage
+from scaler_protocol.monitor.model import DEFAULT_TIMEOUT_SECONDS, Model
+from scaler_protocol.monitor.tables import Row
+
+TICK_MILLISECONDS = 1000
+EVENTS_MILLISECONDS = 250
+"""How soon after events panes that show them are told, so that a flood costs no more than four paintings a second."""
+
+_CLOCK_AHEAD_SECONDS = 1.5
+"""How far the time shown may run ahead of the last message."""
+
+
+class Feed(Protocol):
+    """Where messages come from."""
+
+    def close(self) -> None: ...
+
+
+class Monitor(QObject):
+    """Tells panes: ``ticked`` about once a second, ``events_came`` at most four times a second, ``replaced`` when the
+    model is another one."""
+
+    ticked = Signal()
+    events_came = Signal()
+    replaced = Signal()
+    status_changed = Signal(object)
+
+    def __init__(self, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> None:
+        super().__init__()
+        self._timeout_seconds = timeout_seconds
+        self.model = self._new_model()
+        self.place: Place | None = None
+        self.recording = ""
+        self.clock: ReplayClock | None = None
+        """Of the recording that is shown; None while the stream is live."""
+
+        self.problem = ""
+        """Why nothing can come: one sentence."""
+
+        self._feed: Feed | None = None
+        self._status: Status | None = None
+        self._heard_at = 0.0
+        self._tick = QTimer(self, interval=TICK_MILLISECONDS)
+        self._tick.timeout.connect(self._on_tick)
+        self._tick.start()
+        self._events = QTimer(self, singleShot=True, interval=EVENTS_MILLISECONDS)
+        self._events.timeout.connect(self.events_came)
+
+    # ---- where it comes from -----------------------------------------------------------------------------------
+
+    def connect_to(self, place: Place) -> None:
+        """Watch a scheduler from now on. A place where one cannot connect is said in the status."""
+        from scaler_gui.feeds import LiveFeed  # not before the window is there
+
+        self._start(place=place)
+        try:
+            self._feed = LiveFeed(place, self)
+        except (ValueError, OSError) as error:
+            self.problem = str(error)
+        self._finish_start()
+
+    def replay(self, folder: str) -> None:
+        """Show a recording. One that cannot be read is said in the status."""
+        from scaler_gui.feeds import ReplayFeed
+
+        self._start(recording=folder)
+        try:
+            feed = ReplayFeed(folder, self)
+        except (ValueError, OSError) as error:
+            self.problem = str(error)
+        else:
+            self._feed, self.clock = feed, feed.clock
+        self._finish_start()
+
+    def close(self) -> None:
+        self._tick.stop()
+        self._events.stop()
+        self._drop_feed()
+
+    # ---- what feeds say ----------------------------------------------------------------------------------------
+
+    def take(self, message: MonitorMessage) -> None:
+        self._heard_at = time.monotonic()
+        first = self.model.snapshot is None
+        self.model.apply(message, self._heard_at)
+        if isinstance(message, Events):
+            if not self._events.isActive():
+                self._events.start()
+        elif first or self.clock is not None:
+            self._on_tick()
+        else:
+            self._tick.start()  # the next one comes with the next snapshot, not just before it
+            self._on_tick()
+
+    def refuse(self, problem: str) -> None:
+        self.model.refuse(problem)
+        self._tell_status()
+
+    def start_again(self, messages: Sequence[MonitorMessage] = ()) -> None:
+        """Another moment of a recording: all that was known is forgotten."""
+        self.model = self._new_model()
+        for message in messages:
+            self.model.apply(message, time.monotonic())
+        self.replaced.emit()
+
+    # ---- what panes ask ----------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """The scheduler's clock, which runs on between messages."""
+        if self.clock is not None:
+            return self.clock.position
+        ahead = min(time.monotonic() - self._heard_at, _CLOCK_AHEAD_SECONDS) if self._heard_at else 0.0
+        return self.model.time + ahead if self.model.time else time.time()
+
+    def rows(
+        self, table: str, filter_text: str, sort_key: str, descending: bool, offset: int, limit: int
+    ) -> tuple[Sequence[Row], int]:
+        return self.model.rows(table, filter_text, sort_key, descending, offset, limit)
+
+    def failure_details(self, group: int) -> str:
+        return self.model.failure_details(group)
+
+    @property
+    def status(self) -> Status:
+        if self.recording:
+            return replay_status(self.model, self.recording, self.problem)
+        if self.place is None:
+            return Status("Not connected")
+        if self.problem:
+            return Status(self.place.address, self.problem)
+        return live_status(self.model, time.monotonic(), self.place.address)
+
+    # ---- inside ------------------------------------------------------------------------------------------------
+
+    def _new_model(self) -> Model:
+        return Model(time.monotonic(), self._timeout_seconds)
+
+    def _start(self, place: Place | None = None, recording: str = "") -> None:
+        self._drop_feed()
+        self.place, self.recording, self.clock, self.problem = place, recording, None, ""
+        self.model = self._new_model()
+        self._heard_at = 0.0
+
+    def _finish_start(self) -> None:
+        self.replaced.emit()
+        self._tell_status()
+
+    def _drop_feed(self) -> None:
+        if self._feed is not None:
+            self._feed.close()
+            self._feed = None
+
+    def _on_tick(self) -> None:
+        self.ticked.emit()
+        self._tell_status()
+
+    def _tell_status(self) -> None:
+        status = self.status
+        if status != self._status:
+            self._status = status
+            self.status_changed.emit(status)

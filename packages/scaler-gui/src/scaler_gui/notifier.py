@@ -1,0 +1,32 @@
+"""Notifications of the desktop; without a place for them, the window asks for attention."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QApplication, QStyle, QSystemTrayIcon, QWidget
+
+_SHOWN_MILLISECONDS = 8000
+_ATTENTION_MILLISECONDS = 5000
+
+
+class Notifier:
+    def __init__(self, window: QWidget) -> None:
+        self._window = window
+        self._tray: QSystemTrayIcon | None = None
+        self.last = ""
+        """What was told last."""
+
+    def tell(self, title: str, text: str) -> None:
+        self.last = text
+        if QSystemTrayIcon.isSystemTrayAvailable() and QSystemTrayIcon.supportsMessages():
+            self._icon().showMessage(title, text, QSystemTrayIcon.MessageIcon.Warning, _SHOWN_MILLISECONDS)
+        else:
+            QApplication.alert(self._window, _ATTENTION_MILLISECONDS)
+
+    def _icon(self) -> QSystemTrayIcon:
+        """Made when there is something to tell: it takes a place on the desktop."""
+        if self._tray is None:
+            icon = self._window.style().standardIcon(QStyle.StandardPixmap.SP_ComputerIcon)
+            self._tray = QSystemTrayIcon(icon, self._window)
+            self._tray.messageClicked.connect(self._window.activateWindow)
+        self._tray.show()
+        return self._tray

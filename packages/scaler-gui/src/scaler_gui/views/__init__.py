@@ -1,0 +1,1 @@
+"""The widgets: panes, dialogs and what they are made of."""

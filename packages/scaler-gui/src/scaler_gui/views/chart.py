@@ -1,0 +1,216 @@
+"""A chart over time: one or more lines, axes that write times and values as all screens do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy
+import pyqtgraph
+from PySide6.QtCore import QEvent, QObject, QPointF, Qt, Signal
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from scaler_gui.models.time_axis import ticks
+from scaler_gui.theme import Theme
+from scaler_protocol.monitor.format import format_value
+
+_TICK_PIXELS = 90
+_VALUE_TICK_PIXELS = 24
+_MARGIN = 1.12
+_LEAST_TOP = {"percent": 100.0, "bytes": 1024.0 * 1024, "rate": 10.0, "count": 10.0}
+
+
+class Line(NamedTuple):
+    name: str
+    times: Sequence[float]
+    values: Sequence[float]
+
+
+class Chart(QWidget):
+    """Shows a span that ends now, until its user moves it; ``moved`` tells the others that share the span."""
+
+    moved = Signal(float, float)
+
+    def __init__(self, title: str, kind: str) -> None:
+        super().__init__()
+        self._clock = _ClockAxis("bottom")
+        self._scale = _ValueAxis(kind)
+        self._plot = pyqtgraph.PlotWidget(axisItems={"bottom": self._clock, "left": self._scale})
+        self._title = QLabel()
+        self._title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self._title.setContentsMargins(10, 4, 0, 0)
+        self._plot.installEventFilter(self)
+        self._plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # keys are the pane's: all charts move together
+        box = QVBoxLayout(self)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.setSpacing(0)
+        box.addWidget(self._title)
+        box.addWidget(self._plot, 1)
+        self.chart_title, self._kind = title, kind
+        self._curves: dict[str, Any] = {}
+        self._lines: Sequence[Line] = ()
+        self._theme: Theme | None = None
+        self._moving = False
+        self._set_up_plot()
+        self.setAccessibleName(title)
+
+    def show_lines(self, lines: Sequence[Line], start: float, end: float) -> None:
+        self._lines = lines
+        for number, line in enumerate(lines):
+            self._curve(line.name, number).setData(*_decimated(line, start, end, self._plot.width()))
+        self._moving = True
+        self._plot.plotItem.setXRange(start, end, padding=0)
+        self._plot.plotItem.setYRange(0, self._top(start, end), padding=0)
+        self._moving = False
+        self._show_title()
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self._plot.setBackground(theme.surface)
+        for axis in (self._clock, self._scale):
+            axis.setPen(pyqtgraph.mkPen(theme.border))
+            axis.setTextPen(pyqtgraph.mkPen(theme.muted))
+        for number, curve in enumerate(self._curves.values()):
+            self._colour(curve, number)
+        self._show_title()
+
+    def _set_up_plot(self) -> None:
+        plot = self._plot.plotItem
+        plot.setMenuEnabled(False)
+        plot.hideButtons()
+        plot.setMouseEnabled(x=True, y=False)
+        plot.getViewBox().sigXRangeChanged.connect(self._on_range)
+        plot.setContentsMargins(2, 2, 10, 2)
+        self._scale.setWidth(62)
+        self._mark = pyqtgraph.InfiniteLine(angle=90, movable=False)
+        self._mark.hide()
+        plot.addItem(self._mark, ignoreBounds=True)
+        plot.showGrid(x=False, y=True, alpha=0.18)
+        self._plot.scene().sigMouseMoved.connect(self._on_mouse)
+
+    def _curve(self, name: str, number: int) -> Any:
+        if name not in self._curves:
+            self._curves[name] = self._plot.plotItem.plot(antialias=True)
+            self._colour(self._curves[name], number)
+        return self._curves[name]
+
+    def _colour(self, curve: Any, number: int) -> None:
+        if self._theme is None:
+            return
+        colour = QColor(self._theme.series[number % len(self._theme.series)])
+        curve.setPen(pyqtgraph.mkPen(colour, width=1.6))
+        if number == 0:
+            colour.setAlpha(38)
+            curve.setFillLevel(0)
+            curve.setBrush(pyqtgraph.mkBrush(colour))
+
+    def _top(self, start: float, end: float) -> float:
+        highest = max((_highest(line, start, end) for line in self._lines), default=0.0)
+        return max(highest * _MARGIN, _LEAST_TOP.get(self._kind, 1.0))
+
+    def _on_range(self, _: Any, span: tuple[float, float]) -> None:
+        if not self._moving:
+            self.moved.emit(*span)
+
+    def _on_mouse(self, position: QPointF) -> None:
+        moment = self._plot.plotItem.getViewBox().mapSceneToView(position).x()
+        self._mark.setValue(moment)
+        self._mark.show()
+        self._show_title(moment)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if event.type() == QEvent.Type.Leave:
+            self._mark.hide()
+            self._show_title()
+        return super().eventFilter(watched, event)
+
+    def _show_title(self, moment: float | None = None) -> None:
+        """The title with the values at a moment, or the newest."""
+        if self._theme is None:
+            return
+        parts = [f"<b style='color:{self._theme.text}'>{self.chart_title}</b>"]
+        for number, line in enumerate(self._lines):
+            colour = self._theme.series[number % len(self._theme.series)]
+            value = _value_at(line, moment)
+            text = f"{line.name} {format_value(self._kind, round(value) if self._kind == 'count' else value)}"
+            parts.append(f"<span style='color:{colour}'>{text}</span>")
+        text = "&nbsp;&nbsp; ".join(parts)
+        if text != self._title.text():
+            self._title.setText(text)
+
+
+class _ClockAxis(pyqtgraph.AxisItem):
+    """Local times."""
+
+    def tickValues(self, least: float, most: float, size: float) -> list[tuple[float, list[float]]]:  # noqa: N802
+        self._labels = {tick.time: tick.label for tick in ticks(least, most, max(2, int(size / _TICK_PIXELS)))}
+        return [(1.0, list(self._labels))]
+
+    def tickStrings(self, values: Sequence[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
+        return [self._labels.get(value, "") for value in values]
+
+
+class _ValueAxis(pyqtgraph.AxisItem):
+    """Values of one kind."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__("left")
+        self._kind = kind
+
+    def tickValues(self, least: float, most: float, size: float) -> list[tuple[float, list[float]]]:  # noqa: N802
+        step = _round_step((most - least) / max(1, int(size / _VALUE_TICK_PIXELS)), self._kind)
+        return [(step, [step * number for number in range(int(most / step) + 1)])]
+
+    def tickStrings(self, values: Sequence[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
+        return [_axis_text(self._kind, value) for value in values]
+
+
+def _round_step(least: float, kind: str) -> float:
+    if kind == "bytes":
+        step = 1.0
+        while step < least:
+            step *= 2
+        return step
+    power = 1.0
+    while power * 10 <= least:
+        power *= 10
+    return max(1.0, next((power * factor for factor in (1, 2, 5, 10) if power * factor >= least), power * 10))
+
+
+def _axis_text(kind: str, value: float) -> str:
+    """Shorter than in tables: ``50k`` in place of ``50,000``."""
+    if kind in ("count", "rate"):
+        for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if value >= size:
+                return f"{value / size:g}{unit}"
+        return f"{value:g}"
+    return f"{value:g}%" if kind == "percent" else format_value(kind, value)
+
+
+def _decimated(line: Line, start: float, end: float, width: int) -> tuple[Any, Any]:
+    """What is in sight and a sample to each side, as the highest of every pixel."""
+    times, values = numpy.asarray(line.times, float), numpy.asarray(line.values, float)
+    first, last = numpy.searchsorted(times, (start, end))
+    times, values = times[max(0, first - 1) : last + 1], values[max(0, first - 1) : last + 1]
+    step = len(times) // max(200, width)
+    if step < 2:
+        return times, values
+    whole = len(times) // step * step
+    return times[:whole:step], values[:whole].reshape(-1, step).max(axis=1)
+
+
+def _highest(line: Line, start: float, end: float) -> float:
+    times, values = numpy.asarray(line.times, float), numpy.asarray(line.values, float)
+    first, last = numpy.searchsorted(times, (start, end))
+    seen = values[max(0, first - 1) : last + 1]
+    return float(seen.max()) if seen.size else 0.0
+
+
+def _value_at(line: Line, moment: float | None) -> float:
+    if not len(line.times):
+        return 0.0
+    if moment is None:
+        return line.values[-1]
+    place = int(numpy.searchsorted(numpy.asarray(line.times, float), moment))
+    return line.values[min(place, len(line.values) - 1)]

@@ -1,0 +1,127 @@
+"""The overview: numbers at the top, charts of throughput, processors, memory and queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout
+
+from scaler_gui.models.overview import Figure, Overview, figures, series
+from scaler_gui.monitor import Monitor
+from scaler_gui.theme import LIGHT, Theme
+from scaler_gui.views.pane import Pane
+
+CHARTS = ("throughput", "cpu", "memory", "queue")
+
+
+class OverviewPane(Pane):
+    name = "overview"
+    title = "Overview"
+    keys = (
+        ("+ and -", "show a shorter or a longer time"),
+        ("Left, Right", "move to older or newer times"),
+        ("End or Esc", "follow the newest"),
+        ("mouse", "drag to move, wheel to zoom"),
+    )
+
+    def __init__(self, monitor: Monitor) -> None:
+        super().__init__(monitor)
+        self._state = Overview()
+        self._theme = LIGHT
+        self._charts: dict[str, Any] = {}
+        self._figures: dict[str, QLabel] = {}
+        self._figure_row = QHBoxLayout()
+        self._figure_row.setContentsMargins(10, 8, 10, 4)
+        self._figure_row.setSpacing(22)
+        self._grid = QGridLayout()
+        self._grid.setContentsMargins(4, 0, 6, 4)
+        self._grid.setSpacing(4)
+        self.box.addLayout(self._figure_row)
+        self.box.addLayout(self._grid, 1)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        for each in figures(monitor.model):
+            self._add_figure(each)
+        self._figure_row.addStretch(1)
+
+    def refresh(self) -> None:
+        self._make_charts()
+        for each in figures(self.monitor.model):
+            self._show_figure(each)
+        start, end = self._state.span(self.monitor.now)
+        for name, chart in self._charts.items():
+            chart.show_lines(series(self.monitor.model, name, start), start, end)
+
+    def replaced(self) -> None:
+        self._state.follow()
+        self.refresh()
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        for chart in self._charts.values():
+            chart.set_theme(theme)
+
+    def csv(self) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        lines = [(name, line) for name in CHARTS for line in series(self.monitor.model, name, 0.0)]
+        rows = (
+            (name, line.name, moment, value)
+            for name, line in lines
+            for moment, value in zip(line.times, line.values, strict=True)
+        )
+        return ("chart", "line", "time", "value"), rows
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        key = event.key()
+        if key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal, Qt.Key.Key_Up):
+            self._state.zoom(-1, self.monitor.now)
+        elif key in (Qt.Key.Key_Minus, Qt.Key.Key_Down):
+            self._state.zoom(1, self.monitor.now)
+        elif key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            self._state.pan(-0.25 if key == Qt.Key.Key_Left else 0.25, self.monitor.now)
+        elif key in (Qt.Key.Key_End, Qt.Key.Key_Escape):
+            self._state.follow()
+        else:
+            super().keyPressEvent(event)
+            return
+        self.refresh()
+
+    def _make_charts(self) -> None:
+        """At the first look, since the library takes longer to load than all else."""
+        if self._charts:
+            return
+        from scaler_gui.views.chart import Chart
+
+        kinds = (("Throughput", "rate"), ("CPU", "percent"), ("Memory", "bytes"), ("Queue", "count"))
+        for place, (name, (title, kind)) in enumerate(zip(CHARTS, kinds, strict=True)):
+            chart = self._charts[name] = Chart(title, kind)
+            chart.set_theme(self._theme)
+            chart.moved.connect(self._on_moved)
+            self._grid.addWidget(chart, place // 2, place % 2)
+
+    def _on_moved(self, start: float, end: float) -> None:
+        self._state.show(start, end, self.monitor.now)
+        self.refresh()
+
+    def _add_figure(self, figure: Figure) -> None:
+        card = QFrame()
+        box = QVBoxLayout(card)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.setSpacing(0)
+        number, title = QLabel(figure.text), QLabel(figure.title)
+        number.setProperty("role", "number")
+        title.setProperty("role", "muted")
+        box.addWidget(number)
+        box.addWidget(title)
+        card.setToolTip(figure.help)
+        self._figure_row.addWidget(card)
+        self._figures[figure.title] = number
+
+    def _show_figure(self, figure: Figure) -> None:
+        label = self._figures[figure.title]
+        if label.text() != figure.text:
+            label.setText(figure.text)
+        if label.property("tone") != figure.tone:
+            label.setProperty("tone", figure.tone)
+            label.style().polish(label)

@@ -1,0 +1,71 @@
+"""A pane: one view of the cluster, which a dock holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QPixmap
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from scaler_gui.models.csv_text import write_csv
+from scaler_gui.monitor import Monitor
+from scaler_gui.theme import Theme
+
+
+class Pane(QWidget):
+    """Reads the monitor's model when it is seen: ``refresh`` is called about once a second, and for panes that show
+    single events (``shows_events``) up to four times a second, never while the pane is hidden."""
+
+    name = ""
+    title = ""
+    shows_events = False
+    keys: Sequence[tuple[str, str]] = ()
+    """Keys of this pane and what they do, for the help."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        super().__init__()
+        self.monitor = monitor
+        self.setObjectName(self.name)
+        self.setProperty("role", "surface")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName(self.title)
+        self.box = QVBoxLayout(self)
+        self.box.setContentsMargins(0, 0, 0, 0)
+        self.box.setSpacing(0)
+
+    def refresh(self) -> None:
+        """Show what the model says now."""
+
+    def replaced(self) -> None:
+        """Another model has come: another address, or another moment of a recording."""
+
+    def set_theme(self, theme: Theme) -> None:
+        """Colours that the application's style does not bring."""
+
+    def focus(self) -> None:
+        """Put the keyboard where it is most useful."""
+        self.setFocus()
+
+    def picture(self) -> QPixmap:
+        return self.grab()
+
+    def csv(self) -> tuple[Sequence[str], Iterable[Sequence[Any]]] | None:
+        """A header and rows; None when a table says nothing about this view."""
+        return None
+
+    def export(self, path: str) -> None:
+        """Write a PNG or a CSV file, by the end of its name. ValueError or OSError with a sentence."""
+        kind = Path(path).suffix.lower()
+        if kind == ".csv":
+            table = self.csv()
+            if table is None:
+                raise ValueError(f"{self.title} cannot be written as a table: choose a name that ends in .png.")
+            write_csv(path, *table)
+        elif kind == ".png":
+            if not self.picture().save(path, "PNG"):
+                raise OSError(f"Cannot write {path}.")
+        else:
+            raise ValueError(f"{path} must end in .png or .csv.")

@@ -1,0 +1,122 @@
+"""A pane with one table: filter, rows, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtGui import QColor, QKeyEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QSizePolicy
+
+from scaler_gui.models.table import TableModel
+from scaler_gui.monitor import Monitor
+from scaler_gui.theme import LIGHT, Theme
+from scaler_gui.views.pane import Pane
+from scaler_gui.views.table_view import TableView
+from scaler_protocol.monitor.tables import Row, TableSpec
+
+_TYPING_PAUSE_MILLISECONDS = 120
+_WARNINGS = {"suspect", "away"}
+_ALARMS = {"lost"}
+
+
+class TablePane(Pane):
+    keys: Sequence[tuple[str, str]] = (
+        ("/ or Ctrl+F", "filter rows; Esc drops the filter, Enter goes to the rows"),
+        ("s", "sort by the column under the cursor; again turns the order"),
+        ("Ctrl+C", "copy the selected rows"),
+        ("Menu", "columns and copies"),
+    )
+
+    def __init__(self, monitor: Monitor, spec: TableSpec, title: str = "", shows_events: bool = False) -> None:
+        self.name, self.title, self.shows_events = spec.name, title or spec.title, shows_events
+        super().__init__(monitor)
+        self._theme = LIGHT
+        self.table = TableModel(spec, monitor, self._style, self)
+        self.view = TableView(self.table)
+        self.filter = QLineEdit()
+        self._count = QLabel()
+        self._typing = QTimer(self, singleShot=True, interval=_TYPING_PAUSE_MILLISECONDS)
+        self._typing.timeout.connect(self._apply_filter)
+        self.box.addLayout(self._bar(spec))
+        self.box.addWidget(self.view, 1)
+        self.setFocusProxy(self.view)
+        self.view.installEventFilter(self)
+        self.filter.installEventFilter(self)
+
+    def refresh(self) -> None:
+        self.view.refresh()
+        self._show_count()
+
+    def replaced(self) -> None:
+        self.refresh()
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.view.viewport().update()
+
+    def focus(self) -> None:
+        self.view.setFocus()
+        if not self.view.selectionModel().hasSelection() and self.table.rowCount():
+            self.view.selectRow(max(0, self.view.currentIndex().row()))
+
+    def focus_filter(self) -> None:
+        self.filter.setFocus()
+        self.filter.selectAll()
+
+    def csv(self) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        return [column.key for column in self.table.spec.columns], self.table.all_rows()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            if watched is self.view and event.text() == "/":
+                self.focus_filter()
+                return True
+            if watched is self.filter and event.key() in (Qt.Key.Key_Escape, Qt.Key.Key_Return, Qt.Key.Key_Down):
+                self._leave_filter(event.key() == Qt.Key.Key_Escape)
+                return True
+        return super().eventFilter(watched, event)
+
+    def _bar(self, spec: TableSpec) -> QHBoxLayout:
+        bar = QHBoxLayout()
+        bar.setContentsMargins(8, 6, 8, 6)
+        self.filter.setPlaceholderText(f"Filter {self.title.lower()}")
+        self.filter.setAccessibleName(f"Filter {self.title.lower()}")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setMaximumWidth(280)
+        self.filter.textChanged.connect(lambda _: self._typing.start())
+        self._count.setProperty("role", "muted")
+        self._count.setToolTip(spec.help)
+        self._count.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        bar.addWidget(self.filter, 1)
+        bar.addSpacing(10)
+        bar.addWidget(self._count, 1)
+        return bar
+
+    def _leave_filter(self, drop: bool) -> None:
+        if drop:
+            self.filter.clear()
+        self._typing.stop()
+        self._apply_filter()
+        self.focus()
+
+    def _apply_filter(self) -> None:
+        self.table.set_filter(self.filter.text())
+        self.view.scrollToTop()
+        self._show_count()
+
+    def _show_count(self) -> None:
+        total = f"{self.table.total:,}"
+        self._count.setText(f"{total} match" if self.table.filter_text else f"{total} in all")
+
+    def _style(self, row: Row, key: str, role: int) -> Any:
+        """Words that mean trouble have its colour."""
+        if role != Qt.ItemDataRole.ForegroundRole or key not in ("state", "status", "failed"):
+            return None
+        value = row[self.table.spec.index(key)]
+        if value in _ALARMS or (key == "failed" and value) or (key == "status" and "fail" in str(value).lower()):
+            return QColor(self._theme.bad)
+        if value in _WARNINGS:
+            return QColor(self._theme.warning)
+        return QColor(self._theme.muted) if "cancel" in str(value).lower() else None

@@ -1,0 +1,151 @@
+"""The table widget of all panes: sorts by header or key, keeps its selection, copies rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
+from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
+
+from scaler_gui.models.table import TableModel
+from scaler_protocol.monitor.format import format_value
+
+ROW_HEIGHT_PIXELS = 22
+_WIDEST_PIXELS = 340
+
+
+class TableView(QTableView):
+    """``row_selected`` gives the row under the cursor whenever it, or what it says, changes."""
+
+    row_selected = Signal(object)
+
+    def __init__(self, model: TableModel) -> None:
+        super().__init__()
+        self.table = model
+        self._selected: tuple[Any, ...] | None = None
+        self._restoring = False
+        self._fitted = False
+        self.setModel(model)
+        self._set_looks()
+        self._set_header()
+        self.selectionModel().currentRowChanged.connect(self._on_current)
+
+    def refresh(self) -> None:
+        """Read again; the selected row stays selected wherever it stands now."""
+        self.table.refresh()
+        if not self._fitted and self.table.rowCount():
+            self._fit_columns()
+        self._restore_selection()
+
+    def sort_by(self, column: int) -> None:
+        self.table.sort_by(column)
+        self._restore_selection()
+
+    @property
+    def selected_row(self) -> tuple[Any, ...] | None:
+        index = self.currentIndex()
+        return self.table.row(index.row()) if index.isValid() else None
+
+    def copy(self) -> None:
+        """Selected rows to the clipboard, as text with tabs."""
+        columns = self.table.spec.columns
+        rows = [self.table.row(index.row()) for index in self.selectionModel().selectedRows()]
+        lines = [
+            "\t".join(format_value(column.kind, value) for column, value in zip(columns, row, strict=True))
+            for row in rows
+            if row is not None
+        ]
+        QGuiApplication.clipboard().setText("\n".join(lines))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy()
+        elif event.text() == "s" and event.modifiers() == Qt.KeyboardModifier.NoModifier:
+            self.sort_by(max(0, self.currentIndex().column()))
+        elif event.key() == Qt.Key.Key_Menu:
+            self._show_menu(self.visualRect(self.currentIndex()).center())
+        else:
+            super().keyPressEvent(event)
+
+    def _set_looks(self) -> None:
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setShowGrid(False)
+        self.setAlternatingRowColors(True)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)  # Tab leaves the table
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setAccessibleName(self.table.spec.title)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.customContextMenuRequested.connect(self._show_menu)
+        rows = self.verticalHeader()
+        rows.hide()
+        rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        rows.setDefaultSectionSize(max(ROW_HEIGHT_PIXELS, self.fontMetrics().height() + 6))
+
+    def _set_header(self) -> None:
+        header = self.horizontalHeader()
+        header.setSectionsMovable(True)
+        header.setSectionsClickable(True)
+        header.setHighlightSections(False)
+        header.setStretchLastSection(self.table.spec.columns[-1].align == "left")
+        header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        header.customContextMenuRequested.connect(self._show_columns_menu)
+        header.sectionClicked.connect(self.sort_by)
+        width = self.fontMetrics().horizontalAdvance("0")
+        for number, column in enumerate(self.table.spec.columns):
+            header.resizeSection(number, width * max(column.width, len(column.title) + 3) + 16)
+
+    def _fit_columns(self) -> None:
+        """To the first rows that come; afterwards widths are their user's."""
+        self._fitted = True
+        header = self.horizontalHeader()
+        header.setResizeContentsPrecision(40)
+        for number, column in enumerate(self.table.spec.columns):
+            least = self.fontMetrics().horizontalAdvance(column.title + "000") + 12
+            wish = self.sizeHintForColumn(number) + 16
+            header.resizeSection(number, max(least, min(wish, _WIDEST_PIXELS)))
+
+    def _on_current(self, current: QModelIndex, previous: QModelIndex) -> None:
+        if not self._restoring:
+            self._selected = self.table.key_of(current.row()) if current.isValid() else None
+            self.row_selected.emit(self.selected_row)
+
+    def _restore_selection(self) -> None:
+        if self._selected is None:
+            return
+        place = self.table.find(self._selected)
+        self._restoring = True
+        if place is None:
+            self._selected = None
+            self.clearSelection()
+            self.setCurrentIndex(QModelIndex())
+        elif place != self.currentIndex().row():
+            bar = self.verticalScrollBar()
+            before = bar.value()
+            self.setCurrentIndex(self.table.index(place, max(0, self.currentIndex().column())))
+            bar.setValue(before)
+        self._restoring = False
+        self.row_selected.emit(self.selected_row)
+
+    def _show_menu(self, position: QPoint) -> None:
+        menu = QMenu(self)
+        menu.addAction("&Copy rows", self.copy)
+        column = self.columnAt(position.x())
+        if column >= 0:
+            title = self.table.spec.columns[column].title
+            menu.addAction(f"&Sort by {title}", lambda: self.sort_by(column))
+        menu.addMenu(self._columns_menu(menu))
+        menu.exec(self.viewport().mapToGlobal(position))
+
+    def _show_columns_menu(self, position: QPoint) -> None:
+        self._columns_menu(self).exec(self.horizontalHeader().mapToGlobal(position))
+
+    def _columns_menu(self, parent: QTableView | QMenu) -> QMenu:
+        menu = QMenu("C&olumns", parent)
+        for number, column in enumerate(self.table.spec.columns):
+            action = QAction(column.title, menu, checkable=True, checked=not self.isColumnHidden(number))
+            action.toggled.connect(lambda shown, number=number: self.setColumnHidden(number, not shown))
+            menu.addAction(action)
+        return menu
