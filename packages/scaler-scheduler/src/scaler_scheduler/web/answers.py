@@ -210,7 +210,13 @@ def _processor(worker: WorkerStatus) -> tuple[str, str, float, str, str]:
     state = "starting" if not worker.initialized else "lent" if worker.slot_lent else "busy" if worker.has_task else ""
     numbers = f"{format_percent(worker.cpu_percent)} {format_bytes(worker.rss_bytes)}"
     title = f"{worker.name}, pid {worker.pid}: {_STATE_WORDS[state]}, {numbers}"
-    return printable(worker.name), state, round(worker.cpu_percent, 1), numbers, printable(title)
+    return (
+        printable(worker.name),
+        state,
+        round(worker.cpu_percent, 1),
+        format_percent(worker.cpu_percent),
+        printable(title),
+    )
 
 
 def _graphs(model: Model, query: Query) -> dict[str, Any]:

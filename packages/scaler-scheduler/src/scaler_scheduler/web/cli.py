@@ -104,7 +104,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, source: Source, settings: UiSe
 
     stopped = asyncio.Event()
     install_stop_signals(loop, stopped.set)
-    server = Server(source, Guard((settings.host, socket.gethostname(), socket.getfqdn(), *settings.allowed_hosts)))
+    server = Server(source, Guard((settings.host, socket.gethostname(), *settings.allowed_hosts)))
     try:
         port = await server.start(settings.host, settings.port)
     except (OSError, OverflowError) as error:
@@ -115,7 +115,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, source: Source, settings: UiSe
         ) from None
     _say_where(settings.host, port)
     try:
-        await stopped.wait()
+        await server.run(stopped)
     finally:
         await server.close()
 

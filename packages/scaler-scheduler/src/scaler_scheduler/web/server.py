@@ -50,18 +50,23 @@ class Server:
         self._open: set[_OpenPage] = set()
         self._hello = json.dumps({"hello": {"version": _fingerprint(), "tables": _tables()}})
         self._runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0)
-        self._turning: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, since 0 means any. OSError when that cannot be."""
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
-        self._turning = asyncio.create_task(self._turn())
         return int(self._runner.addresses[0][1])
 
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Go on until stopped. Raises what went wrong with the source: better no monitor than one that stands still."""
+        turning, stopping = asyncio.create_task(self._turn()), asyncio.create_task(stopped.wait())
+        await asyncio.wait((turning, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if turning.done():
+            turning.result()
+        turning.cancel()
+
     async def close(self) -> None:
-        if self._turning is not None:
-            self._turning.cancel()
         for page in list(self._open):
             await page.close()
         await self._runner.cleanup()
@@ -115,7 +120,7 @@ class _OpenPage:
         self._quick = True
 
     async def serve(self) -> None:
-        sending = asyncio.create_task(self._send())
+        sending = asyncio.create_task(self._send_until_closed())
         try:
             await self._receive()
         finally:
@@ -139,12 +144,23 @@ class _OpenPage:
             for message in self._page.push(self._source.model, self._source.status(), quick):
                 await (self._socket.send_str(message) if isinstance(message, str) else self._socket.send_bytes(message))
 
+    async def _send_until_closed(self) -> None:
+        try:
+            await self._send()
+        except (KeyError, ValueError, TypeError):
+            await self._refuse()
+        except ConnectionError:
+            pass
+
     async def _receive(self) -> None:
         async for message in self._socket:
             try:
                 self._take(json.loads(message.data) if message.type is WSMsgType.TEXT else {})
             except (ValueError, KeyError, TypeError, AttributeError):
-                await self._socket.close(code=1008, message=b"not what a page of this monitor says")
+                await self._refuse()
+
+    async def _refuse(self) -> None:
+        await self._socket.close(code=1008, message=b"not what a page of this monitor says")
 
     def _take(self, said: dict[str, Any]) -> None:
         if "seen" in said:

@@ -92,7 +92,7 @@ export class DataTable {
 
   row(index) {
     if (!this.rows[index]) {
-      const cells = this.columns.map((column) => h("td", { class: [column.align === "right" ? "right" : "", column.width >= 40 ? "long" : ""].join(" ").trim() || null }));
+      const cells = this.columns.map((column) => h("td", { class: column.align === "right" ? "right" : null, style: { maxWidth: `${Math.max(20, column.width * 1.4)}ch` } }));
       const element = h("tr", {}, cells);
       this.rows[index] = { element, cells, shown: [], key: null };
       if (this.options.onRow) this.makeClickable(this.rows[index]);
@@ -130,7 +130,7 @@ export class DataTable {
     const [text, mark] = Array.isArray(value) ? value : [value, null];
     cell.title = text.length > 30 ? text : "";
     cell.classList.toggle("zero", text === "0" || text === "-");
-    if (typeof mark === "number") return cell.replaceChildren(text, meter(mark));
+    if (typeof mark === "number") return cell.replaceChildren(text, meter(mark, column.kind === "share"));
     if (typeof mark === "string") return cell.replaceChildren(h("span", { class: "swatch", style: { background: mark } }), text);
     if (column.key === "state" || column.key === "status") {
       const kind = STATES[text] ?? (column.key === "status" ? "bad" : "");
@@ -169,7 +169,7 @@ export class DataTable {
   }
 }
 
-function meter(share) {
+function meter(share, warns) {
   const part = Math.max(0, Math.min(1, share));
-  return h("span", { class: "meter", "aria-hidden": "true" }, h("i", { class: part > 0.95 ? "full" : "", style: { width: `${(100 * part).toFixed(0)}%` } }));
+  return h("span", { class: "meter", "aria-hidden": "true" }, h("i", { class: warns && part > 0.9 ? "full" : "", style: { width: `${(100 * part).toFixed(0)}%` } }));
 }
