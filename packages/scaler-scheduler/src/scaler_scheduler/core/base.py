@@ -42,6 +42,7 @@ class SchedulerState:
         self.function_users: dict[bytes, int] = {}
         self.serializers: dict[bytes, FunctionDefinition] = {}
         self.totals = Totals()
+        self.events = self.totals.events
         self.allocator = Allocator()
         self.objects = ObjectStore()
         self.relays = Relays()

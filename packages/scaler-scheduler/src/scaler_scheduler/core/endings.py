@@ -16,18 +16,18 @@ from scaler_protocol.messages import (
     TaskName,
 )
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.base import SchedulerState
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.objects import ALL_OF_IT
 from scaler_scheduler.core.states import LOSSES_LIMIT, TaskState
 from scaler_scheduler.core.tasks import GraphNews
+from scaler_scheduler.core.watching import Watching
 
 _RELEASED_PER_MESSAGE = 4096
 LOST_TEXT = "The worker that had this task was lost."
 MISSING_TEXT = "The result of another task that this one needs is not there."
 
 
-class Endings(SchedulerState):
+class Endings(Watching):
     """How tasks, clients and agents end, and what else ends or starts again with them."""
 
     def _requeue(self, client: Client, task: int) -> None:
@@ -92,8 +92,11 @@ class Endings(SchedulerState):
                 self.allocator.offer(agent)
 
     def _tell_failed(self, client: Client, task: int, status: int) -> None:
+        text = (LOST_TEXT if status == Status.WORKER_DIED else MISSING_TEXT).encode()
         client.forget(task)
-        client.row(task, status, (LOST_TEXT if status == Status.WORKER_DIED else MISSING_TEXT).encode())
+        client.row(task, status, text)
+        if self.events.is_on:
+            self.events.failed(client.table.number, task, status, text)
         self._touched[client.session] = client
 
     def _tell_cancelled(self, client: Client, tasks: list[int]) -> None:
@@ -194,6 +197,7 @@ class Endings(SchedulerState):
         if self.clients.get(client.session) is not client:
             return  # it ended with its parent meanwhile
         del self.clients[client.session]
+        self._note_client_left(client)
         self._touched.pop(client.session, None)
         self._owing.pop(client.session, None)
         self._lineage.remove(client)
@@ -247,6 +251,7 @@ class Endings(SchedulerState):
     def _lose_agent(self, agent: Agent, now: float, blameless: bool = False) -> None:
         """It is gone for good: what it had is queued again, sessions that came through it are cut off."""
         del self.agents[agent.session]
+        self._note_agent_lost(agent)
         del self.agent_by_index[agent.index]
         self._cancelling.pop(agent.index, None)
         agent.connected = False

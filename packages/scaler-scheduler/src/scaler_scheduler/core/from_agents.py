@@ -69,6 +69,7 @@ class FromAgents(Hellos):
         self._log(f"Agent {agent.title()} joined with {agent.load.slots} workers")
         for column in body.holds:
             self._claim(agent, column, now)
+        self._note_agent_joined(agent, now)
         self.allocator.offer(agent)
 
     def _on_withdrawn(self, agent: Agent, body: Withdrawn, now: float) -> None:
@@ -90,7 +91,7 @@ class FromAgents(Hellos):
 
     def _on_heartbeat(self, agent: Agent, body: Heartbeat, now: float) -> None:
         agent.heartbeat = body
-        self._send(agent, HeartbeatEcho(body.sent_at), now)
+        self._send(agent, HeartbeatEcho(body.sent_at, self.events.is_on), now)
 
     def _on_blocked(self, agent: Agent, body: Blocked, now: float) -> None:
         agent.load.lent = min(body.lent_slots, LENT_LIMIT)

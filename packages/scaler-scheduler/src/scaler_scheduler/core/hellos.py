@@ -88,6 +88,7 @@ class Hellos(FromClients):
         self.clients[client.session] = client
         if hello.parent_session:
             self._adopt(client, TaskName(hello.parent_session, hello.parent_task, hello.parent_attempt))
+        self._note_client_joined(client)
         self._answer(client.session, route, self._welcome(hello, 0, False), now)
 
     def _heard(self, agent: Agent, now: float) -> None:

@@ -51,6 +51,7 @@ class SchedulerCore(FromAgents):
 
     def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
         """One message from the connection of ``peer``."""
+        self.events.now = now
         body = envelope.body
         if type(body) is Hello:
             self._on_hello(peer, body, None, now)
@@ -71,6 +72,7 @@ class SchedulerCore(FromAgents):
 
     def on_peer_lost(self, peer: bytes, now: float) -> None:
         """The connection of ``peer`` ended. It may come back: clients within their timeout, agents almost at once."""
+        self.events.now = now
         self._ignored.pop(peer, None)
         client = self.clients.get(peer)
         if client is not None and client.connected and client.route is None:
@@ -101,6 +103,7 @@ class SchedulerCore(FromAgents):
 
     def on_deadline(self, now: float) -> None:
         """Time passed: look at all that is timed and due."""
+        self.events.now = now
         if self._next_tick_at is not None and now >= self._next_tick_at:
             self._note_stall(now)
             self._next_tick_at = None
@@ -138,6 +141,8 @@ class SchedulerCore(FromAgents):
             self._acknowledge_clients(now)
         if self.is_stopping:
             self._end_when_stopped(now)
+        if self.events.is_on:
+            self.events.flush()
         effects, self._effects = self._effects, []
         return effects
 

@@ -8,6 +8,7 @@ from scaler_protocol.messages import Status
 from scaler_protocol.monitor.messages import (
     AgentStatus,
     ClientStatus,
+    EventTotals,
     FunctionStatus,
     PeerState,
     SchedulerStatus,
@@ -18,6 +19,7 @@ from scaler_protocol.monitor.messages import (
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.tasks import FunctionLoad
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.base import SchedulerState
@@ -44,6 +46,7 @@ def snapshot_of(core: SchedulerState, now: float) -> Snapshot:
         clients=tuple(_client(client) for client in core.clients.values()),
         functions=_functions(core),
         settings=_settings(core),
+        events=EventTotals(core.events.recorded, core.events.dropped),
         function_count=len(core.function_loads),
     )
 
@@ -111,7 +114,23 @@ def _functions(core: SchedulerState) -> tuple[FunctionStatus, ...]:
     loads = list(core.function_loads.values())
     if len(loads) > _FUNCTIONS_SHOWN:
         loads = sorted(loads, key=lambda load: -load.unfinished)[:_FUNCTIONS_SHOWN]
-    return tuple(FunctionStatus(load.digest, load.name, load.unfinished, load.finished) for load in loads)
+    return tuple(_function(load) for load in loads)
+
+
+def _function(load: FunctionLoad) -> FunctionStatus:
+    succeeded = sum(load.outcome(status) for status in _SUCCESSES)
+    canceled = load.outcome(Status.CANCELLED)
+    finished = load.finished
+    return FunctionStatus(
+        digest=load.digest,
+        name=load.name,
+        unfinished=load.unfinished,
+        finished=finished,
+        succeeded=succeeded,
+        failed=finished - succeeded - canceled,
+        canceled=canceled,
+        duration_seconds=load.total_us / 1e6,
+    )
 
 
 def _settings(core: SchedulerState) -> tuple[Setting, ...]:

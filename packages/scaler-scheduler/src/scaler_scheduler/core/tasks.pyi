@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_scheduler.core.events import Recorder
 from scaler_scheduler.core.graph import Graph
 
 Ranges = list[list[Any]]
@@ -16,19 +17,22 @@ Ranges = list[list[Any]]
 class Totals:
     """How many tasks ended with each status, over all tables."""
 
+    events: Recorder
     def outcome(self, status: int) -> int: ...
 
 class FunctionLoad:
-    """How long tasks of one function take, and how many there are."""
+    """How long tasks of one function take, and how many there are. ``total_us``: of all executions together."""
 
     digest: bytes
     name: str
     duration_us: float
     samples: int
+    total_us: float
     unfinished: int
     finished: int
     estimate_us: int
     def __init__(self, digest: bytes, name: str) -> None: ...
+    def outcome(self, status: int) -> int: ...
     def observe(self, total_us: float, number: int) -> None: ...
 
 class AgentLoad:
@@ -69,6 +73,7 @@ class RunRecord:
     queue: QueueClass
     graph: Graph | None
     intermediate: bool
+    entered_at: float
     def __init__(self, run: TaskRun, function: FunctionLoad, queue: QueueClass) -> None: ...
     def piece(self, first: int, stop: int, attempt: int) -> TaskRun: ...
 
@@ -95,6 +100,8 @@ class TaskTable:
     prefers_holders: bool
     finished: int
     unfinished: int
+    number: int
+    """Names the session in event records."""
     def __init__(self, session: bytes, totals: Totals) -> None: ...
     def count(self, state: int) -> int: ...
     def state(self, task: int) -> int: ...

@@ -5,6 +5,7 @@ from collections import deque
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
+from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.graph cimport Edge, Graph, Node
 
 cdef enum:
@@ -37,6 +38,12 @@ cdef enum:
     CANCELLED = 4
     PROCESSOR_DIED = 5
     WORKER_DIED = 9
+
+cdef enum:
+    NOT_RECORDED = 0xFF
+    RUNS_AGAIN = 0x80
+    NO_TASK = 0xFFFFFFFFFFFFFFFF
+    GRAPH_RECORDED_NODES = 10000
 
 cdef enum:
     NO_AGENT = 0xFFFFFFFF
@@ -76,8 +83,10 @@ cdef class PageBox:
 
 cdef class Totals:
     cdef int64_t outcomes[STATUSES]
+    cdef readonly Recorder events
 
     def __cinit__(self):
+        self.events = Recorder()
         for index in range(STATUSES):
             self.outcomes[index] = 0
 
@@ -90,18 +99,42 @@ cdef class FunctionLoad:
     cdef readonly str name
     cdef public double duration_us
     cdef public int64_t samples
+    cdef readonly double total_us
     cdef public int64_t unfinished
-    cdef public int64_t finished
+    cdef int64_t outcomes[STATUSES]
+    cdef uint32_t number
+    cdef uint32_t recording
 
     def __init__(self, bytes digest, str name):
         self.digest = digest
         self.name = name
+        self.number = NO_AGENT
+        for index in range(STATUSES):
+            self.outcomes[index] = 0
+
+    def outcome(self, int status):
+        return self.outcomes[status]
+
+    @property
+    def finished(self):
+        cdef int64_t total = 0
+        for index in range(STATUSES):
+            total += self.outcomes[index]
+        return total
+
+    cdef inline uint32_t named(self, Recorder events):
+        """Its number in event records, said what it means once in each recording."""
+        if self.recording != events.recording:
+            self.number = events.name_function(self.number, self.digest, self.name)
+            self.recording = events.recording
+        return self.number
 
     cpdef observe(self, double total_us, int64_t number):
         """Results that took ``total_us`` together arrived: recent ones count more, many at once count fully."""
         cdef double mean = total_us / number
         cdef double weight = 1.0 if self.samples == 0 else (0.9 if number >= 16 else 1.0 - 0.87 ** number)
         self.duration_us += weight * (mean - self.duration_us)
+        self.total_us += total_us
         self.samples += number
 
     cdef uint32_t estimate(self):
@@ -217,6 +250,8 @@ cdef class RunRecord:
     cdef readonly QueueClass queue
     cdef readonly Graph graph
     cdef readonly bint intermediate
+    cdef readonly double entered_at
+    cdef uint32_t session
     cdef uint32_t index
 
     def __init__(self, run, FunctionLoad function, QueueClass queue):
@@ -285,8 +320,14 @@ cdef class TaskTable:
     cdef dict copies
     cdef list doomed
     cdef bint is_dooming
+    cdef Recorder events
+    cdef readonly uint32_t number
+    cdef uint64_t accepting
 
     def __init__(self, bytes session, Totals totals):
+        self.events = totals.events
+        self.number = totals.events.new_table()
+        self.accepting = NO_TASK
         self.graphs = {}
         self.copies = {}
         self.doomed = []
@@ -351,13 +392,15 @@ cdef class TaskTable:
     cdef end(self, Page* page, uint64_t task, int status):
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record = self.record_at(page, offset)
+        if self.events.is_on and task != self.accepting and page.state[offset] != DONE_LARGE:
+            self.events.ended(self.number, task, page.attempt[offset], status, record.function.named(self.events))
         self.counts[page.state[offset]] -= 1
         page.state[offset] = ENDED
         page.live -= 1
         self.finished += 1
         self.totals.outcomes[status & 15] += 1
         record.function.unfinished -= 1
-        record.function.finished += 1
+        record.function.outcomes[status & 15] += 1
         record.remaining -= 1
         if record.remaining == 0:
             self.records[record.index] = None
@@ -433,6 +476,10 @@ cdef class TaskTable:
             page.live += 1
         self.counts[state] += record.stop - record.first
         record.function.unfinished += record.stop - record.first
+        record.session = self.number
+        record.entered_at = self.events.now
+        if self.events.is_on:
+            self.events.submitted(self.number, record.function.named(self.events), record.first, record.stop)
         return True
 
     cdef bint is_free(self, uint64_t first, uint64_t stop):
@@ -507,6 +554,11 @@ cdef class TaskTable:
         cdef int64_t group_load = 0
         cdef double group_us = 0.0
         cdef list forward = None, special = [], unknown = []
+        cdef Recorder events = self.events
+        cdef bint recording = events.is_on
+        cdef FunctionLoad function = None
+        cdef list segments = []
+        cdef bytearray fates = None
         tasks = run.task_column
         attempts = run.attempt_column
         statuses = run.status_column
@@ -514,6 +566,8 @@ cdef class TaskTable:
         for index in range(count):
             task = tasks[index]
             status = statuses[index]
+            if recording:
+                self.accepting = task
             offset = task & (PAGE_SIZE - 1)
             page = self.find(task)
             state = ENDED if page == NULL else page.state[offset]
@@ -533,8 +587,13 @@ cdef class TaskTable:
                     unknown.append(index)
                 elif status <= SUCCESS_LARGE:
                     self.refuse_value(page, offset, task, attempts[index], agent.index)
+                if recording:
+                    fates = with_fate(fates, statuses, index, NOT_RECORDED)
                 continue
             record = self.record_at(page, offset)
+            if recording and record.function is not function:
+                function = record.function
+                segments.append((index if segments else 0, function.named(events)))
             if state != HELD:
                 if record is not current:
                     if group:
@@ -556,6 +615,8 @@ cdef class TaskTable:
                         forward = list(range(index))
                 elif forward is not None:
                     forward.append(index)
+                if recording and special and special[len(special) - 1][0] == index and status > SUCCESS_LARGE:
+                    fates = with_fate(fates, statuses, index, status | RUNS_AGAIN)
                 continue
             if status != SUCCESS and self.decide(page, offset, state, status, record, attempts[index], agent.index):
                 if status == SUCCESS_LARGE and state != CANCELLING:
@@ -565,6 +626,8 @@ cdef class TaskTable:
                         forward = list(range(index))
                     special.append((index, task, DISCARD if status == SUCCESS_LARGE
                                     else (DIED if status == PROCESSOR_DIED else RETRY)))
+                    if recording:
+                        fates = with_fate(fates, statuses, index, status | RUNS_AGAIN)
                     continue
             else:
                 self.end(page, task, status)
@@ -574,6 +637,10 @@ cdef class TaskTable:
             agent.give_back(current, group, group_load)
             if timed:
                 current.function.observe(group_us, timed)
+        if recording:
+            self.accepting = NO_TASK
+            if segments:
+                events.results(run, self.number, agent.index, segments, fates)
         if forward is None and not special:
             return None
         return forward, special, unknown
@@ -764,12 +831,18 @@ cdef class TaskTable:
                 record.queue.count -= 1
             if state == DONE_LARGE:
                 freed.setdefault(page.agent[offset], []).append(task)
-                self.totals.outcomes[SUCCESS_LARGE] += 1
-                self.totals.outcomes[CANCELLED] -= 1
+                self.count_large(self.record_at(page, offset))
             else:
                 ended.append(task)
             self.end(page, task, CANCELLED)
         return ended, told, freed
+
+    cdef count_large(self, RunRecord record):
+        """A large result that is not needed any more leaves the table as if it were cancelled, but was a success."""
+        self.totals.outcomes[SUCCESS_LARGE] += 1
+        self.totals.outcomes[CANCELLED] -= 1
+        record.function.outcomes[SUCCESS_LARGE] += 1
+        record.function.outcomes[CANCELLED] -= 1
 
     def abandon(self, dict loads):
         """End what agents still have, without waiting for their answers. ``loads``: by agent."""
@@ -839,6 +912,8 @@ cdef class TaskTable:
         if not record.intermediate:
             graph.targets += record.stop - record.first
         broken = self.link(record, graph)
+        if self.events.is_on:
+            self.record_nodes(record, graph)
         if state == QUEUED:
             self.park(record, graph)
         else:
@@ -846,6 +921,16 @@ cdef class TaskTable:
         if record.stop == graph.last + 1:
             self.close_graph(graph)
         return broken
+
+    cdef record_nodes(self, RunRecord record, Graph graph):
+        cdef object edges = b""
+        if graph.last - graph.base >= GRAPH_RECORDED_NODES:
+            edges = None
+        elif record.run.has_references:
+            edges = record.run.inputs()
+        self.events.nodes(
+            self.number, record.function.named(self.events), record.first, record.stop, graph.last, edges
+        )
 
     cdef list link(self, RunRecord record, Graph graph):
         """Enter the edges of a run that has just been appended."""
@@ -976,7 +1061,7 @@ cdef class TaskTable:
         self.finished += 1
         self.totals.outcomes[status & 15] += 1
         record.function.unfinished -= 1
-        record.function.finished += 1
+        record.function.outcomes[status & 15] += 1
 
     cdef void deliver(self, RunRecord record, Graph graph, Node* node):
         if not record.intermediate and not node.delivered:
@@ -1419,6 +1504,14 @@ cdef class TaskTable:
         return found
 
 
+cdef bytearray with_fate(bytearray fates, const uint8_t[::1] statuses, int64_t index, int fate):
+    """What is to be recorded as the statuses of a run, one of them changed."""
+    if fates is None:
+        fates = bytearray(statuses)
+    fates[index] = fate
+    return fates
+
+
 cdef extend(list ranges, RunRecord record, uint64_t task):
     """Add a task to a list of [record, first, stop], joining neighbours of one run."""
     cdef list last
@@ -1586,6 +1679,7 @@ cdef class Takings:
     cdef bint full
     cdef bint agent_full
     cdef list fresh
+    cdef Recorder events
 
     def __init__(self, AgentLoad agent, QueueClass source, int64_t share):
         self.fresh = []
@@ -1599,8 +1693,9 @@ cdef class Takings:
         self.budget_us = agent.budget_us(source.depth)
         self.full = self.agent_full = self.room <= 0
 
-    cdef give(self, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
+    cdef give(self, TaskTable table, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
         cdef list last
+        self.events = table.events
         if self.runs:
             last = <list> self.runs[len(self.runs) - 1]
             if last[0] is record and last[2] == first and last[3] == attempt:
@@ -1610,9 +1705,12 @@ cdef class Takings:
 
     cdef list pieces(self):
         cdef RunRecord record
+        cdef Recorder events = self.events
         cdef list found = []
         for record, first, stop, attempt in self.runs:
             found.append(record.piece(first, stop, attempt))
+            if events.is_on:
+                events.handed(record.session, record.function.named(events), self.agent.index, first, stop, attempt)
         return found
 
     cdef take(self, ClientQueue queue, int64_t turn):
@@ -1655,7 +1753,7 @@ cdef class Takings:
             table.counts[ASSIGNED] += number
             self.source.count -= number
             self.agent.take(record, number, number * estimate)
-            self.give(record, start, task, attempt)
+            self.give(table, record, start, task, attempt)
             if record.graph is not None:
                 self.follow(table, record.graph, start, task)
 
@@ -1762,7 +1860,7 @@ cdef class Takings:
 
     cdef send_fragment(self, TaskTable table, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
         if record is not None:
-            self.give(record, first, stop, attempt)
+            self.give(table, record, first, stop, attempt)
             self.follow(table, record.graph, first, stop)
 
     cdef bint admit_more(self, uint32_t estimate):

@@ -1,0 +1,32 @@
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+cdef class Recorder:
+    cdef public double now
+    cdef readonly bint is_on
+    cdef readonly uint32_t recording
+    cdef object ring
+    cdef double clock_offset
+    cdef uint32_t functions
+    cdef uint32_t tables
+    cdef uint64_t recorded_before
+    cdef uint64_t dropped_before
+    cdef list ends
+    cdef uint32_t ends_session
+    cdef double failures_since
+    cdef int failures
+
+    cdef uint64_t time(self)
+    cdef name(self, naming, number, value)
+    cdef int room_for_failures(self)
+    cdef write_failure(
+        self, session, task, attempt, status, payload, agent=*, function=*, worker=*
+    )
+    cdef uint32_t new_table(self)
+    cdef uint32_t name_function(self, uint32_t number, bytes digest, str name)
+    cdef submitted(self, uint32_t session, uint32_t function, uint64_t first, uint64_t stop)
+    cdef handed(
+        self, uint32_t session, uint32_t function, uint32_t agent, uint64_t first, uint64_t stop, uint32_t attempt
+    )
+    cdef results(self, object run, uint32_t session, uint32_t agent, list segments, bytearray fates)
+    cdef ended(self, uint32_t session, uint64_t task, uint32_t attempt, int status, uint32_t function)
+    cdef nodes(self, uint32_t session, uint32_t function, uint64_t first, uint64_t stop, uint64_t graph, edges)

@@ -1,0 +1,35 @@
+"""What happened, written down for monitors while somebody watches or a log is kept.
+
+Contract of events.pyx; what the records hold: ``scaler_protocol.monitor.records``. Nothing is recorded, and next to
+nothing is spent, while ``is_on`` is false. Sessions and functions are numbered when they are first met,
+agents by the core.
+"""
+
+from typing import Any
+
+from scaler_protocol.monitor.ring import RingWriter
+
+FAILURES_PER_SECOND: int
+
+class Recorder:
+    now: float
+    """The core's time; set by it whenever it is called."""
+    is_on: bool
+    recording: int
+    """Counts the recordings: each begins with all names anew."""
+    recorded: int
+    dropped: int
+    """Records since the core began."""
+    def start(self, ring: RingWriter, clock_offset: float) -> None:
+        """Record into ``ring``. ``clock_offset``: seconds since 1970 at the core's time 0."""
+    def set_clock(self, clock_offset: float) -> None:
+        """What start was told has changed: clocks are set."""
+    def stop(self) -> None: ...
+    def name_session(self, number: int, value: dict[str, Any]) -> None: ...
+    def name_agent(self, number: int, value: dict[str, Any]) -> None: ...
+    def note(self, kind: int, *, session: int = ..., agent: int = ...) -> None:
+        """Somebody came or left."""
+    def failed(self, session: int, task: int, status: int, payload: bytes) -> None:
+        """A failure that the scheduler made itself."""
+    def flush(self) -> None:
+        """Write what was collected. At the end of each drain."""

@@ -1,0 +1,147 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""What happened, written down for monitors. See events.pyi for the contract."""
+
+import struct
+
+from libc.stdint cimport uint32_t, uint64_t
+
+from scaler_protocol.monitor import records
+from scaler_protocol.monitor.ring import failed_rows
+
+cdef uint32_t NONE = 0xFFFFFFFF
+
+cdef enum:
+    SUBMITTED = 2
+    HANDED = 3
+    GRAPH = 6
+    CUT = 1
+    ENDS_LIMIT = 4096
+    FAILURE_LIMIT = 100
+
+FAILURES_PER_SECOND = FAILURE_LIMIT
+
+
+cdef class Recorder:
+    def __init__(self):
+        self.ends = []
+
+    @property
+    def recorded(self):
+        return self.recorded_before + (0 if self.ring is None else self.ring.recorded)
+
+    @property
+    def dropped(self):
+        return self.dropped_before + (0 if self.ring is None else self.ring.dropped)
+
+    def start(self, ring, double clock_offset):
+        self.stop()
+        self.ring = ring
+        self.clock_offset = clock_offset
+        self.recording += 1
+        self.is_on = True
+
+    def set_clock(self, double clock_offset):
+        self.clock_offset = clock_offset
+
+    def stop(self):
+        self.recorded_before, self.dropped_before = self.recorded, self.dropped
+        self.ring = None
+        self.is_on = False
+        self.ends = []
+
+    cdef uint64_t time(self):
+        return <uint64_t> ((self.now + self.clock_offset) * 1e6)
+
+    # ---- names -----------------------------------------------------------------------------------------------------
+
+    cdef uint32_t new_table(self):
+        self.tables += 1
+        return self.tables - 1
+
+    cdef uint32_t name_function(self, uint32_t number, bytes digest, str name):
+        """Say what a function is called, with a new number if it has none (NONE)."""
+        if number == NONE:
+            number = self.functions
+            self.functions += 1
+        self.name(records.Naming.FUNCTION, number, {"digest": digest.hex(), "name": name})
+        return number
+
+    def name_session(self, number, value):
+        self.name(records.Naming.SESSION, number, value)
+
+    def name_agent(self, number, value):
+        self.name(records.Naming.AGENT, number, value)
+
+    cdef name(self, naming, number, value):
+        self.ring.write(records.name_record(naming, number, value, time=self.time()))
+
+    # ---- what happened ---------------------------------------------------------------------------------------------
+
+    def note(self, int kind, uint32_t session=NONE, uint32_t agent=NONE):
+        self.ring.write_plain(kind, 0, self.time(), session, 0, NONE, agent, 0)
+
+    cdef submitted(self, uint32_t session, uint32_t function, uint64_t first, uint64_t stop):
+        self.ring.write_plain(SUBMITTED, stop - first, self.time(), session, first, function, NONE, 0)
+
+    cdef handed(
+        self, uint32_t session, uint32_t function, uint32_t agent, uint64_t first, uint64_t stop, uint32_t attempt
+    ):
+        self.ring.write_plain(HANDED, stop - first, self.time(), session, first, function, agent, attempt)
+
+    cdef results(self, run, uint32_t session, uint32_t agent, list segments, bytearray fates):
+        """What an agent says of tasks. ``segments`` and ``fates``: see the ring's ``write_ended``."""
+        self.ring.write_ended(run, self.time(), session, agent, segments, fates)
+        room = self.room_for_failures()
+        for row in failed_rows(run, room) if room else ():
+            function = next(number for first, number in reversed(segments) if first <= row)
+            if fates is None or fates[row] != 255:
+                self.write_failure(session, run.task(row), run.attempt(row), run.status(row), run.payload_copy(row),
+                                   agent=agent, function=function, worker=run.worker)
+        run.forget_place()
+
+    cdef ended(self, uint32_t session, uint64_t task, uint32_t attempt, int status, uint32_t function):
+        """A task ended without an agent's word. Written a little later, with others."""
+        if session != self.ends_session or len(self.ends) >= ENDS_LIMIT:
+            self.flush()
+            self.ends_session = session
+        self.ends.append((task, 0, attempt, status, function))
+
+    def flush(self):
+        if not self.ends:
+            return
+        tasks, durations, attempts, statuses, functions = zip(*self.ends)
+        self.ends = []
+        self.ring.write(records.ended_record(
+            tasks, durations, attempts, statuses, functions=functions, time=self.time(), session=self.ends_session,
+        ))
+
+    cdef nodes(self, uint32_t session, uint32_t function, uint64_t first, uint64_t stop, uint64_t graph, edges):
+        """Nodes of the graph whose last task is ``graph``. ``edges``: (node, input) pairs, flat; None: too many."""
+        body = struct.pack("<Q", graph) + (b"" if edges is None else bytes(edges))
+        flags = CUT if edges is None else 0
+        self.ring.write(records.record(
+            GRAPH, time=self.time(), flags=flags, count=stop - first, session=session, first=first, function=function,
+            body=body,
+        ))
+
+    # ---- failures --------------------------------------------------------------------------------------------------
+
+    def failed(self, session, task, status, payload):
+        if self.room_for_failures():
+            self.write_failure(session, task, 0, status, payload)
+
+    cdef int room_for_failures(self):
+        """How many more may be written in this second."""
+        if self.now - self.failures_since >= 1.0:
+            self.failures_since = self.now
+            self.failures = 0
+        return FAILURE_LIMIT - self.failures
+
+    cdef write_failure(self, session, task, attempt, status, payload, agent=NONE, function=NONE, worker=NONE):
+        self.failures += 1
+        if worker == records.NO_WORKER:
+            worker = NONE
+        self.ring.write(records.failed_record(
+            status, payload, time=self.time(), session=session, task=task, attempt=attempt, agent=agent,
+            function=function, worker=worker,
+        ))

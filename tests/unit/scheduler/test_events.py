@@ -1,0 +1,219 @@
+"""What the core writes down for monitors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from scaler_protocol.messages import Cancel, Goodbye, HeartbeatEcho, Status, TaskColumn, Tasks
+from scaler_protocol.monitor import records
+from scaler_protocol.monitor.records import AGAIN, NONE, Kind, Naming, Record
+from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
+from tests.unit.scheduler.playbook import Peer, Playbook, results, run, tasks
+
+MIB = 1024 * 1024
+OTHER_FUNCTION = b"o" * 16
+
+
+@dataclass
+class Watcher:
+    """Records of a core from now on."""
+
+    book: Playbook
+    memory: bytearray = field(default_factory=lambda: bytearray(RING_HEADER_BYTES + MIB))
+
+    def __post_init__(self) -> None:
+        self.reader = RingReader(self.memory)
+        self.book.core.watch(RingWriter(self.memory), 1_000_000.0, self.book.now)
+        self.said = self.book.run()
+
+    def take(self, *kinds: Kind) -> list[Record]:
+        data = b""
+        while (batch := self.reader.take(MIB))[0]:
+            data += batch[0]
+        return [each for each in records.records(data) if not kinds or each.kind in kinds]
+
+    def names(self) -> dict[tuple[int, int], dict]:
+        return {(each.flags, each.first): records.name_of(each) for each in self.take(Kind.NAME)}
+
+    def rows(self) -> list[tuple[int, int, int]]:
+        """(task, attempt, status) of all executions that ended since the last call."""
+        found = []
+        for record in self.take(Kind.ENDED):
+            columns = records.ended_columns(record)
+            found += list(zip(columns.tasks, columns.attempts, columns.statuses, strict=True))
+        return found
+
+
+def test_a_recording_begins_with_the_names_of_all_who_are_there() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=2)
+    names = Watcher(book).names()
+    number = book.core.clients[client.session].table.number
+    assert names[Naming.SESSION, number]["session"] == client.session.hex()
+    assert names[Naming.AGENT, 0] == {
+        "session": agent.session.hex(), "name": "agent", "host": "host", "pid": 1, "workers": ["agent-0", "agent-1"],
+    }  # fmt: skip
+
+
+def test_the_life_of_a_task() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    watcher = Watcher(book)
+    client.says(tasks(client, 5, 1))
+    book.now += 0.5
+    agent.says(results(client, 5, duration_us=77))
+    name, submitted, handed, ended = watcher.take()[-4:]
+    function = name.first
+    assert records.name_of(name) == {"digest": "66" * 16, "name": "f"}
+    assert (submitted.kind, submitted.first, submitted.count, submitted.function) == (Kind.SUBMITTED, 5, 1, function)
+    assert (handed.kind, handed.first, handed.attempt, handed.agent) == (Kind.HANDED, 5, 1, 0)
+    assert (ended.kind, ended.count, ended.agent, ended.function) == (Kind.ENDED, 1, 0, function)
+    columns = records.ended_columns(ended)
+    assert (columns.tasks[0], columns.durations[0], columns.attempts[0], columns.statuses[0]) == (5, 77, 1, 0)
+    assert ended.time - submitted.time == 500_000
+
+
+def test_tasks_of_several_functions_keep_theirs() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=4)
+    watcher = Watcher(book)
+    other = OTHER_FUNCTION
+    client.says(Tasks([run(client, 0, 1), run(client, 1, 1, function=other), run(client, 2, 1)]))
+    watcher.take()
+    agent.says(results(client, 0, 1, 2))
+    (ended,) = watcher.take(Kind.ENDED)
+    functions = records.ended_columns(ended).functions
+    assert functions is not None
+    assert functions[0] == functions[2] != functions[1]
+
+
+def test_nothing_is_written_before_and_after() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 0, 1))
+    watcher = Watcher(book)
+    watcher.take()
+    book.core.unwatch(book.now)
+    agent.says(results(client, 0))
+    assert watcher.take() == []
+    assert book.core.snapshot(book.now).events.recorded > 0
+
+
+def test_agents_are_told_when_somebody_watches() -> None:
+    book = Playbook()
+    agent = book.agent()
+    heard: list[HeartbeatEcho] = []
+    hears = agent.hears
+    agent.hears = lambda envelope: heard.append(envelope.body) or hears(envelope)  # type: ignore[method-assign]
+    Watcher(book)
+    book.core.unwatch(book.now)
+    book.run()
+    assert [(echo.sent_at, echo.watched) for echo in heard] == [(0.0, True), (0.0, False)]
+
+
+def test_a_task_that_runs_again_ends_once() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    watcher = Watcher(book)
+    client.says(tasks(client, 0, 1, retries=1))
+    agent.says(results(client, (0, 1, Status.EXCEPTION, b"why")))
+    assert watcher.rows() == [(0, 1, Status.EXCEPTION | AGAIN)]
+    agent.says(results(client, (0, 2, Status.SUCCESS, b"r")))
+    assert watcher.rows() == [(0, 2, Status.SUCCESS)]
+
+
+def test_a_task_that_fails_for_good_ends_after_its_last_execution() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    watcher = Watcher(book)
+    client.says(tasks(client, 0, 1, rerun=False))
+    agent.says(results(client, (0, 1, Status.PROCESSOR_DIED, b"{}")))
+    assert watcher.rows() == [(0, 1, Status.PROCESSOR_DIED | AGAIN), (0, 1, Status.PROCESSOR_DIED)]
+
+
+def test_results_that_do_not_count_are_left_out() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    watcher = Watcher(book)
+    client.says(tasks(client, 0, 2))
+    agent.says(results(client, 0, (1, 7, Status.SUCCESS, b"r"), (99, 1, Status.SUCCESS, b"r")))
+    assert watcher.rows() == [(0, 1, Status.SUCCESS)]
+
+
+def test_tasks_that_end_without_an_agent() -> None:
+    book = Playbook()
+    client = book.client()
+    watcher = Watcher(book)
+    client.says(tasks(client, 0, 5000))
+    client.says(Cancel((TaskColumn(client.session, tuple(range(5000))),)))
+    ended = watcher.take(Kind.ENDED)
+    assert sum(record.count for record in ended) == 5000
+    assert {record.agent for record in ended} == {NONE}
+    assert set(records.ended_columns(ended[0]).statuses) == {Status.CANCELLED}
+
+
+def test_a_failure_is_written_with_its_payload_and_not_too_many() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=1)
+    watcher = Watcher(book)
+    client.says(tasks(client, 0, 1))
+    agent.says(results(client, (0, 1, Status.EXCEPTION, b"why it failed")))
+    (failed,) = watcher.take(Kind.FAILED)
+    assert (failed.first, failed.flags, failed.agent) == (0, Status.EXCEPTION, 0)
+    assert records.failure_of(failed) == (13, b"why it failed")
+    for task in range(1, 200):
+        client.says(tasks(client, task, 1))
+        agent.says(results(client, (task, 1, Status.EXCEPTION, b"x")))
+    assert len(watcher.take(Kind.FAILED)) == 99
+    book.now += 1.1
+    client.says(tasks(client, 200, 1))
+    agent.says(results(client, (200, 1, Status.EXCEPTION, b"x")))
+    assert len(watcher.take(Kind.FAILED)) == 1
+
+
+def test_who_comes_and_who_leaves() -> None:
+    book = Playbook()
+    watcher = Watcher(book)
+    client, agent = book.client(), book.agent()
+    agent.says(Goodbye())
+    client.says(Goodbye())
+    kinds = [record.kind for record in watcher.take() if record.kind != Kind.NAME]
+    assert kinds == [Kind.CLIENT_JOINED, Kind.AGENT_JOINED, Kind.AGENT_LOST, Kind.CLIENT_LEFT]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_every_task_ends_exactly_once_in_the_records(lost: bool) -> None:
+    book = Playbook()
+    client, first, second = book.client(), book.agent("first", 2), book.agent("second", 2)
+    watcher = Watcher(book)
+    client.says(tasks(client, 0, 8))
+    if lost:
+        first.says(Goodbye())
+    ended: list[int] = []
+    for _ in range(20):
+        for agent in (first, second):
+            held = book.core.clients[client.session].table
+            mine = [task for task in range(8) if (known := held.describe(task)) and _is_with(book, known, agent)]
+            rows = [(task, held.describe(task)[1], Status.SUCCESS, b"r") for task in mine]
+            if rows:
+                agent.says(results(client, *rows))
+    ended = [task for task, _, status in watcher.rows() if not status & AGAIN]
+    assert sorted(ended) == list(range(8))
+
+
+def _is_with(book: Playbook, known: tuple, agent: Peer) -> bool:
+    core_agent = book.core.agents.get(agent.session)
+    return core_agent is not None and known[0] == 4 and known[2] == core_agent.index
+
+
+def test_functions_count_how_their_tasks_ended() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=4)
+    client.says(tasks(client, 0, 4))
+    rows = [(1, 1, Status.EXCEPTION, b""), (2, 1, Status.CANCELLED, b"")]
+    agent.says(results(client, 0, *rows, (3, 1, Status.SUCCESS, b"r"), duration_us=500_000))
+    (function,) = book.core.snapshot(book.now).functions
+    assert (function.succeeded, function.failed, function.canceled, function.finished) == (2, 1, 1, 4)
+    assert function.duration_seconds == pytest.approx(1.5)
