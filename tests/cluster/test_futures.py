@@ -487,3 +487,14 @@ def test_every_error_pickles() -> None:
         copy = pickle.loads(pickle.dumps(kind("text")))
         assert type(copy) is kind and "text" in str(copy)
     assert issubclass(exceptions.DisconnectedError, TimeoutError)
+
+
+def test_a_task_that_raises_what_interrupts_tasks_was_not_cancelled(client: Client) -> None:
+    def raises() -> None:
+        from scaler_worker.processor.errors import TaskCancelled
+
+        raise TaskCancelled("by itself")
+
+    future = client.submit(raises)
+    error = future.exception(timeout=20)
+    assert type(error).__name__ == "TaskCancelled" and str(error) == "by itself" and not future.cancelled()

@@ -193,8 +193,11 @@ cdef class Runner:
                     payload = serializer.serialize(result)
                 else:
                     payload = _dump(result)
-            except TaskCancelled:
-                status, payload = CANCELLED, b""
+            except TaskCancelled as error:
+                if board.interrupted() or (is_node and stage == LOADING):
+                    status, payload = CANCELLED, b""
+                else:  # user code has raised it by itself: nobody cancelled anything
+                    status, payload = _failure(error, DESERIALIZE_FAILED if stage == LOADING else EXCEPTION)
             except ObjectMissing as error:
                 status, payload = _failure(error, OBJECT_MISSING if stage == LOADING else EXCEPTION)
             except BaseException as error:
