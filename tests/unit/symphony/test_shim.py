@@ -1,0 +1,196 @@
+"""What travels to Symphony's hosts, and what comes back from a host that has cloudpickle and nothing of Scaler."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from scaler_protocol.messages import Status
+from scaler_worker.symphony import shim
+from scaler_worker.symphony.core.answer import Answer
+from scaler_worker.symphony.core.effects import Call
+from scaler_worker.symphony.payload import Garbage, pack_call, unpack_answer
+
+SERVICE = """
+import sys
+for name in ("scaler", "scaler_protocol", "scaler_worker", "tblib", "zmq", "psutil"):
+    sys.modules[name] = None  # importing it fails
+import cloudpickle
+function, *args = cloudpickle.loads(sys.stdin.buffer.read())
+output = cloudpickle.dumps(function(*args))
+sys.__stdout__.buffer.write(b"OUTPUT" + output)
+"""
+
+
+def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Call:
+    slots = tuple(cloudpickle.dumps(each) for each in arguments)
+    made = Call(cloudpickle.dumps(function), "f", None, slots, (), b"C" * 16, 7, 2, 3, False, False)
+    return replace(made, **options)
+
+
+def run_elsewhere(made: Call) -> Answer:
+    """In a process without Scaler."""
+    done = subprocess.run(
+        [sys.executable, "-c", SERVICE],
+        input=pack_call(5, made, "tcp://127.0.0.1:2345", "grid"),
+        capture_output=True,
+        timeout=20,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return unpack_answer(done.stdout.split(b"OUTPUT", 1)[1], 5)
+
+
+def run_here(made: Call) -> Answer:
+    function, *args = cloudpickle.loads(pack_call(5, made, "tcp://127.0.0.1:2345", "grid"))
+    return unpack_answer(cloudpickle.dumps(function(*args)), 5)
+
+
+def environment_of(*_: Any) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("SCALER_")}
+
+
+def test_a_host_without_scaler() -> None:
+    answer = run_elsewhere(call(lambda left, right: left + right, 1, 2, profiling=True))
+    assert (answer.status, pickle.loads(answer.payload)) == (Status.SUCCESS, 3)
+    assert answer.memory_peak > 1_000_000
+
+
+def test_an_exception_on_a_host_without_scaler() -> None:
+    def fail() -> None:
+        raise ValueError("oops")
+
+    answer = run_elsewhere(call(fail))
+    error, name, message, trace = pickle.loads(answer.payload)
+    assert answer.status == Status.EXCEPTION and isinstance(pickle.loads(error), ValueError)
+    assert (name, message) == ("ValueError", "oops") and "in fail" in trace
+
+
+def test_keywords() -> None:
+    made = call(lambda *args, **named: (args, named), 1, 2, 3, keywords=("b", "c"))
+    assert pickle.loads(run_here(made).payload) == ((1,), {"b": 2, "c": 3})
+
+
+def test_the_task_knows_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_AGENT_SOCKET", "@another")
+    monkeypatch.setenv("SCALER_DEPTH", "9")
+    before = environment_of()
+    seen = pickle.loads(run_here(call(environment_of)).payload)
+    assert seen["SCALER_SCHEDULER_ADDRESS"] == "tcp://127.0.0.1:2345" and seen["SCALER_DEPTH"] == "4"
+    assert seen["SCALER_PARENT"] == f"{(b'C' * 16).hex()}:7:2" and seen["SCALER_WORKER_NAME"] == "grid"
+    assert "SCALER_AGENT_SOCKET" not in seen and environment_of() == before
+
+
+def test_output_is_copied(capsys: pytest.CaptureFixture[str]) -> None:
+    def speak() -> None:
+        print("to out")
+        print("to err", file=sys.stderr)
+
+    streams = sys.stdout, sys.stderr
+    answer = run_here(call(speak, stream_output=True))
+    assert (answer.stdout, answer.stderr) == (b"to out\n", b"to err\n")
+    assert capsys.readouterr() == ("to out\n", "to err\n") and (sys.stdout, sys.stderr) == streams
+    assert run_here(call(speak)).stdout == b""
+
+
+def test_output_has_a_limit() -> None:
+    answer = run_here(call(lambda: print("x" * 1_000_000), stream_output=True))
+    assert len(answer.stdout) < 300_000 and b"left out" in answer.stdout
+
+
+class UpperCase:
+    @staticmethod
+    def serialize(value: Any) -> bytes:
+        return repr(value).upper().encode()
+
+    @staticmethod
+    def deserialize(data: bytes) -> Any:
+        assert type(data) is bytes
+        return eval(data.decode().lower())
+
+
+def test_a_serializer() -> None:
+    made = call(len, serializer=cloudpickle.dumps(UpperCase))
+    made = replace(made, function=b"LEN", slots=(bytearray(b"[1, 2]"),))
+    assert run_here(made).payload == b"2"
+
+
+class NoBytes(UpperCase):
+    @staticmethod
+    def serialize(value: Any) -> Any:
+        return "text"
+
+
+class Liar(Exception):
+    """Nothing of it works."""
+
+    def __str__(self) -> str:
+        raise SystemExit
+
+    def __reduce__(self) -> Any:
+        raise KeyboardInterrupt
+
+
+def raise_liar() -> None:
+    raise Liar
+
+
+@pytest.mark.parametrize(
+    ("made", "status", "name"),
+    [
+        (call(len, 1), Status.EXCEPTION, "TypeError"),
+        (call(raise_liar), Status.EXCEPTION_NOT_SERIALIZABLE, "Liar"),
+        (replace(call(len), function=b"garbage"), Status.DESERIALIZE_FAILED, "UnpicklingError"),
+        (replace(call(len, 1), slots=(b"",)), Status.DESERIALIZE_FAILED, "EOFError"),
+        (replace(call(len), serializer=b""), Status.DESERIALIZE_FAILED, "EOFError"),
+        (
+            replace(call(len), serializer=cloudpickle.dumps(NoBytes), function=b"LEN", slots=(b"[]",)),
+            Status.EXCEPTION,
+            "TypeError",
+        ),
+        (call(lambda: (each for each in ())), Status.EXCEPTION, "TypeError"),
+    ],
+)
+def test_failures_are_told_apart(made: Call, status: Status, name: str) -> None:
+    answer = run_here(made)
+    assert (answer.status, pickle.loads(answer.payload)[1]) == (status, name)
+
+
+def good_output(number: int = 5) -> bytes:
+    return pickle.dumps(struct.pack(shim.HEADER, shim.MAGIC, number, 0, 1, 2, 3, 1, 1) + b"oer")
+
+
+def test_an_answer() -> None:
+    assert unpack_answer(good_output(), 5) == Answer(0, b"r", 1, 2, 3, b"o", b"e")
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        (b"", "0 bytes that are no pickle"),
+        (pickle.dumps("text"), "a value of type str"),
+        (pickle.dumps(Path), "a pickle that names pathlib.Path"),
+        (pickle.dumps(b"short"), "an answer of 5 bytes"),
+        (pickle.dumps(bytes(100)), "no answer"),
+        (good_output(6), "the answer of another task"),
+        (pickle.dumps(struct.pack(shim.HEADER, shim.MAGIC, 5, 4, 0, 0, 0, 0, 0)), "no answer"),
+        (pickle.dumps(struct.pack(shim.HEADER, shim.MAGIC, 5, 0, 0, 0, 0, 1, 0)), "no answer"),
+    ],
+)
+def test_garbage_is_told_apart(output: bytes, text: str) -> None:
+    with pytest.raises(Garbage, match=text):
+        unpack_answer(output, 5)
+
+
+def test_a_small_task_is_a_small_input() -> None:
+    assert len(pack_call(1, call(len, [1]), "tcp://127.0.0.1:2345", "grid")) < 16_000
