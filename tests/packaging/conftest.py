@@ -16,6 +16,7 @@ FOLDERS = {
     "scaler-protocol": REPOSITORY / "proto",
     "scaler-client": REPOSITORY / "packages" / "scaler-client",
     "scaler-scheduler": REPOSITORY / "packages" / "scaler-scheduler",
+    "scaler-gui": REPOSITORY / "packages" / "scaler-gui",
     "scaler-worker": REPOSITORY / "packages" / "scaler-worker",
 }
 NOT_SOURCE = shutil.ignore_patterns("build", "dist", "*.egg-info", "*.so", "*.c", "*.cpp", "__pycache__")

@@ -15,6 +15,7 @@ ALONE = {
     "scaler-protocol": ("scaler_protocol", ["scaler_keygen"]),
     "scaler-client": ("scaler", []),
     "scaler-scheduler": ("scaler_scheduler", ["scaler_scheduler", "scaler_top"]),
+    "scaler-gui": ("scaler_gui", ["scaler_gui"]),
     "scaler-worker": ("scaler_worker", ["scaler_cluster", "scaler_worker"]),
 }
 

@@ -26,6 +26,7 @@ MODULES = {
     "scaler_worker": "scaler_worker.cli",
     "scaler_symphony_cluster": "scaler_worker.symphony.cli",
     "scaler_top": "scaler_scheduler.top",
+    "scaler_gui": "scaler_gui",
     "scaler_ui": "scaler_scheduler.web",
 }
 

@@ -235,9 +235,9 @@ class StreamCanvas(QWidget):
         painter.setPen(QColor(self._theme.muted))
         for tick in ticks(shown.start, shown.end, max(2, area.width() // _TICK_PIXELS)):
             x = self._x(tick.time, area)
-            painter.drawText(
-                QRectF(x - 60, area.bottom() + 4, 120, _AXIS_HEIGHT - 4), Qt.AlignmentFlag.AlignHCenter, tick.label
-            )
+            if x + painter.fontMetrics().horizontalAdvance(tick.label) / 2 < self.width():
+                box = QRectF(x - 60, area.bottom() + 4, 120, _AXIS_HEIGHT - 4)
+                painter.drawText(box, Qt.AlignmentFlag.AlignHCenter, tick.label)
 
     def _paint_lines(self, painter: QPainter, area: QRect) -> None:
         """Of the time axis; faint, over the bars."""
