@@ -50,5 +50,5 @@ class RingReader:
     def __init__(self, memory: Any) -> None: ...
     def take(self, limit_bytes: int) -> tuple[bytes, int, int]:
         """Records of together about ``limit_bytes``, one at least: their bytes, how many they are, and the number of the
-        first one, counting those that were dropped before. (b"", 0, number): nothing waits. ValueError when the memory
-        holds no records: its writer is not to be trusted any more."""
+        first one, counting those that were dropped before; GAP records are left out. (b"", 0, number): nothing waits.
+        ValueError when the memory holds no records: its writer is not to be trusted any more."""

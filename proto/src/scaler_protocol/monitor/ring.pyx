@@ -257,6 +257,7 @@ cdef class RingReader:
                     break  # a batch is numbered without gaps
                 self.dropped += header.first
                 first += header.first
+                start = at + size
             else:
                 self.read += 1
                 count += 1
