@@ -1,0 +1,168 @@
+"""Tasks in Symphony that submit tasks: their clients connect from Symphony's hosts to the scheduler."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler import Client, Serializer
+from scaler.utility.exceptions import ScalerError
+from tests.cluster.conftest import Gate
+from tests.cluster.test_symphony import Reversing
+from tests.support import functions
+from tests.support.commands import start_cluster
+from tests.support.symphony import Rig
+from tests.support.waiting import wait_until
+
+
+def fibonacci(client: Client, number: int) -> int:
+    if number < 2:
+        return number
+    first = client.submit(fibonacci, client, number - 1)
+    second = client.submit(fibonacci, client, number - 2)
+    return first.result() + second.result()
+
+
+def fibonacci_without_argument(number: int) -> int:
+    if number < 2:
+        return number
+    with Client() as client:
+        first = client.submit(fibonacci_without_argument, number - 1)
+        second = client.submit(fibonacci_without_argument, number - 2)
+        return first.result() + second.result()
+
+
+def depth(client: Client, levels: int) -> int:
+    return 0 if levels == 0 else 1 + client.submit(depth, client, levels - 1).result()
+
+
+def sum_of_squares(client: Client, count: int) -> int:
+    return sum(client.map(functions.square, range(count)))
+
+
+def fails_inside(client: Client) -> None:
+    client.submit(functions.raise_value_error, "inside").result()
+
+
+def wait_for_child(client: Client, parents: str, started: str, gate: str) -> Any:
+    functions.note(parents)
+    try:
+        return client.submit(functions.wait_at_gate, started, gate, "child").result()
+    except BaseException as error:
+        functions.note(parents, type(error).__name__)
+        raise
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    with Rig("--base-concurrency", 2) as running:
+        running.symphony.faults(instances=24)
+        yield running
+
+
+@pytest.fixture
+def client(rig: Rig) -> Iterator[Client]:
+    with Client(rig.address) as connected:
+        yield connected
+
+
+def test_fibonacci_with_two_slots(client: Client, rig: Rig) -> None:
+    assert client.submit(fibonacci, client, 8).result(timeout=50) == 21
+    state = rig.symphony.state()
+    assert state["open"] == 0 and state["most_open"] <= 2 + 7, "one for each of the seven levels below the first"
+
+
+def test_fibonacci_with_one_slot_and_a_queue_of_one() -> None:
+    with Rig("-n", 1, scheduler_flags=("-qs", 1)) as rig, Client(rig.address) as client:
+        rig.symphony.faults(instances=24)
+        futures = [client.submit(fibonacci, client, number) for number in (5, 4, 5)]
+        assert [future.result(timeout=50) for future in futures] == [5, 3, 5]
+
+
+def test_without_an_argument(client: Client) -> None:
+    assert client.submit(fibonacci_without_argument, 5).result(timeout=50) == 5
+
+
+def test_several_at_once(client: Client) -> None:
+    futures = [client.submit(fibonacci, client, 4) for _ in range(6)]
+    assert [future.result(timeout=50) for future in futures] == [3] * 6
+
+
+def test_ten_levels_deep(client: Client) -> None:
+    assert client.submit(depth, client, 10).result(timeout=50) == 10
+
+
+def test_a_map_inside(client: Client) -> None:
+    assert client.map(sum_of_squares, [(client, 20), (client, 30)]) == [2470, 8555]
+
+
+def test_a_failure_inside(client: Client) -> None:
+    with pytest.raises(ValueError, match="inside"):
+        client.submit(fails_inside, client).result(timeout=20)
+
+
+def test_a_client_keeps_its_serializer(rig: Rig) -> None:
+    serializer: Serializer = Reversing()
+    with Client(rig.address, serializer=serializer) as client:
+        assert client.submit(fibonacci, client, 4).result(timeout=30) == 3
+
+
+def test_with_workers_of_other_hosts(rig: Rig, client: Client) -> None:
+    with start_cluster(rig.address, "-n", 1):
+        futures = [client.submit(fibonacci, client, 5) for _ in range(3)]
+        assert [future.result(timeout=50) for future in futures] == [5] * 3
+
+
+def test_a_session_dies_below_the_parents(rig: Rig, client: Client) -> None:
+    future = client.submit(fibonacci, client, 6)
+    before = rig.symphony.state()["tasks"]
+    wait_until(lambda: rig.symphony.state()["tasks"] > before + 8)
+    rig.symphony.end_sessions()
+    assert future.result(timeout=50) == 8
+
+
+def test_the_scheduler_dies_above_them() -> None:
+    """The clients on Symphony's hosts come back before or after the client of their parents does."""
+    with Rig("-n", 1) as rig, Client(rig.address) as client:
+        rig.symphony.faults(instances=24)
+        future = client.submit(fibonacci, client, 6)
+        for _ in range(3):
+            before = rig.symphony.state()["tasks"]
+            wait_until(lambda before=before: rig.symphony.state()["tasks"] > before + 3 or future.done(), 20)
+            rig.restart_scheduler()
+        assert future.result(timeout=50) == 8
+
+
+def test_a_cancelled_parent_ends_with_its_children(client: Client, rig: Rig, gate: Gate, tmp_path: Path) -> None:
+    parents = tmp_path / "parents"
+    future = client.submit(wait_for_child, client, str(parents), *gate.paths)
+    wait_until(lambda: gate.waiting_pids)
+    assert future.cancel()
+    wait_until(lambda: functions.notes(parents) == ["x", "CancelledError"])
+    gate.open()
+    assert client.submit(functions.square, 3).result(timeout=20) == 9
+    wait_until(lambda: rig.symphony.state()["open"] == 0)
+    assert len(gate.waiting_pids) == 1, "the child did not run again"
+
+
+def test_a_parent_with_a_time_limit(client: Client, gate: Gate, tmp_path: Path) -> None:
+    arguments = (client, str(tmp_path / "parents"), *gate.paths)
+    future = client.submit_verbose(wait_for_child, arguments, timeout_seconds=1.0)
+    with pytest.raises(ScalerError, match=r"took more than its 1 seconds"):
+        future.result(timeout=20)
+    wait_until(lambda: len(functions.notes(tmp_path / "parents")) == 2)
+    gate.open()
+
+
+def test_with_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Symphony's hosts connect with the keys that they have; no key travels with a task."""
+    keys = tmp_path / "keys"
+    subprocess.run([sys.executable, "-m", "scaler_protocol.keygen", str(keys)], check=True, capture_output=True)
+    monkeypatch.setenv("SCALER_KEYS", str(keys))
+    with Rig("-n", 1) as rig, Client(rig.address) as client:
+        assert client.submit(fibonacci, client, 4).result(timeout=30) == 3
