@@ -56,6 +56,19 @@ def peer_keys(address: Address) -> PeerKeys | None:
     return PeerKeys(*map(_read, files))
 
 
+def store_keys(address: Address) -> SchedulerKeys | None:
+    """What an object store that other hosts fetch from needs: stores are peers of one another, so both ends have the
+    peers' pair."""
+    keys = peer_keys(address)
+    return None if keys is None else SchedulerKeys(keys.secret, keys.public)
+
+
+def store_peer_keys(address: Address) -> PeerKeys | None:
+    """What a store needs that fetches from another."""
+    keys = peer_keys(address)
+    return None if keys is None else PeerKeys(keys.secret, keys.public, keys.public)
+
+
 def generate(directory: Path, new_pair: Callable[[], tuple[bytes, bytes]]) -> list[Path]:
     """Write a new set of keys, each readable by this user only; ``new_pair`` makes a public and a secret key. Raises
     FileExistsError rather than replace any."""

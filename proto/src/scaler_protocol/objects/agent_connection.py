@@ -80,9 +80,9 @@ class AgentConnection:
         self._released: deque[int] = deque()
 
     @classmethod
-    def open(cls, cluster: bytes, settings: StoreSettings) -> AgentConnection:
-        """Starts the store when there is none, which takes about 0.1 s. Raises StoreUnavailable."""
-        connection = cls(*reach(cluster, True))
+    def open(cls, cluster: bytes, settings: StoreSettings, may_start: bool = True) -> AgentConnection:
+        """Starts the store when there is none and ``may_start``, which takes about 0.1 s. Raises StoreUnavailable."""
+        connection = cls(*reach(cluster, may_start))
         connection._send(settings)
         return connection
 

@@ -32,6 +32,9 @@ class Layout:
         else:
             self._add(0, memoryview(pickled))
 
+    def __len__(self) -> int:
+        return self.size
+
     def parts(self) -> list[Part]:
         """In ascending order. What lies between them, less than 64 bytes, may be anything."""
         return self._parts

@@ -31,3 +31,13 @@ class MemoryFiles:
 
     def punch(self, extent: Extent) -> None:
         punch(self._fds[extent.segment], extent.offset, extent.size)
+
+    def write(self, extent: Extent, offset: int, data: bytes) -> None:
+        """``offset`` counts from the beginning of the extent. Raises OSError when no memory is left."""
+        view = memoryview(data)
+        place = extent.offset + offset
+        while view:
+            count = os.pwrite(self._fds[extent.segment], view, place)
+            view, place = view[count:], place + count
+        if not data:
+            os.pwrite(self._fds[extent.segment], b"\0", place)

@@ -7,21 +7,34 @@ import os
 import select
 import socket
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.handshake import refusal_for
 from scaler_protocol.ids import new_session
-from scaler_protocol.messages import Envelope, Hello, RefusalReason, Refused, StoreSettings, Welcome
+from scaler_protocol.messages import (
+    Envelope,
+    Hello,
+    ObjectChunk,
+    ObjectMissing,
+    RefusalReason,
+    Refused,
+    StoreSettings,
+    Welcome,
+)
 from scaler_protocol.objects.capacity import default_capacity_bytes
 from scaler_protocol.objects.core.effects import (
     Answer,
+    AskSource,
     CloseSegment,
+    CloseSource,
     Effect,
     Load,
     MakeSegment,
+    OpenSource,
     Punch,
     RemoveFile,
+    SendPiece,
     Spill,
 )
 from scaler_protocol.objects.core.store import MalformedRequest, StoreCore
@@ -30,6 +43,9 @@ from scaler_protocol.objects.memory_files import MemoryFiles
 from scaler_protocol.objects.names import is_same_user
 from scaler_protocol.security import read_token
 from scaler_protocol.transport.stream import StreamConnection
+
+if TYPE_CHECKING:
+    from scaler_protocol.objects.exchange import Arrival, Exchange
 
 START_SECONDS = 5.0
 """A store that nobody has connected to in this time ends."""
@@ -48,6 +64,9 @@ class Server:
         self._poll = select.epoll()
         self._poll.register(listening.fileno(), select.EPOLLIN)
         self._poll.register(self._disk.fd, select.EPOLLIN)
+        self._exchange: Exchange | None = None
+        self._exchange_fds: list[int] = []
+        self._exchange_version = 0
         self._streams: dict[int, StreamConnection] = {}
         self._welcomed: set[int] = set()
         self._writing: set[int] = set()
@@ -59,6 +78,8 @@ class Server:
         while not self._is_over():
             self._turn(self._wait_seconds())
         self._disk.close()
+        if self._exchange is not None:
+            self._exchange.close()
 
     def _is_over(self) -> bool:
         if self._streams:
@@ -75,13 +96,18 @@ class Server:
 
     def _turn(self, seconds: float | None) -> None:
         self._read(self._poll.poll(seconds))
-        if self._core.has_doubts:
-            self._read(self._poll.poll(0))
-            self._core.settle(time.monotonic())
+        self._settle_doubts()
         deadline = self._core.next_deadline()
         if deadline is not None and deadline <= time.monotonic():
             self._core.on_deadline(time.monotonic())
         self._carry_out()
+        if self._exchange is not None:
+            self._serve_exchange(self._exchange)
+
+    def _settle_doubts(self) -> None:
+        if self._core.has_doubts:
+            self._read(self._poll.poll(0))
+            self._core.settle(time.monotonic())
 
     def _read(self, events: list[tuple[int, int]]) -> None:
         for fd, event in events:
@@ -130,8 +156,17 @@ class Server:
             self._on_hello(fd, body)
             return
         self._core.on_message(fd, body, time.monotonic())
-        if isinstance(body, StoreSettings) and body.spill_directory:
-            self._disk.use_directory(body.spill_directory)
+        if isinstance(body, StoreSettings):
+            self._on_settings(body)
+
+    def _on_settings(self, settings: StoreSettings) -> None:
+        if settings.spill_directory:
+            self._disk.use_directory(settings.spill_directory)
+        if settings.host and not self._core.endpoint:
+            try:
+                self._core.endpoint = self._exchanging().listen(settings.host)
+            except (OSError, ValueError) as error:
+                logging.warning(f"Other hosts cannot fetch objects from here: {error}")
 
     def _on_hello(self, fd: int, body: Any) -> None:
         refused: Refused | None = Refused(RefusalReason.MALFORMED, "Say Hello first.")
@@ -178,8 +213,13 @@ class Server:
             self._disk.load(effect.number, effect.extent, effect.size)
         elif isinstance(effect, RemoveFile):
             self._disk.remove(effect.number)
+        else:
+            self._do_between_stores(effect)
 
     def _send(self, answer: Answer) -> None:
+        if answer.peer < 0:
+            self._answer_store(answer.peer, answer.body)
+            return
         stream = self._streams.get(answer.peer)
         if stream is None:
             return
@@ -196,3 +236,90 @@ class Server:
                 self._core.on_spilled(done.number, done.error, now)
             else:
                 self._core.on_loaded(done.number, done.error, now)
+
+    # ---- other stores --------------------------------------------------------------------------------------------
+
+    def _exchanging(self) -> Exchange:
+        if self._exchange is None:
+            from scaler_protocol.objects.exchange import Exchange  # most stores have no others
+
+            self._exchange = Exchange(self._store)
+        return self._exchange
+
+    def _do_between_stores(self, effect: Effect) -> None:
+        if isinstance(effect, OpenSource):
+            self._open_source(effect.endpoint)
+        elif isinstance(effect, CloseSource):
+            self._exchanging().close_source(effect.endpoint)
+        elif isinstance(effect, AskSource):
+            self._exchanging().ask(effect.endpoint, effect.body)
+        elif isinstance(effect, SendPiece):
+            fd = self._files.fd(effect.extent.segment)
+            data = os.pread(fd, effect.length, effect.extent.offset + effect.offset)
+            self._answer_store(effect.peer, ObjectChunk(effect.key, effect.size, effect.offset, data))
+
+    def _open_source(self, endpoint: str) -> None:
+        try:
+            self._exchanging().open(endpoint)
+        except (OSError, ValueError) as error:
+            logging.warning(f"No objects can be fetched from another store: {error}")
+            self._core.on_source_lost(endpoint, time.monotonic())
+
+    def _answer_store(self, peer: int, body: Any) -> None:
+        """One that is gone is noticed when its connection is."""
+        self._exchanging().answer(peer, body)
+
+    def _serve_exchange(self, exchange: Exchange) -> None:
+        """Sending may hide that something has come, so this goes on until nothing has."""
+        while arrivals := exchange.receive():
+            for arrival in arrivals:
+                self._take_arrival(arrival)
+            self._settle_doubts()
+            self._carry_out()
+        self._watch(exchange)
+
+    def _watch(self, exchange: Exchange) -> None:
+        """Descriptors are used again, so after a change all are registered anew."""
+        if self._exchange_version == exchange.version:
+            return
+        self._exchange_version = exchange.version
+        for fd in self._exchange_fds:
+            try:
+                self._poll.unregister(fd)
+            except OSError:
+                pass  # it was closed, which did it
+        self._exchange_fds = exchange.fds()
+        for fd in self._exchange_fds:
+            self._poll.register(fd, select.EPOLLIN)
+
+    def _take_arrival(self, arrival: Arrival) -> None:
+        now = time.monotonic()
+        if arrival.peer:
+            self._take_from_store(arrival.peer, arrival.body, now)
+        elif isinstance(arrival.body, Welcome):
+            self._core.on_source_welcomed(arrival.endpoint, arrival.body.session, now)
+        elif isinstance(arrival.body, ObjectMissing):
+            self._core.on_source_missing(arrival.endpoint, arrival.body, now)
+        elif isinstance(arrival.body, ObjectChunk):
+            self._take_chunk(arrival.endpoint, arrival.body, now)
+        else:
+            self._core.on_source_lost(arrival.endpoint, now)
+
+    def _take_from_store(self, peer: int, body: Any, now: float) -> None:
+        if body is None:
+            self._core.on_peer_lost(peer, now)
+        elif isinstance(body, Hello):
+            self._core.on_connected(peer)
+        else:
+            self._core.on_message(peer, body, now)
+
+    def _take_chunk(self, endpoint: str, chunk: ObjectChunk, now: float) -> None:
+        extent = self._core.on_source_chunk(endpoint, chunk, now)
+        if extent is None:
+            return
+        try:
+            self._files.write(extent, chunk.offset, chunk.data)
+        except OSError:
+            self._core.on_piece_written(chunk.key, now, failed=True)
+        else:
+            self._core.on_piece_written(chunk.key, now)

@@ -13,12 +13,13 @@ import itertools
 import os
 import socket as plain_socket
 import stat
+from collections.abc import Callable
 from typing import Literal
 
 import zmq
 
 from scaler_protocol.address import Address, parse_address
-from scaler_protocol.keys import peer_keys, scheduler_keys
+from scaler_protocol.keys import PeerKeys, SchedulerKeys, peer_keys, scheduler_keys
 from scaler_protocol.transport.doorkeeper import Doorkeeper
 from scaler_protocol.transport.zeromq import DealerFrames, RouterFrames
 
@@ -44,9 +45,15 @@ _monitor_numbers = itertools.count(1)
 
 class DealerConnection(DealerFrames):
     """A peer's connection to its scheduler, made and made again by libzmq. It may be used from several threads only
-    under a lock of the caller's. Edge-triggered: see ``fd``."""
+    under a lock of the caller's. Edge-triggered: see ``fd``. ``keys`` tells the CURVE keys for an address."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: Address | str, session: bytes) -> None:
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        address: Address | str,
+        session: bytes,
+        keys: Callable[[Address], PeerKeys | None] = peer_keys,
+    ) -> None:
         parsed = parse_address(address) if isinstance(address, str) else address
         self._socket = context.socket(zmq.DEALER)
         self.attach(self._socket)
@@ -59,6 +66,7 @@ class DealerConnection(DealerFrames):
         self._monitor = _Monitor(context, self._socket, _events(_CONNECTION_EVENTS))
         self._inproc_event = _InprocEvent() if parsed.scheme == "inproc" else None
         self._closed = False
+        self._keys = keys
         self._connect(parsed)
 
     def _connect(self, address: Address) -> None:
@@ -74,7 +82,7 @@ class DealerConnection(DealerFrames):
             raise
 
     def _use_keys(self, address: Address) -> None:
-        keys = peer_keys(address)
+        keys = self._keys(address)
         if keys is not None:
             self._socket.setsockopt(zmq.CURVE_SERVERKEY, keys.scheduler_public)
             self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
@@ -109,9 +117,15 @@ class DealerConnection(DealerFrames):
 
 
 class RouterSocket(RouterFrames):
-    """The scheduler's socket. A peer is named by its routing id, which is its session."""
+    """The scheduler's socket. A peer is named by its routing id, which is its session. ``keys`` tells the CURVE keys
+    for an address."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        keys: Callable[[Address], SchedulerKeys | None] = scheduler_keys,
+    ) -> None:
+        self._keys = keys
         self._socket = context.socket(zmq.ROUTER)
         self.attach(self._socket)
         _set_options(self._socket)
@@ -141,7 +155,7 @@ class RouterSocket(RouterFrames):
         return str(Address("tcp", parsed.host, bound.port))
 
     def _use_keys(self, address: Address) -> None:
-        keys = scheduler_keys(address)
+        keys = self._keys(address)
         if keys is None or self._doorkeeper is not None:
             return
         self._doorkeeper = Doorkeeper(self._context, keys.peer_public)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Union
 
+from scaler_protocol.messages import ObjectKey
 from scaler_protocol.objects.core.space import Extent
 
 
@@ -58,4 +59,36 @@ class RemoveFile:
     number: int
 
 
-Effect = Union[Answer, MakeSegment, CloseSegment, Punch, Spill, Load, RemoveFile]
+@dataclass(slots=True)
+class OpenSource:
+    """Connect to the store that serves at this endpoint; then ``on_source_welcomed``, each time it is connected."""
+
+    endpoint: str
+
+
+@dataclass(slots=True)
+class CloseSource:
+    endpoint: str
+
+
+@dataclass(slots=True)
+class AskSource:
+    endpoint: str
+    body: Any
+
+
+@dataclass(slots=True)
+class SendPiece:
+    """Send a chunk of an object of ``size`` bytes to another store."""
+
+    peer: int
+    key: ObjectKey
+    extent: Extent
+    size: int
+    offset: int
+    length: int
+
+
+Effect = Union[
+    Answer, MakeSegment, CloseSegment, Punch, Spill, Load, RemoveFile, OpenSource, CloseSource, AskSource, SendPiece,
+]  # fmt: skip

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler_protocol.messages import (
+    ObjectChunk,
+    ObjectCredit,
     ObjectKey,
     ObjectMissing,
+    ObjectRequest,
     StoreAbandon,
     StoreCreate,
     StoreDrop,
@@ -38,10 +41,15 @@ from scaler_protocol.messages import (
     StoreStatusRequest,
 )
 from scaler_protocol.objects.core.effects import Answer, CloseSegment, Effect
+from scaler_protocol.objects.core.fetches import Fetches
 from scaler_protocol.objects.core.memory import Memory, Refusal
 from scaler_protocol.objects.core.object import Object
 from scaler_protocol.objects.core.peer import Peer
+from scaler_protocol.objects.core.servings import Servings
 from scaler_protocol.objects.core.space import Extent, pages
+
+_ITSELF = 0
+"""The store is a peer of its own while it fetches. Peers on this host have positive numbers, other stores negative."""
 
 
 class MalformedRequest(ValueError):
@@ -60,9 +68,13 @@ class StoreCore:
     def __init__(self, store: bytes, pid: int, capacity_bytes: int) -> None:
         self.memory = Memory(capacity_bytes)
         self.endpoint = ""
+        self.fetches = Fetches(self.memory.effects)
+        self.servings = Servings(self.memory.effects)
         self._store = store
         self._pid = pid
-        self._peers: dict[int, Peer] = {}
+        self._itself = Peer(_ITSELF)
+        self._peers: dict[int, Peer] = {_ITSELF: self._itself}
+        self._inner: list[tuple[int, Any]] = []  # answers that this core takes itself
         self._objects: dict[ObjectKey, Object] = {}
         self._owners: dict[bytes, dict[ObjectKey, None]] = {}
         self._writers: dict[ObjectKey, list[Object]] = {}
@@ -88,15 +100,20 @@ class StoreCore:
             StoreSettings: self._on_settings,
             StoreStatusRequest: self._on_status_request,
         }
+        self._store_handlers: dict[type, Callable[[Peer, Any, float], None]] = {
+            ObjectRequest: self._on_request,
+            ObjectCredit: self._on_credit,
+        }
 
     # ---- the contract of all cores -------------------------------------------------------------------------------
 
     def on_connected(self, peer: int) -> None:
+        """``peer`` is positive on this host, negative for another store."""
         self._peers[peer] = Peer(peer)
 
     def on_message(self, peer: int, body: Any, now: float) -> None:
         """Raises MalformedRequest when the connection must end."""
-        handler = self._handlers.get(type(body))
+        handler = (self._handlers if peer > 0 else self._store_handlers).get(type(body))
         if handler is None:
             raise MalformedRequest(f"A store does not understand {type(body).__name__}.")
         handler(self._peers[peer], body, now)
@@ -109,23 +126,28 @@ class StoreCore:
         for written in list(lost.writing.values()):
             self._stop_writing(lost, written, now)
         self._give_back_region(lost, now)
+        self.servings.remove_peer(peer)
+        for key in self.fetches.remove_peer(peer):
+            self._end_fetch(key, None, now)
         self.memory.serve(now)
         self._after(now)
 
     def on_deadline(self, now: float) -> None:
         self.memory.on_deadline(now)
+        self.fetches.on_deadline(now)
         self._after(now)
 
     def next_deadline(self) -> float | None:
-        return self.memory.next_deadline()
+        deadlines = (self.memory.next_deadline(), self.fetches.next_deadline())
+        return min((each for each in deadlines if each is not None), default=None)
 
     def take_effects(self) -> list[Effect]:
-        effects, self.memory.effects = self.memory.effects, []
-        for effect in effects:
+        for effect in list(self.memory.effects):
             if isinstance(effect, CloseSegment):
                 self._tell_closed(effect.number)
-        closed, self.memory.effects = self.memory.effects, []
-        return effects + closed
+        effects = list(self.memory.effects)
+        self.memory.effects.clear()
+        return effects
 
     @property
     def has_doubts(self) -> bool:
@@ -142,10 +164,6 @@ class StoreCore:
             elif peer is not None and not self._look_up(peer, body.key, isinstance(body, StoreGet), now):
                 self._say_missing(number, body.key)
         self._after(now)
-
-    @property
-    def peer_count(self) -> int:
-        return len(self._peers)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -301,9 +319,95 @@ class StoreCore:
     # ---- other stores --------------------------------------------------------------------------------------------
 
     def _on_fetch(self, peer: Peer, body: StoreFetch, now: float) -> None:
-        if not self._look_up(peer, body.key, False, now):
-            text = "No object store that has the object can be reached from this host."
-            self._answer(peer.number, StoreRefused(body.key, StoreFailure.UNREACHABLE, text))
+        if body.key in self.fetches:
+            self.fetches.add(body.key, body.size, body.sources, peer.number)
+        elif not self._look_up(peer, body.key, False, now):
+            self.fetches.add(body.key, body.size, body.sources, peer.number)
+            self._on_create(self._itself, StoreCreate(body.key, body.size), now)
+
+    def on_source_welcomed(self, endpoint: str, store: bytes, now: float) -> None:
+        """The connection to another store was made, or made anew. ``store`` is its id."""
+        self.fetches.on_welcomed(endpoint, store, now)
+        self._after(now)
+
+    def on_source_lost(self, endpoint: str, now: float) -> None:
+        """It refuses, or will not be reached."""
+        self.fetches.on_lost(endpoint, now)
+        self._after(now)
+
+    def on_source_missing(self, endpoint: str, body: ObjectMissing, now: float) -> None:
+        self.fetches.on_missing(endpoint, body.key, now)
+        self._after(now)
+
+    def on_source_chunk(self, endpoint: str, chunk: ObjectChunk, now: float) -> Extent | None:
+        """Where to write it, from the chunk's offset on; then ``on_piece_written``. None: it is not wanted."""
+        wanted = self.fetches.on_chunk(endpoint, chunk, now)
+        self._after(now)
+        return self._itself.writing[chunk.key].extent if wanted else None
+
+    def on_piece_written(self, key: ObjectKey, now: float, failed: bool = False) -> None:
+        """``failed``: the host has no memory left."""
+        if failed:
+            text = "This host has no memory left: end other programs, or lower --object-store-memory."
+            self._end_fetch(key, StoreRefused(key, StoreFailure.FULL, text), now)
+        elif self.fetches.is_complete(key):
+            size = self._itself.writing[key].size
+            peers = self.fetches.remove(key, now)
+            self._on_seal(self._itself, StoreSeal(key), now)
+            self._tell(peers, StoreFound(key, size))
+        self._after(now)
+
+    def _end_fetch(self, key: ObjectKey, answer: Any, now: float) -> None:
+        """It will not come; ``answer`` goes to those who want it."""
+        self._tell(self.fetches.remove(key, now), answer)
+        written = self._itself.writing.get(key)
+        if written is not None:
+            self._stop_writing(self._itself, written, now)
+
+    def _tell(self, peers: list[int], body: Any) -> None:
+        for peer in peers:
+            self._answer(peer, body)
+
+    def _on_request(self, peer: Peer, body: ObjectRequest, now: float) -> None:
+        self._let_serving_go(peer, self.servings.ask(peer.number, body.key, body.offset), now)
+        self._on_get(peer, StoreGet(body.key), now)
+
+    def _on_credit(self, peer: Peer, body: ObjectCredit, now: float) -> None:
+        self._let_serving_go(peer, self.servings.on_credit(peer.number, body), now)
+
+    def _let_serving_go(self, peer: Peer, pin: int | None, now: float) -> None:
+        if pin is not None:
+            self._unpin(peer.pins.pop(pin), now)
+
+    def _take_inner(self, number: int, body: Any, now: float) -> None:
+        """An answer to the store itself while it fetches, or on its way to another store."""
+        peer = self._peers.get(number)
+        if number == _ITSELF:
+            self._take_own(body, now)
+        elif peer is not None and isinstance(body, StoreExtent):
+            pinned = peer.pins[body.pin]
+            assert pinned.extent is not None
+            pin = self.servings.start(number, body.key, pinned.extent, body.size, body.pin)
+            self._let_serving_go(peer, pin, now)
+        else:
+            self.servings.decline(number, body.key)
+            text = body.text if isinstance(body, (ObjectMissing, StoreRefused)) else ""
+            self.memory.effects.append(Answer(number, ObjectMissing(body.key, text)))
+
+    def _take_own(self, body: Any, now: float) -> None:
+        if body.key not in self.fetches:
+            return
+        if isinstance(body, StoreGranted):
+            self.fetches.start(body.key, now)
+        else:
+            self._end_fetch(body.key, body, now)
+
+    def _end_failed(self, now: float) -> None:
+        failed = list(self.fetches.failed)
+        self.fetches.failed.clear()
+        text = "No object store that has the object can be reached from this host."
+        for key in failed:
+            self._end_fetch(key, StoreRefused(key, StoreFailure.UNREACHABLE, text), now)
 
     # ---- dropping ------------------------------------------------------------------------------------------------
 
@@ -313,10 +417,8 @@ class StoreCore:
             self._doubts.append((peer.number, StoreDrop(tuple(unknown))))
 
     def _on_forget(self, peer: Peer, body: StoreForget, now: float) -> None:
-        self._drop_known(tuple(self._owners.get(body.owner, ())), now)
-        for writers in self._writers.values():
-            for written in writers:
-                written.dropped = written.dropped or written.key.owner == body.owner
+        written = [key for key in self._writers if key.owner == body.owner]
+        self._drop_known((*self._owners.get(body.owner, ()), *written), now)
 
     def _drop_known(self, keys: tuple[ObjectKey, ...], now: float) -> list[ObjectKey]:
         """The keys that nobody knows."""
@@ -328,6 +430,8 @@ class StoreCore:
                 written.dropped = True
             if known is not None:
                 self._drop(known, now)
+            elif key in self.fetches:
+                self._end_fetch(key, ObjectMissing(key, "The object was dropped."), now)
             elif not writers:
                 unknown.append(key)
         return unknown
@@ -384,14 +488,21 @@ class StoreCore:
                 self._pin(peer, known)
 
     def _after(self, now: float) -> None:
-        """What got memory, or will get none, since the last call."""
-        while self.memory.granted:
-            granted, self.memory.granted = self.memory.granted, []
-            for wanted, refusal in granted:
-                if refusal is not None:
-                    self._refuse(wanted, refusal, now)
-                elif not wanted.on_disk:
-                    self._grant(wanted)
+        """What the last call led to: memory that was got or refused, answers to the store itself, fetches that fail."""
+        while self.memory.granted or self._inner or self.fetches.failed:
+            self._take_granted(now)
+            inner, self._inner = self._inner, []
+            for number, body in inner:
+                self._take_inner(number, body, now)
+            self._end_failed(now)
+
+    def _take_granted(self, now: float) -> None:
+        granted, self.memory.granted = self.memory.granted, []
+        for wanted, refusal in granted:
+            if refusal is not None:
+                self._refuse(wanted, refusal, now)
+            elif not wanted.on_disk:
+                self._grant(wanted)
 
     def _grant(self, wanted: Object) -> None:
         extent = wanted.extent
@@ -433,8 +544,8 @@ class StoreCore:
             capacity_bytes=memory.capacity_bytes,
             pinned_bytes=self._pinned_bytes,
             spilled_bytes=memory.spilled_bytes,
-            sent_bytes=0,
-            received_bytes=0,
+            sent_bytes=self.servings.sent_bytes,
+            received_bytes=self.fetches.received_bytes,
         )
 
     def _say_missing(self, peer: int, key: ObjectKey) -> None:
@@ -442,7 +553,10 @@ class StoreCore:
 
     def _answer(self, number: int, body: Any, segment: int | None = None) -> None:
         peer = self._peers.get(number)
-        if peer is None:
+        if peer is None or body is None:
+            return
+        if number <= _ITSELF:
+            self._inner.append((number, body))
             return
         if segment in peer.segments:
             segment = None
@@ -462,6 +576,8 @@ class StoreCore:
         """Every invariant, for tests."""
         writing = [each for peer in self._peers.values() for each in peer.writing.values()]
         objects = [*self._objects.values(), *writing, *self._dropped.values()]
+        self.fetches.check()
+        assert sorted(self._itself.writing) == sorted(key for key in self._itself.writing if key in self.fetches)
         assert {each.number: each for each in objects} == self._numbers, "an object was forgotten"
         self.memory.check(objects, [peer.region for peer in self._peers.values() if peer.region is not None])
         pins = [each for peer in self._peers.values() for each in peer.pins.values()]

@@ -1,0 +1,193 @@
+"""Objects on their way here from other stores.
+
+Each is asked of one source at a time, in the order in which the sources were named: the next one when that does not
+have it, cannot be reached or stalls. Another source begins anew, since its copy may have been made by another attempt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scaler_protocol.messages import ObjectChunk, ObjectCredit, ObjectKey, ObjectRequest
+from scaler_protocol.objects.core.effects import AskSource, CloseSource, Effect, OpenSource
+
+FIRST_CHUNK_SECONDS = 3.0
+"""A source that has sent nothing for so long since it was asked is given up."""
+
+STALL_SECONDS = 10.0
+"""And one that stops in the middle."""
+
+IDLE_SECONDS = 10.0
+"""A connection to another store is kept for so long after its last use."""
+
+NO_MORE = 2**64 - 1
+
+
+@dataclass(slots=True, eq=False)
+class _Fetch:
+    key: ObjectKey
+    size: int
+    sources: list[str]  # still to be tried, the one that is asked first
+    peers: list[int]  # whom to tell
+    started: bool = False  # there is memory for it
+    received: int = 0
+    deadline: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class _Source:
+    store: bytes = b""  # its id; empty: not connected
+    fetches: dict[ObjectKey, _Fetch] = field(default_factory=dict)
+    closes: float = 0.0  # when nothing is fetched
+
+
+class Fetches:
+    """``failed`` collects the keys for which no source is left."""
+
+    def __init__(self, effects: list[Effect]) -> None:
+        self.received_bytes = 0
+        self.failed: list[ObjectKey] = []
+        self._effects = effects
+        self._fetches: dict[ObjectKey, _Fetch] = {}
+        self._sources: dict[str, _Source] = {}
+
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._fetches
+
+    def add(self, key: ObjectKey, size: int, sources: tuple[str, ...], peer: int) -> None:
+        """``peer`` wants it; it is started when there is memory."""
+        fetch = self._fetches.get(key)
+        if fetch is None:
+            self._fetches[key] = _Fetch(key, size, list(dict.fromkeys(sources)), [peer])
+            return
+        fetch.peers.append(peer)
+        fetch.sources.extend(source for source in sources if source not in fetch.sources)
+
+    def start(self, key: ObjectKey, now: float) -> None:
+        self._fetches[key].started = True
+        self._ask(self._fetches[key], now)
+
+    def remove(self, key: ObjectKey, now: float) -> list[int]:
+        """It has come, or is not wanted any more; whom to tell."""
+        fetch = self._fetches.pop(key)
+        if fetch.started and fetch.sources:
+            self._leave(fetch, fetch.received < fetch.size, now)
+        return fetch.peers
+
+    def remove_peer(self, peer: int) -> list[ObjectKey]:
+        """The keys that nobody wants any more."""
+        for fetch in self._fetches.values():
+            fetch.peers = [each for each in fetch.peers if each != peer]
+        return [fetch.key for fetch in self._fetches.values() if not fetch.peers]
+
+    # ---- sources -------------------------------------------------------------------------------------------------
+
+    def on_welcomed(self, endpoint: str, store: bytes, now: float) -> None:
+        """Its connection was made, or made anew."""
+        source = self._sources.get(endpoint)
+        if source is None:
+            return
+        is_same = source.store == store
+        source.store = store
+        for fetch in source.fetches.values():
+            if not is_same:
+                fetch.received = 0
+            self._request(endpoint, fetch, now)
+
+    def on_lost(self, endpoint: str, now: float) -> None:
+        """It refuses, or cannot be connected to: whoever waits for it goes on to the next."""
+        source = self._sources.get(endpoint)
+        if source is None:
+            return
+        source.store = b""
+        for fetch in list(source.fetches.values()):
+            self._next(fetch, now)
+        self._close(endpoint)
+
+    def on_missing(self, endpoint: str, key: ObjectKey, now: float) -> None:
+        fetch = self._asked(endpoint, key)
+        if fetch is not None:
+            self._next(fetch, now)
+
+    def on_chunk(self, endpoint: str, chunk: ObjectChunk, now: float) -> bool:
+        """Whether it is the next piece of what is wanted."""
+        fetch = self._asked(endpoint, chunk.key)
+        if fetch is None or chunk.offset != fetch.received:
+            return False
+        if chunk.size != fetch.size or len(chunk.data) > fetch.size - fetch.received:
+            self._next(fetch, now)
+            return False
+        fetch.received += len(chunk.data)
+        fetch.deadline = now + STALL_SECONDS
+        self.received_bytes += len(chunk.data)
+        if fetch.received < fetch.size:
+            self._effects.append(AskSource(endpoint, ObjectCredit(fetch.key, fetch.received)))
+        return True
+
+    def is_complete(self, key: ObjectKey) -> bool:
+        fetch = self._fetches.get(key)
+        return fetch is not None and fetch.started and fetch.received >= fetch.size
+
+    def on_deadline(self, now: float) -> None:
+        for fetch in list(self._fetches.values()):
+            if fetch.started and now >= fetch.deadline:
+                self._next(fetch, now)
+        for endpoint, source in list(self._sources.items()):
+            if not source.fetches and now >= source.closes:
+                self._close(endpoint)
+
+    def next_deadline(self) -> float | None:
+        deadlines = [fetch.deadline for fetch in self._fetches.values() if fetch.started]
+        deadlines += [source.closes for source in self._sources.values() if not source.fetches]
+        return min(deadlines, default=None)
+
+    def _asked(self, endpoint: str, key: ObjectKey) -> _Fetch | None:
+        source = self._sources.get(endpoint)
+        return source.fetches.get(key) if source is not None else None
+
+    def _ask(self, fetch: _Fetch, now: float) -> None:
+        """The first of its sources, or nobody: then it has failed."""
+        fetch.received = 0
+        fetch.deadline = now + FIRST_CHUNK_SECONDS
+        if not fetch.sources:
+            self.failed.append(fetch.key)
+            return
+        endpoint = fetch.sources[0]
+        source = self._sources.get(endpoint)
+        if source is None:
+            source = self._sources[endpoint] = _Source()
+            self._effects.append(OpenSource(endpoint))
+        source.fetches[fetch.key] = fetch
+        if source.store:
+            self._request(endpoint, fetch, now)
+
+    def _request(self, endpoint: str, fetch: _Fetch, now: float) -> None:
+        fetch.deadline = now + FIRST_CHUNK_SECONDS
+        self._effects.append(AskSource(endpoint, ObjectRequest(fetch.key, False, fetch.received)))
+
+    def _next(self, fetch: _Fetch, now: float) -> None:
+        self._leave(fetch, True, now)
+        del fetch.sources[0]
+        self._ask(fetch, now)
+
+    def _leave(self, fetch: _Fetch, tell: bool, now: float) -> None:
+        """Its source has nothing more to do for it."""
+        endpoint = fetch.sources[0]
+        source = self._sources[endpoint]
+        del source.fetches[fetch.key]
+        if tell and source.store:
+            self._effects.append(AskSource(endpoint, ObjectCredit(fetch.key, NO_MORE)))
+        source.closes = now + IDLE_SECONDS
+
+    def _close(self, endpoint: str) -> None:
+        del self._sources[endpoint]
+        self._effects.append(CloseSource(endpoint))
+
+    def check(self) -> None:
+        for endpoint, source in self._sources.items():
+            for key, fetch in source.fetches.items():
+                assert self._fetches[key] is fetch and fetch.sources[0] == endpoint
+        for key, fetch in self._fetches.items():
+            assert key == fetch.key and 0 <= fetch.received <= fetch.size
+            asked = [source for source in self._sources.values() if key in source.fetches]
+            assert len(asked) == (fetch.started and bool(fetch.sources))

@@ -1,0 +1,180 @@
+"""Objects on their way from store to store. Two clusters on one host are two stores; network namespaces, two hosts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler_protocol.messages import ObjectKey, StoreFound, StoreRefused, StoreSettings, StoreStatus
+from scaler_protocol.objects.agent_connection import AgentConnection, Answer
+from scaler_protocol.objects.connection import StoreConnection
+from scaler_protocol.objects.errors import Unreachable
+from scaler_protocol.objects.polling import wait_readable
+from scaler_protocol.security import ensure_token
+
+KEY = ObjectKey(b"owner of objects", 1)
+SIZES = [0, 1, 32 * 1024, 512 * 1024, 512 * 1024 + 1, 20_000_001]
+
+
+class Host:
+    """A store, and the two kinds of programs that use it."""
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        ensure_token()
+        cluster = os.urandom(16)
+        self.agent = AgentConnection.open(cluster, StoreSettings(0, "", host))
+        self.program = StoreConnection(cluster, may_start=False)
+        self.endpoint = self.status().endpoint
+
+    def status(self) -> StoreStatus:
+        self.agent.ask_status()
+        return next(each for each in self.answers() if isinstance(each, StoreStatus))
+
+    def fetch(self, size: int, *sources: Host | str) -> Answer:
+        self.agent.fetch(KEY, size, [each if isinstance(each, str) else each.endpoint for each in sources])
+        return self.answers()[0]
+
+    def answers(self) -> list[Answer]:
+        while not (answers := self.agent.on_readable()):
+            assert not self.agent.lost, "the store has ended"
+            assert wait_readable(self.agent.fd, 30), "no answer"
+        return answers
+
+    def close(self) -> None:
+        self.agent.close()
+        self.program.close()
+
+
+@pytest.fixture
+def hosts() -> Iterator[list[Host]]:
+    hosts = [Host() for _ in range(3)]
+    yield hosts
+    for host in hosts:
+        host.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_object_travels(hosts: list[Host], size: int) -> None:
+    one, other, _ = hosts
+    data = os.urandom(size)
+    one.program.put(KEY, data)
+    assert other.fetch(size, one) == StoreFound(KEY, size)
+    assert other.program.get(KEY, 30) == data
+    assert one.status().sent_bytes == size == other.status().received_bytes
+    assert one.status().pinned_bytes == 0
+    assert other.fetch(size, one) == StoreFound(KEY, size)
+    assert other.status().received_bytes == size, "it was fetched twice"
+
+
+def test_those_who_want_it_at_once_get_it_once(hosts: list[Host]) -> None:
+    one, other, _ = hosts
+    size = 5_000_000
+    one.program.put(KEY, bytes(size))
+    threads = [threading.Thread(target=other.program.fetch, args=(KEY, size, [one.endpoint], 30)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert other.program.contains(KEY) == size
+    assert one.status().sent_bytes == size
+
+
+def test_a_store_that_has_it_now_serves_the_next(hosts: list[Host]) -> None:
+    first, second, third = hosts
+    size = 3_000_000
+    first.program.put(KEY, bytes(size))
+    assert second.fetch(size, first) == StoreFound(KEY, size)
+    first.program.drop([KEY])
+    assert third.fetch(size, first, second) == StoreFound(KEY, size)
+    assert second.status().sent_bytes == size
+
+
+def test_a_source_that_is_not_there_is_passed_over(hosts: list[Host]) -> None:
+    one, other, _ = hosts
+    one.program.put(KEY, bytes(1000))
+    nowhere = "tcp://127.0.0.1:9#0123"
+    began = time.monotonic()
+    assert other.fetch(1000, nowhere, one) == StoreFound(KEY, 1000)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("source", ["tcp://127.0.0.1:9#0123", "nonsense", "ipc:///tmp/nothing"])
+def test_what_cannot_be_reached_is_said(hosts: list[Host], source: str) -> None:
+    answer = hosts[0].fetch(1000, source)
+    assert isinstance(answer, StoreRefused) and answer.failure.name == "UNREACHABLE"
+    assert hosts[0].status().objects == 0 and hosts[0].status().used_bytes == 0
+
+
+def test_nobody_fetches_without_the_ticket(hosts: list[Host]) -> None:
+    one, other, _ = hosts
+    one.program.put(KEY, bytes(1000))
+    address, _, ticket = one.endpoint.partition("#")
+    answer = other.fetch(1000, f"{address}#{'0' * len(ticket)}")
+    assert isinstance(answer, StoreRefused)
+    assert one.status().sent_bytes == 0
+
+
+def test_a_wrong_size_is_no_object(hosts: list[Host]) -> None:
+    one, other, _ = hosts
+    one.program.put(KEY, bytes(1000))
+    assert isinstance(other.fetch(1001, one), StoreRefused)
+
+
+def test_with_keys_only_their_holders_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scaler_protocol.keys import generate
+    from scaler_protocol.transport.doorkeeper import new_key_pair
+
+    generate(tmp_path / "keys", new_key_pair)
+    generate(tmp_path / "foreign", new_key_pair)
+    monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "keys"))
+    one, other = Host(), Host()
+    monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "foreign"))
+    foreigner = Host()
+    try:
+        one.program.put(KEY, bytes(2_000_000))
+        assert other.fetch(2_000_000, one) == StoreFound(KEY, 2_000_000)
+        assert isinstance(foreigner.fetch(2_000_000, one), StoreRefused)
+    finally:
+        for host in (one, other, foreigner):
+            host.close()
+
+
+def test_a_source_killed_in_the_middle_is_replaced(hosts: list[Host]) -> None:
+    first, second, third = hosts
+    size = 300_000_000
+    data = os.urandom(1000) * (size // 1000)
+    first.program.put(KEY, data)
+    assert second.fetch(size, first) == StoreFound(KEY, size)
+    pid = first.status().pid
+    third.agent.fetch(KEY, size, [first.endpoint, second.endpoint])
+    while not third.status().received_bytes:
+        pass
+    os.kill(pid, signal.SIGKILL)
+    assert third.answers()[0] == StoreFound(KEY, size)
+    assert third.program.get(KEY, 30) == data
+
+
+def test_a_store_killed_while_it_receives(hosts: list[Host]) -> None:
+    """Its peers see its end; the source lets go of what it kept for it."""
+    one, other, _ = hosts
+    size = 300_000_000
+    one.program.put(KEY, bytes(size))
+    other.agent.fetch(KEY, size, [one.endpoint])
+    while not other.status().received_bytes:
+        pass
+    os.kill(other.status().pid, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while not other.agent.lost:
+        assert wait_readable(other.agent.fd, 30)
+        other.agent.on_readable()
+    while one.status().pinned_bytes:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    with pytest.raises(Unreachable):
+        one.program.fetch(ObjectKey(KEY.owner, 2), 5, [other.endpoint], 30)
