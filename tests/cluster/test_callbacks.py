@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from scaler import Client, SchedulerClusterCombo
+from scaler import Client, ScalerFuture, SchedulerClusterCombo
 from scaler.utility.exceptions import ClientQuitException
 from tests.support.waiting import wait_until
 
@@ -51,6 +51,45 @@ def test_the_garbage_collector_cancels_in_the_middle_of_a_submit(client: Client)
             assert client.submit(abs, -number).result(10) == number
     finally:
         gc.set_threshold(*thresholds)
+
+
+def test_the_garbage_collector_submits_in_the_middle_of_a_submit(client: Client) -> None:
+    class Parting:
+        def __del__(self) -> None:
+            parting.append(client.submit(abs, -100))
+
+    parting: list[ScalerFuture] = []
+    thresholds = gc.get_threshold()
+    gc.set_threshold(5, 2, 2)
+    try:
+        futures = []
+        for number in range(2000):
+            cycle = [Parting()]
+            cycle.append(cycle)  # type: ignore[arg-type]
+            del cycle
+            futures.append(client.submit(abs, -number))
+    finally:
+        gc.set_threshold(*thresholds)
+    assert [future.result(20) for future in futures] == list(range(2000))
+    gc.collect()
+    assert len(parting) == 2000 and {future.result(20) for future in parting} == {100}
+
+
+def test_a_submit_under_the_lock_comes_later_and_its_result_cannot_be_waited_for_there(client: Client) -> None:
+    with client._pump.lock:
+        future = client.submit(abs, -7)
+        with pytest.raises(RuntimeError, match="__del__"):
+            future.result()
+    assert future.result(5) == 7
+
+
+def test_a_submit_under_the_lock_of_a_client_that_disconnects_ends(combo: SchedulerClusterCombo) -> None:
+    client = Client(combo.get_address())
+    with client._pump.lock:
+        future = client.submit(time.sleep, 60)
+    client.disconnect()
+    with pytest.raises((ClientQuitException, concurrent.futures.CancelledError)):
+        future.result(5)
 
 
 def test_a_cancel_under_the_lock_comes_later(client: Client) -> None:

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -164,6 +165,9 @@ class Client:
         pump = self._pump
         if future is None:
             future = ScalerFuture(pump)
+        if pump.is_mine():  # in some object's __del__
+            pump.do_late(partial(self._send_late_call, shape, slots, future))
+            return future
         if size > INLINE_LIMIT_BYTES:
             return self._send_large_call(shape, slots, future)
         if pump.unusable:
@@ -184,6 +188,12 @@ class Client:
             pump.wake_background()
         pump.settle_notices()
         return future
+
+    def _send_late_call(self, shape: Shape, payloads: Sequence[bytes | Upload], future: ScalerFuture) -> None:
+        try:
+            self._send_large_call(shape, payloads, future)
+        except ClientQuitException as error:
+            future.set_exception(error)
 
     def _send_large_call(self, shape: Shape, payloads: Sequence[bytes | Upload], future: ScalerFuture) -> ScalerFuture:
         pump = self._pump

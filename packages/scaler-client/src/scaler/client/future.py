@@ -99,7 +99,7 @@ class ScalerFuture(concurrent.futures.Future):
             return self._state is not FINISHED
         pump.check_usable()
         if pump.is_mine():
-            pump.cancel_late(self)
+            pump.do_late(self.cancel)
             return True
         with pump.lock:
             entry = self._range

@@ -123,7 +123,7 @@ class GraphFuture(ScalerFuture):
         pump = self._pump
         if self._state is RUNNING and not pump.unusable:
             if pump.is_mine():
-                pump.cancel_late(self)
+                pump.do_late(self.cancel)
                 return True
             with pump.lock:
                 pump.session.cancel_graph(self._group)

@@ -33,7 +33,6 @@ from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.effects import Send
 
 if TYPE_CHECKING:
-    from scaler.client.future import ScalerFuture
     from scaler.core.session import Session
     from scaler.shell.connection import Connection
     from scaler.shell.waiting import Target
@@ -47,6 +46,7 @@ _REST_SECONDS = 10.0
 _GLANCE_SECONDS = 0.0002
 _FORKED = "This client was made before its process was forked: make a new Client in the child."
 STOPPED = "client is already stopped."
+_NOT_HERE = "A result cannot be waited for where the garbage collector interrupted the client: not in __del__."
 
 
 class Pump:
@@ -63,7 +63,10 @@ class Pump:
         # 0: the thread that leads. Entered and left in one step each, so that a thread that Ctrl-C interrupts right
         # behind that step leaves it all the same.
         self._leading: dict[int, int] = {}
-        self._late_cancels: deque[ScalerFuture] = deque()
+        # Whether this thread holds the lock: then the garbage collector, or the end of some object, has called the
+        # client in the middle of the session's work.
+        self.is_mine: Callable[[], bool] = self.lock._is_owned  # type: ignore[attr-defined]
+        self._late: deque[Callable[[], object]] = deque()
         self._notices: deque[Effect] = deque()
         self._interrupted = False
         self._leads = 0
@@ -123,11 +126,6 @@ class Pump:
             self.lock.release()
         self.settle_notices()
 
-    def is_mine(self) -> bool:
-        """Whether this thread holds the lock: then the garbage collector, or the end of some object, has called the
-        client in the middle of the session's work."""
-        return self.lock._is_owned()  # type: ignore[attr-defined]
-
     def note_interruption(self, error: BaseException) -> None:
         """A signal handler (Ctrl-C) raised ``error`` in the middle of the session's work: it is put right at the next
         turn, which comes soon."""
@@ -137,9 +135,9 @@ class Pump:
             self._background_waker.wake()
             self._leader_waker.wake()
 
-    def cancel_late(self, future: ScalerFuture) -> None:
+    def do_late(self, action: Callable[[], object]) -> None:
         """For who may not take the lock now."""
-        self._late_cancels.append(future)
+        self._late.append(action)
         self._background_waker.wake()
 
     def wake_background(self) -> None:
@@ -152,6 +150,8 @@ class Pump:
             return
         if self.unusable:
             self._refuse_wait(target)
+        if self.is_mine():
+            raise RuntimeError(_NOT_HERE)
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         me = threading.get_ident()
         in_callback = self._leading.get(0) == me  # which the leader calls
@@ -214,7 +214,7 @@ class Pump:
         if not self._connection.nested or self.unusable or self.is_mine():
             return False
         with self.lock:
-            held = self._leading or self._followers or self._blocked or self._notices or self._late_cancels
+            held = self._leading or self._followers or self._blocked or self._notices or self._late
             if held or self.unusable or self._interrupted or not self.session.is_blank:
                 return False
             self._rests_since = time.monotonic()
@@ -400,12 +400,21 @@ class Pump:
             else:
                 self._read()
             seen = mark
-            while self._late_cancels and not self.unusable:
-                self._late_cancels.popleft().cancel()
+            self._do_late()
             if self._abandoned and not self.session.has_unfinished:
                 self.close()
             if self._rests_since is not None:
                 self._end_rest()
+        self._do_late()
+
+    def _do_late(self) -> None:
+        while self._late:
+            try:
+                self._late.popleft()()
+            except ClientQuitException:
+                pass  # nothing is left to be done
+            except Exception:
+                LOGGER.exception("exception doing later what an object asked for at its end")
 
     def _end_rest(self) -> None:
         with self.lock:
