@@ -87,16 +87,22 @@ class Activity:
         self._next: int | None = None
 
     def apply(self, events: Events) -> None:
-        """Take in what of these has not been seen. BadRecord when they cannot be read to the end."""
-        seen = 0 if self._next is None else max(0, self._next - events.first)
-        if self._next is not None and events.first > self._next:
-            self._on_missed(events.first - self._next, events.time)
-        self._next = max(self._next or 0, events.first + events.count)
+        """Take in what of these has not been seen; those with a count of 0 have no numbers. BadRecord when they cannot
+        be read to the end."""
+        seen = self._follow_numbers(events) if events.count else 0
         self.time = max(self.time, events.time)
         for number, record in enumerate(records.records(events.records)):
             take = _TAKERS.get(record.kind)
             if take is not None and (number >= seen or record.kind == Kind.NAME):
                 take(self, record)
+
+    def _follow_numbers(self, events: Events) -> int:
+        """How many of these records have been seen."""
+        expected = events.first if self._next is None else self._next
+        if events.first > expected:
+            self._on_missed(events.first - expected, events.time)
+        self._next = max(expected, events.first + events.count)
+        return max(0, expected - events.first)
 
     def function_name(self, index: int) -> str:
         named = self.functions.get(index)

@@ -1,0 +1,83 @@
+"""Frames of event logs: messages of the monitor stream, one after another in a file.
+
+A file begins with ``MAGIC``. A frame is a header of 17 bytes, little-endian: u32 size of the payload, u32 CRC-32 of all
+that follows, u8 kind, f64 time (seconds since 1970); then the payload: the message as ``feed.encode`` makes it,
+compressed with zlib. A file that was cut, by SIGKILL or a full disk, is good up to its last whole frame.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+MAGIC = b"scaler events 1\n"
+SUFFIX = ".events"
+SNAPSHOT, EVENTS = 1, 2
+"""Kinds of frames."""
+
+PAYLOAD_LIMIT_BYTES = 256 * 1024 * 1024
+"""What a frame may hold, uncompressed."""
+
+_HEADER = struct.Struct("<IIBd")
+_CHECKED = struct.Struct("<Bd")
+_LEVEL = 1
+
+
+class BadLog(ValueError):
+    """What is wrong with a log: one plain sentence."""
+
+
+class Frame(NamedTuple):
+    """Where a frame is, and what its header says."""
+
+    offset: int  # of the payload
+    size: int
+    checksum: int
+    kind: int
+    time: float
+
+
+def file_name(time: float, epoch: int) -> str:
+    """Of the log that a scheduler of this epoch begins now; names sort by time."""
+    return f"{int(time):012}-{epoch:016x}{SUFFIX}"
+
+
+def frame(kind: int, time: float, message: bytes) -> bytes:
+    """One frame; ``message`` is what ``feed.encode`` made."""
+    payload = zlib.compress(message, _LEVEL)
+    checksum = zlib.crc32(payload, zlib.crc32(_CHECKED.pack(kind, time)))
+    return _HEADER.pack(len(payload), checksum, kind, time) + payload
+
+
+def frames(file: BinaryIO) -> Iterator[Frame]:
+    """All whole frames, without reading their payloads. BadLog at the end of one that was cut, or at once for a file
+    that is no event log."""
+    length = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    if file.read(len(MAGIC)) != MAGIC:
+        raise BadLog("it is no event log")
+    at = len(MAGIC)
+    while at < length:
+        file.seek(at)
+        header = file.read(_HEADER.size)
+        size, checksum, kind, time = _HEADER.unpack(header) if len(header) == _HEADER.size else (length, 0, 0, 0.0)
+        if at + _HEADER.size + size > length:
+            raise BadLog(f"its last {length - at:,} bytes are an incomplete frame, which is left out")
+        yield Frame(at + _HEADER.size, size, checksum, kind, time)
+        at += _HEADER.size + size
+
+
+def read_frame(file: BinaryIO, found: Frame) -> bytes:
+    """The message in a frame, for ``feed.decode``. BadLog when it is damaged."""
+    file.seek(found.offset)
+    payload = file.read(found.size)
+    if zlib.crc32(payload, zlib.crc32(_CHECKED.pack(found.kind, found.time))) != found.checksum:
+        raise BadLog(f"the frame at byte {found.offset:,} is damaged and is left out")
+    try:
+        message = zlib.decompressobj().decompress(payload, PAYLOAD_LIMIT_BYTES)
+    except zlib.error:
+        raise BadLog(f"the frame at byte {found.offset:,} is damaged and is left out") from None
+    return message

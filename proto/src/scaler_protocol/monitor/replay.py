@@ -1,0 +1,145 @@
+"""Reads event logs: what the monitor stream said at any time of a recording."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.log_frames import SUFFIX, BadLog, Frame, frames, read_frame
+from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
+from scaler_protocol.monitor.record_scan import names_in
+
+PROBLEM_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A frame of one of the files."""
+
+    file: int
+    frame: Frame
+
+
+class Replay:
+    """The logs in a folder, as one recording. ValueError with one plain sentence when there is none to read.
+
+    ``problems`` has a sentence for each thing that could not be read; the rest is played."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self.problems: list[str] = []
+        self._folder = Path(directory)
+        self._files: list[BinaryIO] = []
+        self._places: list[_Place] = []
+        self._read_to: float | None = None
+        self._names: list[tuple[int, bytes]] = []
+        self._names_to = 0
+        try:
+            self._index()
+        except BaseException:
+            self.close()
+            raise
+        self._times = [place.frame.time for place in self._places]
+
+    @property
+    def start(self) -> float:
+        """Unix seconds of the first message."""
+        return self._times[0]
+
+    @property
+    def end(self) -> float:
+        """Unix seconds of the last message."""
+        return self._times[-1]
+
+    def messages(self, start: float, stop: float) -> Iterator[MonitorMessage]:
+        """Messages after ``start`` up to ``stop``; from the first one when ``start`` is not after that. When this does
+        not go on where the last call stopped, what a watcher needs to know comes first: all names, and the last
+        snapshot."""
+        goes_on = self._read_to == start
+        first = 0 if start <= self.start and not goes_on else bisect_right(self._times, start)
+        last = bisect_right(self._times, stop)
+        self._read_to = stop
+        if not goes_on:
+            yield from self._context(first)
+        for place in self._places[first:last]:
+            message = self._read(place)
+            if message is not None:
+                yield message
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+    # ---- inside --------------------------------------------------------------------------------------------------
+
+    def _index(self) -> None:
+        paths = sorted(self._folder.glob(f"*{SUFFIX}"))
+        if not paths:
+            raise ValueError(f"there are no event logs (*{SUFFIX}) in {self._folder}")
+        for path in paths:
+            self._index_file(path)
+        if not self._places:
+            raise ValueError(f"there is nothing to play in {self._folder}: {self.problems[0]}")
+        self._places.sort(key=lambda place: place.frame.time)
+
+    def _index_file(self, path: Path) -> None:
+        number = len(self._files)
+        before = len(self._places)
+        try:
+            self._files.append(path.open("rb"))
+            for found in frames(self._files[number]):
+                self._places.append(_Place(number, found))
+        except OSError as error:
+            raise ValueError(f"cannot read {path}: {error.strerror}") from None
+        except BadLog as error:
+            self._complain(f"{path.name}: {error}")
+            return
+        if len(self._places) == before:
+            self._complain(f"{path.name}: nothing was recorded")
+
+    def _context(self, first: int) -> Iterator[MonitorMessage]:
+        """What was known before the frame at ``first``."""
+        snapshot = next(filter(None, map(self._snapshot_at, range(first - 1, -1, -1))), None)
+        names = self._names_before(first)
+        epoch = self._epoch_before(first, snapshot)
+        if snapshot is not None:
+            yield snapshot
+        records = b"".join(found for named, found in names if named == epoch)
+        if records:
+            yield Events(self._times[first - 1], 0, records, 0, 0, epoch)
+
+    def _epoch_before(self, first: int, snapshot: Snapshot | None) -> int:
+        return snapshot.scheduler.epoch if snapshot is not None else (self._names[-1][0] if self._names else 0)
+
+    def _snapshot_at(self, index: int) -> Snapshot | None:
+        message = self._read(self._places[index])
+        return message if isinstance(message, Snapshot) else None
+
+    def _names_before(self, first: int) -> list[tuple[int, bytes]]:
+        """Epoch and NAME records, of all frames before ``first``. Each frame is looked through once."""
+        while self._names_to < first:
+            place = self._places[self._names_to]
+            self._names_to += 1
+            message = self._read(place)
+            if isinstance(message, Events):
+                found = names_in(message.records)
+                if found:
+                    self._names.append((message.epoch, found))
+        return self._names
+
+    def _read(self, place: _Place) -> MonitorMessage | None:
+        try:
+            message = feed.decode(read_frame(self._files[place.file], place.frame)).message
+        except (BadLog, feed.FeedError) as error:
+            self._complain(f"{Path(self._files[place.file].name).name}: {error}")
+            return None
+        if isinstance(message, Snapshot) and not message.time:
+            return replace(message, time=place.frame.time)
+        return message
+
+    def _complain(self, problem: str) -> None:
+        if problem not in self.problems and len(self.problems) < PROBLEM_LIMIT:
+            self.problems.append(problem)

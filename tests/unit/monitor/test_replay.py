@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.log_frames import EVENTS, MAGIC, SNAPSHOT, SUFFIX, file_name, frame
+from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
+from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.replay import Replay
+from tests.support.monitor_stream import EPOCH, START_TIME, synthetic_messages
+
+SECONDS = 10
+
+
+def recorded() -> list[MonitorMessage]:
+    return list(synthetic_messages(SECONDS, 8, 500))
+
+
+def log_of(messages: list[MonitorMessage]) -> bytes:
+    found = [MAGIC]
+    for message in messages:
+        kind = SNAPSHOT if isinstance(message, Snapshot) else EVENTS
+        found.append(frame(kind, message.time, feed.encode(message)))
+    return b"".join(found)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / file_name(START_TIME, EPOCH)).write_bytes(log_of(recorded()))
+    return tmp_path
+
+
+def model_of(messages: list[MonitorMessage]) -> Model:
+    model = Model(0.0)
+    for message in messages:
+        model.apply(message, message.time)
+    return model
+
+
+def test_a_recording_played_to_its_end_shows_what_was_seen_live(folder: Path) -> None:
+    replay = Replay(folder)
+    assert (replay.start, replay.end, replay.problems) == (START_TIME, START_TIME + SECONDS, [])
+    played = model_of(list(replay.messages(replay.start, replay.end)))
+    live = model_of(recorded())
+    for table in ("functions", "failures", "tasks", "graphs", "notices"):
+        assert played.rows(table) == live.rows(table)
+
+
+def test_step_by_step_is_the_same(folder: Path) -> None:
+    replay, played, at = Replay(folder), Model(0.0), START_TIME
+    while at < replay.end:
+        for message in replay.messages(at, at + 0.7):
+            played.apply(message, message.time)
+        at += 0.7
+    assert played.rows("tasks") == model_of(recorded()).rows("tasks")
+    assert played.activity.missed == 0
+
+
+def test_from_the_middle_names_and_the_last_snapshot_come_first(folder: Path) -> None:
+    replay = Replay(folder)
+    found = list(replay.messages(START_TIME + 5.05, START_TIME + 6.05))
+    assert isinstance(found[0], Snapshot)
+    assert found[0].time == pytest.approx(START_TIME + 5)
+    model = model_of(found)
+    rows, total = model.rows("tasks", limit=1000)
+    assert total == len(rows) == 500
+    assert all(row[3] and row[7] for row in rows)
+    assert model.activity.missed == 0
+
+
+def test_back_again(folder: Path) -> None:
+    replay = Replay(folder)
+    end = model_of(list(replay.messages(replay.start, replay.end)))
+    back = model_of(list(replay.messages(START_TIME, START_TIME + 3)))
+    assert back.rows("tasks")[1] < end.rows("tasks")[1]
+    assert back.time == START_TIME + 3
+
+
+@pytest.mark.parametrize("missing", [1, 10, 16, 17, 100])
+def test_a_log_that_was_cut_is_played_up_to_the_cut(folder: Path, missing: int) -> None:
+    path = next(folder.iterdir())
+    path.write_bytes(path.read_bytes()[:-missing])
+    replay = Replay(folder)
+    assert len(replay.problems) == 1
+    assert replay.problems[0].startswith(f"{path.name}: its last ")
+    assert model_of(list(replay.messages(replay.start, replay.end))).rows("tasks")[1] > 4000
+
+
+def test_a_damaged_frame_is_left_out_and_said(folder: Path) -> None:
+    path = next(folder.iterdir())
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    path.write_bytes(damaged)
+    replay = Replay(folder)
+    model = model_of(list(replay.messages(replay.start, replay.end)))
+    assert len(replay.problems) == 1
+    assert "damaged" in replay.problems[0] or "incomplete" in replay.problems[0]
+    assert model.snapshot is not None
+
+
+def test_a_frame_that_holds_no_message_is_left_out(folder: Path) -> None:
+    path = next(folder.iterdir())
+    path.write_bytes(path.read_bytes() + frame(EVENTS, START_TIME + 11, b"nonsense"))
+    replay = Replay(folder)
+    list(replay.messages(replay.start, replay.end))
+    assert replay.problems == [f"{path.name}: what arrives at this address is not a Scaler monitor stream"]
+
+
+def test_several_logs_are_one_recording(folder: Path) -> None:
+    last = [message for message in synthetic_messages(2, 4, 100, start=START_TIME + 100)]
+    (folder / file_name(START_TIME + 100, EPOCH)).write_bytes(log_of(last))
+    replay = Replay(folder)
+    assert replay.end == START_TIME + 102
+    assert isinstance(next(iter(replay.messages(START_TIME + 100.5, START_TIME + 101))), Snapshot)
+
+
+def test_what_is_not_a_recording_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there are no event logs"):
+        Replay(tmp_path)
+    with pytest.raises(ValueError, match="there are no event logs"):
+        Replay(tmp_path / "missing")
+    (tmp_path / f"a{SUFFIX}").write_bytes(b"")
+    with pytest.raises(ValueError, match="it is no event log"):
+        Replay(tmp_path)
+    (tmp_path / f"a{SUFFIX}").write_bytes(MAGIC)
+    with pytest.raises(ValueError, match="nothing was recorded"):
+        Replay(tmp_path)
+
+
+def test_a_small_frame_cannot_fill_the_memory(tmp_path: Path) -> None:
+    bomb = zlib.compress(b"\0" * (64 * 1024 * 1024))
+    checked = struct.pack("<Bd", EVENTS, 5.0)
+    header = struct.pack("<II", len(bomb), zlib.crc32(bomb, zlib.crc32(checked))) + checked
+    (tmp_path / f"a{SUFFIX}").write_bytes(MAGIC + header + bomb)
+    replay = Replay(tmp_path)
+    assert list(replay.messages(0.0, 10.0)) == []
+    assert len(replay.problems) == 1
+
+
+def test_events_keep_their_numbers(folder: Path) -> None:
+    replay = Replay(folder)
+    events = [message for message in replay.messages(replay.start, replay.end) if isinstance(message, Events)]
+    assert all(one.first + one.count == other.first for one, other in zip(events, events[1:], strict=False))
