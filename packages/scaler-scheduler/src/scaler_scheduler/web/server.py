@@ -155,7 +155,7 @@ class _OpenPage:
     async def _receive(self) -> None:
         async for message in self._socket:
             try:
-                self._take(json.loads(message.data) if message.type is WSMsgType.TEXT else {})
+                self._take(dict(json.loads(message.data)) if message.type is WSMsgType.TEXT else {})
             except (ValueError, KeyError, TypeError, AttributeError):
                 await self._refuse()
 
@@ -166,9 +166,9 @@ class _OpenPage:
         if "seen" in said:
             self._page.saw(int(said["seen"]))
         if "watch" in said:
-            self._page.watch(said["watch"])
+            self._page.watch(dict(said["watch"]))
         if "replay" in said:
-            self._source.control(said["replay"])
+            self._source.control(dict(said["replay"]))
         if "seen" not in said:
             self._wake.set()
 

@@ -4,6 +4,7 @@ import { h, setText } from "./dom.js";
 import { KINDS, clock } from "./format.js";
 
 const HEIGHT = 190;
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400]; // between times on the axis
 const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power); // round numbers of bytes
 
 // The samples of this page: the server sends what is new. A null value is a gap.
@@ -70,7 +71,7 @@ export class Chart {
       padding: [10, 12, 0, 0],
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [
-        { ...common, size: 28, space: 90, values: (_, splits) => splits.map((time, index) => axisTime(time, splits[1] - splits[0])) },
+        { ...common, size: 28, space: 90, incrs: SECONDS, values: (_, splits) => splits.map((time, index) => axisTime(time, splits[1] - splits[0])) },
         { ...common, size: 58, space: 38, ...(this.kind === "bytes" && { incrs: BINARY }), values: (_, splits) => splits.map((value) => axis(value)) },
       ],
       series: [{}, ...this.series.map((each, index) => ({

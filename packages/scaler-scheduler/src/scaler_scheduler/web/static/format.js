@@ -26,10 +26,11 @@ export function percent(value) {
 }
 
 export function clock(time, withFraction = 0) {
-  const date = new Date(time * 1000);
+  const rounded = withFraction ? Math.round(time * 10 ** withFraction) / 10 ** withFraction : Math.floor(time + 1e-6);
+  const date = new Date(Math.floor(rounded + 1e-9) * 1000);
   const two = (number) => String(number).padStart(2, "0");
   const text = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
-  return withFraction ? text + (time % 1).toFixed(withFraction).slice(1) : text;
+  return withFraction ? text + rounded.toFixed(withFraction).slice(-withFraction - 1) : text;
 }
 
 export function duration(seconds) {

@@ -6,13 +6,13 @@ import { clock, duration } from "./format.js";
 const AXIS = 26;
 const SHORTEST_SPAN = 1e-4;
 const LONGEST_SPAN = 7 * 86400;
-const ROW_HEIGHTS = [7, 26];
+const ROW_HEIGHTS = [7, 30];
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400];
 const FAILED = 1;
 const CANCELED = 2;
 
 export class TaskStream {
-  // options: key, small, span, changed(), onLegend(functions), onView(text)
+  // options: small, span, changed(), onLegend(functions), onView(text)
   constructor(options) {
     Object.assign(this, options);
     this.end = null; // null: follows
@@ -62,6 +62,7 @@ export class TaskStream {
     };
     this.latest = head.latest;
     if (head.total_rows && this.firstRow >= head.total_rows) this.firstRow = 0;
+    if (!this.small && this.element.parentElement) this.element.parentElement.style.maxHeight = `${Math.max(300, AXIS + 14 + head.total_rows * ROW_HEIGHTS[1])}px`;
     this.onLegend?.(head.functions);
     this.draw();
     if (this.hovered) this.hover(this.hovered);

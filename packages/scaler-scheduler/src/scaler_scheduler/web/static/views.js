@@ -90,7 +90,7 @@ export class Overview extends ChartsView {
       canceled: new Tile("Cancelled", "tasks"), workers: new Tile("Workers", "workers"), cpu: new Tile("CPU", "processors", { spark: true }),
     };
     this.sparks = { throughput: "throughput", running: "running", waiting: "unassigned", cpu: "workers_cpu" };
-    this.stream = new TaskStream({ key: "stream", small: true, span: 30, changed: page.changed });
+    this.stream = new TaskStream({ small: true, span: 30, changed: page.changed });
     const strip = h("section", { class: "card", style: { marginTop: "14px" } },
       h("header", {}, h("h2", {}, "Task stream, last 30 s"), h("a", { href: "#/stream" }, "Open")),
       h("div", { style: { display: "flex", height: "168px" } }, this.stream.element));
@@ -222,7 +222,7 @@ export class Stream extends View {
     this.fixed = true;
     const tool = (title, text, act) => h("button", { type: "button", class: "tool", title, "aria-label": title, onclick: act }, text);
     this.stream = new TaskStream({
-      key: "stream", span: page.store.span ?? 30, changed: page.changed, onLegend: (functions) => this.showLegend(functions), onView: (view) => this.showView(view),
+      span: page.store.span ?? 30, changed: page.changed, onLegend: (functions) => this.showLegend(functions), onView: (view) => this.showView(view),
     });
     this.followButton = h("button", { type: "button", class: "tool", id: "follow", title: "Follow what happens now (space)", onclick: () => this.stream.follow() }, "Follow");
     this.about = h("span", { class: "about" });
@@ -288,7 +288,7 @@ export class Processors extends View {
     this.empty = h("div", { class: "card empty", hidden: true }, icon("processors"), h("strong", {}, "No processors"), h("p", {}, "A cluster brings them: scaler_cluster -n 4 ADDRESS."));
     this.more = h("p", { class: "about", style: { marginTop: "12px", color: "var(--muted)" } });
     this.cards = new Map();
-    this.element = h("div", {}, heading("Processors", "what every worker process does; the fill is its CPU, a frame means that it has a task"), this.hosts, this.empty, this.more);
+    this.element = h("div", {}, heading("Processors", "what every worker process does: the bar is its CPU, a green frame means that it has a task"), this.hosts, this.empty, this.more);
   }
 
   watch() { return { processors: { what: "processors" } }; }

@@ -1,0 +1,498 @@
+"""``scaler_ui`` in a headless Chromium, fed with a made-up stream and by real clusters."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+import zmq
+
+from scaler import Client
+from scaler_protocol.address import default_monitor_address
+from scaler_protocol.monitor.feed import SNAPSHOT_KIND
+from tests.support import functions
+from tests.support.browser import Watched, chromium
+from tests.support.commands import (
+    Command,
+    child_environment,
+    command_line,
+    free_address,
+    free_port,
+    run_command,
+    start_cluster,
+    start_scheduler,
+)
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+VIEWS = (
+    "overview", "stream", "workers", "processors", "tasks", "functions", "waiting", "failures", "graphs", "memory",
+    "objects", "clients", "settings",
+)  # fmt: skip
+PHONE, LAPTOP, DESKTOP = (390, 844), (1280, 800), (1920, 1080)
+
+
+class Ui(Command):
+    """A running scaler_ui."""
+
+    def __init__(self, *arguments: object, **environment: str) -> None:
+        super().__init__(command_line("scaler_ui", *arguments), child_environment(**environment))
+        try:
+            self.url = self.wait_for_output(r"scaler_ui: open (http://\S+)")[1]
+        except BaseException:
+            self.__exit__()
+            raise
+
+    @property
+    def port(self) -> int:
+        port = urlsplit(self.url).port
+        assert port is not None
+        return port
+
+    def get(self, path: str = "/", **headers: str) -> tuple[int, str, dict[str, str]]:
+        """Status, text and headers; as a program that is no browser asks, under any name that it likes."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.putrequest("GET", path, skip_host="Host" in headers)
+            for name, value in headers.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            answer = connection.getresponse()
+            text = "" if answer.status == 101 else answer.read().decode(errors="replace")
+            return answer.status, text, dict(answer.getheaders())
+        finally:
+            connection.close()
+
+    def upgrade(self, **headers: str) -> int:
+        """The status with which a websocket is answered; 101 is yes."""
+        asked = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+        return self.get("/socket", **{**asked, "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}, **headers)[0]
+
+
+MADE_UP = """
+import itertools, sys, time, zmq
+from scaler_protocol.monitor.feed import encode, kind_of
+from tests.support.monitor_stream import synthetic_messages
+context = zmq.Context()
+publisher = context.socket(zmq.XPUB)
+publisher.setsockopt(zmq.SNDHWM, 0)
+publisher.setsockopt(zmq.LINGER, 0)
+publisher.bind(sys.argv[1])
+print("ready", flush=True)
+while b"events" not in publisher.recv()[1:]:
+    pass
+messages = list(synthetic_messages(20.0, 12, 200, start=time.time() - 20))
+for number, message in enumerate(itertools.chain(messages, itertools.repeat(messages[-1]))):
+    publisher.send_multipart([kind_of(message), encode(message, number)])
+    time.sleep(0 if number < len(messages) else 0.1)
+"""
+TASKS = 20 * 200
+"""What the made-up stream has at the end; its counts are checked elsewhere."""
+
+
+class MadeUpStream:
+    """A publisher with 20 seconds of a made-up cluster for the first watcher, which then stands still and lives."""
+
+    def __init__(self, address: str) -> None:
+        command = [sys.executable, "-c", MADE_UP, address]
+        self._process = subprocess.Popen(command, env=child_environment(), stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
+    """A scaler_ui that watches the made-up cluster."""
+    address = f"ipc://{tmp_path_factory.mktemp('ui')}/monitor"
+    stream = MadeUpStream(address)
+    try:
+        with Ui(address, "--port", 0) as ui:
+            yield ui
+    finally:
+        stream.stop()
+
+
+def number_in(watched: Watched, tile: str) -> int:
+    """The number on a tile of the overview."""
+    script = "name => [...document.querySelectorAll('.tile')].find(t => t.querySelector('.name').textContent === name)"
+    text = watched.page.evaluate(f"name => ({script})(name)?.querySelector('.value').textContent ?? ''", tile)
+    return int(text.replace(",", "")) if text and text != "–" else -1
+
+
+def rows(watched: Watched) -> list[list[str]]:
+    """What stands in the first table."""
+    script = (
+        "() => [...document.querySelectorAll('main tbody')][0] ? [...document.querySelectorAll('main tbody')[0].rows]"
+    )
+    return list(watched.page.evaluate(f"{script}.map(row => [...row.cells].map(cell => cell.innerText.trim())) : []"))
+
+
+def wait_for_rows(watched: Watched) -> None:
+    watched.wait_until("() => document.querySelectorAll('main tbody tr').length > 0")
+
+
+# ---- every view ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [PHONE, LAPTOP, DESKTOP], ids=lambda size: f"{size[0]}")
+def test_every_view_opens_fits_and_asks_nobody_else(made_up: Ui, browser: Browser, size: tuple[int, int]) -> None:
+    with Watched(browser, made_up.url, *size) as watched:
+        for view in VIEWS:
+            watched.open(view)
+            watched.wait_until("() => document.querySelector('main h1')?.textContent.length > 0")
+            watched.wait_until("() => !document.querySelector('main').innerText.includes('undefined')")
+            assert watched.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+        watched.wait_for_text("Live", ".connection")
+        hosts = {urlsplit(address).netloc for address in watched.requests}
+        assert hosts == {urlsplit(made_up.url).netloc}, "nothing may come from another host"
+        assert len(watched.requests) > 10
+        assert watched.errors == []
+
+
+def test_the_overview_and_a_screenshot(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url) as watched:
+        watched.wait_until("() => document.querySelectorAll('.chart canvas').length === 4")
+        wait_until(lambda: number_in(watched, "Workers") == 12)
+        assert number_in(watched, "Succeeded") + number_in(watched, "Failed") + number_in(watched, "Cancelled") >= TASKS
+        watched.wait_for_text("simulate", "main table")
+        assert len(watched.page.screenshot()) > 20_000
+        assert watched.page.title().startswith("tcp://127.0.0.1:2345")
+
+
+def test_tables_sort_filter_and_page(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/tasks") as watched:
+        wait_for_rows(watched)
+        assert len(rows(watched)) == 100
+        watched.page.get_by_role("button", name="Last page").click()
+        watched.wait_until("() => document.querySelector('.table-tools .count').textContent.startsWith('4,0')")
+        watched.page.get_by_role("button", name="First page").click()
+        watched.page.get_by_role("button", name="duration").click()
+        watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('duration')")
+        watched.wait_until("() => document.querySelector('th[aria-sort]').ariaSort === 'descending'")
+        watched.page.keyboard.press("/")
+        watched.page.keyboard.type("numpy")
+        watched.wait_until(
+            "() => [...document.querySelectorAll('main tbody tr')].every(r => r.innerText.includes('numpy'))"
+        )
+        watched.page.keyboard.type(" no such thing")
+        watched.wait_for_text("Nothing matches")
+        watched.page.keyboard.press("Escape")
+        wait_for_rows(watched)
+        watched.open("workers")
+        wait_for_rows(watched)
+        assert len(rows(watched)) == 12
+        watched.page.go_back()
+        watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('duration')")
+
+
+def test_keys_reach_everything(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url) as watched:
+        watched.wait_for_text("Live", ".connection")
+        watched.page.keyboard.press("3")
+        watched.wait_until("() => location.hash === '#/workers'")
+        theme = watched.page.evaluate("document.documentElement.dataset.theme")
+        watched.page.keyboard.press("t")
+        watched.wait_until("theme => document.documentElement.dataset.theme !== theme", theme)
+        watched.page.keyboard.press("?")
+        watched.wait_for_text("filter the table", "dialog")
+        watched.page.keyboard.press("Escape")
+        watched.wait_until("() => !document.querySelector('dialog').open")
+        watched.page.keyboard.press("Tab")
+        assert watched.page.evaluate("document.activeElement !== document.body")
+        watched.page.reload()
+        watched.wait_until("theme => document.documentElement.dataset.theme !== theme", theme)
+
+
+def test_failures_are_grouped_with_their_details(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/failures") as watched:
+        wait_for_rows(watched)
+        watched.page.get_by_role("row", name="processor died").click()
+        watched.wait_for_text("double free or corruption", ".details")
+        watched.page.get_by_role("row", name="ValueError").focus()
+        watched.page.keyboard.press("Enter")
+        watched.wait_for_text("negative price", ".details")
+
+
+def test_waiting_tasks_have_a_reason_and_graphs_a_bar(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/waiting") as watched:
+        watched.wait_for_text("no worker has the capability gpu")
+        watched.open("graphs")
+        watched.wait_until("() => document.querySelector('[role=progressbar]')?.ariaValueNow !== undefined")
+        watched.open("objects")
+        wait_for_rows(watched)
+        watched.open("settings")
+        watched.wait_for_text("per-worker-queue-size")
+
+
+# ---- the task stream -----------------------------------------------------------------------------------------------
+
+COLOURED = """() => {
+    const canvas = document.querySelector('.stream canvas');
+    if (!canvas || !canvas.width) return false;
+    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    const colours = new Set();
+    for (let at = 0; at < pixels.length; at += 4) if (pixels[at + 3] > 250) colours.add(`${pixels[at]},${pixels[at + 1]},${pixels[at + 2]}`);
+    return ['0,114,178', '230,159,0', '0,158,115'].every(colour => colours.has(colour));
+}"""  # noqa: E501
+
+
+def test_the_task_stream_shows_bars_zooms_and_follows(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/stream") as watched:
+        watched.wait_until(COLOURED)
+        follow, about = watched.page.locator("#follow"), watched.page.locator(".about")
+        assert follow.get_attribute("aria-pressed") == "true"
+        watched.wait_until("() => document.querySelector('.about').textContent.includes('in 30 s')")
+        box = watched.page.locator(".stream canvas").bounding_box()
+        assert box is not None
+        watched.page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.5)
+        for _ in range(4):
+            watched.page.mouse.wheel(0, -500)
+        watched.wait_until("() => !document.querySelector('.about').textContent.includes('in 30 s')")
+        assert follow.get_attribute("aria-pressed") == "false"
+        watched.page.locator(".stream canvas").focus()
+        watched.page.keyboard.press("ArrowLeft")
+        zoomed = about.text_content()
+        watched.page.keyboard.press("-")
+        watched.wait_until("text => document.querySelector('.about').textContent !== text", zoomed)
+        watched.page.keyboard.press("Space")
+        watched.wait_until("() => document.querySelector('#follow').ariaPressed === 'true'")
+        watched.page.keyboard.press("Home")
+        watched.wait_until("() => document.querySelector('.about').textContent.startsWith('4,0')")
+        assert watched.errors == []
+
+
+def test_a_bar_says_what_it_is(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/stream") as watched:
+        watched.wait_until(COLOURED)
+        watched.page.select_option("select[aria-label='Time shown']", "1")
+        watched.wait_until("() => document.querySelector('.about').textContent.includes('in 1 s')")
+        box = watched.page.locator(".stream canvas").bounding_box()
+        assert box is not None
+
+        def found() -> bool:
+            for step in range(40):
+                x = box["x"] + 160 + step * 23
+                watched.page.mouse.move(x, box["y"] + 26 + 15 + step % 6)
+                if watched.page.locator(".tooltip").is_visible():
+                    return True
+            return False
+
+        wait_until(found)
+        watched.wait_for_text("duration", ".tooltip")
+        watched.page.locator(".key button").first.click()
+        assert watched.page.locator(".key button").first.get_attribute("aria-pressed") == "true"
+
+
+# ---- who may look --------------------------------------------------------------------------------------------------
+
+
+def test_other_names_and_other_pages_are_refused(made_up: Ui) -> None:
+    host = f"127.0.0.1:{made_up.port}"
+    assert made_up.get()[0] == 200
+    assert made_up.get(Host=f"localhost:{made_up.port}")[0] == 200
+    assert made_up.get(Host="evil.example")[0] == 421
+    assert made_up.get("/socket", Host="evil.example")[0] == 421
+    assert made_up.upgrade(Host=host, Origin=f"http://{host}") == 101
+    assert made_up.upgrade(Host=host, Origin="http://evil.example") == 403
+    assert made_up.upgrade(Host=host, Origin="null") == 403
+    assert made_up.upgrade(Host=host) == 403
+
+
+def test_a_page_from_elsewhere_cannot_connect(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, "data:text/html,<p>elsewhere</p>") as watched:
+        script = """url => new Promise(resolve => {
+            const socket = new WebSocket(url);
+            socket.onopen = () => resolve('open');
+            socket.onerror = () => resolve('refused');
+        })"""
+        assert watched.page.evaluate(script, f"ws://127.0.0.1:{made_up.port}/socket") == "refused"
+
+
+def test_names_may_be_allowed_and_nothing_else_is_served(made_up: Ui, tmp_path: Path) -> None:
+    with Ui(f"ipc://{tmp_path}/monitor", "--port", 0, "--allowed-hosts", "monitor.example") as ui:
+        assert ui.get(Host="monitor.example")[0] == 200
+        assert ui.get(Host="other.example")[0] == 421
+        assert ui.get("/../server.py")[0] in (403, 404)
+        assert ui.get("/%2e%2e/server.py")[0] in (403, 404)
+        _, _, headers = ui.get()
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+def test_it_listens_on_this_machine_only_unless_told(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/monitor"
+    with Ui(address, "--port", 0) as ui:
+        assert listening(ui) == {"127.0.0.1"}
+        assert "no password" not in ui.output
+    port = free_port()
+    with Ui(address, "--host", "0.0.0.0", "--port", port) as ui:
+        assert (listening(ui), ui.port) == ({"0.0.0.0"}, port)
+        ui.wait_for_output("whoever reaches port .* can watch: there is no password")
+
+
+def listening(ui: Ui) -> set[str]:
+    connections = psutil.Process(ui.pid).net_connections("tcp")
+    return {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN}
+
+
+def test_a_page_that_says_nonsense_is_closed_and_the_others_go_on(made_up: Ui, browser: Browser) -> None:
+    script = """message => new Promise(resolve => {
+        const socket = new WebSocket(location.origin.replace('http', 'ws') + '/socket');
+        socket.onopen = () => socket.send(message);
+        socket.onclose = event => resolve(event.code);
+    })"""
+    with Watched(browser, made_up.url) as watched:
+        for said in ("nonsense", "[1]", '{"watch": 5}', '{"watch": {"a": {"what": "nothing"}}}', '{"seen": "x"}'):
+            assert watched.page.evaluate(script, said) == 1008, said
+        watched.wait_for_text("Live", ".connection")
+
+
+# ---- the command ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_in_good_order_with_an_open_page(
+    tmp_path: Path, browser: Browser, number: signal.Signals
+) -> None:
+    with Ui(f"ipc://{tmp_path}/monitor", "--port", 0) as ui, Watched(browser, ui.url) as watched:
+        watched.wait_for_text("Nothing has been heard from")
+        ui.signal(number)
+        assert ui.wait(5) == 0
+        watched.wait_for_text("This page has lost scaler_ui")
+        assert ui.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1", "udp://127.0.0.1:5", "inproc://here", "ipc://"])
+def test_a_wrong_address_is_one_line_and_exit_code_2(address: str) -> None:
+    one_line(address)
+
+
+def test_a_missing_address_and_a_used_port_are_one_line(tmp_path: Path) -> None:
+    assert "--replay" in one_line()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        complaint = one_line(f"ipc://{tmp_path}/monitor", "--port", taken.getsockname()[1])
+        assert "choose another --port" in complaint
+    assert "no-such-host" in one_line(f"ipc://{tmp_path}/monitor", "--host", "no-such-host.invalid")
+
+
+def one_line(*arguments: object) -> str:
+    result = run_command("scaler_ui", *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("scaler_ui: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def test_it_uses_nothing_else_of_the_scheduler() -> None:
+    source = (
+        "import sys, scaler_scheduler.web.cli, scaler_scheduler.web.server\n"
+        "print([name for name in sys.modules if name.startswith('scaler_scheduler')"
+        " and not name.startswith('scaler_scheduler.web')])"
+    )
+    result = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=30)
+    assert result.stdout.strip() == "['scaler_scheduler']", result.stderr
+
+
+# ---- what may go wrong ---------------------------------------------------------------------------------------------
+
+
+def test_a_foreign_stream_is_one_sentence_and_the_page_goes_on(tmp_path: Path, browser: Browser) -> None:
+    address = f"ipc://{tmp_path}/monitor"
+    with zmq.Context() as context, Ui(address, "--port", 0) as ui, Watched(browser, ui.url) as watched:
+        with context.socket(zmq.XPUB) as stranger:
+            stranger.setsockopt(zmq.LINGER, 0)
+            stranger.bind(address)
+            assert stranger.poll(10_000)
+            stranger.send_multipart([SNAPSHOT_KIND, b"hello"])
+            watched.wait_for_text("is not a Scaler monitor stream")
+            stranger.unbind(address)
+        stream = MadeUpStream(address)
+        try:
+            wait_until(lambda: number_in(watched, "Workers") == 12)
+            watched.wait_until("() => document.querySelectorAll('.notice').length === 0")
+        finally:
+            stream.stop()
+        watched.wait_for_text("The scheduler is silent")
+        assert watched.errors == []
+
+
+def test_a_restarted_scheduler_is_said_and_counts_anew(browser: Browser) -> None:
+    address = free_address()
+    with ExitStack() as stack:
+        scheduler = start_scheduler(address)
+        stack.callback(lambda: scheduler.__exit__())
+        ui = stack.enter_context(Ui(default_monitor_address(address), "--port", 0))
+        watched = stack.enter_context(Watched(browser, ui.url))
+        watched.wait_for_text("Live", ".connection")
+        scheduler.kill()
+        watched.wait_for_text("The scheduler is silent")
+        scheduler.__exit__()
+        scheduler = start_scheduler(address)
+        watched.wait_for_text("The scheduler has started anew")
+        watched.wait_for_text("Live", ".connection")
+
+
+# ---- a real cluster ------------------------------------------------------------------------------------------------
+
+
+def fail_with_markup() -> None:
+    raise ValueError("<img src=x onerror='document.title=\"broken\"'>")
+
+
+def test_a_real_cluster_and_exact_counts(browser: Browser) -> None:
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 2) as cluster:
+        cluster.remember_family()
+        with Ui(default_monitor_address(address), "--port", 0) as ui, Watched(browser, ui.url) as watched:
+            wait_until(lambda: number_in(watched, "Workers") == 2)
+            with Client(address) as client:
+                assert client.map(functions.square, range(3000)) == [number**2 for number in range(3000)]
+                with pytest.raises(ValueError):
+                    client.submit(fail_with_markup).result()
+                wait_until(lambda: (number_in(watched, "Succeeded"), number_in(watched, "Failed")) == (3000, 1))
+                watched.open("tasks")
+                watched.wait_until("() => document.querySelector('.count').textContent.includes('3,001')")
+                watched.open("failures")
+                watched.wait_for_text("<img src=x onerror=", ".details")
+                watched.wait_for_text("fail_with_markup", ".details")
+                watched.open("stream")
+                watched.wait_until("() => document.querySelector('.about').textContent.startsWith('3,001 tasks')")
+                watched.open("clients")
+                wait_for_rows(watched)
+                assert len(rows(watched)) == 1
+            assert "broken" not in watched.page.title()
+            assert watched.errors == []
+
+
+def test_settings_from_environment_and_file(tmp_path: Path) -> None:
+    port = free_port()
+    file = tmp_path / "scaler.toml"
+    file.write_text(f'[ui]\naddress = "ipc://{tmp_path}/monitor"\nport = {port}\n')
+    with Ui("--config", file) as ui:
+        assert ui.port == port
+    with Ui("--config", file, SCALER_UI_PORT="0") as ui:
+        assert ui.port != port
