@@ -9,6 +9,7 @@ import os
 import platform
 import secrets
 import socket
+import time
 from collections.abc import Sequence
 
 import scaler_scheduler
@@ -80,7 +81,7 @@ def _serve(
     monitor_address = settings.monitor_address or default_monitor_address(address)
     logging.info(f"Scheduler: monitor address is {monitor_address}")
     gateway = Gateway(loop, router, _core_settings(settings, address, token))
-    reporter = Reporter(loop, gateway, monitor_address)
+    reporter = Reporter(loop, gateway, monitor_address, _event_log(settings.event_log, gateway.core.settings.epoch))
     metrics = _start_metrics(settings.prometheus_address, monitor_address)
     gc.freeze()  # what the imports made lives for ever: collections need not look at it
     install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds))
@@ -105,6 +106,15 @@ def _start_metrics(address: str | None, monitor_address: str) -> MetricsServer |
     metrics = MetricsServer(address, monitor_address)
     logging.info(f"Scheduler: figures for Prometheus are at {metrics.start()}")
     return metrics
+
+
+def _event_log(directory: str | None, epoch: int) -> str | None:
+    """The file in which this run of the scheduler is kept."""
+    if directory is None:
+        return None
+    path = os.path.join(directory, f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{epoch:x}.events")
+    logging.info(f"Scheduler: event log is {path}")
+    return path
 
 
 def _report_ready(address: str, monitor_address: str) -> None:

@@ -22,6 +22,7 @@ class SchedulerSettings(LoggingSettings):
     monitor_address: str | None = option(
         None, "-ma", help="where monitors connect; default: an ipc path of the address"
     )
+    event_log: str | None = option(None, help="directory that keeps a file of all that monitors are told")
     prometheus_address: str | None = option(None, help="where Prometheus reads figures, such as 127.0.0.1:9090")
     client_timeout_seconds: float = option(
         60.0, "-ct", help="how long the tasks of a client that has gone are kept", minimum=0

@@ -17,6 +17,7 @@ class Scheduler:
         address: str | None = None,
         *,
         monitor_address: str | None = None,
+        event_log: str | None = None,
         prometheus_address: str | None = None,
         protected: bool = True,
         io_threads: int = 1,

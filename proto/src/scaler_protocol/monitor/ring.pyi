@@ -40,6 +40,9 @@ class RingWriter:
 def failed_rows(run: ResultRun, limit: int) -> list[int]:
     """The first rows of ``run``, at most ``limit``, that neither succeeded nor were cancelled."""
 
+def names_in(data: bytes) -> list[tuple[int, int, bytes]]:
+    """(what is named, index, the whole record) of each NAME record."""
+
 class RingReader:
     """Takes what a writer wrote."""
 

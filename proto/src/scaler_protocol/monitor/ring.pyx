@@ -27,6 +27,7 @@ cdef enum:
     PAGE = 4096
     HEADER = 48
     SKIP = 0
+    NAME = 1
     ENDED = 4
     GAP = 11
     NONE = 0xFFFFFFFF
@@ -167,6 +168,21 @@ def failed_rows(ResultRun run, int64_t limit):
                 break
             rows.append(row)
     return rows
+
+
+def names_in(bytes data):
+    cdef const uint8_t* base = <const uint8_t*> PyBytes_AS_STRING(data)
+    cdef uint64_t at = 0, total = PyBytes_GET_SIZE(data)
+    cdef const Header* header
+    cdef list names = []
+    while at + HEADER <= total:
+        header = <const Header*> (base + at)
+        if header.size < HEADER or header.size > total - at:
+            break
+        if header.kind == NAME:
+            names.append((header.flags, header.first, data[at : at + header.size]))
+        at += header.size
+    return names
 
 
 cdef uint32_t kept_rows(const uint8_t* statuses, uint32_t count) noexcept nogil:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from scaler_protocol import codec
 from scaler_protocol.messages import Envelope
+from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.transport.sockets import RouterSocket
 from scaler_scheduler.core.effects import ClosePeer, Describe, Effect, Log, Quit, Send
 from scaler_scheduler.core.scheduler import SchedulerCore
@@ -63,6 +64,15 @@ class Gateway:
         """Told to end."""
         now = time.monotonic()
         self.core.on_stop(now, grace_seconds)
+        self._turn(now)
+
+    def record(self, ring: RingWriter | None, clock_offset: float) -> None:
+        """Have the core write what happens into ``ring``; None: nowhere."""
+        now = time.monotonic()
+        if ring is None:
+            self.core.unwatch(now)
+        else:
+            self.core.watch(ring, clock_offset, now)
         self._turn(now)
 
     def close(self) -> None:

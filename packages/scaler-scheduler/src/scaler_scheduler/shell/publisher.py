@@ -2,11 +2,13 @@
 
 Watchers talk to that child only, so a thousand of them, slow or stopped, cost the scheduler nothing. One snapshot is
 one memfd passed over a socket: handing it over never blocks, and while the child has not taken one no other is made.
+Event records go through memory that both share.
 """
 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import select
 import socket
@@ -17,10 +19,14 @@ from scaler_protocol.address import parse_address
 from scaler_protocol.command.interpreter import module_command
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import MonitorMessage
+from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingWriter
 
 START_TIMEOUT_SECONDS = 15.0
 EXIT_TIMEOUT_SECONDS = 2.0
 RESTART_INTERVAL_SECONDS = 5.0
+RING_BYTES = 32 * 1024 * 1024
+"""Memory for event records, as long as somebody wants them: at a million tasks a second, a good second."""
+
 _MODULE = "scaler_scheduler.shell.publisher_process"
 _LINE_LIMIT_BYTES = 4096
 
@@ -29,8 +35,10 @@ class Publisher:
     """Not thread-safe. Only ``start`` and ``close`` wait; the other calls return at once, whatever the child does.
     The child ends with this process, however it ends; a child that died is started again by ``watched``."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, event_log: str | None = None) -> None:
+        """``event_log``: a file that keeps all that is published."""
         self._address = address
+        self._event_log = event_log
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._sequence = 0
@@ -39,6 +47,9 @@ class Publisher:
         self._error: str | None = None
         self._ready = False
         self._started_at = 0.0
+        self._wants_events = False
+        self._children = 0
+        self._warnings: list[str] = []
 
     @property
     def address(self) -> str:
@@ -63,6 +74,31 @@ class Publisher:
             self._restart()
         return self._watched
 
+    def wants_events(self) -> int:
+        """0: nobody wants event records now; else a number that is another one when they go to another child."""
+        return self._children if self._wants_events else 0
+
+    def take_warnings(self) -> list[str]:
+        """What the child complained of since the last call."""
+        warnings, self._warnings = self._warnings, []
+        return warnings
+
+    def open_ring(self, first: int, epoch: int) -> RingWriter | None:
+        """Memory for event records, shared with the child. The first record that will be written has the number
+        ``first``. None: it cannot be had, the child is gone."""
+        descriptor = os.memfd_create("scaler_events", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(descriptor, RING_HEADER_BYTES + RING_BYTES)
+            memory = mmap.mmap(descriptor, RING_HEADER_BYTES + RING_BYTES)
+            if self._socket is None:
+                return None
+            socket.send_fds(self._socket, [b"ring %d %d" % (first, epoch)], [descriptor])
+            return RingWriter(memory)
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+
     def publish(self, message: MonitorMessage) -> None:
         """Send to all watchers, and keep it for those who come later. Nothing happens while nobody watches, or while
         the child has not yet taken the message before."""
@@ -81,11 +117,13 @@ class Publisher:
             if self._ready and self._process.returncode < 0:
                 _remove_socket_file(self._address)
             self._process = None
-        self._watched = False
+        self._watched = self._wants_events = False
 
     def _spawn(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command, environment = module_command(_MODULE, str(theirs.fileno()), self._address)
+        log = [self._event_log] if self._event_log is not None else []
+        command, environment = module_command(_MODULE, str(theirs.fileno()), self._address, *log)
+        self._children += 1
         with theirs:
             self._process = subprocess.Popen(
                 command,
@@ -100,8 +138,8 @@ class Publisher:
         self._watched, self._taken, self._ready = False, True, False
 
     def _restart(self) -> None:
+        self._watched = self._wants_events = False
         if self._process is None or time.monotonic() - self._started_at < RESTART_INTERVAL_SECONDS:
-            self._watched = False
             return
         self.close()
         self._spawn()
@@ -132,6 +170,12 @@ class Publisher:
             self._watched = True
         elif word == "unwatched":
             self._watched = False
+        elif word == "events":
+            self._wants_events = True
+        elif word == "no-events":
+            self._wants_events = False
+        elif word == "warning":
+            self._warnings.append(rest)
         elif word == "taken":
             self._taken = True
         elif word == "ready":

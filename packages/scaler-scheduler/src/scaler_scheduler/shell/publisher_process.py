@@ -1,8 +1,10 @@
-"""The publisher's own process: ``python -m scaler_scheduler.shell.publisher_process FD ADDRESS``.
+"""The publisher's own process: ``python -m scaler_scheduler.shell.publisher_process FD ADDRESS [LOG]``.
 
-Takes snapshots from the scheduler over the inherited socket FD and gives them to every watcher of ADDRESS. It tells the
-scheduler: ``ready ADDRESS``, ``error SENTENCE``, ``watched``, ``unwatched``, and ``taken`` for each snapshot. Ends when
-the scheduler does, and leaves no socket file behind.
+Takes snapshots from the scheduler over the inherited socket FD and event records from a ring in memory that they
+share, gives both to every watcher of ADDRESS, and keeps them in the file LOG. It tells the scheduler: ``ready ADDRESS``,
+``error SENTENCE``, ``watched`` and ``unwatched`` (snapshots are wanted, or not), ``events`` and ``no-events`` (so are
+records), ``taken`` for each snapshot, ``warning SENTENCE``. Ends when the scheduler does, and leaves no socket file
+behind.
 """
 
 from __future__ import annotations
@@ -20,20 +22,31 @@ from types import FrameType
 import zmq
 
 from scaler_protocol.address import Address, parse_address
+from scaler_protocol.monitor import feed
+from scaler_scheduler.shell.event_stream import EventStream
+from scaler_scheduler.shell.log_keeper import LogKeeper
 
 BUSY_RETRY_SECONDS = 2.0
 """How long an address may stay busy: the publisher of a scheduler that just ended takes a moment to leave."""
 
 RETRY_INTERVAL_SECONDS = 0.05
-QUEUE_LIMIT = 8
-"""Messages kept for one slow watcher; beyond, it misses some. Each snapshot is complete, so the next one is enough."""
+QUEUE_LIMIT = 64
+"""Messages, of at most half a MiB or one snapshot each, kept for one slow watcher; beyond, it misses some. Each
+snapshot is complete, so the next one is enough."""
+
+DRAIN_MILLISECONDS = 50
 
 
 class PublisherProcess:
-    def __init__(self, scheduler: socket.socket, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    def __init__(
+        self, scheduler: socket.socket, context: zmq.Context[zmq.Socket[bytes]], log: LogKeeper | None = None
+    ) -> None:
         self._scheduler = scheduler
+        self._log = log
+        self._stream = EventStream()
         self._watchers = context.socket(zmq.XPUB)
         self._topics: set[bytes] = set()
+        self._watched = self._wants_events = log is not None
         self._last: list[bytes] | None = None
         self._socket_file: tuple[str, int] | None = None
         _set_options(self._watchers)
@@ -51,20 +64,26 @@ class PublisherProcess:
 
     def serve(self) -> None:
         """Returns when the scheduler is gone."""
+        if self._log is not None:
+            self._tell("watched")
+            self._tell("events")
         poller = zmq.Poller()
         poller.register(self._scheduler, zmq.POLLIN)
         poller.register(self._watchers, zmq.POLLIN)
         alive = True
         while alive:
-            ready = dict(poller.poll())
+            ready = dict(poller.poll(DRAIN_MILLISECONDS if self._stream.is_open else None))
             if self._watchers in ready:
                 self._read_watchers()
             if self._scheduler.fileno() in ready:
                 alive = self._read_scheduler()
+            self._drain()
 
     def close(self) -> None:
         self._watchers.close()
         self._scheduler.close()
+        if self._log is not None:
+            self._log.close()
         if self._socket_file is not None and _inode(self._socket_file[0]) == self._socket_file[1]:
             os.unlink(self._socket_file[0])
 
@@ -88,34 +107,78 @@ class PublisherProcess:
                 self._on_last_watcher_left(request[1:])
 
     def _on_watcher(self, topic: bytes) -> None:
-        if not self._topics:
-            self._tell("watched")
+        if feed.is_history_topic(topic):
+            for payload in self._stream.history():
+                self._watchers.send_multipart([topic, payload])
+            return
+        if not _is_useful(topic):
+            return
         self._topics.add(topic)
-        if self._last is not None:
+        self._tell_wishes()
+        if self._last is not None and feed.SNAPSHOT_KIND.startswith(topic):
             self._watchers.send_multipart(self._last)
 
     def _on_last_watcher_left(self, topic: bytes) -> None:
         self._topics.discard(topic)
-        if not self._topics:
-            self._last = None  # nobody makes new ones now, so it would be out of date for the next watcher
-            self._tell("unwatched")
+        self._tell_wishes()
+
+    def _tell_wishes(self) -> None:
+        """What the scheduler is to send, if that has changed."""
+        watched = bool(self._topics) or self._log is not None
+        events = self._log is not None or any(feed.EVENTS_KIND.startswith(topic) for topic in self._topics)
+        if watched != self._watched:
+            self._watched = watched
+            self._tell("watched" if watched else "unwatched")
+            if not watched:
+                self._last = None  # nobody makes new ones now, so it would be out of date for the next watcher
+        if events != self._wants_events:
+            self._wants_events = events
+            self._tell("events" if events else "no-events")
 
     def _read_scheduler(self) -> bool:
-        kind, descriptors, _, _ = socket.recv_fds(self._scheduler, 256, 4)
-        if not kind:
+        text, descriptors, _, _ = socket.recv_fds(self._scheduler, 256, 4)
+        if not text:
             return False
+        kind, *numbers = text.split()
         for descriptor in descriptors:
-            self._publish([kind, _read_whole(descriptor)])
-        self._tell("taken")
+            if kind == feed.SNAPSHOT_KIND:
+                self._on_snapshot(_read_whole(descriptor))
+            else:
+                self._drain()
+                self._stream.open(descriptor, *map(int, numbers))
         return True
 
-    def _publish(self, frames: list[bytes]) -> None:
+    def _on_snapshot(self, payload: bytes) -> None:
+        self._drain()  # what happened before it goes before it
+        self._publish(feed.SNAPSHOT_KIND, payload)
+        self._last = [feed.SNAPSHOT_KIND, payload]
+        self._tell("taken")
+
+    def _drain(self) -> None:
+        """Publish the records that wait. While nobody wants them, there are none to come."""
+        try:
+            for payload in self._stream.take():
+                self._publish(feed.EVENTS_KIND, payload)
+        except ValueError as error:
+            self._tell(f"warning {error} There are no events until somebody watches again.")
+        if not self._wants_events:
+            self._stream.close()
+
+    def _publish(self, kind: bytes, payload: bytes) -> None:
         if self._topics:
-            self._last = frames
-            self._watchers.send_multipart(frames)
+            self._watchers.send_multipart([kind, payload])
+        if self._log is not None:
+            warning = self._log.keep(kind, payload, self._stream.names)
+            if warning:
+                self._tell(f"warning {warning}")
 
     def _tell(self, line: str) -> None:
         self._scheduler.send(line.encode())
+
+
+def _is_useful(topic: bytes) -> bool:
+    """Whether anything is published under it."""
+    return feed.SNAPSHOT_KIND.startswith(topic) or feed.EVENTS_KIND.startswith(topic)
 
 
 def _set_options(watchers: zmq.Socket[bytes]) -> None:
@@ -170,7 +233,12 @@ def main() -> int:
     os.umask(0o077)  # an ipc socket file is for the same user only
     scheduler = socket.socket(fileno=int(sys.argv[1]))
     with zmq.Context() as context:
-        publisher = PublisherProcess(scheduler, context)
+        try:
+            log = LogKeeper(sys.argv[3]) if len(sys.argv) > 3 else None
+        except (OSError, ValueError) as error:
+            scheduler.send(f"error cannot write the event log {sys.argv[3]}: {_reason(error)}".encode())
+            return 1
+        publisher = PublisherProcess(scheduler, context, log)
         try:
             return _run(publisher, scheduler, sys.argv[2])
         except (BrokenPipeError, ConnectionResetError):  # the scheduler is gone
@@ -179,12 +247,15 @@ def main() -> int:
             publisher.close()
 
 
+def _reason(error: OSError | ValueError) -> str:
+    return str(error.strerror if isinstance(error, OSError) else error)
+
+
 def _run(publisher: PublisherProcess, scheduler: socket.socket, address: str) -> int:
     try:
         bound = publisher.bind(address)
     except (OSError, ValueError) as error:
-        text = error.strerror if isinstance(error, OSError) else str(error)
-        scheduler.send(f"error {text}".encode())
+        scheduler.send(f"error {_reason(error)}".encode())
         return 1
     scheduler.send(f"ready {bound}".encode())
     publisher.serve()

@@ -1,8 +1,9 @@
-"""Feeds the publisher with a snapshot a second."""
+"""Feeds the publisher: a snapshot a second, and event records while they are wanted."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 import zlib
@@ -18,6 +19,9 @@ from scaler_scheduler.shell.gateway import Gateway
 from scaler_scheduler.shell.publisher import Publisher
 
 _PERIOD_SECONDS = 1.0
+_LOOK_SECONDS = 0.2
+"""How soon a new watcher is noticed."""
+
 _START_SECONDS = 0.25
 """How long the publisher waits: when a whole cluster starts, the first tasks need the processors more."""
 
@@ -25,11 +29,19 @@ _START_SECONDS = 0.25
 class Reporter:
     """Starts the publisher beside the running scheduler: tasks need not wait for monitors."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, gateway: Gateway, monitor_address: str) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        gateway: Gateway,
+        monitor_address: str,
+        event_log: str | None = None,
+    ) -> None:
         self.error: str | None = None
         self._loop = loop
         self._gateway = gateway
-        self._publisher = Publisher(monitor_address)
+        self._publisher = Publisher(monitor_address, event_log)
+        self._recording = 0
+        self._due = 0.0
         self._process = psutil.Process()
         self._starting: threading.Thread | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -69,9 +81,30 @@ class Reporter:
         self._report()
 
     def _report(self) -> None:
-        self._timer = self._loop.call_later(_PERIOD_SECONDS, self._report)
-        if self._publisher.watched():
+        self._timer = self._loop.call_later(_LOOK_SECONDS, self._report)
+        watched = self._publisher.watched()
+        for warning in self._publisher.take_warnings():
+            logging.warning(warning)
+        self._follow_wish_for_events()
+        now = time.monotonic()
+        if not watched:
+            self._due = now
+        elif now >= self._due:
+            self._due = max(self._due + _PERIOD_SECONDS, now)
             self._publisher.publish(self._snapshot())
+
+    def _follow_wish_for_events(self) -> None:
+        wanted = self._publisher.wants_events()
+        offset = time.time() - time.monotonic()
+        if wanted == self._recording:
+            self._gateway.core.events.set_clock(offset)
+            return
+        events = self._gateway.core.events
+        ring = None
+        if wanted:
+            ring = self._publisher.open_ring(events.recorded + events.dropped, self._gateway.core.settings.epoch)
+        self._recording = wanted if ring is not None else 0
+        self._gateway.record(ring, offset)
 
     def _describe(self) -> bytes:
         """A snapshot for a message to a client; empty when it is too large for one."""
