@@ -26,9 +26,9 @@ def test_an_effect_that_cannot_be_carried_out_does_not_take_the_others_with_it(
     loop = asyncio.new_event_loop()
     agent = Agent(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop)  # type: ignore[arg-type]
     effects = [Send(b"", Envelope(Ping())), Log("WARNING", "this one is carried out")]
-    monkeypatch.setattr("scaler_worker.shell.agent.encode", lambda envelope: 1 // 0)
+    monkeypatch.setattr("scaler_worker.shell.conversation.encode", lambda envelope: 1 // 0)
     monkeypatch.setattr(agent._core, "take_effects", lambda now: [effects.pop(0) for _ in effects[:]])
-    agent._end_turn()
+    agent._conversation.end_turn()
     agent.disconnect()
     loop.close()
     assert "Send could not be carried out" in caplog.text

@@ -1,4 +1,4 @@
-"""The agent's shell: reads sockets, feeds the core, carries out its effects, arms one timer."""
+"""The agent's shell: between the scheduler, the processors, clients inside tasks, and the core."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from scaler_protocol.codec import MalformedMessage, decode, encode, split, split_results
+from scaler_protocol.codec import encode, split, split_results
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
-from scaler_protocol.effects import Log, Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Envelope, Results, Role, TaskColumn, Tasks, WorkerStatus
-from scaler_protocol.transport.context import new_context
-from scaler_protocol.transport.sockets import DealerConnection
 from scaler_worker.board import Board
 from scaler_worker.config import OBJECT_RETENTION_SECONDS, ClusterSettings
-from scaler_worker.core.agent import BAD_INPUT_CODE, SCHEDULER, AgentCore, AgentSettings
+from scaler_worker.core.agent import BAD_INPUT_CODE, AgentCore, AgentSettings
 from scaler_worker.core.effects import (
     DropObjects,
     Exit,
@@ -36,6 +33,7 @@ from scaler_worker.core.effects import (
     Suspend,
 )
 from scaler_worker.processor.channel import INTERRUPT_SIGNAL, VALUES, ProcessorOptions, pack_number
+from scaler_worker.shell.conversation import Conversation
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.processors import ProcessorHost
 from scaler_worker.shell.resources import ProcessMeter, free_bytes, resident_bytes
@@ -43,7 +41,6 @@ from scaler_worker.shell.zygote import Zygote
 from scaler_worker.system import adopt_orphans
 
 MEMORY_CHECK_SECONDS = 0.1
-_NEVER = float("inf")
 
 
 class Agent:
@@ -54,30 +51,28 @@ class Agent:
     ) -> None:
         self._settings = settings
         self._loop = loop
-        self._session = new_session()
-        self._context = new_context(settings.io_threads)
+        session = new_session()
         self._nested = NestedListener(loop, self)
         self._processors = ProcessorHost(loop, zygote, self._processor_options, self)
         self._core = AgentCore(
             _core_settings(settings, worker_count),
-            make_hello(Role.WORK, self._session, address=settings.address, distribution="scaler-worker"),
+            make_hello(Role.WORK, session, address=settings.address, distribution="scaler-worker"),
             self._processors.store,
             time.monotonic(),
         )
-        self._connection = DealerConnection(self._context, settings.address, self._session)
+        self._conversation = Conversation(
+            self._core, settings.address, session, settings.io_threads, loop, self._effects(), self._read_on
+        )  # fmt: skip
         self._meter = ProcessMeter()
-        self._timer: asyncio.TimerHandle | None = None
-        self._armed_for = _NEVER
-        self._turning = False
-        self._turn_again = False
-        self._sent = False
         self._announced: set[int] = set()
         self._checks_memory = False
         self._exit_code: int | None = None
         self.bad_input = ""
         self._ended = loop.create_future()
-        self._carry_out: dict[type, Callable[[Any], None]] = {
-            Send: self._send,
+
+    def _effects(self) -> dict[type, Callable[[Any], None]]:
+        """How each of the core's wishes is carried out."""
+        return {
             HandOver: self._hand_over,
             StartProcessor: lambda effect: self._processors.start(effect.number, effect.name),
             Interrupt: lambda effect: self._processors.signal(effect.number, INTERRUPT_SIGNAL),
@@ -87,18 +82,14 @@ class Agent:
             DropObjects: lambda effect: self._processors.drop_objects(effect.number, effect.keys),
             SendNested: lambda effect: self._nested.send(effect.session, effect.frames),
             RenewNested: lambda effect: self._nested.renew(effect.session),
-            Log: lambda effect: logging.log(logging.getLevelName(effect.level), effect.text),
             Exit: self._exit,
         }
 
     # ---- life ------------------------------------------------------------------------------------------------
 
     async def run(self) -> int:
-        self._loop.add_reader(self._connection.fd, self._on_socket)
-        self._loop.add_reader(self._connection.monitor_fd, self._on_monitor)
-        self._loop.call_soon(self._on_monitor)
         self._loop.call_later(self._settings.heartbeat_interval, self._report)
-        self._end_turn()
+        self._conversation.begin()
         try:
             return int(await self._ended)
         finally:
@@ -106,107 +97,24 @@ class Agent:
 
     def stop(self) -> None:
         self._core.on_stop(time.monotonic())
-        self._end_turn()
+        self._conversation.end_turn()
 
     def close(self) -> None:
         """End every process started here. May be called twice."""
         self._processors.close()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._conversation.end()
 
     def disconnect(self) -> None:
         """After ``run``: the sockets."""
         self._nested.close()
-        self._loop.remove_reader(self._connection.fd)
-        self._loop.remove_reader(self._connection.monitor_fd)
-        self._connection.close(linger_milliseconds=200)
-        self._context.term()
+        self._conversation.disconnect()
 
-    # ---- reading ---------------------------------------------------------------------------------------------
-
-    def _on_socket(self) -> None:
-        if self._read(time.monotonic()):
-            self._end_turn()
-
-    def _on_monitor(self) -> None:
-        now = time.monotonic()
-        for event in self._connection.connection_events():
-            if event == "connected":
-                self._core.on_connected(now)
-            elif event == "disconnected":
-                self._core.on_peer_lost(SCHEDULER, now)
-        self._read(now)
-        self._end_turn()
-
-    def _read(self, now: float) -> bool:
-        """Whether anything came. The descriptor is edge-triggered: read until nothing is left, also after a send."""
-        came = False
-        while (frames := self._connection.receive()) is not None:
-            came = True
-            try:
-                envelope = decode(frames)
-            except MalformedMessage as error:
-                logging.error(f"the scheduler sent what is no message: {error}")
-                continue
-            try:
-                self._core.on_message(SCHEDULER, envelope, now)
-            except Exception:  # what waits behind it is to be read
-                logging.exception(f"{type(envelope.body).__name__} could not be taken in")
-        return came
-
-    def _end_turn(self) -> None:
-        """Carry out what the core wants until it wants nothing more, then set the timer."""
-        if self._turning:
-            self._turn_again = True
-            return
-        self._turning = True
-        try:
-            self._turn_again = True
-            while self._turn_again:
-                self._turn_again = False
-                now = time.monotonic()
-                for effect in self._core.take_effects(now):
-                    try:
-                        self._carry_out[type(effect)](effect)
-                    except Exception:  # the others are not to suffer
-                        logging.exception(f"{type(effect).__name__} could not be carried out")
-                if self._sent:  # sending, too, can use up the readiness of the socket
-                    self._sent = False
-                    self._turn_again |= self._read(now)
-        finally:
-            self._turning = False
+    def _read_on(self) -> None:
+        """Processors whose output waited, when there is room for it again."""
         if self._processors.unread and not self._core.is_full_of_output:
             self._processors.read_on()
-        self._arm()
-
-    def _arm(self) -> None:
-        """One timer, at the core's deadline or before it: moving it for every message would cost more than waking."""
-        deadline = self._core.next_deadline()
-        if deadline is None or deadline >= self._armed_for or self._exit_code is not None:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._armed_for = deadline
-        self._timer = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._on_timer)
-
-    def _on_timer(self) -> None:
-        """Most often what it was armed for is done: then it only moves."""
-        self._timer = None
-        self._armed_for = _NEVER
-        now = time.monotonic()
-        deadline = self._core.next_deadline()
-        if deadline is None or deadline > now:
-            self._arm()
-            return
-        self._read(now)
-        self._core.on_deadline(now)
-        self._end_turn()
 
     # ---- effects ---------------------------------------------------------------------------------------------
-
-    def _send(self, effect: Send) -> None:
-        self._sent = True
-        self._connection.send(encode(effect.envelope))
 
     def _hand_over(self, effect: HandOver) -> None:
         for key in effect.objects:
@@ -242,11 +150,11 @@ class Agent:
 
     def started(self, number: int, board: Board, pid: int) -> None:
         self._core.on_processor_started(number, board, pid, time.monotonic())
-        self._end_turn()
+        self._conversation.end_turn()
 
     def not_started(self, number: int, text: str) -> None:
         self._core.on_processor_not_started(number, text, time.monotonic())
-        self._end_turn()
+        self._conversation.end_turn()
 
     def ready(self, number: int) -> None:
         processor = self._core.slots.processors.get(number)
@@ -254,18 +162,18 @@ class Agent:
             self._announced.add(processor.slot)
             logging.info(f"Worker[{processor.slot}] started")
         self._core.on_processor_ready(number, time.monotonic())
-        self._end_turn()
+        self._conversation.end_turn()
 
     def news(self, number: int) -> None:
         self._core.on_processor_news(number, time.monotonic())
-        self._end_turn()
+        self._conversation.end_turn()
 
     def died(self, number: int, certificate: dict[str, Any]) -> None:
         process = self._processors.processes.get(number)
         if process is not None and process.pid and not process.killed:
             logging.warning(f"processor {certificate['pid']} died: {_cause(certificate)}")
         self._core.on_processor_died(number, certificate, time.monotonic())
-        self._end_turn()
+        self._conversation.end_turn()
 
     def output(self, number: int, sequence: int, stream: int, data: bytes) -> bool:
         self._core.on_output(number, sequence, stream, data, time.monotonic())
@@ -273,11 +181,11 @@ class Agent:
 
     def heard(self) -> None:
         """Everything that waited on one stream is reported."""
-        self._end_turn()
+        self._conversation.end_turn()
 
     def failed(self, text: str) -> None:
         self._core.on_failed_start(text, time.monotonic())
-        self._end_turn()
+        self._conversation.end_turn()
 
     # ---- what clients inside tasks report --------------------------------------------------------------------
 
@@ -304,7 +212,7 @@ class Agent:
         workers = tuple(self._worker_status())
         self._core.report(cpu_percent, rss_bytes, free_bytes(), workers, time.monotonic())
         self._processors.reap_orphans()
-        self._end_turn()
+        self._conversation.end_turn()
 
     def _worker_status(self) -> list[WorkerStatus]:
         processors = [each for each in self._core.slots.processors.values() if each.slot is not None]
@@ -322,7 +230,7 @@ class Agent:
         for number, pid, limit in self._core.slots.memory_limits():
             if resident_bytes(pid) > limit:
                 self._core.on_memory_exceeded(number, time.monotonic())
-                self._end_turn()
+                self._conversation.end_turn()
 
     def _processor_options(self, number: int, name: str) -> ProcessorOptions:
         settings = self._settings

@@ -18,8 +18,8 @@ _NEVER = float("inf")
 
 
 class Conversation:
-    """``carry_out``: what to do for each kind of effect, beside Send and Log. After whatever the core was told by
-    others, ``end_turn`` is called."""
+    """``carry_out``: what to do for each kind of effect, beside Send and Log. Whoever else tells the core something
+    calls ``end_turn`` behind it."""
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class Conversation:
         io_threads: int,
         loop: asyncio.AbstractEventLoop,
         carry_out: dict[type, Callable[[Any], None]],
+        after_turn: Callable[[], None] = lambda: None,
     ) -> None:
         self._core = core
         self._loop = loop
@@ -43,6 +44,7 @@ class Conversation:
             Log: lambda effect: logging.log(logging.getLevelName(effect.level), effect.text),
             **carry_out,
         }
+        self._after_turn = after_turn
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for = _NEVER
         self._turning = False
@@ -116,6 +118,7 @@ class Conversation:
                 self._turn(time.monotonic())
         finally:
             self._turning = False
+        self._after_turn()
         self._arm()
 
     def _turn(self, now: float) -> None:
