@@ -15,7 +15,7 @@ import cloudpickle
 import pytest
 
 from scaler import Client, SchedulerClusterCombo, Serializer
-from scaler.utility.exceptions import ClientQuitException, MissingObjects, TaskTimeoutError
+from scaler.utility.exceptions import ClientQuitException, MissingObjects, TaskMemoryError, TaskTimeoutError
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import child_environment
@@ -242,6 +242,24 @@ def test_children_of_a_timed_out_parent_are_cancelled(client: Client, gate: Gate
     wait_until(lambda: gate.waiting_pids)
     with pytest.raises(TaskTimeoutError):
         future.result(timeout=10)
+    probe = str(gate.started) + "-probe"
+    busy = [client.submit(functions.wait_at_gate, probe, str(gate.gate)) for _ in range(2)]
+    wait_until(lambda: len(functions.notes(probe)) == 2, 10, "both slots are free again")
+    gate.open()
+    [other.result(timeout=10) for other in busy]
+
+
+def test_children_of_a_parent_over_its_memory_are_cancelled(client: Client, gate: Gate) -> None:
+    def parent(nested: Client, started: str, gate_path: str) -> None:
+        nested.submit(functions.wait_at_gate, started, gate_path)
+        wait_until(lambda: functions.notes(started))
+        hoard = bytearray(600_000_000)
+        hoard[::4096] = bytes(len(hoard[::4096]))
+        time.sleep(30)
+
+    future = client.submit_verbose(parent, (client, *gate.paths), memory_bytes=300_000_000)
+    with pytest.raises(TaskMemoryError):
+        future.result(timeout=20)
     probe = str(gate.started) + "-probe"
     busy = [client.submit(functions.wait_at_gate, probe, str(gate.gate)) for _ in range(2)]
     wait_until(lambda: len(functions.notes(probe)) == 2, 10, "both slots are free again")

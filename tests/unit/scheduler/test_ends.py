@@ -7,6 +7,7 @@ from scaler_protocol.messages import (
     Cancel,
     Clear,
     Goodbye,
+    Output,
     Ping,
     Refused,
     ShutdownReply,
@@ -172,6 +173,37 @@ def test_a_silent_agent_gets_nothing_new_and_is_given_up_after_the_timeout():
     assert handed(other.joined, other) == [(2, 1)]
     assert handed(book.wait(7.0, (other,)), other) == []
     assert handed(book.wait(2.0, (other,)), other) == [(1, 2)]
+
+
+def test_explain_a_task_that_only_silent_agents_could_run():
+    book = Playbook()
+    client, _ = book.client(), book.agent()
+    book.wait(2.0)
+    client.says(tasks(client, 1, 1))
+    assert book.core.explain(client.session, 1).endswith("every worker that could run it is silent.")
+
+
+def test_explain_tasks_that_run_and_tasks_behind_them():
+    book = Playbook()
+    client, _ = book.client(), book.agent(slots=2)
+    client.says(tasks(client, 1, 2))
+    assert "is running at agent" in book.core.explain(client.session, 2)
+    client.says(tasks(client, 3, 1))
+    assert book.core.explain(client.session, 1).endswith("running or next to run (3 tasks there for 2 workers).")
+
+
+def test_a_client_that_takes_in_nothing_is_paused_and_told_what_it_missed(monkeypatch):
+    monkeypatch.setattr("scaler_scheduler.core.clients.RESULT_BUDGET_BYTES", 1000)
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 50))
+    agent.says(results(client, (1, 1, Status.SUCCESS, bytes(2000)), duration_us=1_000_000))
+    agent.says(Output(client.session, 2, 1, b"unseen"))
+    assert handed(agent.says(results(client, 2, duration_us=1_000_000)), agent) == []
+    assert "its client has too many results under way" in book.core.explain(client.session, 50)
+    assert handed(client.says(Ping()), agent)[0] == (3, 1)  # it acknowledges
+    said = [body for _, body in book.wait(0.5, (agent,)) if isinstance(body, Output)]
+    assert [body.data for body in said] == [b"\n[6 bytes of output were left out: they came too fast]\n"]
 
 
 def test_a_silent_agent_that_speaks_again_goes_on():

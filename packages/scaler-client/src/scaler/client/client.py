@@ -75,8 +75,12 @@ class Client:
     or call ``disconnect``.
 
     Without an address, inside a task, it uses that task's scheduler. There it connects when it is first used: most
-    clients are arguments that are only passed on. ``timeout_seconds``: when the scheduler is out of reach for so long,
-    what waits fails with DisconnectedError."""
+    clients are arguments that are only passed on.
+
+    ``timeout_seconds``: when the scheduler is out of reach for so long, what waits fails with DisconnectedError.
+    ``stream_output``: what tasks write to ``sys.stdout`` and ``sys.stderr`` is written here, too. What subprocesses and
+    C code write goes to the output of their cluster only. Of more than can be taken in some is left out, and a line
+    says how much."""
 
     _encoder: Encoder
     _functions: FunctionBook

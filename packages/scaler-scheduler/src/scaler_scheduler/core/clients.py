@@ -112,6 +112,11 @@ class Client:
         for delivery in deliveries:
             delivery.let_go()
 
+    def take_note_of_left_out(self) -> bytes:
+        """What is told to the client instead of output that it did not get."""
+        size, self.output_left_out_bytes = self.output_left_out_bytes, 0
+        return f"\n[{size} bytes of output were left out: they came too fast]\n".encode()
+
     def drop_deliveries(self) -> None:
         """Nobody waits for these results any more: they count as arrived."""
         for _, delivery in self.outgoing:

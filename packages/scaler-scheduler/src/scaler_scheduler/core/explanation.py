@@ -30,17 +30,22 @@ def explain(core: SchedulerState, session: bytes, task: int) -> str:
     return text
 
 
-def _pending(client: Client, task: int) -> str:
+def _missing(client: Client, task: int) -> tuple[list[int], int]:
+    """The tasks whose results it needs and that have not ended, and how many it needs in all."""
     graph = client.table.record(task).graph
     inputs = graph.inputs(task) if graph is not None else []
-    missing = [each for each in inputs if client.table.value_holder(each) is None]
+    return [each for each in inputs if client.table.value_holder(each) is None], len(inputs)
+
+
+def _pending(client: Client, task: int) -> str:
+    missing, needed = _missing(client, task)
     shown = ", ".join(str(each) for each in missing[:5]) + (", ..." if len(missing) > 5 else "")
-    return f"waits for {len(missing)} of the {len(inputs)} results it needs (tasks {shown})."
+    return f"waits for {len(missing)} of the {needed} results it needs (tasks {shown})."
 
 
 def _place(core: SchedulerState, client: Client, task: int, state: int, agent_index: int, record: RunRecord) -> str:
     if state in (TaskState.ASSIGNED, TaskState.CANCELLING):
-        return _assigned(core, state, agent_index)
+        return _assigned(core, client, task, state, agent_index)
     if state == TaskState.WAITING:
         limit = core.settings.max_number_of_tasks_waiting
         return f"waits outside the queue, which holds at most {limit} tasks."
@@ -59,13 +64,19 @@ def _place(core: SchedulerState, client: Client, task: int, state: int, agent_in
     return "is queued: " + _queued(core, record)
 
 
-def _assigned(core: SchedulerState, state: int, agent_index: int) -> str:
+def _assigned(core: SchedulerState, client: Client, task: int, state: int, agent_index: int) -> str:
     agent = core.agent_by_index[agent_index]
     if state == TaskState.CANCELLING:
         return f"is being cancelled at {agent.title()}."
     if agent.suspect or not agent.connected:
         return f"is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
-    return f"is with {agent.title()}, running or next to run ({agent.load.outstanding} tasks there)."
+    if _missing(client, task)[0]:
+        return f"is with {agent.title()} and {_pending(client, task)}"
+    outstanding, slots = agent.load.outstanding, agent.load.slots + agent.load.lent
+    if outstanding <= slots:
+        return f"is running at {agent.title()}."
+    workers = f"{slots} worker" + ("s" if slots != 1 else "")
+    return f"is with {agent.title()}, running or next to run ({outstanding} tasks there for {workers})."
 
 
 def _queued(core: SchedulerState, record: RunRecord) -> str:

@@ -185,9 +185,7 @@ class FromAgents(Hellos):
             client.output_left_out_bytes += len(body.data)
             return
         if client.output_left_out_bytes:
-            note = f"\n[{client.output_left_out_bytes} bytes of output were left out: they came too fast]\n"
-            body = replace(body, data=note.encode() + body.data)
-            client.output_left_out_bytes = 0
+            body = replace(body, data=client.take_note_of_left_out() + body.data)
         client.sent(self._send(client, body, now), [], len(body.data))
 
 

@@ -12,6 +12,7 @@ from scaler_protocol.messages import (
     Cancel,
     Envelope,
     Hello,
+    Output,
     Ping,
     RefusalReason,
     Refused,
@@ -274,6 +275,8 @@ class SchedulerCore(FromAgents):
             held, client.held = client.held, []
             for first, stop in held:
                 self._push(client, client.table.ready(first, stop), False)
+        if client.output_left_out_bytes and client.connected and not client.is_paused:
+            self._send(client, Output(client.session, 0, 1, client.take_note_of_left_out()), now)  # to its stdout
         if client.unwanted:
             self._drop_unwanted(client, now)
         if client.large:
