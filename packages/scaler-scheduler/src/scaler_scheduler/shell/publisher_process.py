@@ -1,7 +1,7 @@
 """The publisher's own process: ``python -m scaler_scheduler.shell.publisher_process FD ADDRESS [LOG]``.
 
-Takes snapshots from the scheduler over the inherited socket FD and event records from a ring in memory that they
-share, gives both to every watcher of ADDRESS, and keeps them in the file LOG. It tells the scheduler: ``ready ADDRESS``,
+Takes snapshots from the scheduler over the inherited socket FD, and event records from a ring in memory that they
+share; gives both to every watcher of ADDRESS and keeps them in the file LOG. It tells the scheduler ``ready ADDRESS``,
 ``error SENTENCE``, ``watched`` and ``unwatched`` (snapshots are wanted, or not), ``events`` and ``no-events`` (so are
 records), ``taken`` for each snapshot, ``warning SENTENCE``. Ends when the scheduler does, and leaves no socket file
 behind.
