@@ -72,29 +72,21 @@ def _check_extra() -> None:
 
 
 def _source(settings: UiSettings) -> Source:
-    from scaler_scheduler.web.sources import LiveSource
+    from scaler_scheduler.web.sources import LiveSource, RecordedSource
 
-    if settings.replay is not None:
-        return _replay_source(settings.replay)
-    if settings.address is None:
-        raise BadInput("ADDRESS is missing: give the monitor address that the scheduler logs, or --replay DIR")
-    _check_address(settings.address)
     try:
+        if settings.replay is not None:
+            return RecordedSource(settings.replay)
+        if settings.address is None:
+            raise BadInput("ADDRESS is missing: give the monitor address that the scheduler logs, or --replay DIR")
+        _check_address(settings.address)
         return LiveSource(settings.address)
     except ValueError as error:
         raise BadInput(str(error)) from None
 
 
-def _replay_source(directory: str) -> Source:
-    raise BadInput("not yet")
-
-
 def _check_address(address: str) -> None:
-    try:
-        scheme = parse_address(address).scheme
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-    if scheme == "inproc":
+    if parse_address(address).scheme == "inproc":
         raise BadInput(f"{address!r} cannot be reached from another process: expected tcp://host:port or ipc://path.")
 
 

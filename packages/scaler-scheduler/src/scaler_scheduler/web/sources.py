@@ -9,8 +9,10 @@ import zmq
 
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
-from scaler_scheduler.web.status import live_status
+from scaler_scheduler.web.player import Player
+from scaler_scheduler.web.status import live_status, replay_status
 
 TURN_SECONDS = 0.1
 """How long messages are taken in before pages get their turn."""
@@ -71,3 +73,32 @@ class LiveSource:
     def close(self) -> None:
         self._subscription.close()
         self._context.term()
+
+
+class RecordedSource:
+    """A folder of event logs. ValueError when there is nothing to play."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._replay = Replay(folder)
+        self._player = Player(self._replay)
+        self._advanced_at = time.monotonic()
+
+    @property
+    def model(self) -> Model:
+        return self._player.model
+
+    def advance(self) -> bool:
+        now = time.monotonic()
+        self._player.advance(now - self._advanced_at)
+        self._advanced_at = now
+        return True
+
+    def status(self) -> dict[str, Any]:
+        return replay_status(self._player, self._folder)
+
+    def control(self, wish: dict[str, Any]) -> None:
+        self._player.control(wish)
+
+    def close(self) -> None:
+        self._replay.close()

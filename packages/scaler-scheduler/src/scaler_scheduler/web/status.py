@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler_protocol.monitor.format import format_count, format_duration
+from scaler_protocol.monitor.format import format_count, format_duration, format_span, format_time
 from scaler_protocol.monitor.model import FeedState, Model
+from scaler_scheduler.web.player import Player
 
 PATIENCE_SECONDS = 2.0
 """How long a first message may take before the page says that there is none."""
@@ -27,6 +28,30 @@ def live_status(model: Model, now: float, address: str) -> dict[str, Any]:
         "badges": badges(model),
         "replay": None,
     }
+
+
+def replay_status(player: Player, folder: str) -> dict[str, Any]:
+    model, replay = player.model, player.replay
+    return {
+        "state": "replay",
+        "label": "Replay",
+        "facts": [(folder, False), *_facts(model, folder)] if model.snapshot is not None else [(folder, False)],
+        "notices": [("warning", f"{_sentence(problem)} The rest is shown.") for problem in replay.problems[-3:]],
+        "badges": badges(model),
+        "replay": {
+            "start": replay.start,
+            "end": replay.end,
+            "position": player.position,
+            "playing": player.playing,
+            "speed": player.speed,
+            "text": format_time(player.position),
+            "length": format_span(replay.end - replay.start),
+        },
+    }
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
 
 
 def badges(model: Model) -> dict[str, tuple[str, bool]]:
@@ -58,7 +83,7 @@ def _notices(model: Model, now: float, address: str) -> list[Notice]:
     notices: list[Notice] = []
     state = model.state(now)
     if model.problem is not None:
-        notices.append(("error", f"What arrives from {address} cannot be shown: {model.problem}."))
+        notices.append(("error", _sentence(f"What arrives from {address} cannot be shown: {model.problem}")))
     elif state is FeedState.WAITING and model.silent_seconds(now) > PATIENCE_SECONDS:
         notices.append(("warning", _nothing_heard(address)))
     elif state is FeedState.LOST:
