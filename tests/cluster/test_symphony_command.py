@@ -79,7 +79,8 @@ def test_symphony_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((SERVICE, "--base-concurrency", "0"), "--base-concurrency: 0 is less than 1"),
+        ((SERVICE, "--base-concurrency", "0"), "with 0 tasks at a time nothing would ever run: give 1 or more"),
+        ((SERVICE, "-n", "-3"), "with -3 tasks at a time"),
         ((SERVICE, "-n", "many"), "'many' is not a whole number"),
         ((SERVICE, "-hi", "0"), "less than"),
         ((SERVICE, "-el", "none"), "not one of builtin, uvloop"),

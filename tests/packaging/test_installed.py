@@ -14,9 +14,9 @@ SIBLINGS = {"scaler-client", "scaler-scheduler", "scaler-worker", "scaler-gui"}
 ALONE = {
     "scaler-protocol": ("scaler_protocol", ["scaler_keygen"]),
     "scaler-client": ("scaler", []),
-    "scaler-scheduler": ("scaler_scheduler", ["scaler_scheduler", "scaler_top"]),
+    "scaler-scheduler": ("scaler_scheduler", ["scaler_scheduler", "scaler_top", "scaler_ui"]),
     "scaler-gui": ("scaler_gui", ["scaler_gui"]),
-    "scaler-worker": ("scaler_worker", ["scaler_cluster", "scaler_worker"]),
+    "scaler-worker": ("scaler_worker", ["scaler_cluster", "scaler_worker", "scaler_symphony_cluster"]),
 }
 
 SAME_PROGRAM = {"scaler_worker": "scaler_cluster"}
@@ -78,3 +78,23 @@ def test_a_client_alone_has_its_names(client_only: Environment) -> None:
 def test_a_local_cluster(built: Built, tmp_path_factory: pytest.TempPathFactory) -> None:
     environment = make_environment(tmp_path_factory.mktemp("local") / "local", built, "scaler-client[local]")
     assert environment.run_python(COMBO).strip() == "4.0 [1, 2]"
+
+
+def test_the_web_monitor_alone_says_what_it_needs(installed_alone: Callable[[str], Environment]) -> None:
+    done = installed_alone("scaler-scheduler").command("scaler_ui", "ipc:///tmp/nobody_monitor")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1 and "pip install 'scaler-scheduler[ui]'" in done.stderr
+
+
+def test_the_web_monitor_has_its_page(built: Built, tmp_path_factory: pytest.TempPathFactory) -> None:
+    environment = make_environment(tmp_path_factory.mktemp("ui") / "ui", built, "scaler-scheduler[ui]")
+    code = """
+import subprocess, sys, urllib.request
+ui = subprocess.Popen([sys.prefix + "/bin/scaler_ui", "ipc:///tmp/nobody_monitor", "--port", "0"], stdout=-1, text=True)
+url = ui.stdout.readline().split()[-1]
+for path in ("", "app.js", "style.css", "icon.svg", "vendor/uPlot.js", "vendor/inter.woff2", "vendor/inter.LICENSE"):
+    assert len(urllib.request.urlopen(url + path).read()) > 100, path
+ui.terminate()
+print(ui.wait(10))
+"""
+    assert environment.run_python(code).strip() == "0"

@@ -19,6 +19,16 @@ def _service(text: str) -> str:
     return text
 
 
+def _base_concurrency(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+    if number < 1:
+        raise ValueError(f"with {number} tasks at a time nothing would ever run: give 1 or more")
+    return number
+
+
 def _worker_name(text: str) -> str:
     if not text.strip():
         raise ValueError("a worker's name must not be empty")
@@ -34,7 +44,10 @@ class SymphonySettings(LoggingSettings):
     address: str = argument(help="where the scheduler listens, such as tcp://127.0.0.1:2345", parse=_address)
     service: str = argument(help="the name of the service in Symphony, such as ScalerService", parse=_service)
     base_concurrency: int = option(
-        default_base_concurrency(), "-n", help="tasks in Symphony at a time, beside nested ones", minimum=1
+        default_base_concurrency(),
+        "-n",
+        help="tasks in Symphony at a time, beside nested ones",
+        parse=_base_concurrency,
     )
     worker_name: str | None = option(None, "-w", help="the name that monitors show", parse=_worker_name)
     heartbeat_interval: float = option(2, "-hi", help="seconds between status reports", minimum=0.05)
