@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QSocketNotifier, QTimer
 from scaler_gui.models.recent import Place
 from scaler_gui.models.replay_clock import ReplayClock
 from scaler_protocol.monitor.feed import FeedError
+from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ TURN_SECONDS = 0.02
 """After so long, keys and paintings get their turn before the next message."""
 
 REPLAY_TICK_MILLISECONDS = 100
-LOOK_BACK_SECONDS = 600.0
+LOOK_BACK_SECONDS = 120.0
 """How much before the moment chosen is read, so that charts and task stream have a past."""
 
 
@@ -77,8 +78,6 @@ class ReplayFeed(QObject):
     def __init__(self, folder: str, monitor: Monitor) -> None:
         super().__init__(monitor)
         self._monitor = monitor
-        from scaler_protocol.monitor.replay import Replay  # type: ignore[import-not-found]
-
         self._recording = Replay(folder)
         self.clock = ReplayClock(self._recording.start, self._recording.end)
         self._shown_to = self.clock.position
@@ -89,6 +88,7 @@ class ReplayFeed(QObject):
 
     def close(self) -> None:
         self._timer.stop()
+        self._recording.close()
         self.deleteLater()
 
     def _on_timer(self) -> None:
@@ -108,3 +108,4 @@ class ReplayFeed(QObject):
             for message in self._recording.messages(self._shown_to, position):
                 self._monitor.take(message)
         self._shown_to = position
+        self._monitor.problem = "; ".join(self._recording.problems[:1])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-_SWEEPS = 4
+_SWEEPS = 5
 _Array = numpy.ndarray[Any, Any]
 
 

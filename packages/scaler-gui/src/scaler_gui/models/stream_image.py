@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy
@@ -30,6 +31,7 @@ class Ink(NamedTuple):
     background: _Array
 
 
+@functools.cache
 def ink(background: str) -> Ink:
     functions = numpy.array([_rgb(colour) for colour in FUNCTION_COLOURS], numpy.float32)
     return Ink(

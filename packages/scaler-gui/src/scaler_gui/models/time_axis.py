@@ -33,7 +33,7 @@ def step_for(least: float) -> float:
 
 def _tick(moment: float, step: float) -> Tick:
     local = time.localtime(moment + 1e-7)
-    if step >= 86_400:
+    if step >= 86_400 or (step >= 3600 and local.tm_hour == local.tm_min == 0):
         return Tick(moment, time.strftime("%d %b", local))
     if step >= 60:
         return Tick(moment, time.strftime("%H:%M", local))

@@ -128,10 +128,9 @@ class Docks(QMainWindow):
             if bare is (dock.titleBarWidget() is None):
                 dock.setTitleBarWidget(QWidget() if bare else None)  # type: ignore[arg-type]
         for bar in self.findChildren(QTabBar):
-            bar.setElideMode(Qt.TextElideMode.ElideNone)
-            bar.setUsesScrollButtons(True)
-            bar.setDocumentMode(True)
-            bar.setDrawBase(False)
+            if bar.elideMode() != Qt.TextElideMode.ElideNone:  # each change asks for a new layout, which leads here
+                bar.setElideMode(Qt.TextElideMode.ElideNone)
+                bar.setUsesScrollButtons(True)
 
     def event(self, event: QEvent) -> bool:
         """Docks have been moved when the layout asks for a new one."""

@@ -1,0 +1,192 @@
+"""The other models without widgets: addresses, alerts, spans of charts, sentences, the clock of recordings, CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaler_gui.models import recent
+from scaler_gui.models.alerts import QUIET_SECONDS, FailureAlerts, sentence
+from scaler_gui.models.csv_text import write_csv
+from scaler_gui.models.graph_view import Camera
+from scaler_gui.models.overview import SPANS, Overview, figures, series
+from scaler_gui.models.places import problem_of
+from scaler_gui.models.recent import Place
+from scaler_gui.models.replay_clock import ReplayClock
+from scaler_gui.models.status import live_status
+from scaler_protocol.monitor.model import Model
+from tests.support.monitor_stream import synthetic_messages
+
+# ---- addresses -------------------------------------------------------------------------------------------------------
+
+
+def test_the_newest_address_is_first_and_each_stands_once() -> None:
+    places = [Place(f"ipc:///tmp/{n}") for n in range(recent.LIMIT)]
+    found = recent.with_newest(places, Place("ipc:///tmp/3", "/keys"))
+    assert found[0] == Place("ipc:///tmp/3", "/keys")
+    assert len(found) == recent.LIMIT
+    assert recent.with_newest(found, Place("tcp://host:1"))[-1] != found[-1]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '[{"a": 1}]', "null", '{"address": "x"}'])
+def test_damaged_settings_hold_no_addresses(text: str) -> None:
+    assert recent.from_text(text) == []
+
+
+def test_addresses_are_kept_as_they_are() -> None:
+    places = [Place("tcp://höst:1", "/a b"), Place("ipc:///tmp/x")]
+    assert recent.from_text(recent.to_text(places)) == places
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [("host:1", "is not an address"), ("tcp://host", "has no port"), ("inproc://x", "from another process")],
+)
+def test_places_where_one_cannot_connect(address: str, words: str) -> None:
+    assert words in problem_of(Place(address))
+
+
+def test_key_files_must_be_there(tmp_path: Path) -> None:
+    place = Place("tcp://host:1", str(tmp_path))
+    assert "has no peer.key and no peer.pub and no scheduler.pub" in problem_of(place)
+    for name in ("peer.key", "peer.pub", "scheduler.pub"):
+        (tmp_path / name).touch()
+    assert problem_of(place) == ""
+
+
+# ---- alerts ----------------------------------------------------------------------------------------------------------
+
+
+def test_failures_before_the_start_are_not_told() -> None:
+    alerts = FailureAlerts()
+    assert alerts.due(1, 500, 0.0) == 0
+    assert alerts.due(1, 500, 1.0) == 0
+    assert alerts.due(1, 502, 2.0) == 2
+
+
+def test_many_failures_are_told_in_one() -> None:
+    alerts = FailureAlerts()
+    alerts.due(1, 0, 0.0)
+    assert alerts.due(1, 1, 1.0) == 1
+    assert [alerts.due(1, 1 + n, 1.0 + n * 0.1) for n in range(1, 50)] == [0] * 49
+    assert alerts.due(1, 100, 1.0 + QUIET_SECONDS) == 99
+
+
+def test_a_restarted_scheduler_counts_anew() -> None:
+    alerts = FailureAlerts()
+    alerts.due(1, 10, 0.0)
+    assert alerts.due(2, 3, 100.0) == 0
+    assert alerts.due(2, 4, 200.0) == 1
+
+
+def test_what_is_told() -> None:
+    assert sentence(1, "KeyError: 'x'") == "A task failed: KeyError: 'x'"
+    assert sentence(1200) == "1,200 tasks failed."
+
+
+# ---- overview --------------------------------------------------------------------------------------------------------
+
+
+def test_charts_follow_until_they_are_moved() -> None:
+    overview = Overview()
+    assert overview.span(1000.0)[1] == 1000.0
+    overview.pan(-0.5, 1000.0)
+    before = overview.span(1000.0)
+    assert not overview.follows and overview.span(2000.0) == before
+    overview.show(900.0, 2000.0, 2000.0)
+    assert overview.follows and overview.span(2500.0) == (1400.0, 2500.0)
+
+
+def test_zoom_of_charts_has_steps_and_ends() -> None:
+    overview = Overview()
+    for _ in range(20):
+        overview.zoom(-1, 1000.0)
+    assert overview.span(1000.0) == (1000.0 - SPANS[0], 1000.0)
+    for _ in range(20):
+        overview.zoom(1, 1e7)
+    assert overview.span(1e7)[0] == 1e7 - SPANS[-1]
+
+
+def test_numbers_are_those_of_the_last_snapshot() -> None:
+    model = Model(0.0)
+    assert {figure.title: figure.text for figure in figures(model)}["success"] == "0"
+    for number, message in enumerate(synthetic_messages(5.0, 8, 300)):
+        model.apply(message, number * 0.1)
+    assert model.snapshot is not None
+    shown = {figure.title: figure for figure in figures(model)}
+    assert shown["success"].text == f"{model.snapshot.tasks.success:,}"
+    assert shown["failed"].text == f"{model.snapshot.tasks.failed:,}"
+    assert shown["busy workers"].text.endswith("/ 8")
+    lines = series(model, "throughput", 0.0)
+    assert [line.name for line in lines] == ["tasks", "failures"] and len(lines[0].times) >= 4
+
+
+# ---- sentences -------------------------------------------------------------------------------------------------------
+
+
+def test_a_silent_address_is_said_after_a_moment() -> None:
+    model = Model(100.0)
+    assert live_status(model, 101.0, "tcp://host:1").trouble == ""
+    trouble = live_status(model, 110.0, "tcp://host:1").trouble
+    assert trouble == (
+        "Nothing heard from tcp://host:1 for 10 s: does the scheduler run, and is this its monitor address?"
+    )
+
+
+def test_a_lost_scheduler_is_said_and_forgotten_when_it_is_back() -> None:
+    model, messages = Model(100.0), list(synthetic_messages(2.0, 2, 50))
+    for message in messages:
+        model.apply(message, 100.0)
+    assert live_status(model, 101.0, "a").trouble == ""
+    assert live_status(model, 160.0, "a").trouble.startswith("The scheduler is silent since 60 s")
+    model.apply(messages[-1], 161.0)
+    assert live_status(model, 161.0, "a").trouble == ""
+
+
+def test_what_cannot_be_read_is_one_sentence() -> None:
+    model = Model(100.0)
+    model.refuse("the scheduler speaks monitor protocol 9, this program 1: use both from the same release")
+    trouble = live_status(model, 100.0, "a").trouble
+    assert trouble == "The scheduler speaks monitor protocol 9, this program 1: use both from the same release."
+
+
+# ---- the clock of recordings -----------------------------------------------------------------------------------------
+
+
+def test_a_recording_plays_to_its_end_and_from_its_start_again() -> None:
+    clock = ReplayClock(1000.0, 1010.0)
+    clock.change_speed(2)
+    clock.advance(1.0)
+    assert clock.position == 1005.0 and clock.fraction == 0.5
+    clock.advance(100.0)
+    assert clock.position == 1010.0 and not clock.plays
+    clock.toggle()
+    assert clock.position == 1000.0 and clock.plays
+
+
+def test_a_jump_stays_inside() -> None:
+    clock = ReplayClock(1000.0, 1010.0)
+    clock.seek_fraction(2.0)
+    assert clock.position == 1010.0
+    clock.seek(0.0)
+    assert clock.position == 1000.0
+    assert ReplayClock(5.0, 5.0).fraction == 1.0
+
+
+# ---- drawings and CSV ------------------------------------------------------------------------------------------------
+
+
+def test_zoom_of_a_drawing_keeps_what_is_under_the_pointer() -> None:
+    camera = Camera()
+    camera.fit((0.0, 0.0, 100.0, 50.0), 800, 400)
+    before = camera.to_place(200, 100, 800, 400)
+    camera.zoom(3.0, 200, 100, 800, 400)
+    assert camera.to_place(200, 100, 800, 400) == pytest.approx(before)
+    assert not camera.fits
+
+
+def test_csv_has_values_and_no_formulas(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    assert write_csv(path, ("name", "bytes"), [("=cmd()", 1.5), ("a,b", -3), ("", None)]) == 3
+    assert path.read_text().splitlines() == ["name,bytes", "'=cmd(),1.5", '"a,b",-3', ","]
