@@ -53,7 +53,7 @@ install_distributions() {
     rm -rf proto/build packages/*/build
     # No cache: pip takes a folder named scaler-client for an archive of version "client", and would keep its wheel.
     $ENVIRONMENT/bin/python -m pip install --disable-pip-version-check --no-build-isolation --no-cache-dir --upgrade \
-        ./proto "./packages/scaler-scheduler[uvloop]" "./packages/scaler-worker[uvloop]" ./packages/scaler-client ||
+        ./proto "./packages/scaler-scheduler[uvloop,ui]" "./packages/scaler-worker[uvloop]" ./packages/scaler-client ||
         stop "The installation failed, see above."
     touch $ENVIRONMENT/installed
 }
