@@ -111,7 +111,7 @@ def test_a_frame_that_holds_no_message_is_left_out(folder: Path) -> None:
 
 
 def test_several_logs_are_one_recording(folder: Path) -> None:
-    last = [message for message in synthetic_messages(2, 4, 100, start=START_TIME + 100)]
+    last = list(synthetic_messages(2, 4, 100, start=START_TIME + 100))
     (folder / file_name(START_TIME + 100, EPOCH)).write_bytes(log_of(last))
     replay = Replay(folder)
     assert replay.end == START_TIME + 102

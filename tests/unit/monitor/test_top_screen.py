@@ -194,6 +194,6 @@ def test_names_from_elsewhere_cannot_break_the_screen() -> None:
 
 def test_help_names_every_key() -> None:
     text = "\n".join(texts(draw_at(80, 24, view=View(help_shown=True))))
-    for word in ("n C M c m f w d l", "quit", "PgUp", "/", "ITL"):
+    for word in ("n C M c m f w d l", "quit", "PgUp", "/", "ITL", "Tab", "s S r", "Enter", "[ ]"):
         assert word in text
     assert len(text.splitlines()) <= 24

@@ -16,6 +16,7 @@ def document_of(snapshot: Snapshot) -> dict[str, Any]:
     document = _plain(snapshot)
     document["sent"] = {each.name: each.count for each in snapshot.sent}
     document["received"] = {each.name: each.count for each in snapshot.received}
+    document["settings"] = {each.name: each.value for each in snapshot.settings}
     document["workers"] = [_plain(row) for row in rows]
     document["totals"] = total_of(rows)._asdict()
     for agent in document["agents"]:

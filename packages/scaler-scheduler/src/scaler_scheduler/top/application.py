@@ -10,15 +10,13 @@ from types import FrameType
 
 import zmq
 
-from scaler_protocol.monitor.feed import FeedError
-from scaler_protocol.monitor.model import Model
-from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.top.screen import Screen, draw
+from scaler_scheduler.top.source import Source
 from scaler_scheduler.top.terminal import Terminal
 from scaler_scheduler.top.view import View
 
-REPAINT_SECONDS = 1.0
-"""At least so often, since ages on the screen grow by themselves."""
+FRAME_SECONDS = 0.2
+"""Not drawn more often than this, but for keys: events come faster than anybody reads."""
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -26,50 +24,68 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Application:
     """Runs until its user quits or a signal stops it."""
 
-    def __init__(self, subscription: Subscription, terminal: Terminal, address: str, timeout_seconds: float) -> None:
-        self._subscription = subscription
+    def __init__(self, source: Source, terminal: Terminal, address: str) -> None:
+        self._source = source
         self._terminal = terminal
         self._address = address
-        self._model = Model(time.monotonic(), timeout_seconds)
         self._view = View()
         self._screen = Screen([], 1, 0)
+        self._painted_at = -FRAME_SECONDS
         self._stopped = False
+        self._resized = True
 
     def run(self) -> None:
         with _Signals(self) as signal_fd:
             poller = zmq.Poller()
-            for readable in (sys.stdin.fileno(), signal_fd, self._subscription.socket):
+            for readable in (sys.stdin.fileno(), signal_fd):
                 poller.register(readable, zmq.POLLIN)
+            self._source.register(poller)
             while not self._stopped and not self._view.quit:
-                self._paint()
-                ready = dict(poller.poll(int(REPAINT_SECONDS * 1000)))
+                wait_seconds = self._paint_when_due()
+                ready = dict(poller.poll(int(wait_seconds * 1000) + 1))
                 self._take_in(ready.get(sys.stdin.fileno(), 0), signal_fd)
 
     def stop(self, number: int, frame: FrameType | None) -> None:
         self._stopped = True
 
     def resize(self, number: int, frame: FrameType | None) -> None:
-        """Nothing: the wake-up is enough, every turn looks at the size."""
+        self._resized = True
 
     def _take_in(self, terminal_event: int, signal_fd: int) -> None:
         _drain(signal_fd)
         if terminal_event & (zmq.POLLERR | zmq.POLLIN) and _hung_up():
             self._stopped = True
-        self._take_messages()
+        self._source.take()
         for key in self._terminal.typed():
-            self._view = self._view.pressed(key, self._screen.page_rows).limited(self._screen.last_first_row)
+            self._press(key)
 
-    def _take_messages(self) -> None:
-        try:
-            while (received := self._subscription.receive()) is not None:
-                self._model.apply(received.message, time.monotonic())
-        except FeedError as error:
-            self._model.refuse(str(error))
+    def _press(self, key: str) -> None:
+        self._resized = True  # drawn at once
+        if not self._view.editing_filter and self._source.pressed(key):
+            return
+        pressed = self._view.pressed(key, self._screen.page_rows, self._screen.selected)
+        same_rows = (pressed.page, pressed.details_of, pressed.help_shown) == (
+            self._view.page,
+            self._view.details_of,
+            self._view.help_shown,
+        )
+        self._view = pressed.limited(self._screen.last_first_row, self._screen.rows) if same_rows else pressed
+
+    def _paint_when_due(self) -> float:
+        """Draw, unless that was a moment ago; how long to wait for anything to happen."""
+        due = self._painted_at + FRAME_SECONDS - time.monotonic()
+        if due > 0 and not self._resized:
+            return due
+        self._paint()
+        return self._source.repaint_seconds
 
     def _paint(self) -> None:
+        self._painted_at, self._resized = time.monotonic(), False
         self._terminal.follow_size()
-        width, height = self._terminal.size
-        self._screen = draw(self._model, self._view, width, height, time.monotonic(), self._address)
+        (width, height), blocks = self._terminal.size, self._terminal.shows_blocks
+        source = self._source
+        line = source.line(width, blocks)
+        self._screen = draw(source.model, self._view, width, height, source.now, self._address, blocks, line)
         self._terminal.paint(self._screen.lines)
 
 

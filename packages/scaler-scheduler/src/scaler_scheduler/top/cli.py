@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import zmq
 
@@ -17,14 +17,21 @@ from scaler_protocol.command import BadInput, argument, option, run_command
 from scaler_protocol.monitor.document import document_of
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.messages import Snapshot
+from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
+
+if TYPE_CHECKING:
+    from scaler_scheduler.top.source import Source
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopSettings:
-    address: str = argument(help="the scheduler's monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor")
+    address: str | None = argument(
+        default=None, help="the scheduler's monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor"
+    )
     timeout: float = option(5.0, "-t", help="seconds of silence after which the scheduler counts as lost", minimum=0.1)
     json: bool = option(False, "-j", help="print one snapshot as JSON and exit")
+    replay: str | None = option(None, "-r", help="show what a scheduler with --event-log wrote to this folder instead")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -40,15 +47,32 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(settings: TopSettings) -> int:
     """The exit code: 1 when ``--json`` got nothing in time."""
+    if settings.replay is not None:
+        return _run_replay(settings, settings.replay)
+    if settings.address is None:
+        raise BadInput("ADDRESS is missing: give the monitor address that the scheduler logs, or --replay DIR")
     _check_address(settings.address)
     if not settings.json:
         _check_terminal()
     with zmq.Context() as context:
-        subscription = _subscribe(context, settings.address)
+        subscription = _subscribe(context, settings.address, events=not settings.json)
         try:
-            return _print_snapshot(subscription, settings) if settings.json else _show(subscription, settings)
+            return _print_heard(subscription, settings) if settings.json else _watch(subscription, settings)
         finally:
             subscription.close()
+
+
+def _run_replay(settings: TopSettings, folder: str) -> int:
+    if not settings.json:
+        _check_terminal()
+    try:
+        replay = Replay(folder)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    try:
+        return _print_last(replay) if settings.json else _play(replay, settings)
+    finally:
+        replay.close()
 
 
 def _check_address(address: str) -> None:
@@ -65,33 +89,57 @@ def _check_terminal() -> None:
         raise BadInput("standard input and output are not a terminal; --json prints one snapshot without one")
 
 
-def _subscribe(context: zmq.Context[zmq.Socket[bytes]], address: str) -> Subscription:
+def _subscribe(context: zmq.Context[zmq.Socket[bytes]], address: str, events: bool) -> Subscription:
     try:
-        return Subscription(context, address)
+        return Subscription(context, address, events=events)
     except ValueError as error:
         raise BadInput(str(error)) from None
 
 
-def _show(subscription: Subscription, settings: TopSettings) -> int:
+def _watch(subscription: Subscription, settings: TopSettings) -> int:
     # Here, because --json needs no curses.
+    from scaler_scheduler.top.source import Live
+
+    return _show(Live(subscription, settings.timeout), settings.address or "")
+
+
+def _play(replay: Replay, settings: TopSettings) -> int:
+    from scaler_scheduler.top.player import Player
+    from scaler_scheduler.top.source import Recording
+
+    return _show(Recording(Player(replay, settings.timeout)), settings.replay or "")
+
+
+def _show(source: Source, address: str) -> int:
     from scaler_scheduler.top.application import Application
     from scaler_scheduler.top.terminal import Terminal, TerminalError
 
     try:
         with Terminal() as terminal:
-            Application(subscription, terminal, settings.address, settings.timeout).run()
+            Application(source, terminal, address).run()
     except TerminalError as error:
         raise BadInput(str(error)) from None
     return 0
 
 
-def _print_snapshot(subscription: Subscription, settings: TopSettings) -> int:
+def _print_heard(subscription: Subscription, settings: TopSettings) -> int:
     try:
         message = _wait_for_message(subscription, time.monotonic() + settings.timeout)
     except FeedError as error:
         return _fail(str(error))
     if message is None:
         return _fail(f"nothing heard from {settings.address} within {settings.timeout:g} seconds")
+    return _print(message)
+
+
+def _print_last(replay: Replay) -> int:
+    """The last snapshot of a recording: what was known when it ended."""
+    messages = replay.messages(replay.end, replay.end)
+    message = next((each for each in messages if isinstance(each, Snapshot)), None)
+    return _print(message) if message is not None else _fail("there is no snapshot in this recording")
+
+
+def _print(message: Snapshot) -> int:
     try:
         print(json.dumps(document_of(message), indent=2), flush=True)
     except BrokenPipeError:  # the reader has had enough

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from scaler_protocol.monitor.format import clip, display_width
+from scaler_protocol.monitor.format import clip, display_width, printable
 
 
 class Style(Enum):
@@ -15,15 +15,23 @@ class Style(Enum):
     DIM = "dim"
     HEADER = "header"
     SORTED = "sorted"
+    HEADING = "heading"
+    CHOSEN = "chosen"
     GOOD = "good"
     WARNING = "warning"
     BAD = "bad"
     ALARM = "alarm"
 
 
+class FunctionColour(NamedTuple):
+    """The colour of a function, as all screens show it."""
+
+    function: int
+
+
 class Span(NamedTuple):
     text: str
-    style: Style = Style.PLAIN
+    style: Style | FunctionColour = Style.PLAIN
 
 
 Line = tuple[Span, ...]
@@ -43,13 +51,16 @@ def width_of(line: Line) -> int:
 
 
 def cut(line: Line, width: int) -> Line:
-    """At most ``width`` columns of the line."""
+    """At most ``width`` columns of the line, and nothing that could move a cursor: texts come from others' programs."""
     kept: list[Span] = []
-    for span in line:
-        room = width - width_of(tuple(kept))
-        if display_width(span.text) > room:
+    room = width
+    for text, style in line:
+        span = Span(printable(text), style)
+        used = display_width(span.text)
+        if used > room:
             return (*kept, Span(clip(span.text, room + 1)[:-1] if room > 0 else "", span.style))
         kept.append(span)
+        room -= used
     return tuple(kept)
 
 
@@ -67,3 +78,8 @@ def joined(lines: Iterable[Line], separator: Span = SEPARATOR) -> Line:
             spans.append(separator)
         spans.extend(line)
     return tuple(spans)
+
+
+def dimmed(lines: Iterable[Line]) -> list[Line]:
+    """Old values must not look like present ones."""
+    return [tuple(Span(span.text, Style.DIM) for span in line) for line in lines]

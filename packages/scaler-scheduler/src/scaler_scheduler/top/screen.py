@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scaler_protocol.monitor.format import clip, format_duration
-from scaler_protocol.monitor.messages import AgentStatus, PeerState, Snapshot
+from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.workers import filter_rows, sort_rows, total_of
-from scaler_scheduler.top.lines import Line, Span, Style, cut, joined, line_of, padded
-from scaler_scheduler.top.tables import (
-    Table,
-    client_entries,
-    function_entries,
-    header_lines,
-    table_of,
-    widened,
-)
-from scaler_scheduler.top.view import COLUMN_HELP, HELP, SORT_KEYS, View
+from scaler_scheduler.top.help import help_lines
+from scaler_scheduler.top.lines import Line, Style, cut, dimmed, joined, line_of, padded
+from scaler_scheduler.top.pages import Body, details_lines, head_lines, scrolled, table_body
+from scaler_scheduler.top.status import status_line, waiting_lines
+from scaler_scheduler.top.stream import stream_body
+from scaler_scheduler.top.tables import Table, client_entries, function_entries, header_lines, table_of, widened
+from scaler_scheduler.top.view import SORT_KEYS, View
 from scaler_scheduler.top.workers import WorkerTable, worker_table
 
 HEADER_ROWS = 6
@@ -27,7 +24,6 @@ OWN_LINES = ("status", "total", "header")
 
 LEAST_WORKER_ROWS = 3
 PANEL_LABEL_WIDTH, PANEL_WIDTH_LIMIT = 17, 70
-RESTART_SHOWN_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +32,69 @@ class Screen:
     """At most as many as the terminal has, none wider than it."""
 
     page_rows: int
-    """How many workers fit."""
+    """How many rows fit."""
 
     last_first_row: int
-    """The ``View.first_row`` that shows the last worker at the bottom."""
+    """The first row that shows the last one at the bottom."""
+
+    rows: int = 1 << 30
+    """How many rows there are to move in."""
+
+    selected: int | None = None
+    """What the cursor stands on."""
 
 
-def draw(model: Model, view: View, width: int, height: int, now: float, address: str) -> Screen:
-    """Everything a user sees."""
+def draw(
+    model: Model, view: View, width: int, height: int, now: float, address: str, blocks: bool = True, replay: Line = ()
+) -> Screen:
+    """Everything a user sees. ``blocks``: whether the terminal shows block characters; ``replay``: where a recording
+    stands, for the last line."""
+    room = height - 1 if replay else height
+    screen = _draw(model, view, width, room, now, address, blocks, bool(replay))
+    if not replay:
+        return screen
+    lines = [*screen.lines, *[()] * (room - len(screen.lines)), cut(replay, width)]
+    return dataclasses.replace(screen, lines=lines[:height])
+
+
+def _draw(
+    model: Model, view: View, width: int, height: int, now: float, address: str, blocks: bool, replaying: bool
+) -> Screen:
     if view.help_shown:
-        return _finished(_help_lines(), width, height)
+        return _of_body(scrolled(help_lines(replaying), view.first_line, height), width, height)
     if model.snapshot is None:
-        return _finished(_waiting_lines(model, now, address), width, height)
-    return _draw_snapshot(model, model.snapshot, view, width, height, now)
+        return _finished(waiting_lines(model, now, address), width, height)
+    if view.page == "workers":
+        return _draw_snapshot(model, model.snapshot, view, width, height, now)
+    return _draw_page(model, model.snapshot, view, width, height, now, blocks)
+
+
+def _draw_page(
+    model: Model, snapshot: Snapshot, view: View, width: int, height: int, now: float, blocks: bool
+) -> Screen:
+    """Names of pages, totals, what is urgent, then the page."""
+    head = head_lines(model, snapshot, view, width)
+    status = status_line(model, view, now)
+    room = max(1, height - len(head) - 1)
+    if view.details_of is not None:
+        body = scrolled(details_lines(model, view.details_of), view.first_line, room)
+    elif view.page == "stream":
+        body = stream_body(model, view, width, room, blocks)
+    else:
+        body = table_body(model, view, width, room)
+    if model.state(now) is FeedState.LOST:
+        head, body = dimmed(head), body._replace(lines=dimmed(body.lines))
+    return _of_body(body._replace(lines=[*head, status, *body.lines]), width, height)
+
+
+def _of_body(body: Body, width: int, height: int) -> Screen:
+    lines = [cut(line, width) for line in body.lines[: max(0, height)]]
+    return Screen(lines, body.page_rows, body.last_first_row, body.rows, body.selected)
 
 
 def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Screen:
     above = _lines_above(snapshot, width, height)
-    status = _status_line(model, snapshot, view, now)
+    status = status_line(model, view, now)
     page_rows = max(1, height - len(above) - len(OWN_LINES))
     rows = sort_rows(filter_rows(model.worker_rows, view.filter_text), view.order)
     last_first_row = max(0, len(rows) - page_rows)
@@ -62,8 +103,8 @@ def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, hei
     shown = rows[first : first + page_rows]
     table = worker_table(shown, total_of(rows), len(model.worker_rows), view.order, width, _widths_beside(panel))
     below = [table.total_line(), *_body_lines(table, panel, width, height - len(above) - 2)]
-    if model.state(now) is FeedState.LOST:  # old values must not look like present ones
-        above, below = _dimmed(above), _dimmed(below)
+    if model.state(now) is FeedState.LOST:
+        above, below = dimmed(above), dimmed(below)
     return _finished([*above, status, *below], width, height, page_rows, last_first_row)
 
 
@@ -144,52 +185,3 @@ def _shortcut_line(width: int) -> Line:
     text = " ".join(f"{key.value}[{character}]" for character, key in SORT_KEYS.items())
     prefix = "Shortcuts: "
     return line_of(prefix + text if len(prefix) + len(text) <= width else text, Style.DIM)
-
-
-def _status_line(model: Model, snapshot: Snapshot, view: View, now: float) -> Line:
-    """The most urgent thing there is to say."""
-    if view.editing_filter:
-        return (Span("filter: ", Style.TITLE), Span(view.filter_text + "_"))
-    if model.problem is not None:
-        return line_of(model.problem, Style.ALARM)
-    if model.state(now) is FeedState.LOST:
-        silent = format_duration(model.silent_seconds(now))
-        return line_of(f"scheduler lost: silent for {silent}; waiting for it to come back", Style.ALARM)
-    if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
-        return line_of("the scheduler has restarted: counts start again", Style.WARNING)
-    silent_agents = [agent for agent in snapshot.agents if agent.state is not PeerState.CONNECTED]
-    if silent_agents:
-        return line_of(_silent_text(silent_agents), Style.WARNING)
-    return line_of(f"filter: {view.filter_text}   / to change, Esc to drop", Style.DIM) if view.filter_text else ()
-
-
-def _silent_text(agents: Sequence[AgentStatus]) -> str:
-    first = max(agents, key=lambda agent: agent.silent_seconds)
-    silent = format_duration(first.silent_seconds)
-    return f"{len(agents)} agent(s) silent, longest {first.pid}|{first.host}: {silent}"
-
-
-def _dimmed(lines: Sequence[Line]) -> list[Line]:
-    return [tuple(Span(span.text, Style.DIM) for span in line) for line in lines]
-
-
-def _waiting_lines(model: Model, now: float, address: str) -> list[Line]:
-    silent = model.silent_seconds(now)
-    lines: list[Line] = [line_of("scaler_top", Style.TITLE), (), line_of(f"waiting for the scheduler at {address}")]
-    if model.problem is not None:
-        lines += [(), line_of(model.problem, Style.ALARM)]
-    elif silent > model.timeout_seconds:
-        lines += [(), line_of(f"nothing heard for {format_duration(silent)}", Style.ALARM)]
-        lines += [line_of("Is a scheduler running, and is this its monitor address?")]
-    return [*lines, (), line_of("q quits", Style.DIM)]
-
-
-def _help_lines() -> list[Line]:
-    lines: list[Line] = [line_of("scaler_top: help", Style.TITLE), ()]
-    lines += [_help_line(name, text) for name, text in HELP]
-    lines += [(), *(_help_line(name, text) for name, text in COLUMN_HELP)]
-    return [*lines, (), line_of("any key goes back", Style.DIM)]
-
-
-def _help_line(name: str, text: str) -> Line:
-    return (Span(f"  {clip(name, 24):<24}", Style.TITLE), Span(text))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import curses
+import locale
 import os
 from collections.abc import Iterator, Sequence
 
-from scaler_scheduler.top.lines import Line, Style
+from scaler_protocol.monitor.palette import FUNCTION_COLOURS, function_terminal_colour
+from scaler_scheduler.top.lines import FunctionColour, Line, Style
 
 _KEY_NAMES = {
     curses.KEY_UP: "up",
@@ -17,8 +19,18 @@ _KEY_NAMES = {
     curses.KEY_END: "end",
     curses.KEY_ENTER: "enter",
     curses.KEY_BACKSPACE: "backspace",
+    curses.KEY_LEFT: "left",
+    curses.KEY_RIGHT: "right",
+    curses.KEY_BTAB: "backtab",
 }
-_CHARACTER_NAMES = {"\n": "enter", "\r": "enter", "\x1b": "escape", "\x7f": "backspace", "\b": "backspace"}
+_CHARACTER_NAMES = {
+    "\n": "enter",
+    "\r": "enter",
+    "\x1b": "escape",
+    "\x7f": "backspace",
+    "\b": "backspace",
+    "\t": "tab",
+}
 
 _COLOURS = {
     Style.GOOD: curses.COLOR_GREEN,
@@ -26,13 +38,25 @@ _COLOURS = {
     Style.BAD: curses.COLOR_RED,
     Style.ALARM: curses.COLOR_RED,
     Style.TITLE: curses.COLOR_CYAN,
+    Style.HEADING: curses.COLOR_CYAN,
 }
+_FEW_COLOURS = (
+    curses.COLOR_BLUE,
+    curses.COLOR_YELLOW,
+    curses.COLOR_GREEN,
+    curses.COLOR_MAGENTA,
+    curses.COLOR_CYAN,
+)
+"""For functions, where there are not 256 to choose from."""
+
 _ATTRIBUTES = {
     Style.PLAIN: curses.A_NORMAL,
     Style.TITLE: curses.A_BOLD,
     Style.DIM: curses.A_DIM,
     Style.HEADER: curses.A_REVERSE,
     Style.SORTED: curses.A_REVERSE | curses.A_BOLD,
+    Style.HEADING: curses.A_NORMAL,
+    Style.CHOSEN: curses.A_REVERSE,
     Style.GOOD: curses.A_NORMAL,
     Style.WARNING: curses.A_NORMAL,
     Style.BAD: curses.A_BOLD,
@@ -70,6 +94,12 @@ class Terminal:
         """Columns and lines."""
         lines, columns = self._window.getmaxyx()
         return columns, lines
+
+    @property
+    def shows_blocks(self) -> bool:
+        """Whether blocks and colours look right here; otherwise letters do."""
+        utf8 = locale.nl_langinfo(locale.CODESET).upper() in ("UTF-8", "UTF8")
+        return utf8 and len(self._function_attributes) > 1
 
     def follow_size(self) -> None:
         """Take over the size that the terminal has now."""
@@ -109,6 +139,7 @@ class Terminal:
         self._window.nodelay(True)
         _try_hide_cursor()
         self._attributes = dict(_ATTRIBUTES)
+        self._function_attributes = [curses.A_NORMAL]
         if curses.has_colors():
             self._add_colours()
 
@@ -118,12 +149,27 @@ class Terminal:
         for number, (style, colour) in enumerate(_COLOURS.items(), 1):
             curses.init_pair(number, colour, -1)
             self._attributes[style] |= curses.color_pair(number)
+        self._function_attributes = self._function_colours(len(_COLOURS) + 1)
+
+    def _function_colours(self, first_pair: int) -> list[int]:
+        if curses.COLORS >= 256:
+            colours = [function_terminal_colour(index) for index in range(len(FUNCTION_COLOURS))]
+        else:
+            colours = list(_FEW_COLOURS)
+        for number, colour in enumerate(colours, first_pair):
+            curses.init_pair(number, colour, -1)
+        return [curses.color_pair(number) for number in range(first_pair, first_pair + len(colours))]
+
+    def _attribute(self, style: Style | FunctionColour) -> int:
+        if isinstance(style, FunctionColour):
+            return self._function_attributes[style.function % len(self._function_attributes)]
+        return self._attributes[style]
 
     def _paint_line(self, number: int, line: Line) -> None:
         column = 0
         for text, style in line:
             try:
-                self._window.addstr(number, column, text, self._attributes[style])
+                self._window.addstr(number, column, text, self._attribute(style))
             except curses.error:  # the last cell of the last line cannot be left without scrolling; it is painted
                 return
             column = self._window.getyx()[1] if self._window.getyx()[0] == number else column + len(text)

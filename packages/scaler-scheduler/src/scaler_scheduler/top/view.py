@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+from scaler_protocol.monitor.tables import TABLES
 from scaler_protocol.monitor.workers import Order, SortKey
 
 SORT_KEYS = {
@@ -18,32 +20,39 @@ SORT_KEYS = {
     "l": SortKey.LAG,
 }
 
-HELP = (
-    ("n C M c m f w d l", "sort by this column; the same key again turns the order"),
-    ("/", "show only workers whose pid, host, name or state contains a text"),
-    ("Enter, Esc", "keep the filter, drop the filter"),
-    ("up, down, j, k", "scroll by one worker"),
-    ("PgUp, PgDn, Home, End", "scroll by a page, to the first, to the last"),
-    ("?", "this help"),
-    ("q", "quit"),
-)
+PAGES = {
+    "1": "workers",
+    "2": "functions",
+    "3": "waits",
+    "4": "failures",
+    "5": "objects",
+    "6": "graphs",
+    "7": "stream",
+    "8": "tasks",
+    "9": "clients",
+    "0": "settings",
+}
+"""The pages by their keys. All but the first one and the stream show the table of that name."""
 
-COLUMN_HELP = (
-    ("worker", "pid, host and name of the processor"),
-    ("agt_cpu, agt_rss", "processor time and memory of its agent"),
-    ("cpu, rss", "its own processor time and memory"),
-    ("free, sent", "queue slots left; tasks handed over and unfinished"),
-    ("queued", "tasks waiting at its agent"),
-    ("lag", "latency between scheduler and agent"),
-    ("ITL", "initialized, has a task, slot lent to a nested task"),
-)
-
+STREAM_SECONDS = 20.0
+_SHORTEST_STREAM, _LONGEST_STREAM = 0.01, 24 * 3600.0
 _SCROLLS = {"up": -1, "k": -1, "down": 1, "j": 1}
 _END = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
+class TableView:
+    """How one table is looked at. None: the table's own order."""
+
+    sort_key: str | None = None
+    descending: bool | None = None
+    first_row: int = 0
+    cursor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class View:
+    page: str = "workers"
     order: Order = Order()
     filter_text: str = ""
     editing_filter: bool = False
@@ -51,44 +60,145 @@ class View:
     first_row: int = 0
     """The first worker shown; a screen shows the last page when it is beyond the end."""
 
+    tables: Mapping[str, TableView] = field(default_factory=dict)
+    details_of: int | None = None
+    """The group of failures that fills the screen."""
+
+    first_line: int = 0
+    """Of the details or the help."""
+
+    stream_seconds: float = STREAM_SECONDS
+    stream_back_seconds: float = 0.0
+    """How long before now the task stream ends."""
+
     quit: bool = False
 
-    def pressed(self, key: str, page_rows: int) -> View:
-        """The view after a key: a character, or the name of one (``up``, ``page down``, ``enter``, ``escape``)."""
+    @property
+    def table(self) -> TableView:
+        """How the table of this page is looked at."""
+        return self.tables.get(self.page, TableView())
+
+    def pressed(self, key: str, page_rows: int, selected: int | None = None) -> View:
+        """The view after a key: a character, or the name of one (``up``, ``page down``, ``enter``, ``escape``).
+        ``selected`` is what the cursor stands on."""
         if self.editing_filter:
             return self._edited(key)
         if self.help_shown:
-            return replace(self, help_shown=False, quit=key == "q")
-        return self._commanded(key, page_rows)
+            return self._turned(key, page_rows, replace(self, help_shown=False, first_line=0))
+        if self.details_of is not None and key not in PAGES:
+            return self._turned(key, page_rows, replace(self, details_of=None, first_line=0))
+        return self._commanded(key, page_rows, selected)
 
-    def limited(self, last_first_row: int) -> View:
-        """The same view, not scrolled beyond the end."""
-        return replace(self, first_row=max(0, min(self.first_row, last_first_row)))
+    def limited(self, last_first_row: int, rows: int = _END) -> View:
+        """The same view, not scrolled beyond the end; ``rows`` is how many the table has."""
+        if self.help_shown or self.details_of is not None:
+            return replace(self, first_line=max(0, min(self.first_line, last_first_row)))
+        if self.page == "workers":
+            return replace(self, first_row=max(0, min(self.first_row, last_first_row)))
+        table = self.table
+        first = max(0, min(table.first_row, last_first_row))
+        return self._with_table(replace(table, first_row=first, cursor=max(0, min(table.cursor, rows - 1))))
 
-    def _commanded(self, key: str, page_rows: int) -> View:
-        if key in SORT_KEYS:
-            return replace(self, order=self.order.pressed(SORT_KEYS[key]), first_row=0)
+    # ---- keys ----------------------------------------------------------------------------------------------------
+
+    def _commanded(self, key: str, page_rows: int, selected: int | None) -> View:
+        if key in PAGES:
+            return self._turned_to(PAGES[key])
+        if key in ("tab", "backtab"):
+            names = list(PAGES.values())
+            return self._turned_to(names[(names.index(self.page) + (1 if key == "tab" else -1)) % len(names)])
         if key == "q":
             return replace(self, quit=True)
         if key == "?":
-            return replace(self, help_shown=True)
+            return replace(self, help_shown=True, first_line=0)
         if key == "/":
             return replace(self, editing_filter=True)
         if key == "escape":
-            return replace(self, filter_text="", first_row=0)
-        return self._scrolled(key, page_rows)
+            return self._unfiltered()
+        return self._paged(key, page_rows, selected)
+
+    def _paged(self, key: str, page_rows: int, selected: int | None) -> View:
+        """Keys that mean something else on each page."""
+        if self.page == "workers":
+            if key in SORT_KEYS:
+                return replace(self, order=self.order.pressed(SORT_KEYS[key]), first_row=0)
+            return self._scrolled(key, page_rows)
+        if self.page == "stream":
+            return self._zoomed(key, page_rows)
+        if self.page == "failures" and key == "enter" and selected is not None:
+            return replace(self, details_of=selected, first_line=0)
+        if key in ("s", "S", "r"):
+            return self._sorted(key)
+        return self._moved(key, page_rows)
+
+    def _turned_to(self, page: str) -> View:
+        """Another page; a filter is for the page where it was typed."""
+        same = page == self.page
+        filter_text = self.filter_text if same else ""
+        return replace(self, page=page, filter_text=filter_text, details_of=None, first_line=0)
+
+    def _unfiltered(self) -> View:
+        cleared = replace(self, filter_text="", first_row=0)
+        return cleared if self.page == "workers" else cleared._with_table(replace(self.table, first_row=0, cursor=0))
+
+    def _sorted(self, key: str) -> View:
+        """By the next column, the one before, or the other way round."""
+        spec, table = TABLES[self.page], self.table
+        keys = [column.key for column in spec.columns]
+        now = table.sort_key or spec.default_sort
+        descending = spec.descending if table.descending is None else table.descending
+        if key == "r":
+            return self._with_table(replace(table, sort_key=now, descending=not descending, first_row=0, cursor=0))
+        chosen = keys[(keys.index(now) + (1 if key == "s" else -1)) % len(keys)]
+        text = spec.columns[spec.index(chosen)].kind == "text"
+        return self._with_table(TableView(chosen, not text))
+
+    def _zoomed(self, key: str, page_rows: int) -> View:
+        seconds, back = self.stream_seconds, self.stream_back_seconds
+        if key in ("+", "="):
+            return replace(self, stream_seconds=max(_SHORTEST_STREAM, seconds / 2))
+        if key == "-":
+            return replace(self, stream_seconds=min(_LONGEST_STREAM, seconds * 2))
+        if key in ("h", "["):
+            return replace(self, stream_back_seconds=back + seconds / 4)
+        if key in ("l", "]"):
+            return replace(self, stream_back_seconds=max(0.0, back - seconds / 4))
+        return self._moved(key, page_rows)
 
     def _scrolled(self, key: str, page_rows: int) -> View:
-        steps = {**_SCROLLS, "page up": -page_rows, "page down": page_rows, "home": -_END, "end": _END}
-        return replace(self, first_row=max(0, self.first_row + steps.get(key, 0)))
+        return replace(self, first_row=max(0, self.first_row + _step(key, page_rows)))
+
+    def _moved(self, key: str, page_rows: int) -> View:
+        """The cursor moves, and the rows with it when it would leave them."""
+        table, step = self.table, _step(key, page_rows)
+        if self.page != "failures":
+            return self._with_table(replace(table, first_row=max(0, table.first_row + step)))
+        cursor = max(0, table.cursor + step)
+        first = min(max(table.first_row, cursor - page_rows + 1), cursor)
+        return self._with_table(replace(table, first_row=first, cursor=cursor))
+
+    def _turned(self, key: str, page_rows: int, closed: View) -> View:
+        """A text that fills the screen: keys that scroll do so, others close it."""
+        if key == "q":
+            return replace(self, quit=True)
+        step = _step(key, page_rows)
+        return replace(self, first_line=max(0, self.first_line + step)) if step else closed
 
     def _edited(self, key: str) -> View:
         if key == "enter":
             return replace(self, editing_filter=False)
         if key == "escape":
-            return replace(self, editing_filter=False, filter_text="", first_row=0)
+            return replace(self._unfiltered(), editing_filter=False)
         if key == "backspace":
-            return replace(self, filter_text=self.filter_text[:-1], first_row=0)
+            return replace(self._unfiltered(), filter_text=self.filter_text[:-1])
         if len(key) == 1 and key.isprintable():
-            return replace(self, filter_text=self.filter_text + key, first_row=0)
+            return replace(self._unfiltered(), filter_text=self.filter_text + key)
         return self
+
+    def _with_table(self, table: TableView) -> View:
+        return replace(self, tables={**self.tables, self.page: table})
+
+
+def _step(key: str, page_rows: int) -> int:
+    steps = {**_SCROLLS, "page up": -page_rows, "page down": page_rows, "home": -_END, "end": _END}
+    return steps.get(key, 0)

@@ -1,0 +1,116 @@
+"""A table of the model as lines: columns as wide as their values need; those without room are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scaler_protocol.monitor.format import display_width, format_value, left, right
+from scaler_protocol.monitor.tables import Column, Row, TableSpec
+from scaler_scheduler.top.lines import Line, Span, Style
+
+TEXT_WIDTH_LEAST, TEXT_WIDTH_LIMIT = 10, 100
+
+_LESS_IMPORTANT = {
+    "functions": ("digest", "total", "canceled", "finished"),
+    "waits": ("task", "session"),
+    "failures": ("group", "first", "hosts", "status", "functions"),
+    "objects": ("received", "sent", "spilled"),
+    "graphs": ("ready", "waiting"),
+    "tasks": ("attempt", "session", "host"),
+    "clients": ("parent",),
+}
+"""Columns that go first when there is no room, in this order. Others go from the right."""
+
+_ROW_STYLES = {
+    "failed": Style.BAD,
+    "canceled": Style.WARNING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Columns with the widths they got."""
+
+    columns: tuple[tuple[int, Column, int], ...]
+    """Where the column stands in a row, the column, its width."""
+
+    sort_key: str
+    descending: bool
+
+    def header(self) -> Line:
+        spans: list[Span] = []
+        for _, column, width in self.columns:
+            sorted_by = column.key == self.sort_key
+            title = f"[{column.title}]" if sorted_by else column.title
+            spans += [Span(" ", Style.HEADER)] if spans else []
+            spans.append(Span(_placed(column, title, width), Style.SORTED if sorted_by else Style.HEADER))
+        return tuple(spans)
+
+    def line(self, row: Row, style: Style = Style.PLAIN) -> Line:
+        spans: list[Span] = []
+        for position, column, width in self.columns:
+            text = _placed(column, format_value(column.kind, row[position]), width)
+            spans += [Span(" ", style)] if spans else []
+            spans.append(Span(text, _cell_style(column, row[position]) if style is Style.PLAIN else style))
+        return tuple(spans)
+
+
+def grid_of(table: TableSpec, rows: Sequence[Row], sort_key: str, descending: bool, width: int) -> Grid:
+    """Widths for these rows: numbers as wide as they are, the rest for texts."""
+    kept = list(range(len(table.columns)))
+    wishes = {position: _wish(table.columns[position], position, rows, sort_key) for position in kept}
+    for key in _in_order_of_leaving(table, sort_key):
+        if sum(_usual(table.columns[each], wishes[each]) + 1 for each in kept) - 1 <= width:
+            break
+        kept.remove(table.index(key))
+    widths = _shared([(table.columns[each], wishes[each]) for each in kept], width)
+    columns = [(each, table.columns[each], got) for each, got in zip(kept, widths, strict=True)]
+    return Grid(tuple(columns), sort_key, descending)
+
+
+def _in_order_of_leaving(table: TableSpec, sort_key: str) -> list[str]:
+    first = [key for key in _LESS_IMPORTANT.get(table.name, ()) if key != sort_key]
+    others = [column.key for column in reversed(table.columns[1:]) if column.key not in (*first, sort_key)]
+    return first + others
+
+
+def _wish(column: Column, position: int, rows: Sequence[Row], sort_key: str) -> int:
+    title = len(column.title) + (2 if column.key == sort_key else 0)
+    widest = max((display_width(format_value(column.kind, row[position])) for row in rows), default=0)
+    return max(title, min(widest, TEXT_WIDTH_LIMIT))
+
+
+def _usual(column: Column, wish: int) -> int:
+    """So much a column should have, or others leave."""
+    return min(wish, max(column.width, len(column.title) + 2))
+
+
+def _least(column: Column, wish: int) -> int:
+    return min(wish, max(TEXT_WIDTH_LEAST, len(column.title) + 2)) if column.kind == "text" else wish
+
+
+def _shared(columns: Sequence[tuple[Column, int]], width: int) -> list[int]:
+    """What each column gets: at least its least, then texts from left to right what is left, evenly at first."""
+    widths = [_least(column, wish) for column, wish in columns]
+    spare = width - sum(widths) - len(widths) + 1
+    wanting = [index for index, (_, wish) in enumerate(columns) if wish > widths[index]]
+    while spare > 0 and wanting:
+        for index in list(wanting):
+            more = min(max(1, spare // len(wanting)), columns[index][1] - widths[index], spare)
+            widths[index] += more
+            spare -= more
+        wanting = [index for index in wanting if columns[index][1] > widths[index]]
+    return widths
+
+
+def _placed(column: Column, text: str, width: int) -> str:
+    return left(text, width) if column.align == "left" else right(text, width)
+
+
+def _cell_style(column: Column, value: object) -> Style:
+    if column.key in _ROW_STYLES and value:
+        return _ROW_STYLES[column.key]
+    if column.key == "status" and value != "success":
+        return Style.WARNING if value == "cancelled" else Style.BAD
+    return Style.DIM if value in (0, "", "-") else Style.PLAIN

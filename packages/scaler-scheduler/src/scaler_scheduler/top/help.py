@@ -1,0 +1,52 @@
+"""What ``?`` shows: every key."""
+
+from __future__ import annotations
+
+from scaler_protocol.monitor.format import clip
+from scaler_scheduler.top.lines import Line, Span, Style, line_of
+
+KEYS = (
+    ("1", "workers, clients and functions"),
+    ("2 3 4 5", "functions, waiting tasks, failures, objects"),
+    ("6 7 8 9 0", "graphs, task stream, ended tasks, clients, settings"),
+    ("Tab, Shift-Tab", "next page, page before"),
+    ("/", "show only rows with a text; Enter keeps, Esc drops it"),
+    ("arrows j k PgUp PgDn ...", "scroll; Home and End: first and last row"),
+    ("? q", "this help, quit"),
+)
+WORKER_KEYS = (
+    ("n C M c m f w d l", "sort by this column; again turns the order"),
+    ("agt_cpu, agt_rss, queued", "its agent's: processor, memory, tasks waiting there"),
+    ("free, sent", "queue slots left; tasks handed over and unfinished"),
+    ("lag", "latency between scheduler and agent"),
+    ("ITL", "initialized, has a task, slot lent to a nested task"),
+)
+TABLE_KEYS = (
+    ("s S r", "sort: next column, column before, turn the order"),
+    ("Enter", "failures: tracebacks and death certificates"),
+    ("+ - [ ]", "task stream: zoom in and out, earlier, later"),
+)
+REPLAY_KEYS = (
+    ("Space", "pause, go on"),
+    ("left right , . { }", "seek 5 seconds, 1 second, a tenth of the recording"),
+    ("< >", "slower, faster"),
+)
+
+
+def help_lines(replaying: bool) -> list[Line]:
+    lines: list[Line] = [line_of("scaler_top: help", Style.TITLE)]
+    lines += _section("", KEYS)
+    lines += _section("Workers", WORKER_KEYS)
+    lines += _section("Other pages", TABLE_KEYS)
+    if replaying:
+        lines += _section("Replay", REPLAY_KEYS)
+    return [*lines, line_of("any other key goes back", Style.DIM)]
+
+
+def _section(title: str, keys: tuple[tuple[str, str], ...]) -> list[Line]:
+    head: list[Line] = [line_of(title, Style.HEADING)] if title else [()]
+    return [*head, *(_help_line(name, text) for name, text in keys)]
+
+
+def _help_line(name: str, text: str) -> Line:
+    return (Span(f"  {clip(name, 25):<25}", Style.TITLE), Span(text))

@@ -1,0 +1,200 @@
+"""Pages that show one table of the model, under a line of totals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scaler_protocol.monitor.format import format_bytes, format_count, format_percent, format_rate
+from scaler_protocol.monitor.messages import Snapshot
+from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.tables import TABLES, Row
+from scaler_scheduler.top.grid import grid_of
+from scaler_scheduler.top.lines import Line, Span, Style, joined, line_of, width_of
+from scaler_scheduler.top.view import PAGES, View
+
+TITLES = {
+    "workers": "workers",
+    "functions": "functions",
+    "waits": "waiting",
+    "failures": "failures",
+    "objects": "objects",
+    "graphs": "graphs",
+    "stream": "stream",
+    "tasks": "tasks",
+    "clients": "clients",
+    "settings": "settings",
+}
+_SHORT_TITLES = {
+    "workers": "work",
+    "functions": "func",
+    "waits": "wait",
+    "failures": "fail",
+    "objects": "obj",
+    "graphs": "graph",
+    "stream": "stream",
+    "tasks": "task",
+    "clients": "cli",
+    "settings": "set",
+}
+_COUNTED = {
+    "functions": "function",
+    "waits": "reason",
+    "objects": "host",
+    "graphs": "graph",
+    "tasks": "task",
+    "clients": "client",
+    "settings": "setting",
+}
+DETAILS_HEIGHT_LEAST = 8
+"""Details of failures stand below their table where so many lines are left."""
+
+_TALL = 36
+
+_NOTHING = {
+    "functions": "no function has been called yet",
+    "waits": "no task waits",
+    "failures": "no task has failed since this monitor looks",
+    "objects": "no host has an object store yet",
+    "graphs": "no graph is running",
+    "tasks": "no task has ended since this monitor looks",
+    "clients": "no client is connected",
+    "settings": "the scheduler does not say its settings",
+}
+
+
+class Body(NamedTuple):
+    """Lines of a page, and what the keys need to know of them."""
+
+    lines: list[Line]
+    page_rows: int
+    last_first_row: int
+    rows: int
+    selected: int | None = None
+
+
+def head_lines(model: Model, snapshot: Snapshot, view: View, width: int) -> list[Line]:
+    """The names of the pages and the totals of the cluster: two lines."""
+    return [_tabs(view, width), _totals(model, snapshot, width)]
+
+
+def table_body(model: Model, view: View, width: int, height: int) -> Body:
+    """Header and rows; below failures their details, where there is room."""
+    spec, table = TABLES[view.page], view.table
+    sort_key = table.sort_key or spec.default_sort
+    descending = spec.descending if table.descending is None else table.descending
+    total = model.rows(view.page, view.filter_text, limit=0)[1]
+    details_height = _details_height(height, total) if view.page == "failures" else 0
+    room = max(1, height - 2 - details_height)
+    last_first_row = max(0, total - room)
+    first = min(table.first_row, last_first_row)
+    rows, _ = model.rows(view.page, view.filter_text, sort_key, descending, first, room)
+    grid = grid_of(spec, rows, sort_key, descending, width)
+    chosen = min(table.cursor, total - 1) - first if view.page == "failures" else -1
+    lines = [_note(model, view, total), padded_header(grid.header(), width)]
+    lines += [grid.line(row, _row_style(view.page, row, number == chosen)) for number, row in enumerate(rows)]
+    if not rows:
+        lines.append(line_of(_nothing(view, model), Style.DIM))
+    selected = rows[chosen][-1] if 0 <= chosen < len(rows) else None
+    if details_height and selected is not None:
+        lines += [()] * (height - details_height - len(lines))
+        lines += [line_of("-" * width, Style.DIM), *details_lines(model, selected)[: details_height - 1]]
+    return Body(lines, room, last_first_row, total, selected)
+
+
+def _details_height(height: int, rows: int) -> int:
+    """What the table leaves; on a tall screen it leaves half."""
+    left = height - 3 - max(1, rows)
+    if height >= _TALL:
+        left = max(left, height // 2)
+    return left if left >= DETAILS_HEIGHT_LEAST else 0
+
+
+def details_lines(model: Model, group: int) -> list[Line]:
+    """A group of failures in full."""
+    lines = model.failure_details(group).expandtabs(4).splitlines()
+    return [line_of(text, Style.TITLE if number == 0 else Style.PLAIN) for number, text in enumerate(lines)]
+
+
+def padded_header(line: Line, width: int) -> Line:
+    """The bar goes on to the right edge."""
+    missing = width - width_of(line)
+    return (*line, Span(" " * missing, Style.HEADER)) if missing > 0 else line
+
+
+def _tabs(view: View, width: int) -> Line:
+    """All pages by their keys; in short where there is no room."""
+    wide = joined([_tab(key, page, TITLES[page], view) for key, page in PAGES.items()], Span("  "))
+    if width_of(wide) <= width:
+        return wide
+    short = {**_SHORT_TITLES, view.page: TITLES[view.page]}
+    return joined([_tab(key, page, short[page], view) for key, page in PAGES.items()], Span(" "))
+
+
+def _tab(key: str, page: str, title: str, view: View) -> Line:
+    return (Span(f"{key} ", Style.DIM), Span(title, Style.CHOSEN if page == view.page else Style.PLAIN))
+
+
+def _totals(model: Model, snapshot: Snapshot, width: int) -> Line:
+    tasks, scheduler = snapshot.tasks, snapshot.scheduler
+    rate = model.history("throughput", model.time - 3)[1]
+    counts = (
+        ("unassigned", tasks.unassigned, Style.PLAIN),
+        ("running", tasks.running, Style.PLAIN),
+        ("success", tasks.success, Style.GOOD),
+        ("failed", tasks.failed, Style.BAD),
+        ("canceled", tasks.canceled, Style.WARNING),
+    )
+    spans = [Span(format_rate(rate[-1] if rate else 0.0), Style.TITLE)]
+    for name, count, style in counts:
+        spans += [Span(f"  {name} ", Style.DIM), Span(format_count(count), style if count else Style.PLAIN)]
+    process = f"{format_percent(scheduler.cpu_percent)} {format_bytes(scheduler.rss_bytes)}"
+    wider = (*spans, Span("  scheduler ", Style.DIM), Span(process))
+    return wider if width_of(wider) <= width else tuple(spans)
+
+
+def _note(model: Model, view: View, total: int) -> Line:
+    """How much of the truth the table holds."""
+    snapshot, page = model.snapshot, view.page
+    assert snapshot is not None
+    truths = {"functions": snapshot.function_count, "waits": snapshot.wait_count, "graphs": snapshot.graph_count}
+    if page == "failures":
+        seen = model.activity.failures.total
+        shown = f"{_counted(total, 'cause')} of {format_count(seen)} failures seen"
+        all_failed = format_count(max(seen, snapshot.tasks.failed))
+        return _noted(shown, f", {all_failed} failed in all   up, down, Enter: details")
+    shown = _counted(total, _COUNTED[page])
+    if page == "tasks":
+        return _noted(shown, f" of {format_count(model.log.total)} that ended while this monitor looked")
+    rows = len(model.rows(page)[0]) if not view.filter_text else total
+    if truths.get(page, 0) > rows and not view.filter_text:
+        return _noted(shown, f", those with most to do of {format_count(truths[page])}")
+    return _noted(shown, "")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{format_count(count)} {noun}" + ("" if count == 1 else "s")
+
+
+def _noted(shown: str, rest: str) -> Line:
+    return (Span(shown), Span(rest, Style.DIM))
+
+
+def _nothing(view: View, model: Model) -> str:
+    if view.filter_text:
+        return f"nothing contains {view.filter_text!r}"
+    return _NOTHING[view.page]
+
+
+def _row_style(page: str, row: Row, chosen: bool) -> Style:
+    if chosen:
+        return Style.CHOSEN
+    away = page == "clients" and row[3] != "connected"
+    return Style.WARNING if away else Style.PLAIN
+
+
+def scrolled(lines: Sequence[Line], first_line: int, height: int) -> Body:
+    """A text that fills the screen."""
+    last = max(0, len(lines) - height)
+    first = min(first_line, last)
+    return Body(list(lines[first : first + height]), max(1, height - 1), last, len(lines))

@@ -1,0 +1,114 @@
+"""Where a screen's model comes from: a scheduler that is watched, or a recording."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import zmq
+
+from scaler_protocol.monitor.feed import FeedError
+from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.subscription import Subscription
+from scaler_scheduler.top.lines import Line
+from scaler_scheduler.top.player import Player
+
+TURN_SECONDS = 0.05
+"""After so long, keys get their turn before the next message."""
+
+
+class Source(Protocol):
+    """What the application draws."""
+
+    repaint_seconds: float
+    """At least so often, since ages on the screen grow by themselves."""
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def now(self) -> float:
+        """By the clock that the model goes by."""
+
+    def register(self, poller: zmq.Poller) -> None:
+        """What wakes the application."""
+
+    def take(self) -> None:
+        """Everything that has come."""
+
+    def pressed(self, key: str) -> bool:
+        """Whether the key was for this source."""
+
+    def line(self, width: int, blocks: bool) -> Line:
+        """A line below everything else; empty: none."""
+
+
+class Live:
+    """A scheduler that is watched."""
+
+    repaint_seconds = 1.0
+
+    def __init__(self, subscription: Subscription, timeout_seconds: float) -> None:
+        self._subscription = subscription
+        self._model = Model(time.monotonic(), timeout_seconds)
+
+    @property
+    def model(self) -> Model:
+        return self._model
+
+    @property
+    def now(self) -> float:
+        return time.monotonic()
+
+    def register(self, poller: zmq.Poller) -> None:
+        poller.register(self._subscription.socket, zmq.POLLIN)
+
+    def take(self) -> None:
+        until = time.monotonic() + TURN_SECONDS
+        while time.monotonic() < until and self._take_one():
+            pass
+
+    def pressed(self, key: str) -> bool:
+        return False
+
+    def line(self, width: int, blocks: bool) -> Line:
+        return ()
+
+    def _take_one(self) -> bool:
+        try:
+            received = self._subscription.receive()
+        except FeedError as error:
+            self._model.refuse(str(error))
+            return True
+        if received is not None:
+            self._model.apply(received.message, time.monotonic())
+        return received is not None
+
+
+class Recording:
+    """A recording that is played."""
+
+    repaint_seconds = 0.1
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+
+    @property
+    def model(self) -> Model:
+        return self._player.model
+
+    @property
+    def now(self) -> float:
+        return self._player.position
+
+    def register(self, poller: zmq.Poller) -> None:
+        """Nothing: it goes by the clock."""
+
+    def take(self) -> None:
+        self._player.tick(time.monotonic())
+
+    def pressed(self, key: str) -> bool:
+        return self._player.pressed(key)
+
+    def line(self, width: int, blocks: bool) -> Line:
+        return self._player.line(width, blocks)

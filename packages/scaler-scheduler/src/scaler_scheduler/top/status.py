@@ -1,0 +1,49 @@
+"""The status line: the most urgent thing there is to say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scaler_protocol.monitor.format import format_duration
+from scaler_protocol.monitor.messages import AgentStatus, PeerState
+from scaler_protocol.monitor.model import FeedState, Model
+from scaler_scheduler.top.lines import Line, Span, Style, line_of
+from scaler_scheduler.top.view import View
+
+RESTART_SHOWN_SECONDS = 10.0
+
+
+def status_line(model: Model, view: View, now: float) -> Line:
+    """Empty when all is well."""
+    if view.editing_filter:
+        return (Span("filter: ", Style.TITLE), Span(view.filter_text + "_"))
+    if model.problem is not None:
+        return line_of(model.problem, Style.ALARM)
+    if model.state(now) is FeedState.LOST:
+        silent = format_duration(model.silent_seconds(now))
+        return line_of(f"scheduler lost: silent for {silent}; waiting for it to come back", Style.ALARM)
+    if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
+        return line_of("the scheduler has restarted: counts start again", Style.WARNING)
+    agents = model.snapshot.agents if model.snapshot is not None else ()
+    silent_agents = [agent for agent in agents if agent.state is not PeerState.CONNECTED]
+    if silent_agents:
+        return line_of(_silent_text(silent_agents), Style.WARNING)
+    return line_of(f"filter: {view.filter_text}   / to change, Esc to drop", Style.DIM) if view.filter_text else ()
+
+
+def waiting_lines(model: Model, now: float, address: str) -> list[Line]:
+    """Before anything was heard."""
+    silent = model.silent_seconds(now)
+    lines: list[Line] = [line_of("scaler_top", Style.TITLE), (), line_of(f"waiting for the scheduler at {address}")]
+    if model.problem is not None:
+        lines += [(), line_of(model.problem, Style.ALARM)]
+    elif silent > model.timeout_seconds:
+        lines += [(), line_of(f"nothing heard for {format_duration(silent)}", Style.ALARM)]
+        lines += [line_of("Is a scheduler running, and is this its monitor address?")]
+    return [*lines, (), line_of("q quits", Style.DIM)]
+
+
+def _silent_text(agents: Sequence[AgentStatus]) -> str:
+    first = max(agents, key=lambda agent: agent.silent_seconds)
+    silent = format_duration(first.silent_seconds)
+    return f"{len(agents)} agent(s) silent, longest {first.pid}|{first.host}: {silent}"

@@ -1,0 +1,108 @@
+"""The task stream: a row per worker, time from left to right, a colour per function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from scaler_protocol.monitor.format import format_span, format_time, left
+from scaler_protocol.monitor.model import Model, StreamRow
+from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
+from scaler_scheduler.top.lines import FunctionColour, Line, Span, Style, line_of
+from scaler_scheduler.top.pages import Body
+from scaler_scheduler.top.view import View
+
+LABEL_WIDTH_LIMIT = 28
+DELAY_SECONDS = 0.5
+"""The stream ends so long before the newest message: what ended a moment ago is still on its way."""
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_SHADES = ((0.6, "█"), (0.35, "▓"), (0.15, "▒"), (0.0, "░"))
+"""What stands for a cell, by the part of it that was spent in tasks."""
+
+
+def stream_body(model: Model, view: View, width: int, height: int, blocks: bool) -> Body:
+    """``blocks``: the terminal shows coloured blocks; otherwise each function is a letter."""
+    wanted = view.filter_text.casefold()
+    rows = [row for row in model.stream_rows() if wanted in f"{row.worker.host}|{row.worker.name}".casefold()]
+    room = max(1, height - 3)
+    last_first_row = max(0, len(rows) - room)
+    first = min(view.table.first_row, last_first_row)
+    shown = rows[first : first + room]
+    if not shown:
+        return Body([(), line_of("no task has ended since this monitor looks", Style.DIM)], room, 0, 0)
+    label = min(LABEL_WIDTH_LIMIT, max(len(_label(row)) for row in shown), max(1, width // 3))
+    columns = max(1, width - label - 2)
+    stop = model.time - DELAY_SECONDS - view.stream_back_seconds
+    bars = model.bars(stop - view.stream_seconds, stop, columns, [row.worker_index for row in shown])
+    painted = _painted(bars, len(shown), columns, blocks)
+    lines = [_title(view, stop, bars)]
+    lines += [
+        (Span(left(_label(row), label) + " |", Style.DIM), *cells) for row, cells in zip(shown, painted, strict=True)
+    ]
+    lines += [_axis(stop - view.stream_seconds, stop, label + 2, columns), _legend(model, bars, blocks)]
+    return Body(lines, room, last_first_row, len(rows))
+
+
+def _label(row: StreamRow) -> str:
+    return f"{row.worker.host}|{row.worker.name}"
+
+
+def _title(view: View, stop: float, bars: Bars) -> Line:
+    end = "now" if not view.stream_back_seconds else format_time(stop)
+    span = format_span(view.stream_seconds)
+    return (
+        Span(f"{span} until {end}: {bars.tasks:,} tasks"),
+        Span("   + - zoom   [ ] earlier, later   / filters", Style.DIM),
+    )
+
+
+def _painted(bars: Bars, rows: int, width: int, blocks: bool) -> list[Line]:
+    cells: list[list[Span]] = [[Span(" ")] * width for _ in range(rows)]
+    columns = (bars.rows, bars.x0, bars.x1, bars.functions, bars.statuses, bars.busy)
+    for row, x0, x1, function, status, busy in zip(*columns, strict=True):
+        first = min(width - 1, int(x0))
+        last = max(first + 1, min(width, round(x1)))
+        cells[row][first:last] = [_cell(function, status, busy, blocks)] * (last - first)
+    return [_merged(line) for line in cells]
+
+
+def _cell(function: int, status: int, busy: float, blocks: bool) -> Span:
+    if status == FAILED:
+        return Span("█" if blocks else "X", Style.BAD)
+    if status == CANCELED:
+        return Span("█" if blocks else "-", Style.DIM)
+    shade = next((text for least, text in _SHADES if busy >= least), "░")
+    text = shade if blocks else _LETTERS[function % len(_LETTERS)]
+    return Span(text, FunctionColour(function))
+
+
+def _merged(cells: Sequence[Span]) -> Line:
+    """Neighbours of one style as one span."""
+    spans: list[Span] = []
+    for cell in cells:
+        if spans and spans[-1].style == cell.style:
+            spans[-1] = Span(spans[-1].text + cell.text, cell.style)
+        else:
+            spans.append(cell)
+    return tuple(spans)
+
+
+def _axis(start: float, stop: float, indent: int, width: int) -> Line:
+    first, last = format_time(start), format_time(stop)
+    gap = width - len(first) - len(last)
+    return (Span(" " * indent + first + (" " * gap + last if gap > 0 else ""), Style.DIM),)
+
+
+def _legend(model: Model, bars: Bars, blocks: bool) -> Line:
+    """The functions on the screen, most tasks first."""
+    counts: Counter[int] = Counter()
+    for function, count in zip(bars.functions, bars.counts, strict=True):
+        counts[function] += count
+    spans: list[Span] = []
+    for function, _ in counts.most_common(12):
+        mark = "█" if blocks else _LETTERS[function % len(_LETTERS)]
+        name = model.activity.function_name(function) or "?"
+        spans += [Span(mark, FunctionColour(function)), Span(f" {name}  ")]
+    spans += [Span("█" if blocks else "X", Style.BAD), Span(" failed  ")]
+    return (*spans, Span("█" if blocks else "-", Style.DIM), Span(" canceled"))

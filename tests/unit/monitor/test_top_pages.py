@@ -1,0 +1,230 @@
+"""Pages of ``scaler_top`` beside its first one."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler_protocol.monitor.format import display_width
+from scaler_protocol.monitor.model import Model
+from scaler_scheduler.top.lines import FunctionColour, Style, text_of
+from scaler_scheduler.top.screen import Screen, draw
+from scaler_scheduler.top.view import PAGES, TableView, View
+from tests.support.monitor_stream import START_TIME, synthetic_messages
+from tests.support.monitoring import snapshot
+
+SIZES = [(1, 1), (5, 3), (20, 5), (40, 10), (80, 24), (97, 30), (120, 40), (250, 60)]
+ADDRESS = "ipc:///tmp/127.0.0.1_2345_monitor"
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    made = Model(0.0)
+    for message in synthetic_messages(5, 24, 300):
+        made.apply(message, 100.0)
+    return made
+
+
+def drawn(
+    model: Model, *keys: str, width: int = 80, height: int = 24, now: float = 100.0, blocks: bool = True
+) -> Screen:
+    view, screen = View(), Screen([], 10, 0)
+    for key in keys:
+        screen = draw(model, view, width, height, now, ADDRESS, blocks)
+        view = view.pressed(key, screen.page_rows, screen.selected).limited(1 << 20)
+    return draw(model, view, width, height, now, ADDRESS, blocks)
+
+
+def lines(screen: Screen) -> list[str]:
+    return [text_of(line).rstrip() for line in screen.lines]
+
+
+@pytest.mark.parametrize("key", list(PAGES))
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_no_page_is_larger_than_the_terminal(model: Model, key: str, width: int, height: int) -> None:
+    empty = Model(0.0)
+    empty.apply(snapshot(), 100.0)
+    for shown in (model, empty):
+        for keys in ([key], [key, "enter"], [key, "down", "s", "/", "x"]):
+            for now in (100.0, 200.0):
+                screen = drawn(shown, *keys, width=width, height=height, now=now)
+                assert len(screen.lines) <= height
+                assert all(display_width(text_of(line)) <= width for line in screen.lines)
+
+
+def test_the_page_names_stand_at_the_top(model: Model) -> None:
+    assert lines(drawn(model, "2"))[0] == "1 work 2 functions 3 wait 4 fail 5 obj 6 graph 7 stream 8 task 9 cli 0 set"
+    wide = lines(drawn(model, "2", width=120))[0]
+    assert wide == (
+        "1 workers  2 functions  3 waiting  4 failures  5 objects  6 graphs  7 stream  8 tasks  9 clients  0 settings"
+    )
+
+
+def test_totals_stand_under_them(model: Model) -> None:
+    text = lines(drawn(model, "2", width=120))[1]
+    assert model.snapshot is not None
+    assert f"success {model.snapshot.tasks.success:,}" in text
+    assert text.startswith("300/s")
+    assert text.endswith("scheduler 12.5% 130.0m")
+
+
+def test_functions(model: Model) -> None:
+    text = lines(drawn(model, "2"))
+    assert text[3] == "6 functions"
+    assert text[4].split()[:4] == ["function", "[unfinished]", "finished", "success"]
+    assert text[5].split()[:2] == ["simulate", "1,880"]
+
+
+def test_waiting_tasks_say_why(model: Model) -> None:
+    text = "\n".join(lines(drawn(model, "3")))
+    assert "no worker has the capability gpu" in text
+    assert "33 s" in text
+
+
+def test_failures_and_their_details(model: Model) -> None:
+    screen = drawn(model, "4")
+    assert "causes of" in lines(screen)[3]
+    first = screen.lines[5]
+    assert {span.style for span in first} == {Style.CHOSEN}
+    assert screen.selected is not None
+    text = "\n".join(lines(drawn(model, "4", "enter", height=60)))
+    assert model.failure_details(screen.selected).splitlines()[0] in text
+
+
+def test_the_cursor_chooses_what_the_details_are_of(model: Model) -> None:
+    groups = [row[-1] for row in model.rows("failures")[0]]
+    for downs, group in enumerate(groups):
+        assert drawn(model, "4", *["down"] * downs).selected == group
+    assert drawn(model, "4", *["down"] * 99).selected == groups[-1]
+    details = drawn(model, "4", "down", "enter")
+    assert lines(details)[3] == model.failure_details(groups[1]).splitlines()[0]
+    back = drawn(model, "4", "down", "enter", "escape")
+    assert "causes of" in lines(back)[3]
+
+
+def test_details_scroll(model: Model) -> None:
+    first = lines(drawn(model, "4", "enter", height=10))
+    assert lines(drawn(model, "4", "enter", "down", height=10))[3] == first[4]
+    assert (
+        lines(drawn(model, "4", "enter", "end", height=10))[-1]
+        == model.failure_details(drawn(model, "4").selected or 0).splitlines()[-1]
+    )
+
+
+def test_objects_by_host(model: Model) -> None:
+    text = lines(drawn(model, "5"))
+    assert text[4].split()[:3] == ["host", "objects", "[used]"]
+    assert text[5].split()[:3] == ["node-2", "122", "300.0m"]
+
+
+def test_sorting_a_table(model: Model) -> None:
+    assert "[finished]" in lines(drawn(model, "2", "s"))[4]
+    assert "[function]" in lines(drawn(model, "2", "S"))[4]
+    assert lines(drawn(model, "2", "S"))[5].startswith("collect")
+    assert lines(drawn(model, "2", "S", "r"))[5].startswith("simulate")
+
+
+def test_a_filter_belongs_to_its_page(model: Model) -> None:
+    text = lines(drawn(model, "8", "/", "c", "a", "n", "c", "enter"))
+    assert all("cancelled" in line for line in text[5:])
+    assert "filter: canc" in text[2]
+    assert "filter" not in "\n".join(lines(drawn(model, "8", "/", "c", "enter", "2")))
+    assert "nothing contains 'xx'" in lines(drawn(model, "2", "/", "x", "x"))[5]
+
+
+def test_the_log_pages_over_all_tasks(model: Model) -> None:
+    total = model.rows("tasks", limit=0)[1]
+    assert f"{total:,} tasks of {total:,}" in lines(drawn(model, "8"))[3]
+    screen = drawn(model, "8", "end")
+    assert screen.last_first_row == total - screen.page_rows
+    oldest = model.rows("tasks", descending=False, limit=1)[0][0]
+    assert lines(screen)[-1].split()[1] == str(oldest[1])
+
+
+def test_the_stream_has_a_row_per_worker_and_a_colour_per_function(model: Model) -> None:
+    screen = drawn(model, "7", "-", width=120, height=40)
+    rows = [line for line in screen.lines if text_of(line).startswith("node-")]
+    assert len(rows) == 24
+    colours = {span.style for line in rows for span in line if isinstance(span.style, FunctionColour)}
+    assert len(colours) >= 3
+    assert "simulate" in lines(screen)[-1]
+    assert "22:13" in lines(screen)[-2] or ":" in lines(screen)[-2]
+
+
+def test_the_stream_on_a_terminal_without_colours_has_letters(model: Model) -> None:
+    text = lines(drawn(model, "7", width=120, height=40, blocks=False))
+    cells = "".join(line.split("|", 2)[2] for line in text if line.startswith("node-"))
+    assert set(cells) <= set(" abcdefX-")
+    assert "a" in cells
+
+
+def test_the_stream_zooms_and_pans(model: Model) -> None:
+    assert lines(drawn(model, "7"))[3].startswith("20s until now")
+    assert lines(drawn(model, "7", "+"))[3].startswith("10s until now")
+    assert lines(drawn(model, "7", "-"))[3].startswith("40s until now")
+    assert "until now" not in lines(drawn(model, "7", "["))[3]
+    assert lines(drawn(model, "7", "[", "]"))[3].startswith("20s until now")
+
+
+def test_an_empty_cluster_says_what_is_missing() -> None:
+    empty = Model(0.0)
+    empty.apply(snapshot(), 100.0)
+    for key, text in (
+        ("3", "no task waits"),
+        ("4", "no task has failed"),
+        ("5", "no host"),
+        ("7", "no task has ended"),
+    ):
+        assert text in "\n".join(lines(drawn(empty, key)))
+
+
+def test_a_lost_scheduler_dims_every_page(model: Model) -> None:
+    for key in "234567890":
+        screen = drawn(model, key, now=200.0)
+        assert "scheduler lost" in lines(screen)[2]
+        styles = {span.style for number, line in enumerate(screen.lines) if number != 2 for span in line}
+        assert styles == {Style.DIM}
+
+
+def test_names_from_elsewhere_cannot_break_a_page() -> None:
+    model = Model(0.0)
+    for message in synthetic_messages(1, 4, 50):
+        model.apply(message, 100.0)
+    group = model.activity.failures
+    assert model.snapshot is not None
+    for index, named in list(model.activity.functions.items()):
+        model.activity.functions[index] = named._replace(name="evil\x1b[2J\n\tname")
+    for each in group.groups:
+        each.examples = [example._replace(details="\x1b[31mred\x07") for example in each.examples]
+    for key in ("4", "7", "8"):
+        for keys in ([key], [key, "enter"]):
+            assert "".join(lines(drawn(model, *keys, width=120, height=50))).isprintable()
+
+
+def test_a_thousand_workers_are_drawn_far_faster_than_a_second() -> None:
+    import time
+
+    model = Model(0.0)
+    for message in synthetic_messages(1, 1000, 20_000):
+        model.apply(message, 100.0)
+    began = time.process_time()
+    for key in PAGES:
+        drawn(model, key, width=250, height=60)
+    assert time.process_time() - began < 2.0  # twenty screens: about 0.3 s on a slow machine
+
+
+def test_keys_turn_pages() -> None:
+    assert View().pressed("tab", 10).page == "functions"
+    assert View().pressed("backtab", 10).page == "settings"
+    assert View().pressed("4", 10).pressed("tab", 10).page == "objects"
+    assert View(page="failures", details_of=3).pressed("2", 10) == View(page="functions")
+
+
+def test_each_table_keeps_how_it_is_looked_at() -> None:
+    view = View().pressed("2", 10).pressed("s", 10).pressed("3", 10).pressed("2", 10)
+    assert view.table == TableView("finished", True)
+
+
+def test_start_of_the_stream() -> None:
+    model = Model(0.0)
+    model.apply(snapshot(), START_TIME)
+    assert "no task has ended" in "\n".join(lines(drawn(model, "7", now=START_TIME)))
