@@ -156,7 +156,7 @@ def test_filter_help_and_quit(serving: Feed) -> None:
         terminal.press("Escape")
         terminal.wait_for("Total 8 worker(s)")
         terminal.press("?")
-        assert "slot lent to a nested task" in terminal.wait_for("any key goes back")
+        assert "slot lent to a nested task" in terminal.wait_for("any other key goes back")
         terminal.press("x")
         terminal.wait_for("Total 8 worker(s)")
         terminal.press("q")

@@ -130,9 +130,14 @@ def read_payload(status: int, payload: bytes) -> tuple[str, str, str]:
 
 
 def details_text(group: FailureGroup) -> str:
-    """A group in full, for people: what failed, where, and what it said."""
+    """A group in full, for people: what failed, where, and what it said. Failures that said the same share it."""
     parts = [_heading(group)]
-    parts += [_example_text(failure) for failure in reversed(group.examples)]
+    by_text: dict[str, list[str]] = {}
+    for failure in reversed(group.examples):
+        text = (failure.details or failure.message).strip() or "(nothing more is known)"
+        by_text.setdefault(text, []).append(_title(failure))
+    for text, titles in by_text.items():
+        parts.append("\n".join([*titles, "-" * max(map(len, titles)), text]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -155,12 +160,11 @@ def _heading(group: FailureGroup) -> str:
     return "\n".join(lines)
 
 
-def _example_text(failure: Failure) -> str:
+def _title(failure: Failure) -> str:
     where = " ".join(part for part in (failure.host, failure.worker) if part) or "no worker"
-    title = (
+    return (
         f"task {failure.task} of {failure.session.hex()[:8]}, attempt {failure.attempt}: {failure.function} on {where}"
     )
-    return "\n".join([title, "-" * len(title), failure.details or failure.message or "(nothing more is known)"])
 
 
 def _note(names: list[str], name: str) -> None:

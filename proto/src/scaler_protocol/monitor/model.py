@@ -146,11 +146,9 @@ class Model:
         return self.activity.log
 
     def stream_rows(self) -> list[StreamRow]:
-        """A row for each worker that has run something, by host and name."""
+        """A row for each worker that has run something, by host and number; those without one come last."""
         rows = [StreamRow(index, worker) for index, worker in enumerate(self.activity.workers)]
-        return sorted(
-            rows, key=lambda row: (row.worker.host, row.worker.agent, row.worker.number or 0, row.worker.name)
-        )
+        return sorted(rows, key=lambda row: _place(row.worker))
 
     def bars(self, start: float, stop: float, width: int, workers: Sequence[int]) -> task_stream.Bars:
         """What ``width`` pixels show of the time from ``start`` to ``stop`` (unix seconds); see ``task_stream``."""
@@ -215,6 +213,10 @@ class Model:
         time = snapshot.time or snapshot.scheduler.uptime_seconds
         self._histories["throughput"].add(time, max(0, ended) / seconds)
         self._histories["failures"].add(time, max(0, failed) / seconds)
+
+
+def _place(worker: WorkerName) -> tuple[str, str, bool, int]:
+    return worker.host, worker.agent, worker.number is None, worker.number or 0
 
 
 def ended_count(tasks: TaskCounts) -> int:
