@@ -208,6 +208,17 @@ def test_the_scheduler_is_killed_and_comes_back(gate: Gate) -> None:
         assert len(gate.waiting_pids) == 1
 
 
+def test_others_take_over_while_symphony_is_away() -> None:
+    with Rig("-n", 2) as rig, Client(rig.address) as client:
+        rig.symphony.faults(refused_sessions=1_000_000)
+        rig.symphony.end_sessions()
+        futures = [client.submit(functions.square, number) for number in range(50)]
+        with start_cluster(rig.address, "-n", 1):
+            assert [future.result(timeout=20) for future in futures] == [number * number for number in range(50)]
+        rig.symphony.faults(refused_sessions=0)
+        assert client.submit(functions.square, 3).result(timeout=30) == 9
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
 def test_others_take_over(number: signal.Signals, gate: Gate) -> None:
     """The command dies, leaves or stands still: its tasks are done by workers of another host."""

@@ -107,7 +107,7 @@ class Broker:
         }
 
     async def serve(self) -> None:
-        server = await asyncio.start_unix_server(self._on_peer, self._path)
+        server = await asyncio.start_unix_server(self._on_peer, self._path, limit=1 << 26)
         print("broker serves", flush=True)
         async with server:
             await server.serve_forever()

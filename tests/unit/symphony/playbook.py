@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from scaler_protocol.link import Link
-from scaler_protocol.messages import Envelope, Hello, Role, TaskOptions
+from scaler_protocol.messages import Envelope, Hello, Results, ResultsReleased, Role, TaskOptions
 from scaler_worker.core.agent import AgentSettings
 from scaler_worker.symphony.core.agent import SymphonyCore
 from scaler_worker.symphony.core.answer import Answer
@@ -25,6 +25,8 @@ class GridStage(Stage):
         hello = Hello(Role.WORK, AGENT, host="stage", pid=1)
         self.core: SymphonyCore = SymphonyCore(AgentSettings("agent", names, **settings), SERVICE, hello, self.now)
         self.processors = {}
+        self.welcomed: list[int] = []
+        self.released = 0
         self.sent: list[Envelope] = []
         self.effects: list[Any] = []
         self.link = Link()
@@ -37,6 +39,17 @@ class GridStage(Stage):
     def open_session(self) -> None:
         self.core.on_session_opened(self.of(OpenSession)[-1].session, self.now)
         self.turn()
+
+    def welcome(self, epoch: int = 1, resumed: bool = False, received: int = 0) -> None:
+        self.welcomed.append(epoch)
+        super().welcome(epoch, resumed, received)
+
+    def release(self) -> None:
+        """The clients have all results."""
+        sequences = [each.sequence for each in self.sent[self.released :] if isinstance(each.body, Results)]
+        self.released = len(self.sent)
+        if sequences:
+            self.say(ResultsReleased(tuple(sequences)))
 
     def end_session(self, text: str = "it ended") -> None:
         self.core.on_session_failed(self.core.grid.session.number, text, self.now)

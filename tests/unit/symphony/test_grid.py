@@ -11,6 +11,7 @@ from scaler_protocol.messages import (
     AgentAttach,
     Cancel,
     HeartbeatEcho,
+    Hello,
     ObjectChunk,
     ObjectKey,
     ObjectRequest,
@@ -213,6 +214,7 @@ def test_sessions_are_tried_again_less_and_less_often() -> None:
     assert pauses[:5] == sorted(pauses[:5]) and max(pauses) <= 10.3 and pauses[-1] >= 10.0
     stage.pass_time(10.0)
     stage.open_session()
+    stage.welcome()
     stage.give(run_of(1))
     stage.answer(0)
     before = len(stage.of(OpenSession))
@@ -238,11 +240,13 @@ def test_rerun_false_and_too_many_deaths() -> None:
     stage = GridStage(2)
     stage.give(run_of(1, options=TaskOptions(rerun=False)))
     stage.give(run_of(1, first=1))
-    for _ in range(LOSSES_LIMIT):
+    for number in range(LOSSES_LIMIT):
         assert 1 in stage.tasks_there
         stage.end_session()
-        stage.pass_time(11)
+        stage.pass_time(0.3)
         stage.open_session()
+        stage.give(run_of(1, first=10 + number))
+        stage.answer(10 + number)
     assert stage.results()[0][0] == stage.results()[1][0] == Status.WORKER_DIED
     assert b"must not run again" in stage.results()[0][1] and b"ended 20 times" in stage.results()[1][1]
     assert stage.tasks_there == []
@@ -275,6 +279,36 @@ def test_symphony_is_away_for_good() -> None:
     assert not stage.of(Exit)
     stage.pass_time(0.3)
     assert stage.of(Exit) == [Exit(1, "Symphony is out of reach for 5 seconds")]
+
+
+def test_while_symphony_is_away_others_get_the_tasks() -> None:
+    stage = GridStage(2)
+    stage.give(run_of(5))
+    stage.end_session()
+    stage.pass_time(4.5)
+    assert not stage.bodies(Withdrawn)
+    stage.pass_time(1.0)
+    assert all(body.leaving for body in stage.bodies(Withdrawn))
+    back = [task for body in stage.bodies(Withdrawn) for column in body.columns for task in column.tasks]
+    assert sorted(back) == [0, 1, 2, 3, 4]
+    stage.give(run_of(1, first=7))
+    assert stage.bodies(Withdrawn)[-1].columns == (TaskColumn(CLIENT, (7,), (1,)),)
+    hellos = len(stage.bodies(Hello))
+    stage.pass_time(10.0)
+    stage.open_session()
+    assert len(stage.bodies(Hello)) == hellos + 1 and stage.bodies(Hello)[-1].epoch == 0
+    stage.welcome()
+    stage.give(run_of(2, first=10))
+    assert stage.tasks_there == [10, 11] and stage.bodies(AgentAttach)[-1].holds == ()
+
+
+def test_a_new_scheduler_learns_that_symphony_is_away() -> None:
+    stage = GridStage(2)
+    stage.end_session()
+    stage.pass_time(6.0)
+    stage.sent.clear()
+    stage.connect(epoch=2)
+    assert stage.bodies(AgentAttach) and stage.bodies(Withdrawn) == [Withdrawn((), leaving=True)]
 
 
 # ---- ending tasks --------------------------------------------------------------------------------------------------
@@ -401,12 +435,19 @@ def test_any_order_of_events(seed: int) -> None:
         session = stage.core.grid.session
         if not session.is_open and stage.of(OpenSession)[-1].session == session.number:
             stage.open_session() if chance.random() < 0.7 else stage.end_session("no")
+        if len(stage.bodies(Hello)) > len(stage.welcomed):
+            stage.welcome()
+        stage.release()
         numbers = [each.number for each in stage.inputs[-50:]]
         depths = [sent.depth for sent in stage.core.grid.sent.values()]
         assert depths.count(0) <= slots
     _let_all_end(stage)
     rows = [row for results in stage.bodies(Results) for run in results.runs for row in run.rows()]
-    assert sorted(row[0] for row in rows) == given
+    assert sorted([*(row[0] for row in rows), *_given_back(stage)]) == given
+
+
+def _given_back(stage: GridStage) -> list[int]:
+    return [task for body in stage.bodies(Withdrawn) for column in body.columns for task in column.tasks]
 
 
 def _let_all_end(stage: GridStage) -> None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import Hello
+from typing import Any
+
+from scaler_protocol.messages import Hello, Withdrawn
 from scaler_worker.core.agent import AgentCore, AgentSettings
 from scaler_worker.core.slots import Slots
 from scaler_worker.symphony.core.answer import Answer
 from scaler_worker.symphony.core.grid import Grid
 from scaler_worker.symphony.core.store import MemoryStore
 
+AWAY_SECONDS = 5.0
+"""When there was no session for so long, the tasks that wait for one are given to others."""
+
 
 class SymphonyCore(AgentCore):
+    """While Symphony is away for longer it stands aside: it leaves, as far as tasks are concerned, and joins anew with
+    the next session."""
+
     def __init__(self, settings: AgentSettings, service: str, hello: Hello, now: float) -> None:
         self._service = service
         self._started_at = now
+        self._stands_aside = False
         self._store = MemoryStore()
         super().__init__(settings, hello, self._store, now)
 
@@ -32,7 +41,11 @@ class SymphonyCore(AgentCore):
 
     def on_session_opened(self, session: int, now: float) -> None:
         self._turn(now)
-        self.grid.session.opened(session)
+        if self.grid.session.opened(session) and self._stands_aside:
+            self._stands_aside = False
+            self._epoch = 0
+            if self._connected:
+                self._say_hello(now)
 
     def on_session_failed(self, session: int, text: str, now: float) -> None:
         """It could not be opened, or it ended. What it says later is not heard."""
@@ -60,6 +73,22 @@ class SymphonyCore(AgentCore):
         self._turn(now)
         self.grid.on_failure(number, text)
 
+    # ---- while Symphony is away ------------------------------------------------------------------------------
+
+    def _stand_aside(self) -> None:
+        self._stands_aside = True
+        self._outbox.append(Withdrawn((), leaving=True))
+
+    def _start_link(self) -> None:
+        super()._start_link()
+        if self._stands_aside:
+            self._outbox.append(Withdrawn((), leaving=True))
+
+    def take_effects(self, now: float) -> list[Any]:
+        if self._stands_aside:
+            self._give_back()
+        return super().take_effects(now)
+
     # ---- time ------------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
@@ -67,11 +96,17 @@ class SymphonyCore(AgentCore):
         away_since = self.grid.session.away_since
         if away_since is None:
             return first
-        given_up_at = away_since + self._settings.death_timeout_seconds
-        return given_up_at if first is None else min(first, given_up_at)
+        limit = self._settings.death_timeout_seconds
+        if not self._stands_aside:
+            limit = min(limit, AWAY_SECONDS)
+        return away_since + limit if first is None else min(first, away_since + limit)
 
     def on_deadline(self, now: float) -> None:
         super().on_deadline(now)
         away_since, limit = self.grid.session.away_since, self._settings.death_timeout_seconds
-        if away_since is not None and now >= away_since + limit:
+        if away_since is None:
+            return
+        if now >= away_since + limit:
             self._exit(1, f"Symphony is out of reach for {limit:g} seconds")
+        elif now >= away_since + AWAY_SECONDS and not self._stands_aside:
+            self._stand_aside()
