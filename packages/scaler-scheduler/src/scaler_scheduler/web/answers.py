@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scaler_protocol.messages import WorkerStatus
+from scaler_protocol.monitor.activity import WorkerName
 from scaler_protocol.monitor.format import (
     format_bytes,
     format_count,
@@ -262,7 +263,7 @@ def stream(model: Model, query: Query, key: str) -> bytes:
     """The bars that a page shows: the size of the head as u32, the head as JSON, and one column after the other."""
     stop = float(query["end"]) if query["end"] is not None else model.time
     span = min(1e7, max(1e-5, float(query["span"])))
-    rows = model.stream_rows()
+    rows = sorted(model.stream_rows(), key=lambda row: row.worker.number is None)
     first = min(max(0, int(query["first"])), max(0, len(rows) - 1))
     shown = rows[first : first + _bounded(query["rows"], ROW_LIMIT)]
     width = _bounded(query["width"], PIXEL_LIMIT)
@@ -274,7 +275,7 @@ def stream(model: Model, query: Query, key: str) -> bytes:
         "width": width,
         "first": first,
         "total_rows": len(rows),
-        "rows": [(printable(row.worker.name), printable(row.worker.host)) for row in shown],
+        "rows": [(printable(_label(row.worker)), printable(row.worker.host)) for row in shown],
         "count": len(bars),
         "tasks": bars.tasks,
         "functions": _legend(model, set(bars.functions)),
@@ -288,6 +289,11 @@ def stream(model: Model, query: Query, key: str) -> bytes:
         bars.serials, bars.x0, bars.x1, bars.busy, bars.rows, bars.functions, bars.counts, bars.statuses,
     )  # fmt: skip
     return b"".join((struct.pack("<I", len(text)), text, *columns))
+
+
+def _label(worker: WorkerName) -> str:
+    """The last rows are for tasks of which only the host is known."""
+    return worker.name if worker.number is not None else f"{worker.host}, somewhere"
 
 
 def _legend(model: Model, indices: set[int]) -> dict[int, tuple[str, str]]:

@@ -33,7 +33,7 @@ export class DataTable {
 
   head(column) {
     const button = h("button", { type: "button", title: column.help, onclick: () => this.sortBy(column.key) }, column.title, h("i"));
-    return h("th", { scope: "col", class: column.align === "right" ? "right" : "" }, button);
+    return h("th", { scope: "col", "data-key": column.key, class: column.align === "right" ? "right" : "" }, button);
   }
 
   tools() {
@@ -92,7 +92,7 @@ export class DataTable {
 
   row(index) {
     if (!this.rows[index]) {
-      const cells = this.columns.map((column) => h("td", { class: column.align === "right" ? "right" : null, style: { maxWidth: `${Math.max(20, column.width * 1.4)}ch` } }));
+      const cells = this.columns.map((column) => h("td", { "data-key": column.key, class: column.align === "right" ? "right" : null, style: { maxWidth: `${Math.max(20, column.width * 1.4)}ch` } }));
       const element = h("tr", {}, cells);
       this.rows[index] = { element, cells, shown: [], key: null };
       if (this.options.onRow) this.makeClickable(this.rows[index]);
