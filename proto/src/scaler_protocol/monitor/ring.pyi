@@ -33,9 +33,9 @@ class RingWriter:
         agent: int,
         segments: list[tuple[int, int]],
         fates: bytearray | None,
-    ) -> None:
+    ) -> bool:
         """One ENDED record of the rows of ``run``. ``segments``: (first row, function) each; ``fates``: what to write
-        as the statuses instead of those in ``run``, 255 leaves a row out."""
+        as the statuses instead of those in ``run``, 255 leaves a row out. True: some did not succeed."""
 
 def failed_rows(run: ResultRun, limit: int) -> list[int]:
     """The first rows of ``run``, at most ``limit``, that neither succeeded nor were cancelled."""

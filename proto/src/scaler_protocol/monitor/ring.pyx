@@ -135,11 +135,12 @@ cdef class RingWriter:
         cdef bint aged = run.ages != NULL
         cdef uint64_t size = HEADER + rows * <uint64_t> (21 + 4 * mixed + 4 * aged)
         cdef Header* header
+        cdef bint well = all_well(run.statuses, run.count)
         if rows == 0:
-            return
+            return not well
         header = self.begin((size + 7) & ~<uint64_t> 7)
         if header == NULL:
-            return
+            return not well
         header.kind = ENDED
         header.flags = (FUNCTIONS if mixed else 0) | (AGES if aged else 0)
         header.count = rows
@@ -157,6 +158,7 @@ cdef class RingWriter:
         else:
             write_rows(header, run, statuses, segments if mixed else None)
         self.commit()
+        return not well
 
 
 def failed_rows(ResultRun run, int64_t limit):
@@ -168,6 +170,14 @@ def failed_rows(ResultRun run, int64_t limit):
                 break
             rows.append(row)
     return rows
+
+
+cdef bint all_well(const uint8_t* statuses, uint32_t count) noexcept nogil:
+    cdef uint32_t row
+    cdef uint8_t bad = 0
+    for row in range(count):
+        bad |= statuses[row] > SUCCESS_LARGE
+    return not bad
 
 
 def names_in(bytes data):

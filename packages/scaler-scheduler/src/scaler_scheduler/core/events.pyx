@@ -17,6 +17,7 @@ cdef enum:
     CUT = 1
     ENDS_LIMIT = 4096
     FAILURE_LIMIT = 100
+    NO_WORKER = 0xFFFF
 
 FAILURES_PER_SECOND = FAILURE_LIMIT
 
@@ -90,14 +91,18 @@ cdef class Recorder:
 
     cdef results(self, run, uint32_t session, uint32_t agent, list segments, bytearray fates):
         """What an agent says of tasks. ``segments`` and ``fates``: see the ring's ``write_ended``."""
-        self.ring.write_ended(run, self.time(), session, agent, segments, fates)
+        if self.ring.write_ended(run, self.time(), session, agent, segments, fates):
+            self.failures_among(run, session, agent, segments, fates)
+        if run.worker != NO_WORKER:
+            run.forget_place()
+
+    cdef failures_among(self, run, uint32_t session, uint32_t agent, list segments, bytearray fates):
         room = self.room_for_failures()
         for row in failed_rows(run, room) if room else ():
             function = next(number for first, number in reversed(segments) if first <= row)
             if fates is None or fates[row] != 255:
                 self.write_failure(session, run.task(row), run.attempt(row), run.status(row), run.payload_copy(row),
                                    agent=agent, function=function, worker=run.worker)
-        run.forget_place()
 
     cdef ended(self, uint32_t session, uint64_t task, uint32_t attempt, int status, uint32_t function):
         """A task ended without an agent's word. Written a little later, with others."""

@@ -36,7 +36,7 @@ class EventStream:
 
     def open(self, descriptor: int, base: int, epoch: int) -> None:
         """Records come through this memory from now on; the first one has the number ``base``."""
-        self._reader = RingReader(mmap.mmap(descriptor, 0))
+        self._reader = RingReader(mmap.mmap(descriptor, 0, mmap.MAP_SHARED | mmap.MAP_POPULATE))
         os.close(descriptor)
         self._base, self._epoch = base, epoch
 

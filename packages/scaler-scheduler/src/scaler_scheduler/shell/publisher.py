@@ -50,6 +50,8 @@ class Publisher:
         self._wants_events = False
         self._children = 0
         self._warnings: list[str] = []
+        self._ring_descriptor: int | None = None
+        self._ring_ready = False
 
     @property
     def address(self) -> str:
@@ -83,21 +85,35 @@ class Publisher:
         warnings, self._warnings = self._warnings, []
         return warnings
 
-    def open_ring(self, first: int, epoch: int) -> RingWriter | None:
-        """Memory for event records, shared with the child. The first record that will be written has the number
-        ``first``. None: it cannot be had, the child is gone."""
+    def ring(self, first: int, epoch: int) -> RingWriter | None:
+        """Memory for event records, shared with the child; the first record that will be written has the number
+        ``first``. None: it is not ready yet, ask again. The child has the pages made: made by the first who writes to
+        them, they would cost the scheduler more than all records."""
+        if self._ring_descriptor is None:
+            self._offer_ring(first, epoch)
+            return None
+        if not self._ring_ready:
+            return None
+        try:
+            memory = mmap.mmap(self._ring_descriptor, 0, mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        finally:
+            self._drop_ring()
+        return RingWriter(memory)
+
+    def _offer_ring(self, first: int, epoch: int) -> None:
         descriptor = os.memfd_create("scaler_events", os.MFD_CLOEXEC)
+        self._ring_descriptor, self._ring_ready = descriptor, False
         try:
             os.ftruncate(descriptor, RING_HEADER_BYTES + RING_BYTES)
-            memory = mmap.mmap(descriptor, RING_HEADER_BYTES + RING_BYTES)
-            if self._socket is None:
-                return None
+            assert self._socket is not None
             socket.send_fds(self._socket, [b"ring %d %d" % (first, epoch)], [descriptor])
-            return RingWriter(memory)
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)
+        except OSError:  # the child is gone, or has too much to read: later
+            self._drop_ring()
+
+    def _drop_ring(self) -> None:
+        if self._ring_descriptor is not None:
+            os.close(self._ring_descriptor)
+            self._ring_descriptor = None
 
     def publish(self, message: MonitorMessage) -> None:
         """Send to all watchers, and keep it for those who come later. Nothing happens while nobody watches, or while
@@ -118,6 +134,7 @@ class Publisher:
                 _remove_socket_file(self._address)
             self._process = None
         self._watched = self._wants_events = False
+        self._drop_ring()
 
     def _spawn(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -139,6 +156,7 @@ class Publisher:
 
     def _restart(self) -> None:
         self._watched = self._wants_events = False
+        self._drop_ring()
         if self._process is None or time.monotonic() - self._started_at < RESTART_INTERVAL_SECONDS:
             return
         self.close()
@@ -174,6 +192,9 @@ class Publisher:
             self._wants_events = True
         elif word == "no-events":
             self._wants_events = False
+            self._drop_ring()
+        elif word == "ring":
+            self._ring_ready = True
         elif word == "warning":
             self._warnings.append(rest)
         elif word == "taken":

@@ -3,8 +3,8 @@
 Takes snapshots from the scheduler over the inherited socket FD, and event records from a ring in memory that they
 share; gives both to every watcher of ADDRESS and keeps them in the file LOG. It tells the scheduler ``ready ADDRESS``,
 ``error SENTENCE``, ``watched`` and ``unwatched`` (snapshots are wanted, or not), ``events`` and ``no-events`` (so are
-records), ``taken`` for each snapshot, ``warning SENTENCE``. Ends when the scheduler does, and leaves no socket file
-behind.
+records), ``taken`` for each snapshot, ``ring`` for each ring, ``warning SENTENCE``. Ends when the scheduler does, and
+leaves no socket file behind.
 """
 
 from __future__ import annotations
@@ -146,6 +146,7 @@ class PublisherProcess:
             else:
                 self._drain()
                 self._stream.open(descriptor, *map(int, numbers))
+                self._tell("ring")
         return True
 
     def _on_snapshot(self, payload: bytes) -> None:

@@ -96,15 +96,16 @@ class Reporter:
     def _follow_wish_for_events(self) -> None:
         wanted = self._publisher.wants_events()
         offset = time.time() - time.monotonic()
-        if wanted == self._recording:
-            self._gateway.core.events.set_clock(offset)
-            return
         events = self._gateway.core.events
+        events.set_clock(offset)
+        if wanted == self._recording:
+            return
         ring = None
         if wanted:
-            ring = self._publisher.open_ring(events.recorded + events.dropped, self._gateway.core.settings.epoch)
-        self._recording = wanted if ring is not None else 0
-        self._gateway.record(ring, offset)
+            ring = self._publisher.ring(events.recorded + events.dropped, self._gateway.core.settings.epoch)
+        if ring is not None or self._recording:
+            self._recording = wanted if ring is not None else 0
+            self._gateway.record(ring, offset)
 
     def _describe(self) -> bytes:
         """A snapshot for a message to a client; empty when it is too large for one."""
