@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from scaler_protocol.monitor import feed
-from scaler_protocol.monitor.log_frames import EVENTS, MAGIC, SNAPSHOT, SUFFIX, file_name, frame
+from scaler_protocol.monitor.log_frames import EVENTS, MAGIC, SNAPSHOT, SUFFIX, frame
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.replay import Replay
-from tests.support.monitor_stream import EPOCH, START_TIME, synthetic_messages
+from tests.support.monitor_stream import START_TIME, synthetic_messages
 
 SECONDS = 10
 
@@ -30,7 +30,7 @@ def log_of(messages: list[MonitorMessage]) -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / file_name(START_TIME, EPOCH)).write_bytes(log_of(recorded()))
+    (tmp_path / f"20231114T221320Z-7{SUFFIX}").write_bytes(log_of(recorded()))
     return tmp_path
 
 
@@ -112,7 +112,7 @@ def test_a_frame_that_holds_no_message_is_left_out(folder: Path) -> None:
 
 def test_several_logs_are_one_recording(folder: Path) -> None:
     last = list(synthetic_messages(2, 4, 100, start=START_TIME + 100))
-    (folder / file_name(START_TIME + 100, EPOCH)).write_bytes(log_of(last))
+    (folder / f"20231114T221500Z-7{SUFFIX}").write_bytes(log_of(last))
     replay = Replay(folder)
     assert replay.end == START_TIME + 102
     assert isinstance(next(iter(replay.messages(START_TIME + 100.5, START_TIME + 101))), Snapshot)

@@ -40,11 +40,6 @@ class Frame(NamedTuple):
     time: float
 
 
-def file_name(time: float, epoch: int) -> str:
-    """Of the log that a scheduler of this epoch begins now; names sort by time."""
-    return f"{int(time):012}-{epoch:016x}{SUFFIX}"
-
-
 def frame(kind: int, time: float, message: bytes) -> bytes:
     """One frame; ``message`` is what ``feed.encode`` made."""
     payload = zlib.compress(message, _LEVEL)

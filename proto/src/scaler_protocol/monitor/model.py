@@ -86,7 +86,7 @@ class Model:
         self._heard_at = now
         self.problem = None
         if isinstance(message, Events):
-            self._follow_epoch(message.epoch, now)
+            self._follow_epoch(message.epoch or self._epoch, now)
             self._apply_events(message)
         else:
             self._follow_epoch(message.scheduler.epoch, now)
@@ -164,7 +164,7 @@ class Model:
 
     # ---- inside --------------------------------------------------------------------------------------------------
 
-    def _follow_epoch(self, epoch: int, now: float) -> None:
+    def _follow_epoch(self, epoch: int | None, now: float) -> None:
         if self._epoch is not None and epoch != self._epoch:
             self.restarted_at = now
             self.activity = Activity(self._task_limit)

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.log_frames import SUFFIX, BadLog, Frame, frames, read_frame
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
-from scaler_protocol.monitor.record_scan import names_in
+from scaler_protocol.monitor.ring import names_in
 
 PROBLEM_LIMIT = 100
 
@@ -35,8 +35,9 @@ class Replay:
         self._files: list[BinaryIO] = []
         self._places: list[_Place] = []
         self._read_to: float | None = None
-        self._names: list[tuple[int, bytes]] = []
+        self._names: dict[int, dict[tuple[int, int], bytes]] = {}
         self._names_to = 0
+        self._epoch = 0
         try:
             self._index()
         except BaseException:
@@ -103,32 +104,27 @@ class Replay:
     def _context(self, first: int) -> Iterator[MonitorMessage]:
         """What was known before the frame at ``first``."""
         snapshot = next(filter(None, map(self._snapshot_at, range(first - 1, -1, -1))), None)
-        names = self._names_before(first)
-        epoch = self._epoch_before(first, snapshot)
         if snapshot is not None:
             yield snapshot
-        records = b"".join(found for named, found in names if named == epoch)
-        if records:
-            yield Events(self._times[first - 1], 0, records, 0, 0, epoch)
-
-    def _epoch_before(self, first: int, snapshot: Snapshot | None) -> int:
-        return snapshot.scheduler.epoch if snapshot is not None else (self._names[-1][0] if self._names else 0)
+        self._read_names(first)
+        epoch = snapshot.scheduler.epoch if snapshot is not None else self._epoch
+        names = self._names.get(epoch)
+        if names and first:
+            yield Events(self._times[first - 1], 0, b"".join(names.values()), 0, 0, epoch)
 
     def _snapshot_at(self, index: int) -> Snapshot | None:
         message = self._read(self._places[index])
         return message if isinstance(message, Snapshot) else None
 
-    def _names_before(self, first: int) -> list[tuple[int, bytes]]:
-        """Epoch and NAME records, of all frames before ``first``. Each frame is looked through once."""
+    def _read_names(self, first: int) -> None:
+        """Those in all frames before ``first``. Each frame is looked through once."""
         while self._names_to < first:
-            place = self._places[self._names_to]
+            message = self._read(self._places[self._names_to])
             self._names_to += 1
-            message = self._read(place)
             if isinstance(message, Events):
-                found = names_in(message.records)
-                if found:
-                    self._names.append((message.epoch, found))
-        return self._names
+                self._epoch = message.epoch or self._epoch
+                names = self._names.setdefault(self._epoch, {})
+                names.update({(naming, index): record for naming, index, record in names_in(message.records)})
 
     def _read(self, place: _Place) -> MonitorMessage | None:
         try:
