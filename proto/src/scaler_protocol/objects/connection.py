@@ -64,7 +64,7 @@ class StoreConnection:
     def store(self) -> bytes:
         """The id of the store that is connected; empty: none is."""
         link = self._link
-        return link.store if link is not None and not link.lost else b""
+        return link.store if link is not None and link.is_usable else b""
 
     def connect(self) -> bytes:
         """Its store's id. Raises StoreUnavailable."""
@@ -119,7 +119,7 @@ class StoreConnection:
         """May be called twice. What is mapped stays until it is unmapped."""
         with self._lock:
             self._closed = True
-            self._retire_link()
+            self._replace(None)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -181,32 +181,28 @@ class StoreConnection:
             except (StoreError, TimeoutError, ValueError, TypeError):
                 raise
             except BaseException:
-                self._give_up(link)
+                link.spoil()
                 raise
         raise AssertionError
 
     def _connected(self) -> Link:
         link = self._link
-        if link is not None and not link.lost:
+        if link is not None and link.is_usable:
             return link
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("This connection to the object store is closed.")
-            if self._link is None or self._link.lost:
-                self._retire_link()
-                self._link = Link(*reach(self._cluster, self._may_start))
+            if self._link is None or not self._link.is_usable:
+                self._replace(Link(*reach(self._cluster, self._may_start)))
+            assert self._link is not None
             return self._link
 
-    def _give_up(self, link: Link) -> None:
-        with self._lock:
-            if self._link is link:
-                self._retire_link()
-
-    def _retire_link(self) -> None:
-        if self._link is not None:
-            self._link.retire()
-            self._old_links = [each for each in self._old_links if each.has_mapped] + [self._link]
-            self._link = None
+    def _replace(self, new: Link | None) -> None:
+        """The old connection ends after the new one was made: a store that has no peer ends."""
+        old, self._link = self._link, new
+        if old is not None:
+            old.leave()
+            self._old_links = [each for each in self._old_links if each.has_mapped] + [old]
 
     # ---- forks ---------------------------------------------------------------------------------------------------
 
@@ -214,7 +210,7 @@ class StoreConnection:
         """The child has inherited what is mapped, so the store must not take it back before both have let go."""
         link = self._link
         if link is not None and link.has_mapped:
-            self._give_up(link)
+            link.retire()
 
     def _after_fork_in_child(self) -> None:
         self._lock = threading.Lock()

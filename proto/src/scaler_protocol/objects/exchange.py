@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import itertools
 import logging
-from dataclasses import dataclass
 from typing import Any
 
 from scaler_protocol.address import Address, parse_address
@@ -28,18 +27,9 @@ from scaler_protocol.messages import (
     Role,
     Welcome,
 )
+from scaler_protocol.objects.arrival import CUT, GONE, Arrival
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
-
-
-@dataclass(slots=True)
-class Arrival:
-    """What came: a body from another store that fetches here (``peer``), or from a source (``endpoint``); body None:
-    it is gone."""
-
-    peer: int
-    endpoint: str
-    body: Any
 
 
 class Exchange:
@@ -136,7 +126,7 @@ class Exchange:
 
     def _on_hello(self, router: RouterSocket, routing_id: bytes, hello: Hello) -> list[Arrival]:
         """One that says Hello again has lost what was on its way."""
-        gone = [Arrival(self._peers[routing_id], "", None)] if routing_id in self._peers else []
+        gone = [Arrival(self._peers[routing_id], "", GONE)] if routing_id in self._peers else []
         for each in gone:
             self.forget(each.peer)
         if hello.major != PROTOCOL_MAJOR or not hmac.compare_digest(hello.token, self._ticket.encode()):
@@ -151,23 +141,25 @@ class Exchange:
     def _lost_peers(self, router: RouterSocket) -> list[Arrival]:
         if not router.disconnected_events():
             return []
-        gone = [Arrival(number, "", None) for routing_id, number in self._peers.items() if not router.probe(routing_id)]
+        gone = [Arrival(number, "", GONE) for routing_id, number in self._peers.items() if not router.probe(routing_id)]
         for each in gone:
             self.forget(each.peer)
         return gone
 
     def _from_source(self, endpoint: str, source: DealerConnection) -> list[Arrival]:
+        arrivals: list[Arrival] = []
         for event in source.connection_events():
             if event == "connected":
                 ticket = endpoint.partition("#")[2].encode()
                 source.send(encode(Envelope(make_hello(Role.WORK, new_session(), token=ticket))))
             elif event == "handshake_failed":
-                return [Arrival(0, endpoint, None)]
-        arrivals = []
+                return [Arrival(0, endpoint, GONE)]
+            else:
+                arrivals.append(Arrival(0, endpoint, CUT))
         while (frames := source.receive()) is not None:
             try:
                 arrivals.append(Arrival(0, endpoint, decode(frames).body))
             except MalformedMessage as error:
                 logging.warning(f"The object store at {endpoint.partition('#')[0]} is not understood: {error}")
-                return [*arrivals, Arrival(0, endpoint, None)]
+                return [*arrivals, Arrival(0, endpoint, GONE)]
         return arrivals

@@ -49,10 +49,11 @@ class Link:
         self._stream = stream
         self._condition = threading.Condition(threading.Lock())
         self._reading = False
-        self._pending: dict[ObjectKey, list[Any]] = {}
+        self._pending: dict[ObjectKey, list[Any]] = {}  # at most one answer each
         self._mapped: dict[int, weakref.ref[Mapping]] = {}
         self._released: deque[int] = deque()
-        self._retired = False
+        self._retired = False  # says nothing more
+        self._left = False  # ends when nothing is mapped
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
@@ -71,8 +72,8 @@ class Link:
         """Ask, and go on; ``finish`` takes the answer."""
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._condition:
-            while key in self._pending:  # another thread asks about the same key
-                self._read_or_wait(deadline)
+            while key in self._pending:  # another thread asks about the same key, and waits for its answer
+                self._wait(deadline)
             self._pending[key] = []
             try:
                 self._send(body)
@@ -83,10 +84,10 @@ class Link:
     def finish(self, key: ObjectKey, timeout: float | None = None) -> Any:
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            with self._condition:
-                while not self._pending[key]:
-                    self._read_or_wait(deadline)
-                return self._pending[key][0]
+            while not self._pending[key]:
+                if self._wait_or_lead(key, deadline):
+                    self._lead(deadline)
+            return self._pending[key][0]
         finally:
             with self._condition:
                 del self._pending[key]
@@ -101,27 +102,43 @@ class Link:
             wait_writable(self._stream.fd, 1.0)
         self._check_alive()
 
-    def _read_or_wait(self, deadline: float | None) -> None:
-        """Take in what comes, or what another thread takes in. Holding the lock, which is let go meanwhile."""
-        self._check_alive()
-        rest = None if deadline is None else deadline - time.monotonic()
-        if rest is not None and rest <= 0:
-            raise TimeoutError("The object store did not answer in time.")
-        if self._reading:
-            self._condition.wait(rest)
-            return
-        self._reading = True
-        self._condition.release()
+    def _wait_or_lead(self, key: ObjectKey, deadline: float | None) -> bool:
+        """True: nobody reads, so the caller must."""
+        with self._condition:
+            if self._pending[key]:
+                return False
+            if self._reading:
+                self._wait(deadline)
+                return False
+            self._check_alive()
+            self._reading = True
+            return True
+
+    def _lead(self, deadline: float | None) -> None:
+        """Take in what comes for all. No lock is held while nothing comes."""
         try:
-            wait_readable(self._stream.fd, rest)
+            wait_readable(self._stream.fd, self._rest(deadline))
         finally:
-            self._condition.acquire()
-            self._reading = False
-            self._condition.notify_all()
-        self._take_all()
+            with self._condition:
+                self._reading = False
+                self._condition.notify_all()
+                self._take_all()
+
+    def _wait(self, deadline: float | None) -> None:
+        self._condition.wait(self._rest(deadline))
+
+    def _rest(self, deadline: float | None) -> float | None:
+        """How many seconds are left. Raises TimeoutError and LinkLost."""
+        self._check_alive()
+        if deadline is None:
+            return None
+        rest = deadline - time.monotonic()
+        if rest <= 0:
+            raise TimeoutError("The object store did not answer in time.")
+        return rest
 
     def _check_alive(self) -> None:
-        if self._stream.eof:
+        if self._stream.eof or self.lost:
             self.lost = True
             raise LinkLost("The object store of this host has ended.")
 
@@ -188,22 +205,36 @@ class Link:
     # ---- the end -------------------------------------------------------------------------------------------------
 
     @property
+    def is_usable(self) -> bool:
+        return not (self.lost or self._retired)
+
+    @property
     def has_mapped(self) -> bool:
         return bool(self._mapped)
 
+    def spoil(self) -> None:
+        """A request was interrupted: it cannot be known who waits for what. All who wait are sent away; pins stay."""
+        self.lost = True
+        with self._condition:
+            self._reading = False
+            self._condition.notify_all()
+
     def retire(self) -> None:
-        """Use it no more. It ends when nothing is mapped through it, here and in every process that was forked while
-        it was open: the store keeps all pins until then."""
+        """Say nothing more: the store keeps all pins, until the connection ends."""
         self._retired = True
+
+    def leave(self) -> None:
+        """End the connection when nothing is mapped through it, here and in every process that was forked while it was
+        open."""
+        self._retired = self._left = True
         self._close_if_unused()
 
     def after_fork_in_child(self) -> None:
         """This process only keeps the connection open, for what it has inherited."""
         self._condition = threading.Condition(threading.Lock())
-        self._reading = False
-        self.retire()
+        self.leave()
 
     def _close_if_unused(self) -> None:
-        if not self._mapped:
+        if self._left and not self._mapped:
             self._stream.close()
             self.segments.close()

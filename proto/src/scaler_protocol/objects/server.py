@@ -22,6 +22,7 @@ from scaler_protocol.messages import (
     StoreSettings,
     Welcome,
 )
+from scaler_protocol.objects.arrival import CUT, GONE, Arrival
 from scaler_protocol.objects.capacity import default_capacity_bytes
 from scaler_protocol.objects.core.effects import (
     Answer,
@@ -45,7 +46,7 @@ from scaler_protocol.security import read_token
 from scaler_protocol.transport.stream import StreamConnection
 
 if TYPE_CHECKING:
-    from scaler_protocol.objects.exchange import Arrival, Exchange
+    from scaler_protocol.objects.exchange import Exchange
 
 START_SECONDS = 5.0
 """A store that nobody has connected to in this time ends."""
@@ -302,11 +303,13 @@ class Server:
             self._core.on_source_missing(arrival.endpoint, arrival.body, now)
         elif isinstance(arrival.body, ObjectChunk):
             self._take_chunk(arrival.endpoint, arrival.body, now)
+        elif arrival.body == CUT:
+            self._core.on_source_cut(arrival.endpoint, now)
         else:
             self._core.on_source_lost(arrival.endpoint, now)
 
     def _take_from_store(self, peer: int, body: Any, now: float) -> None:
-        if body is None:
+        if body == GONE:
             self._core.on_peer_lost(peer, now)
         elif isinstance(body, Hello):
             self._core.on_connected(peer)

@@ -14,6 +14,9 @@ from scaler_protocol.objects.core.effects import AskSource, CloseSource, Effect,
 FIRST_CHUNK_SECONDS = 3.0
 """A source that has sent nothing for so long since it was asked is given up."""
 
+CUT_SECONDS = 1.0
+"""One whose connection was cut gets so long to be connected again."""
+
 STALL_SECONDS = 10.0
 """And one that stops in the middle."""
 
@@ -93,6 +96,12 @@ class Fetches:
             if not is_same:
                 fetch.received = 0
             self._request(endpoint, fetch, now)
+
+    def on_cut(self, endpoint: str, now: float) -> None:
+        """Its connection is gone, and is tried again."""
+        source = self._sources.get(endpoint)
+        for fetch in source.fetches.values() if source is not None else ():
+            fetch.deadline = min(fetch.deadline, now + CUT_SECONDS)
 
     def on_lost(self, endpoint: str, now: float) -> None:
         """It refuses, or cannot be connected to: whoever waits for it goes on to the next."""

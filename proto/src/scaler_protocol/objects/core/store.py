@@ -330,6 +330,10 @@ class StoreCore:
         self.fetches.on_welcomed(endpoint, store, now)
         self._after(now)
 
+    def on_source_cut(self, endpoint: str, now: float) -> None:
+        """The connection is gone, and is tried again."""
+        self.fetches.on_cut(endpoint, now)
+
     def on_source_lost(self, endpoint: str, now: float) -> None:
         """It refuses, or will not be reached."""
         self.fetches.on_lost(endpoint, now)
@@ -384,7 +388,9 @@ class StoreCore:
         peer = self._peers.get(number)
         if number == _ITSELF:
             self._take_own(body, now)
-        elif peer is not None and isinstance(body, StoreExtent):
+        elif peer is None:
+            return
+        elif isinstance(body, StoreExtent):
             pinned = peer.pins[body.pin]
             assert pinned.extent is not None
             pin = self.servings.start(number, body.key, pinned.extent, body.size, body.pin)
@@ -499,6 +505,8 @@ class StoreCore:
     def _take_granted(self, now: float) -> None:
         granted, self.memory.granted = self.memory.granted, []
         for wanted, refusal in granted:
+            if wanted.number not in self._numbers:
+                continue  # its writer has gone meanwhile
             if refusal is not None:
                 self._refuse(wanted, refusal, now)
             elif not wanted.on_disk:

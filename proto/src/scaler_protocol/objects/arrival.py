@@ -1,0 +1,21 @@
+"""What comes from other stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+CUT: Final = "cut"
+"""Instead of a body: the connection is gone, and is tried again."""
+
+GONE: Final = "gone"
+"""Instead of a body: it will not come back."""
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A body from another store that fetches here (``peer``), or from a source (``endpoint``)."""
+
+    peer: int
+    endpoint: str
+    body: Any

@@ -1,0 +1,207 @@
+"""What is left when one side dies."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import threading
+
+import numpy
+import pytest
+
+from scaler_protocol.objects.errors import MissingObject
+from tests.unit.objects.conftest import Connect
+from tests.unit.objects.programs import Program
+from tests.unit.objects.test_store import LARGE, key, status_when, wait_until
+
+
+def test_a_reader_killed_while_it_maps_gives_the_memory_back(cluster: bytes, connect: Connect) -> None:
+    one = connect()
+    one.put(key(1), b"a" * LARGE)
+    code = "views = [store.get(key(1)) for _ in range(5)]; say(bytes(views[0][:1]).decode()); hear()"
+    with Program(cluster, code) as reader:
+        assert reader.hear() == "a"
+        one.drop([key(1)])
+        status = one.status(30)
+        assert status.pinned_bytes == LARGE and status.objects == 0
+        reader.kill()
+    status_when(one, lambda status: status.pinned_bytes == 0 and status.used_bytes == 0)
+
+
+def test_readers_killed_again_and_again(cluster: bytes, connect: Connect) -> None:
+    """Whatever they were doing: memory comes back and readers that live see what was written."""
+    one = connect()
+    code = """
+number = 0
+while True:
+    number += 1
+    name = key(os.getpid() * 1_000_000 + number)
+    store.put(name, bytes([number % 251]) * (100_000 + number % 7 * 300_000))
+    view = store.get(name)
+    assert view[0] == view[-1] == number % 251
+    if number == 20: say("running")
+    if number % 3: store.drop([name])
+"""
+    mine = b"m" * LARGE
+    one.put(key(1), mine)
+    view = one.get(key(1), 30)
+    for _ in range(6):
+        with Program(cluster, code) as program:
+            assert program.hear() == "running"
+            program.kill()
+        assert view == mine and one.get(key(1), 30) == mine
+    one.forget(key(1).owner)
+    del view
+    gc.collect()
+    status_when(one, lambda status: status.used_bytes == 0 and status.pinned_bytes == 0)
+
+
+def test_a_writer_killed_in_the_middle_leaves_nothing(cluster: bytes, connect: Connect) -> None:
+    one = connect()
+    code = """
+from scaler_protocol.messages import StoreCreate
+store.connect()
+store._link.ask(key(1), StoreCreate(key(1), 50_000_000))
+say("granted"); hear()
+"""
+    with Program(cluster, code) as writer:
+        assert writer.hear() == "granted"
+        outcome: list[object] = []
+
+        def wait() -> None:
+            try:
+                outcome.append(one.get(key(1), 60))
+            except MissingObject as error:
+                outcome.append(error)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        writer.kill()
+        waiting.join()
+    assert isinstance(outcome[0], MissingObject)
+    assert status_when(one, lambda status: status.used_bytes == 0).objects == 0
+
+
+def test_what_a_killed_writer_had_put_stays(cluster: bytes, connect: Connect) -> None:
+    one = connect()
+    one.connect()
+    with Program(
+        cluster, "store.put(key(1), b'small'); store.put(key(2), bytes(3_000_000)); say('put'); hear()"
+    ) as dead:
+        assert dead.hear() == "put"
+        dead.kill()
+    assert one.get(key(1), 30) == b"small" and one.get(key(2), 30) == bytes(3_000_000)
+
+
+def test_a_killed_store_leaves_mappings_and_is_replaced(connect: Connect) -> None:
+    one = connect()
+    one.put(key(1), b"a" * LARGE)
+    one.put(key(2), b"small")
+    array = numpy.frombuffer(one.get(key(1), 30), dtype="u1")
+    status = one.status(30)
+    os.kill(status.pid, signal.SIGKILL)
+    with pytest.raises(MissingObject):
+        one.get(key(2), 30)
+    assert one.store != status.store
+    assert array.sum() == LARGE * ord("a")
+    one.put(key(1), b"b" * LARGE)
+    assert one.get(key(1), 30) == b"b" * LARGE and array[0] == ord("a")
+
+
+def test_a_store_stopped_in_its_tracks_is_a_timeout(connect: Connect) -> None:
+    one = connect()
+    one.put(key(1), b"x")
+    pid = one.status(30).pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(TimeoutError):
+            one.get(key(1), 0.2)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert one.get(key(1), 30) == b"x"
+
+
+def test_a_fork_keeps_what_it_inherited(connect: Connect) -> None:
+    """The parent lets go of an array that its child still reads: the store must not use that memory again."""
+    one, other = connect(), connect()
+    one.put(key(1), b"a" * LARGE)
+    array = numpy.frombuffer(one.get(key(1), 30), dtype="u1")
+    go, going = os.pipe()
+    child = os.fork()
+    if not child:
+        os.read(go, 1)
+        right = array.sum() == LARGE * ord("a")
+        mine = one.get(key(1000), 30) == b"new"  # over a connection of its own
+        os._exit(0 if right and mine else 1)
+    del array
+    gc.collect()
+    one.drop([key(1)])
+    for number in range(2, 8):
+        one.put(key(number), b"b" * LARGE)
+    other.put(key(1000), b"new")
+    assert other.status(30).pinned_bytes == LARGE
+    os.write(going, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    status_when(other, lambda status: status.pinned_bytes == 0)
+    os.close(go)
+    os.close(going)
+
+
+def test_forks_without_arrays_cost_nothing(connect: Connect) -> None:
+    one = connect()
+    one.put(key(1), b"a" * LARGE)
+    store = one.store
+    for _ in range(3):
+        child = os.fork()
+        if not child:
+            os._exit(0 if one.get(key(1), 30) == b"a" * LARGE else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert one.store == store and one.get(key(1), 30) == b"a" * LARGE
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupted_request_spoils_nothing(connect: Connect) -> None:
+    one = connect()
+    one.put(key(1), b"a" * LARGE)
+
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for microseconds in range(20, 3000, 37):
+            try:
+                # Again and again: Python drops what is raised while an array is collected.
+                signal.setitimer(signal.ITIMER_REAL, microseconds / 1e6, 0.01)
+                while True:
+                    view = one.get(key(1), 30)
+                    one.put(key(microseconds), bytes(1000))
+                    del view
+            except Interrupted:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            assert one.get(key(1), 30) == b"a" * LARGE
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    gc.collect()
+    status_when(one, lambda status: status.pinned_bytes == 0)
+
+
+def test_nobody_else_of_this_host_gets_in(connect: Connect, cluster: bytes) -> None:
+    one = connect()
+    one.put(key(1), b"secret")
+    if os.getuid() != 0:
+        pytest.skip("another user is needed, which only root can become")
+    code = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX); "
+        f"s.connect('\\0scaler-store-0-{cluster.hex()}'); s.settimeout(20); print(len(s.recv(1)))"
+    )
+    done = subprocess.run(
+        ["/usr/bin/env", "python3", "-c", code], user=65534, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() in ("0", "") and "secret" not in done.stdout
+    wait_until(lambda: one.status(30).objects == 1)
