@@ -132,6 +132,8 @@ def test_monitors_see_an_agent_like_any_other(symphony: Symphony, gate: Gate) ->
         assert snapshot["agents"][0]["name"] == "grid" and snapshot["agents"][0]["pid"] == rig.command.pid
         assert [worker["name"] for worker in snapshot["workers"]] == ["grid-0", "grid-1", "grid-2"]
         assert all(worker["initialized"] for worker in snapshot["workers"])
+        reports = snapshot["received"]["Heartbeat"]
+        wait_until(lambda: snapshot_of(rig.address)["received"]["Heartbeat"] > reports + 5, 5, "a report each 0.1 s")
         gate.open()
         assert future.result(timeout=20) == 1
 
@@ -140,6 +142,7 @@ def test_log_lines(symphony: Symphony, tmp_path: Path) -> None:
     address, path = free_address(), tmp_path / "log"
     flags = ("-n", 2, "-hi", 3, "-lp", "/dev/stdout", path, "-ll", "DEBUG", "-el", "uvloop")
     with start_scheduler(address), start_symphony_cluster(symphony, address, *flags) as command:
+        assert "uvloop" in Path(f"/proc/{command.pid}/maps").read_text()
         assert command.terminate() == 0
         lines = path.read_text().splitlines()
     stamp = r"\[INFO\]\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4}: "
@@ -152,6 +155,14 @@ def test_log_lines(symphony: Symphony, tmp_path: Path) -> None:
         "ClusterProcess: ends, stopped",
     ]
     assert [bool(re.fullmatch(stamp + text, line)) for text, line in zip(expected, lines, strict=True)] == [True] * 6
+
+
+def test_the_logging_level(symphony: Symphony) -> None:
+    done = run_command(
+        "scaler_symphony_cluster", free_address(), SERVICE, "-ll", "ERROR", "-ds", "0.5", **symphony.environment
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(r"\[ERROR\]\S+ \S+: ClusterProcess: ends, the scheduler is away for 0.5 seconds\n", done.stdout)
 
 
 def test_a_logging_configuration_file(symphony: Symphony, tmp_path: Path) -> None:

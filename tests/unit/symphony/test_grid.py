@@ -122,7 +122,34 @@ def test_a_failure_names_the_task() -> None:
     stage.give(run_of(1))
     stage.core.on_failure(stage.number_of(0), "Symphony could not run {task}.", stage.now)
     stage.turn()
+    assert stage.results() == {} and stage.tasks_there == [0]
+    stage.pass_time(0.7)
+    assert stage.tasks_there == []
     assert stage.results() == {0: (Status.WORKER_DIED, b"Symphony could not run nothing.")}
+
+
+def test_a_failure_that_announces_the_end_of_the_session_does_not_count() -> None:
+    stage = GridStage()
+    stage.give(run_of(2))
+    for task in (0, 1):
+        stage.core.on_failure(stage.number_of(task), "{task} was ended with its session", stage.now)
+    stage.say(cancel(1))
+    stage.end_session()
+    stage.pass_time(0.3)
+    stage.open_session()
+    stage.answer(0)
+    stage.pass_time(1.0)
+    assert stage.results() == {0: (Status.SUCCESS, b"r"), 1: (Status.CANCELLED, b"")}
+
+
+def test_a_cancelled_task_that_fails_frees_its_slot() -> None:
+    stage = GridStage(1)
+    stage.give(run_of(2))
+    number = stage.number_of(0)
+    stage.say(cancel(0))
+    stage.core.on_failure(number, "failed", stage.now)
+    stage.pass_time(0.7)
+    assert stage.tasks_there == [1] and stage.results() == {0: (Status.CANCELLED, b"")}
 
 
 def test_results_say_which_slot_when_somebody_watches() -> None:

@@ -71,7 +71,7 @@ class SymphonyCore(AgentCore):
     def on_failure(self, number: int, text: str, now: float) -> None:
         """Symphony or the service has no answer. ``text`` is a sentence in which ``{task}`` stands for the task."""
         self._turn(now)
-        self.grid.on_failure(number, text)
+        self.grid.on_failure(number, text, now)
 
     # ---- while Symphony is away ------------------------------------------------------------------------------
 

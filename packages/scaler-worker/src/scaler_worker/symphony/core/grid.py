@@ -33,6 +33,9 @@ LOSSES_LIMIT = 20
 REFUSALS_LIMIT = 4
 """A task that Symphony did not take so often fails."""
 
+DOUBT_SECONDS = 0.5
+"""When Symphony says that a task failed, its session may be about to end, which is not the task's fault."""
+
 
 @dataclass(slots=True)
 class Sent:
@@ -43,6 +46,7 @@ class Sent:
     slot: int | None
     ends_at: float | None
     is_over: bool = False
+    failure: str = ""
 
     @property
     def name(self) -> Named:
@@ -190,11 +194,14 @@ class Grid(Slots):
         if not sent.is_over:
             self._end(sent, number, answer)
 
-    def on_failure(self, number: int, text: str) -> None:
-        """Symphony or the service failed: ``text`` is a sentence for the user."""
-        sent = self._remove(number)
-        if sent is not None and not sent.is_over:
-            self._fail(sent, text.replace("{task}", sent.run.function_name))
+    def on_failure(self, number: int, text: str, now: float) -> None:
+        """Symphony or the service failed: ``text`` is a sentence for the user. It counts a moment later, unless the
+        session ends before."""
+        sent = self.sent.get(number)
+        if sent is not None:
+            sent.failure = text.replace("{task}", sent.run.function_name)
+            sent.ends_at = now + DOUBT_SECONDS
+            self._limited[number] = sent
 
     def _fail(self, sent: Sent, text: str) -> None:
         self._close(sent)
@@ -273,12 +280,20 @@ class Grid(Slots):
     def on_deadline(self, now: float) -> None:
         self.session.on_deadline(now)
         for number, sent in list(self._limited.items()):
-            if sent.is_over:
+            if sent.ends_at is not None and now >= sent.ends_at:
                 del self._limited[number]
-            elif sent.ends_at is not None and now >= sent.ends_at:
-                del self._limited[number]
-                name, seconds = sent.run.function_name, sent.run.options.timeout_seconds
-                self._give_up(sent, Status.TIMED_OUT, f"{name} took more than its {seconds:g} seconds.")
+                self._end_late(number, sent)
+
+    def _end_late(self, number: int, sent: Sent) -> None:
+        name, seconds = sent.run.function_name, sent.run.options.timeout_seconds
+        if sent.failure:
+            self._remove(number)
+        if sent.is_over:
+            return
+        if sent.failure:
+            self._fail(sent, sent.failure)
+        else:
+            self._give_up(sent, Status.TIMED_OUT, f"{name} took more than its {seconds:g} seconds.")
 
     # ---- reports ---------------------------------------------------------------------------------------------
 
