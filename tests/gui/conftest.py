@@ -14,6 +14,7 @@ os.environ.setdefault("QT_LOGGING_RULES", "qt.qpa.*=false")
 
 try:
     import PySide6.QtWidgets  # noqa: F401
+    from PySide6.QtCore import QEvent
     from pytestqt.exceptions import capture_exceptions, format_captured_exceptions
     from pytestqt.qt_compat import qt_api
     from pytestqt.qtbot import QtBot, _close_widgets
@@ -44,6 +45,7 @@ def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> Iterator[QtBot]
         yield QtBot(request)
         _close_widgets(request.node)
         qapp.processEvents()
+        qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete)  # type: ignore[arg-type]
     assert not exceptions, format_captured_exceptions(exceptions)
 
 
@@ -68,8 +70,11 @@ def window(qtbot: QtBot, monitor: Monitor, settings_path: str) -> MainWindow:
 
 
 @pytest.fixture
-def busy_window(window: MainWindow, qtbot: QtBot) -> MainWindow:
+def busy_window(window: MainWindow, qtbot: QtBot, tmp_path: Path) -> MainWindow:
     """With ten seconds of a made-up cluster of 12 workers."""
+    from scaler_gui.models.recent import Place
+
+    window.monitor.connect_to(Place(f"ipc://{tmp_path}/monitor"))
     feed(window.monitor, seconds=10)
     qtbot.wait(1)
     return window
@@ -83,12 +88,12 @@ def make_window(qtbot: QtBot, monitor: Monitor, settings_path: str) -> MainWindo
     window = MainWindow(monitor, QSettings(settings_path, QSettings.Format.IniFormat))
     qtbot.addWidget(window)
     window.show()
-    qtbot.waitExposed(window)
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
     return window
 
 
 def feed(monitor: Monitor, seconds: float = 10.0, workers: int = 12, tasks_per_second: int = 500) -> None:
     from tests.support.monitor_stream import synthetic_messages
 
-    for message in synthetic_messages(seconds, workers, tasks_per_second):
-        monitor.take(message)
+    monitor.start_again(list(synthetic_messages(seconds, workers, tasks_per_second)))

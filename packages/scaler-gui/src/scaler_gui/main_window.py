@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer
-from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QKeySequence, QShowEvent
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMainWindow, QMenu, QVBoxLayout, QWidget
+from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QGuiApplication, QKeySequence, QShowEvent
+from PySide6.QtWidgets import QFileDialog, QLabel, QMainWindow, QMenu, QVBoxLayout, QWidget
 
 from scaler_gui.models import recent
 from scaler_gui.models.alerts import FailureAlerts, sentence
@@ -15,7 +15,7 @@ from scaler_gui.models.recent import Place
 from scaler_gui.models.status import Status
 from scaler_gui.monitor import Monitor
 from scaler_gui.notifier import Notifier
-from scaler_gui.theme import CHOICES, DARK, LIGHT, Theme, apply_theme, system_theme
+from scaler_gui.theme import CHOICES, Theme, apply_theme, theme_of
 from scaler_gui.views.docks import Docks
 from scaler_gui.views.panes import make_panes
 from scaler_gui.views.scrubber import Scrubber
@@ -33,6 +33,8 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.monitor = monitor
         self._settings = settings
+        self._theme = theme_of(str(settings.value("theme", "system")))
+        apply_theme(self._theme)
         self._alerts = FailureAlerts()
         self._notifier = Notifier(self)
         self.docks = Docks(make_panes(monitor))
@@ -46,6 +48,8 @@ class MainWindow(QMainWindow):
         self._replay_actions = self._make_replay_actions()
         self.scrubber = Scrubber(self._replay_actions)
         self.scrubber.hide()
+        self._share_out = QTimer(self, singleShot=True, interval=0)
+        self._share_out.timeout.connect(self.docks.share_out)
         self._lay_out()
         self._make_menus()
         self._connect()
@@ -54,7 +58,7 @@ class MainWindow(QMainWindow):
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)
         if not self._settings.contains("layout"):
-            QTimer.singleShot(0, self.docks.share_out)  # now its size is known
+            self._share_out.start()  # now its size is known
 
     # ---- what users do -----------------------------------------------------------------------------------------
 
@@ -112,15 +116,12 @@ class MainWindow(QMainWindow):
 
     def set_theme(self, choice: str) -> None:
         """``system``, ``light`` or ``dark``."""
-        application = QApplication.instance()
-        assert isinstance(application, QApplication)
-        theme = {"light": LIGHT, "dark": DARK}.get(choice) or system_theme(application)
         self._settings.setValue("theme", choice)
         self._theme_actions[choice if choice in CHOICES else "system"].setChecked(True)
-        self._theme = theme
-        apply_theme(application, theme)
+        self._theme = theme_of(choice)
+        apply_theme(self._theme)
         for pane in self.docks.panes.values():
-            pane.set_theme(theme)
+            pane.set_theme(self._theme)
 
     @property
     def theme(self) -> Theme:
@@ -156,10 +157,10 @@ class MainWindow(QMainWindow):
 
     def _tell_of_failures(self) -> None:
         snapshot = self.monitor.model.snapshot
-        if snapshot is None or self.monitor.clock is not None:
+        if snapshot is None or self.monitor.clock is not None or not self._notify.isChecked():
             return
         new = self._alerts.due(snapshot.scheduler.epoch, snapshot.tasks.failed, self.monitor.now)
-        if new and self._notify.isChecked():
+        if new:
             rows, _ = self.monitor.model.rows("failures", sort_key="last", descending=True, limit=1)
             cause = ": ".join(part for part in rows[0][2:4] if part) if rows else ""
             self._notifier.tell(TITLE, sentence(new, cause))
@@ -264,9 +265,14 @@ class MainWindow(QMainWindow):
         self.monitor.replaced.connect(self._on_replaced)
         self.monitor.status_changed.connect(self._on_status)
         self._on_status(self.monitor.status)
+        QGuiApplication.styleHints().colorSchemeChanged.connect(self._on_desktop_colours)
         stream, tasks = self.docks.panes["stream"], self.docks.panes["tasks"]
         stream.canvas.task_chosen.connect(self._show_task)  # type: ignore[attr-defined]
         self._tasks = tasks
+
+    def _on_desktop_colours(self) -> None:
+        if self._theme_actions["system"].isChecked():
+            self.set_theme("system")
 
     def _show_task(self, task: int) -> None:
         self.docks.go_to("tasks")
@@ -282,6 +288,8 @@ class MainWindow(QMainWindow):
 
     def _on_notify(self) -> None:
         self._settings.setValue("notify", self._notify.isChecked())
+        self._alerts = FailureAlerts()
+        self._tell_of_failures()  # nothing yet: it counts from here on
 
     # ---- what is remembered ------------------------------------------------------------------------------------
 

@@ -115,6 +115,7 @@ class Monitor(QObject):
         for message in messages:
             self.model.apply(message, time.monotonic())
         self.replaced.emit()
+        self._tell_status()
 
     # ---- what panes ask ----------------------------------------------------------------------------------------
 

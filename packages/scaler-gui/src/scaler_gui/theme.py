@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPalette
+from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QStyleFactory
 
 
@@ -47,16 +47,23 @@ DARK = Theme(
 CHOICES = ("system", "light", "dark")
 
 
-def system_theme(application: QApplication) -> Theme:
-    """What the desktop prefers now."""
-    return DARK if application.styleHints().colorScheme() == Qt.ColorScheme.Dark else LIGHT
+def theme_of(choice: str) -> Theme:
+    """``light``, ``dark``, or what the desktop prefers now."""
+    dark = QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark
+    return {"light": LIGHT, "dark": DARK}.get(choice, DARK if dark else LIGHT)
 
 
-def apply_theme(application: QApplication, theme: Theme) -> None:
-    if application.style().name() != "fusion":
+def apply_theme(theme: Theme) -> None:
+    """Before there are widgets it costs nothing: each of them takes it up when it is shown."""
+    application = QApplication.instance()
+    assert isinstance(application, QApplication)
+    sheet = _style_sheet(theme)
+    if application.styleSheet() == sheet:
+        return
+    if not application.styleSheet():
         application.setStyle(QStyleFactory.create("Fusion"))
     application.setPalette(_palette(theme))
-    application.setStyleSheet(_style_sheet(theme))
+    application.setStyleSheet(sheet)
 
 
 def _palette(theme: Theme) -> QPalette:

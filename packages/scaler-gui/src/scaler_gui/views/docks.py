@@ -29,6 +29,8 @@ class Docks(QMainWindow):
         )
         self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         self.setAnimated(False)
+        self._titles = QTimer(self, singleShot=True, interval=0)
+        self._titles.timeout.connect(self.show_titles)
         self._seen: set[str] = set()
         self._stale: set[str] = set()
         self.panes = {pane.name: pane for pane in panes}
@@ -135,7 +137,7 @@ class Docks(QMainWindow):
     def event(self, event: QEvent) -> bool:
         """Docks have been moved when the layout asks for a new one."""
         if event.type() == QEvent.Type.LayoutRequest:
-            QTimer.singleShot(0, self.show_titles)
+            self._titles.start()
         return super().event(event)
 
     def _dock(self, pane: Pane) -> QDockWidget:

@@ -50,7 +50,7 @@ class OverviewPane(Pane):
         self._make_charts()
         for each in figures(self.monitor.model):
             self._show_figure(each)
-        start, end = self._state.span(self.monitor.now)
+        start, end = self.span
         for name, chart in self._charts.items():
             chart.show_lines(series(self.monitor.model, name, start), start, end)
 
@@ -86,6 +86,11 @@ class OverviewPane(Pane):
             super().keyPressEvent(event)
             return
         self.refresh()
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """What the charts show, in unix seconds."""
+        return self._state.span(self.monitor.now)
 
     def _make_charts(self) -> None:
         """At the first look, since the library takes longer to load than all else."""

@@ -1,0 +1,372 @@
+"""The window, by keyboard as its users have it, with a made-up cluster."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QGuiApplication, QImage, QWheelEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QDialog, QLineEdit, QWidget
+from pytestqt.qtbot import QtBot
+
+from scaler_gui.main_window import MainWindow
+from scaler_gui.models.recent import Place
+from scaler_gui.monitor import Monitor
+from scaler_gui.views.failures_pane import FailuresPane
+from scaler_gui.views.graphs_pane import GraphsPane
+from scaler_gui.views.overview import OverviewPane
+from scaler_gui.views.panes import CORNERS
+from scaler_gui.views.stream_pane import StreamPane
+from scaler_gui.views.table_pane import TablePane
+from scaler_protocol.monitor.tables import TABLES
+from tests.gui.conftest import feed, make_window
+from tests.support.monitor_stream import EPOCH, synthetic_messages
+
+Key = Qt.Key
+CONTROL = Qt.KeyboardModifier.ControlModifier
+
+
+def press(window: MainWindow, key: Qt.Key, modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+    """Into whatever has the keyboard."""
+    target = QApplication.focusWidget() or window
+    QTest.keyClick(target, key, modifier)
+
+
+def table(window: MainWindow, name: str) -> TablePane:
+    pane = window.docks.panes[name]
+    assert isinstance(pane, TablePane)
+    return pane
+
+
+def stream(window: MainWindow) -> StreamPane:
+    pane = window.docks.panes["stream"]
+    assert isinstance(pane, StreamPane)
+    return pane
+
+
+def focused_pane(window: MainWindow) -> str:
+    widget: QWidget | None = QApplication.focusWidget()
+    while widget is not None and widget.objectName() not in window.docks.panes:
+        widget = widget.parentWidget()
+    return widget.objectName() if widget is not None else ""
+
+
+# ---- panes and keys --------------------------------------------------------------------------------------------------
+
+
+def test_every_table_of_the_model_has_a_pane_and_each_pane_a_place(window: MainWindow) -> None:
+    assert set(window.docks.panes) >= set(TABLES)
+    assert {name for names in CORNERS.values() for name in names} == set(window.docks.panes)
+
+
+def test_keys_lead_to_panes(busy_window: MainWindow) -> None:
+    names = list(busy_window.docks.panes)
+    for number, key in enumerate("1234567890"):
+        QTest.keyClick(busy_window, Qt.Key(ord(key)), CONTROL)
+        assert focused_pane(busy_window) == names[number], f"Ctrl+{key}"
+        assert busy_window.docks.is_seen(names[number])
+
+
+def test_f6_goes_through_all_panes_and_back(busy_window: MainWindow) -> None:
+    names = list(busy_window.docks.panes)
+    busy_window.docks.go_to(names[0])
+    seen = []
+    for _ in names:
+        press(busy_window, Key.Key_F6)
+        seen.append(focused_pane(busy_window))
+    assert seen == [*names[1:], names[0]]
+    press(busy_window, Key.Key_F6, Qt.KeyboardModifier.ShiftModifier)
+    assert focused_pane(busy_window) == names[-1]
+
+
+def test_tab_leaves_every_part(busy_window: MainWindow) -> None:
+    """Nothing holds the keyboard for ever."""
+    busy_window.docks.go_to("failures")
+    parts = []
+    for _ in range(6):
+        press(busy_window, Key.Key_Tab)
+        parts.append(QApplication.focusWidget())
+    assert len(set(parts)) >= 4
+
+
+def test_help_lists_every_key(window: MainWindow) -> None:
+    groups = dict(window.key_groups())
+    everywhere = dict(groups["Everywhere"])
+    for key in ("Ctrl+O", "Ctrl+1", "F1", "F6", "Ctrl+F", "Ctrl+P", "Ctrl+S", "Ctrl+Space"):
+        assert key in everywhere
+    assert {"Task stream", "Overview", "Graphs", "Workers"} <= set(groups)
+
+
+def test_f1_shows_the_keys(window: MainWindow, qtbot: QtBot) -> None:
+    from PySide6.QtCore import QTimer
+
+    seen: list[str] = []
+
+    def look() -> None:
+        dialog = QApplication.activeModalWidget()
+        assert isinstance(dialog, QDialog)
+        seen.append(dialog.findChildren(QWidget)[0].window().windowTitle())
+        QTest.keyClick(dialog, Key.Key_Escape)
+
+    QTimer.singleShot(50, look)
+    QTest.keyClick(window, Key.Key_F1)
+    assert seen == ["Keys"]
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_filter_is_typed_kept_and_dropped(busy_window: MainWindow, qtbot: QtBot) -> None:
+    busy_window.docks.go_to("workers")
+    pane = table(busy_window, "workers")
+    press(busy_window, Key.Key_Slash)
+    assert isinstance(QApplication.focusWidget(), QLineEdit)
+    QTest.keyClicks(pane.filter, "node-1")
+    press(busy_window, Key.Key_Return)
+    assert 0 < pane.table.rowCount() < 12 and QApplication.focusWidget() is pane.view
+    QTest.keyClick(pane.view, Key.Key_F, CONTROL)
+    press(busy_window, Key.Key_Escape)
+    assert pane.table.rowCount() == 12 and pane.filter.text() == ""
+
+
+def test_a_key_sorts_and_turns_the_order(busy_window: MainWindow) -> None:
+    busy_window.docks.go_to("functions")
+    pane = table(busy_window, "functions")
+    pane.view.setCurrentIndex(pane.table.index(0, pane.table.spec.index("finished")))
+    press(busy_window, Key.Key_S)
+    finished = [pane.table.value(row, "finished") for row in range(pane.table.rowCount())]
+    assert finished == sorted(finished, reverse=True)
+    press(busy_window, Key.Key_S)
+    assert [pane.table.value(row, "finished") for row in range(pane.table.rowCount())] == finished[::-1]
+
+
+def test_the_selected_row_stays_selected_where_ever_it_goes(busy_window: MainWindow) -> None:
+    busy_window.docks.go_to("workers")
+    pane = table(busy_window, "workers")
+    pane.view.selectRow(3)
+    before = pane.table.key_of(3)
+    pane.view.sort_by(pane.table.spec.index("pid"))
+    assert pane.view.selected_row is not None
+    assert pane.table.key_of(pane.view.currentIndex().row()) == before
+    assert len(pane.view.selectionModel().selectedRows()) == 1
+
+
+def test_rows_are_copied_as_text(busy_window: MainWindow) -> None:
+    busy_window.docks.go_to("workers")
+    pane = table(busy_window, "workers")
+    pane.view.selectAll()
+    press(busy_window, Key.Key_C, CONTROL)
+    lines = QGuiApplication.clipboard().text().splitlines()
+    assert len(lines) == 12 and all(line.count("\t") == 12 for line in lines)
+
+
+def test_a_failure_is_read_with_keys_alone(busy_window: MainWindow) -> None:
+    QTest.keyClick(busy_window, Key.Key_6, CONTROL)
+    pane = busy_window.docks.panes["failures"]
+    assert isinstance(pane, FailuresPane)
+    texts = set()
+    for _ in range(pane.table.rowCount()):
+        texts.add(pane.details.toPlainText())
+        press(busy_window, Key.Key_Down)
+    assert len(texts) == pane.table.rowCount() >= 3
+    assert any("Fatal Python error" in text for text in texts), "death certificates"
+
+
+def test_the_task_log_shows_every_task(busy_window: MainWindow) -> None:
+    busy_window.docks.go_to("tasks")
+    pane = table(busy_window, "tasks")
+    assert pane.table.total == busy_window.monitor.model.log.total > 4000
+    last = pane.table.rowCount() - 1
+    assert pane.table.row(last) is not None
+
+
+# ---- task stream and graphs ------------------------------------------------------------------------------------------
+
+
+def test_the_stream_is_moved_with_keys(busy_window: MainWindow, qtbot: QtBot) -> None:
+    busy_window.docks.go_to("stream")
+    shown = stream(busy_window).canvas.window_shown
+    assert shown.follows
+    span = shown.span_seconds
+    press(busy_window, Key.Key_Plus)
+    assert shown.span_seconds == span / 2 and shown.follows
+    press(busy_window, Key.Key_Left)
+    assert not shown.follows
+    press(busy_window, Key.Key_End)
+    assert shown.follows
+    press(busy_window, Key.Key_F)
+    assert shown.span_seconds > 9.0
+    height = shown.row_height
+    press(busy_window, Key.Key_BracketRight)
+    assert shown.row_height > height
+
+
+def test_the_stream_zooms_at_the_wheel(busy_window: MainWindow, qtbot: QtBot) -> None:
+    busy_window.docks.go_to("stream")
+    canvas = stream(busy_window).canvas
+    place = QPointF(canvas.rect().center())
+    before = canvas.window_shown.span_seconds
+    wheel = QWheelEvent(
+        place, canvas.mapToGlobal(place), QPoint(), QPoint(0, 240), Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False,
+    )  # fmt: skip
+    QApplication.sendEvent(canvas, wheel)
+    assert canvas.window_shown.span_seconds < before and not canvas.window_shown.follows
+
+
+def test_a_bar_has_a_tip_and_leads_to_the_log(busy_window: MainWindow, qtbot: QtBot) -> None:
+    busy_window.docks.go_to("stream")
+    canvas = stream(busy_window).canvas
+    canvas.window_shown.show(busy_window.monitor.now - 0.2, busy_window.monitor.now)
+    canvas.refresh()
+    canvas.repaint()
+    found = next(QPoint(x, 40) for x in range(130, canvas.width() - 30, 3) if "task " in canvas.text_at(QPoint(x, 40)))
+    task = canvas.text_at(found).splitlines()[1].split()[1]
+    QTest.mouseDClick(canvas, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, found)
+    pane = table(busy_window, "tasks")
+    assert pane.filter.text() == task
+    qtbot.waitUntil(lambda: 0 < pane.table.total < 10)
+    assert str(pane.table.value(0, "task")) == task
+
+
+def test_a_running_graph_is_drawn(busy_window: MainWindow) -> None:
+    busy_window.docks.go_to("graphs")
+    pane = busy_window.docks.panes["graphs"]
+    assert isinstance(pane, GraphsPane)
+    image = pane.canvas.grab().toImage()
+    theme = busy_window.theme
+    colours = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(0, image.height() - 30, 3)}
+    assert {theme.good, theme.accent} <= colours, "nodes that are done, and nodes at work"
+
+
+# ---- overview --------------------------------------------------------------------------------------------------------
+
+
+def test_charts_are_moved_with_keys(busy_window: MainWindow) -> None:
+    busy_window.docks.go_to("overview")
+    pane = busy_window.docks.panes["overview"]
+    assert isinstance(pane, OverviewPane)
+    start, end = pane.span
+    press(busy_window, Key.Key_Plus)
+    assert pane.span[1] - pane.span[0] < end - start
+    press(busy_window, Key.Key_Left)
+    assert pane.span[1] < end
+    press(busy_window, Key.Key_Escape)
+    assert pane.span[1] == pytest.approx(busy_window.monitor.now, abs=2.0)
+
+
+# ---- exports ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_pane_is_saved_as_a_picture_and_a_table(busy_window: MainWindow, tmp_path: Path) -> None:
+    for name, pane in busy_window.docks.panes.items():
+        busy_window.docks.go_to(name)
+        pane.export(str(tmp_path / f"{name}.png"))
+        assert not QImage(str(tmp_path / f"{name}.png")).isNull()
+        pane.export(str(tmp_path / f"{name}.csv"))
+        with open(tmp_path / f"{name}.csv", newline="") as file:
+            rows = list(csv.reader(file))
+        assert len(rows) > 1 or name in ("notices", "objects"), name
+        assert {len(row) for row in rows} == {len(rows[0])}
+
+
+def test_a_table_is_saved_whole(busy_window: MainWindow, tmp_path: Path) -> None:
+    path = tmp_path / "tasks.csv"
+    busy_window.docks.panes["tasks"].export(str(path))
+    assert len(path.read_text().splitlines()) == busy_window.monitor.model.log.total + 1
+
+
+@pytest.mark.parametrize("name", ["view.txt", "no/such/folder/view.csv", "no/such/folder/view.png"])
+def test_what_cannot_be_saved_is_said(busy_window: MainWindow, tmp_path: Path, name: str) -> None:
+    with pytest.raises((ValueError, OSError)):
+        busy_window.docks.panes["workers"].export(str(tmp_path / name))
+
+
+# ---- looks, and what is remembered -----------------------------------------------------------------------------------
+
+
+def test_light_and_dark(window: MainWindow) -> None:
+    window.set_theme("light")
+    light = window.grab().toImage().pixelColor(300, 300).lightness()
+    QTest.keyClick(window, Key.Key_D, CONTROL)
+    assert window.theme.is_dark
+    assert window.grab().toImage().pixelColor(300, 300).lightness() < 100 < light
+
+
+def test_layout_looks_and_addresses_are_remembered(
+    window: MainWindow, qtbot: QtBot, settings_path: str, tmp_path: Path
+) -> None:
+    window.set_theme("dark")
+    window.docks.docks["messages"].close()
+    window.connect_to(Place(f"ipc://{tmp_path}/monitor", ""))
+    window.close()
+    again = make_window(qtbot, Monitor(), settings_path)
+    assert again.theme.is_dark
+    assert again.docks.docks["messages"].isHidden() and not again.docks.docks["workers"].isHidden()
+    again._fill_recent()
+    assert [action.text() for action in again._recent_menu.actions()] == [f"ipc://{tmp_path}/monitor"]
+    again.docks.arrange()
+    assert not again.docks.docks["messages"].isHidden()
+    again.close()
+
+
+# ---- trouble ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_address_where_nobody_is(window: MainWindow, qtbot: QtBot, tmp_path: Path) -> None:
+    window.connect_to(Place(f"ipc://{tmp_path}/nobody"))
+    qtbot.waitUntil(window.banner.isVisible, timeout=10_000)
+    assert window.banner.text().startswith(f"Nothing heard from ipc://{tmp_path}/nobody")
+
+
+def test_a_place_that_is_no_address(window: MainWindow) -> None:
+    window.connect_to(Place("nonsense"))
+    assert window.banner.isVisible() and "is not an address" in window.banner.text()
+
+
+def test_a_restarted_scheduler_is_said_and_counted_anew(busy_window: MainWindow) -> None:
+    from dataclasses import replace
+
+    for message in synthetic_messages(2.0, 4, 50):
+        if hasattr(message, "scheduler"):
+            message = replace(message, scheduler=replace(message.scheduler, epoch=EPOCH + 1))
+        else:
+            message = replace(message, epoch=EPOCH + 1)
+        busy_window.monitor.take(message)
+    assert "has restarted" in busy_window.banner.text()
+    assert busy_window.monitor.model.log.total < 200
+
+
+def test_what_arrives_and_is_no_stream(busy_window: MainWindow) -> None:
+    busy_window.monitor.refuse("what arrives at this address is not a Scaler monitor stream")
+    assert busy_window.banner.text() == "What arrives at this address is not a Scaler monitor stream."
+
+
+def test_failures_are_told_when_wanted(window: MainWindow, qtbot: QtBot) -> None:
+    from dataclasses import replace
+
+    messages = list(synthetic_messages(3.0, 4, 400))
+    for message in messages:
+        window.monitor.take(message)
+    last = messages[-1]
+    assert hasattr(last, "tasks")
+    more = replace(last, tasks=replace(last.tasks, failed=last.tasks.failed + 5))
+    window.monitor.take(more)
+    assert window._notifier.last == "", "nobody asked for it"
+    QTest.keyClick(window, Key.Key_N, CONTROL)
+    more = replace(more, tasks=replace(more.tasks, failed=more.tasks.failed + 2), time=more.time + 60)
+    window.monitor.take(more)
+    assert window._notifier.last.startswith("2 tasks failed")
+
+
+def test_a_thousand_workers_and_panes_that_nobody_sees(window: MainWindow, qtbot: QtBot) -> None:
+    import time
+
+    feed(window.monitor, seconds=2, workers=1000, tasks_per_second=5000)
+    began = time.perf_counter()
+    window.docks.refresh()
+    assert time.perf_counter() - began < 1.0
+    assert table(window, "workers").table.rowCount() == 1000
