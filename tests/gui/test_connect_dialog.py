@@ -34,7 +34,7 @@ def texts(dialog: ConnectDialog) -> str:
 def test_the_last_address_is_there_and_enter_connects(qtbot: QtBot) -> None:
     dialog = make(qtbot, *RECENT)
     assert dialog.place == RECENT[0] and can_connect(dialog)
-    QTest.keyClick(dialog.address, Qt.Key.Key_Return)
+    QTest.keyClick(dialog.address.lineEdit(), Qt.Key.Key_Return)
     assert dialog.result() == ConnectDialog.DialogCode.Accepted
 
 

@@ -40,6 +40,7 @@ class ConnectDialog(QDialog):
         self._problem = QLabel()
         self._problem.setWordWrap(True)
         self._buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Open | QDialogButtonBox.StandardButton.Cancel)
+        self._connect = self._buttons.button(QDialogButtonBox.StandardButton.Open)
         self._lay_out()
         self.address.editTextChanged.connect(self._on_address)
         self.keys.textChanged.connect(self._check)
@@ -58,12 +59,12 @@ class ConnectDialog(QDialog):
         assert line is not None
         line.setPlaceholderText(_EXAMPLE)
         line.selectAll()
+        line.returnPressed.connect(lambda: self._connect.click())  # a combo box keeps Enter to itself
         return box
 
     def _lay_out(self) -> None:
-        connect = self._buttons.button(QDialogButtonBox.StandardButton.Open)
-        connect.setText("&Connect")
-        connect.setDefault(True)
+        self._connect.setText("&Connect")
+        self._connect.setDefault(True)
         self._buttons.accepted.connect(self.accept)
         self._buttons.rejected.connect(self.reject)
         self._problem.setProperty("role", "muted")
@@ -107,4 +108,4 @@ class ConnectDialog(QDialog):
         problem = problem_of(self.place) if self.place.address else ""
         self._problem.setText(problem or "Key files are needed for tcp addresses of schedulers that have keys.")
         ready = bool(self.place.address) and not problem
-        self._buttons.button(QDialogButtonBox.StandardButton.Open).setEnabled(ready)
+        self._connect.setEnabled(ready)
