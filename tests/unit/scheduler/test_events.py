@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from scaler_protocol.messages import Cancel, Goodbye, HeartbeatEcho, Status, TaskColumn, Tasks
+from scaler_protocol.messages import Cancel, Capability, Goodbye, HeartbeatEcho, Status, TaskColumn, Tasks
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.records import AGAIN, NONE, Kind, Naming, Record
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
 from tests.unit.scheduler.playbook import Peer, Playbook, results, run, tasks
+from tests.unit.scheduler.test_graphs import chain, done
 
 MIB = 1024 * 1024
 OTHER_FUNCTION = b"o" * 16
@@ -217,3 +218,59 @@ def test_functions_count_how_their_tasks_ended() -> None:
     (function,) = book.core.snapshot(book.now).functions
     assert (function.succeeded, function.failed, function.canceled, function.finished) == (2, 1, 1, 4)
     assert function.duration_seconds == pytest.approx(1.5)
+
+
+def test_waiting_tasks_are_grouped_by_function_and_reason() -> None:
+    book = Playbook()
+    client = book.client()
+    client.says(Tasks([run(client, 0, 10), run(client, 10, 5, function=OTHER_FUNCTION), run(client, 15, 1)]))
+    client.says(Cancel((TaskColumn(client.session, (3, 4)),)))
+    book.now += 7.0
+    snapshot = book.core.snapshot(book.now)
+    groups = [(group.digest, group.reason, group.count, group.oldest_seconds) for group in snapshot.waits]
+    reason = "No worker is connected."
+    assert groups == [(b"f" * 16, reason, 9, 7.0), (OTHER_FUNCTION, reason, 5, 7.0)]
+    assert (snapshot.wait_count, snapshot.waits[1].task, snapshot.waits[1].session) == (2, 10, client.session)
+
+
+def test_tasks_that_no_worker_can_run_are_told_from_those_that_wait_their_turn() -> None:
+    book = Playbook()
+    client = book.client()
+    book.agent(slots=1)
+    client.says(Tasks([run(client, 0, 100), run(client, 100, 3, capabilities=(Capability("gpu", 2),))]))
+    reasons = {group.reason: group.count for group in book.core.snapshot(book.now).waits}
+    assert reasons["No connected worker has the capabilities it needs (gpu=2)."] == 3
+    (agent,) = book.core.agents.values()
+    assert reasons["All 1 workers that could run it are busy."] == 100 - agent.load.outstanding
+
+
+def test_more_waiting_runs_than_are_looked_at_are_counted_all_the_same() -> None:
+    book = Playbook()
+    client = book.client()
+    client.says(Tasks([run(client, task, 1) for task in range(0, 24_000, 2)]))
+    waits = book.core.snapshot(book.now).waits
+    assert sum(group.count for group in waits) == 12_000
+
+
+def test_a_graph_is_written_with_its_edges_and_shown_with_its_progress() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    watcher = Watcher(book)
+    for part in chain(client, 4):
+        client.says(part)
+    edges = []
+    for record in watcher.take(Kind.GRAPH):
+        graph, pairs = records.edges_of(record)
+        assert graph == 4
+        edges += list(zip(pairs[::2], pairs[1::2], strict=True))
+    assert edges == [(2, 1), (3, 2), (4, 3)]
+    agent.says(done(client, 1))
+    (status,) = book.core.snapshot(book.now).graphs
+    assert (status.graph, status.nodes, status.done) == (4, 4, 1)
+    assert status.waiting + status.ready + status.running == 3
+    agent.says(done(client, 2, status=Status.EXCEPTION, payload=b"why"))
+    agent.says(done(client, 3, 4, status=Status.CANCELLED))
+    assert book.core.snapshot(book.now).graph_count == 0
+    ended = [row for row in watcher.rows() if not row[2] & AGAIN]
+    assert [(task, status) for task, _, status in ended if task <= 2] == [(1, Status.SUCCESS), (2, Status.EXCEPTION)]
+    assert {(task, status) for task, _, status in ended if task > 2} <= {(3, Status.CANCELLED), (4, Status.CANCELLED)}

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from scaler_scheduler.core.base import SchedulerState
 
 
+_BUSY = "are busy."
+
+
 def answer(task: int, text: str) -> Explanation:
     return Explanation(task, text)
 
@@ -59,9 +62,17 @@ def _place(core: SchedulerState, client: Client, task: int, state: int, agent_in
         return "has finished, and no task needs its value any more."
     if state == TaskState.DONE_LARGE:
         return f"has finished; its large result is at {core.agent_by_index[agent_index].title()}."
+    why = why_queued(core, client, record)
+    if why.endswith(_BUSY):
+        why = f"{why.removesuffix('.')} ({core.allocator.queued} tasks are queued)."
+    return "is queued: " + why
+
+
+def why_queued(core: SchedulerState, client: Client, record: RunRecord) -> str:
+    """Why such tasks are not handed to a worker; the same for all of them."""
     if client.is_paused:
-        return "is queued: its client has too many results under way, further tasks wait until it has taken them."
-    return "is queued: " + _queued(core, record)
+        return "its client has too many results under way, further tasks wait until it has taken them."
+    return _queued(core, record)
 
 
 def _assigned(core: SchedulerState, client: Client, task: int, state: int, agent_index: int) -> str:
@@ -94,4 +105,4 @@ def _queued(core: SchedulerState, record: RunRecord) -> str:
     if demand and not any(agent.load.fits(record.demand) for agent in able):
         return f"the capabilities it needs ({demand}) are taken by other tasks."
     workers = sum(agent.load.slots for agent in able)
-    return f"all {workers} workers that could run it are busy ({core.allocator.queued} tasks are queued)."
+    return f"all {workers} workers that could run it {_BUSY}"

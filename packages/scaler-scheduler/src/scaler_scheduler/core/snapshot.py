@@ -10,6 +10,7 @@ from scaler_protocol.monitor.messages import (
     ClientStatus,
     EventTotals,
     FunctionStatus,
+    GraphStatus,
     PeerState,
     SchedulerStatus,
     Setting,
@@ -20,6 +21,7 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.tasks import FunctionLoad
+from scaler_scheduler.core.waits import waits_of
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.base import SchedulerState
@@ -28,7 +30,10 @@ _WAITING = (TaskState.HELD, TaskState.QUEUED, TaskState.PENDING)
 """Tasks outside a bounded queue are not among them: not yet taken, they are still their client's."""
 
 _RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)
-_FUNCTIONS_SHOWN = 200
+_ROWS_SHOWN = 200
+_NODES_COUNTED = 1_000_000
+"""Nodes of all graphs together that one snapshot looks at: more would keep the scheduler too long."""
+
 _SETTINGS = (
     "address", "protected", "max_number_of_tasks_waiting", "client_timeout_seconds", "worker_timeout_seconds",
     "object_retention_seconds", "load_balance_seconds", "load_balance_trigger_times", "per_worker_queue_size",
@@ -39,6 +44,7 @@ _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FO
 
 
 def snapshot_of(core: SchedulerState, now: float) -> Snapshot:
+    waits = waits_of(core, now)
     return Snapshot(
         scheduler=_scheduler(core, now),
         tasks=_tasks(core),
@@ -46,6 +52,10 @@ def snapshot_of(core: SchedulerState, now: float) -> Snapshot:
         clients=tuple(_client(client) for client in core.clients.values()),
         functions=_functions(core),
         settings=_settings(core),
+        waits=tuple(waits[:_ROWS_SHOWN]),
+        wait_count=len(waits),
+        graphs=tuple(graphs_of(core, _ROWS_SHOWN)),
+        graph_count=sum(len(client.table.graphs) for client in core.clients.values()),
         events=EventTotals(core.events.recorded, core.events.dropped),
         function_count=len(core.function_loads),
     )
@@ -112,8 +122,8 @@ def _client(client: Client) -> ClientStatus:
 def _functions(core: SchedulerState) -> tuple[FunctionStatus, ...]:
     """The functions with most to do: there may be as many as tasks."""
     loads = list(core.function_loads.values())
-    if len(loads) > _FUNCTIONS_SHOWN:
-        loads = sorted(loads, key=lambda load: -load.unfinished)[:_FUNCTIONS_SHOWN]
+    if len(loads) > _ROWS_SHOWN:
+        loads = sorted(loads, key=lambda load: -load.unfinished)[:_ROWS_SHOWN]
     return tuple(_function(load) for load in loads)
 
 
@@ -136,3 +146,16 @@ def _function(load: FunctionLoad) -> FunctionStatus:
 def _settings(core: SchedulerState) -> tuple[Setting, ...]:
     """Those that a user may set, and none that is secret."""
     return tuple(Setting(name, str(getattr(core.settings, name))) for name in _SETTINGS)
+
+
+def graphs_of(core: SchedulerState, limit: int) -> list[GraphStatus]:
+    """The latest of each client first."""
+    found: list[GraphStatus] = []
+    nodes = 0
+    for client in core.clients.values():
+        for last, graph in reversed(client.table.graphs.items()):
+            if len(found) == limit or nodes + graph.count > _NODES_COUNTED:
+                break
+            nodes += graph.count
+            found.append(GraphStatus(client.session, last, *client.table.count_nodes(graph)))
+    return found

@@ -108,6 +108,9 @@ class TaskTable:
     def describe(self, task: int) -> tuple[int, int, int, int, int, RunRecord] | None:
         """(state, attempt, agent, deaths, losses, record) of an unfinished task."""
 
+    def count_nodes(self, graph: Graph) -> tuple[int, int, int, int, int, int]:
+        """Of a graph: how many nodes, and how many wait for inputs, are ready, run, are done, failed."""
+
     def record(self, task: int) -> RunRecord:
         """Of an unfinished task."""
 
@@ -167,6 +170,9 @@ class QueueClass:
         self, client: Any, table: TaskTable, priority: int, first: int, stop: int, front: bool = False
     ) -> None: ...
     def take(self, agent: AgentLoad, share: int) -> tuple[list[TaskRun], bool]: ...
+    def waiting(self, limit: int) -> tuple[dict[tuple[Any, FunctionLoad], tuple[int, float, int, RunRecord]], int]:
+        """For monitors, by client and function: how many tasks wait here, since when, one of them, its run. At most
+        ``limit`` runs are looked at; how many tasks are in others."""
 
 def take_deferred(agent: AgentLoad) -> list[TaskRun]:
     """Assign to an agent the deferred nodes that it has room for; the others stay deferred."""

@@ -692,6 +692,8 @@ cdef class TaskTable:
                 unknown.append(index)
             elif page.agent[offset] != agent.index or page.attempt[offset] != <uint32_t> attempts[index]:
                 stale.append(index)
+                if state == QUEUED:  # what is still said of that execution is not of the next one, perhaps there again
+                    page.attempt[offset] = max(page.attempt[offset], <uint32_t> attempts[index] + 1)
         return stale, unknown
 
     def withdrawn(self, tasks, attempts, AgentLoad agent):
@@ -1375,6 +1377,41 @@ cdef class TaskTable:
             record.queue.count -= 1
             self.move(page, offset, PENDING)
 
+    def count_nodes(self, Graph graph):
+        """How many nodes there are, and how many wait for inputs, are ready, run, are done, failed or were cancelled."""
+        cdef int64_t waiting = 0, ready = 0, running = 0, done = 0, failed = 0, nodes = 0
+        cdef uint32_t index
+        cdef int state
+        cdef Page* page
+        for index in range(graph.count):
+            if not graph.nodes[index].present:
+                continue
+            nodes += 1
+            page = self.find(graph.base + index)
+            state = ENDED if page == NULL else page.state[(graph.base + index) & (PAGE_SIZE - 1)]
+            if state == STORED or state == FREED or state == DONE_LARGE:
+                done += 1
+            elif state == ASSIGNED or state == CANCELLING:
+                running += 1
+            elif state == QUEUED:
+                ready += 1
+            elif state == ENDED:
+                failed += 1
+            else:
+                waiting += 1
+        return nodes, waiting, ready, running, done, failed
+
+    cdef int64_t count_queued(self, uint64_t first, uint64_t stop):
+        cdef uint64_t task
+        cdef int64_t number = 0
+        cdef Page* page = NULL
+        for task in range(first, stop):
+            if page == NULL or (task & (PAGE_SIZE - 1)) == 0:
+                page = self.find(task)
+            if page != NULL and page.state[task & (PAGE_SIZE - 1)] == QUEUED:
+                number += 1
+        return number
+
     def value_holder(self, uint64_t task):
         """The agent that has the value of a node, or None."""
         cdef Page* page = self.find(task)
@@ -1504,6 +1541,17 @@ cdef class TaskTable:
         return found
 
 
+cdef add_waiting(dict found, client, RunRecord record, int64_t number, uint64_t task):
+    cdef tuple key = (client, record.function)
+    cdef list entry = <list> found.get(key)
+    if entry is None:
+        found[key] = [number, record.entered_at, task, record]
+        return
+    entry[0] += number
+    if record.entered_at < entry[1]:
+        entry[1], entry[2] = record.entered_at, task
+
+
 cdef bytearray with_fate(bytearray fates, const uint8_t[::1] statuses, int64_t index, int fate):
     """What is to be recorded as the statuses of a run, one of them changed."""
     if fates is None:
@@ -1614,6 +1662,43 @@ cdef class QueueClass:
         """Tasks first .. stop - 1 of the table, all QUEUED just now, wait here."""
         self.level(priority).push(client, table, first, stop, front)
         self.count += stop - first
+
+    def waiting(self, int64_t limit):
+        """({(client, function): [how many, since when, one of them, its run]}, how many tasks were not looked at)."""
+        cdef dict found = {}
+        cdef Level level
+        cdef ClientQueue queue
+        cdef int64_t seen = 0
+        for level in self.levels:
+            for queue in level.rotation:
+                for first, stop in [(queue.first, queue.stop), *queue.ranges]:
+                    if limit > 0:
+                        seen += self.look_at(queue, first, stop, found, &limit)
+        return found, max(0, self.count - seen)
+
+    cdef int64_t look_at(self, ClientQueue queue, uint64_t first, uint64_t stop, dict found, int64_t* limit):
+        """Adds what waits in a range to ``found``, of at most ``limit`` runs; how many tasks that are."""
+        cdef TaskTable table = queue.table
+        cdef uint64_t task = first, end
+        cdef int64_t number, seen = 0
+        cdef RunRecord record
+        cdef Page* page
+        while task < stop and limit[0] > 0:
+            page = table.find(task)
+            if page == NULL:
+                task = (task | (PAGE_SIZE - 1)) + 1
+                continue
+            if page.state[task & (PAGE_SIZE - 1)] != QUEUED:
+                task += 1
+                continue
+            record = table.record_at(page, task & (PAGE_SIZE - 1))
+            end = min(stop, record.stop)
+            number = table.count_queued(task, end)
+            add_waiting(found, queue.client, record, number, task)
+            seen += number
+            limit[0] -= 1
+            task = end
+        return seen
 
     cdef Level level(self, int priority):
         cdef Level level

@@ -1,0 +1,80 @@
+"""Why tasks do not run, for monitors: all that wait, grouped by function and reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from scaler_protocol.monitor.messages import WaitGroup
+from scaler_scheduler.core import explanation
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.tasks import RunRecord
+
+if TYPE_CHECKING:
+    from scaler_scheduler.core.base import SchedulerState
+
+RUNS_LIMIT = 10_000
+"""Runs of one queue that are looked at; the tasks in further ones are one group."""
+
+OTHERS = "other functions"
+_STATES = (
+    (TaskState.PENDING, "Waits for results of other tasks of its graph."),
+    (TaskState.HELD, "Waits a second after the scheduler's restart, in case an agent already has it."),
+    (TaskState.WAITING, "Waits outside the queue, which is full."),
+)
+
+
+@dataclass
+class _Waits:
+    now: float
+    groups: dict[tuple[bytes, str], WaitGroup]
+
+    def add(
+        self, digest: bytes, function: str, reason: str, count: int, since: float, session: bytes, task: int
+    ) -> None:
+        seconds = max(0.0, self.now - since)
+        known = self.groups.get((digest, reason))
+        if known is None:
+            self.groups[digest, reason] = WaitGroup(digest, function, reason, count, seconds, session, task)
+        elif seconds > known.oldest_seconds:
+            self.groups[digest, reason] = replace(
+                known, count=known.count + count, oldest_seconds=seconds, session=session, task=task
+            )
+        else:
+            self.groups[digest, reason] = replace(known, count=known.count + count)
+
+
+def waits_of(core: SchedulerState, now: float) -> list[WaitGroup]:
+    """Those with most tasks first."""
+    waits = _Waits(now, {})
+    _add_queued(core, waits)
+    for client in core.clients.values():
+        _add_others(client, waits)
+    for agent in core.agents.values():
+        if agent.load.outstanding and not agent.is_available and not agent.is_leaving:
+            reason = f"Is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
+            waits.add(b"", OTHERS, reason, agent.load.outstanding, agent.heard_at, b"", 0)
+    return sorted(waits.groups.values(), key=lambda group: -group.count)
+
+
+def _add_queued(core: SchedulerState, waits: _Waits) -> None:
+    for queue in core.allocator.classes.values():
+        found, left_out = queue.waiting(RUNS_LIMIT) if queue.count else ({}, 0)
+        for (client, function), (count, since, task, record) in found.items():
+            reason = _reason(core, client, record)
+            waits.add(function.digest, function.name, reason, count, since, client.session, task)
+        if left_out and found:
+            waits.add(b"", OTHERS, reason, left_out, since, b"", 0)
+
+
+def _reason(core: SchedulerState, client: Client, record: RunRecord) -> str:
+    text = explanation.why_queued(core, client, record)
+    return text[0].upper() + text[1:]
+
+
+def _add_others(client: Client, waits: _Waits) -> None:
+    for state, reason in _STATES:
+        count = client.table.count(state)
+        if count:
+            waits.add(b"", OTHERS, reason, count, waits.now, client.session, 0)
