@@ -229,6 +229,20 @@ class Grid(Slots):
         self._losses.pop(sent.name, None)
         self._refusals.pop(sent.name, None)
 
+    def _drop_counts(self, column: TaskColumn) -> None:
+        """These tasks leave, or end while they wait."""
+        for counts in (self._losses, self._refusals):
+            if counts:
+                tasks = frozenset(column.tasks)
+                for name in [name for name in counts if name[0] == column.session and name[1] in tasks]:
+                    del counts[name]
+
+    def withdraw(self, count: int) -> list[TaskColumn]:
+        columns = super().withdraw(count)
+        for column in columns:
+            self._drop_counts(column)
+        return columns
+
     # ---- the session -----------------------------------------------------------------------------------------
 
     def lose_session(self, number: int, text: str, now: float) -> None:
@@ -265,6 +279,7 @@ class Grid(Slots):
             session, task, attempt = sent.name
             if session == column.session and not sent.is_over and wanted.get(task, -1) in (0, attempt):
                 self._give_up(sent, Status.CANCELLED, "")
+        self._drop_counts(column)
 
     def _give_up(self, sent: Sent, status: Status, text: str) -> None:
         sent.is_over = True
