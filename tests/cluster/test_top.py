@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,9 +17,14 @@ import pytest
 import zmq
 
 from scaler import Client
+from scaler.utility.exceptions import ProcessorDiedError
 from scaler_protocol.address import default_monitor_address
-from scaler_protocol.monitor.feed import SNAPSHOT_KIND
-from scaler_protocol.monitor.messages import PeerState
+from scaler_protocol.monitor.feed import SNAPSHOT_KIND, encode
+from scaler_protocol.monitor.log_frames import EVENTS, MAGIC, SNAPSHOT, frame
+from scaler_protocol.monitor.messages import MONITOR_MINOR, PeerState, Snapshot
+from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.replay import Replay
+from tests.support import functions
 from tests.support.commands import (
     child_environment,
     command_line,
@@ -27,12 +33,24 @@ from tests.support.commands import (
     start_cluster,
     start_scheduler,
 )
-from tests.support.monitoring import agent_status
+from tests.support.monitor_stream import START_TIME, synthetic_messages
+from tests.support.monitoring import agent_status, snapshot
 from tests.support.tmux import Tmux
 from tests.support.waiting import wait_until
 
 COLUMNS = ("worker", "agt_cpu", "agt_rss", "cpu", "rss", "free", "sent", "queued", "lag")
 AGENTS = (agent_status(0), agent_status(1))
+PAGE_TEXTS = (
+    "simulate",
+    "no task waits",
+    "no task has failed since this monitor looks",
+    "no host has an object store yet",
+    "no graph is running",
+    "no task has ended since this monitor looks",
+    "0 tasks of 0",
+    "notebook",
+    "the scheduler does not say its settings",
+)
 
 
 class Feed:
@@ -320,6 +338,168 @@ def test_it_uses_nothing_else_of_the_scheduler() -> None:
     assert result.stdout.strip() == "['scaler_scheduler']", result.stderr
 
 
+# ---- other pages -----------------------------------------------------------------------------------------------------
+
+
+def test_every_page_fits_and_follows_the_size(serving: Feed) -> None:
+    with Tmux(top(serving)) as terminal:
+        terminal.wait_for("Total 8 worker(s)")
+        for key, text in zip("234567890", PAGE_TEXTS, strict=True):
+            terminal.press(key)
+            terminal.wait_for(text)
+        terminal.press("2")
+        terminal.wait_for("simulate")
+        terminal.resize(250, 60)
+        terminal.wait_for("1 workers  2 functions  3 waiting  4 failures")
+        terminal.resize(30, 6)
+        terminal.wait_without("4 fail")
+        terminal.wait_for("simulate")
+        terminal.resize(80, 24)
+        terminal.wait_for("1 work 2 functions 3 wait")
+        terminal.press("Tab")
+        terminal.wait_for("3 waiting")
+        terminal.press("BTab", "BTab")
+        terminal.wait_for("Total 8 worker(s)")
+
+
+def test_a_table_is_sorted_and_filtered(serving: Feed) -> None:
+    with Tmux(top(serving)) as terminal:
+        terminal.press("2")
+        terminal.wait_for("[unfinished]")
+        terminal.press("S")
+        terminal.wait_for("[function]")
+        assert terminal.lines[5].startswith("collect")
+        terminal.press("r")
+        wait_until(lambda: terminal.lines[5].startswith("simulate"))
+        terminal.press("/", "c", "o", "l", "Enter")
+        terminal.wait_for("1 function")
+        terminal.wait_without("simulate")
+
+
+def test_a_lost_scheduler_is_said_on_every_page(serving: Feed) -> None:
+    with Tmux(top(serving, "-t", 1)) as terminal:
+        terminal.wait_for("Total 8 worker(s)")
+        serving.stop()
+        for key in "234567890":
+            terminal.press(key)
+            terminal.wait_for("scheduler lost: silent for")
+        serving.serve(agent_status(0, 3), epoch=8)
+        terminal.wait_for("the scheduler has restarted")
+
+
+def test_another_protocol_version_is_one_sentence_and_the_screen_goes_on(feed: Feed) -> None:
+    payload = bytearray(encode(snapshot()))
+    at = payload.index((1).to_bytes(2, "little") + MONITOR_MINOR.to_bytes(2, "little"), 16)
+    payload[at] = 2
+    with zmq.Context() as context, context.socket(zmq.XPUB) as newer, Tmux(top(feed)) as terminal:
+        newer.setsockopt(zmq.LINGER, 0)
+        newer.bind(feed.address)
+        while b"snapshot" not in newer.recv():
+            pass
+        newer.send_multipart([SNAPSHOT_KIND, payload])
+        terminal.wait_for("the scheduler speaks monitor protocol 2, this program 1")
+        newer.send_multipart([SNAPSHOT_KIND, encode(snapshot(AGENTS))])
+        terminal.wait_for("Total 8 worker(s)")
+        os.unlink(feed.address.removeprefix("ipc://"))
+
+
+# ---- recordings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """A minute, made up."""
+    folder = tmp_path / "log"
+    folder.mkdir()
+    with (folder / "made-up.events").open("wb") as file:
+        file.write(MAGIC)
+        for message in synthetic_messages(60, 8, 100):
+            kind = SNAPSHOT if isinstance(message, Snapshot) else EVENTS
+            file.write(frame(kind, message.time, encode(message)))
+    return folder
+
+
+def replay(folder: Path, *flags: object) -> list[str]:
+    return command_line("scaler_top", "--replay", folder, *flags)
+
+
+def test_a_recording_is_played_paused_and_searched(recording: Path) -> None:
+    with Tmux(replay(recording)) as terminal:
+        terminal.wait_for("Total 8 worker(s)")
+        terminal.press("Space")
+        terminal.wait_for("paused")
+        before = _replay_time(terminal)
+        terminal.press("Right")
+        wait_until(lambda: _replay_time(terminal) == before + 5)
+        terminal.press(",")
+        wait_until(lambda: _replay_time(terminal) == before + 4)
+        terminal.press("Left")
+        wait_until(lambda: _replay_time(terminal) <= before)
+        terminal.press(*"}" * 11)
+        terminal.wait_for(f"success  {_successes(60):,}")
+        terminal.press("{")
+        terminal.wait_for(f"success  {_successes(54):,}")
+        terminal.press(">", "Space")
+        terminal.wait_for("    2x ")
+        terminal.press("q")
+        assert terminal.wait_for_exit() == 0
+
+
+def test_a_recording_has_all_pages(recording: Path) -> None:
+    with Tmux(replay(recording), 120, 40) as terminal:
+        terminal.wait_for("Total 8 worker(s)")
+        terminal.press("}", "}", "}", "4")
+        terminal.wait_for("negative price")
+        terminal.press("7")
+        terminal.wait_for("node-0|node-0-7")
+        terminal.press("?")
+        terminal.wait_for("seek 5 seconds")
+
+
+def test_a_log_that_was_cut_is_one_sentence_and_is_played(recording: Path) -> None:
+    path = recording / "made-up.events"
+    path.write_bytes(path.read_bytes()[:-100])
+    with Tmux(replay(recording)) as terminal:
+        terminal.wait_for("made-up.events: cut off, the last ")
+        terminal.wait_for("Total 8 worker(s)")
+        terminal.press("q")
+        assert terminal.wait_for_exit() == 0
+        assert "Traceback" not in terminal.screen
+
+
+def test_what_is_no_recording_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    for arguments in (["--replay", tmp_path, "--json"], ["--replay", tmp_path / "missing", "--json"], []):
+        result = run_command("scaler_top", *arguments)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert result.stderr.startswith("scaler_top: ")
+        assert result.stderr.count("\n") == 1
+
+
+def test_json_of_a_recording_is_its_last_snapshot(recording: Path) -> None:
+    result = run_command("scaler_top", "--replay", recording, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    document = json.loads(result.stdout)
+    assert sum(document["tasks"][name] for name in ("success", "failed", "canceled")) == 6000 + 30
+    assert document["settings"]["protected"] == "True"
+    assert document["waits"][0]["reason"] == "no worker has the capability gpu"
+    assert document["stores"][0]["host"] == "node-0"
+    assert document["graphs"][0]["nodes"] == 60
+
+
+def _replay_time(terminal: Tmux) -> int:
+    """Seconds of the day, on the last line."""
+    match = re.search(r"(\d\d):(\d\d):(\d\d)\.", terminal.lines[-1])
+    assert match, terminal.screen
+    hours, minutes, seconds = map(int, match.groups())
+    return (hours * 60 + minutes) * 60 + seconds
+
+
+def _successes(seconds: float) -> int:
+    """What the last snapshot until then says."""
+    snapshots = [each for each in synthetic_messages(60, 8, 100) if isinstance(each, Snapshot)]
+    return [each for each in snapshots if each.time <= START_TIME + seconds][-1].tasks.success
+
+
 # ---- with a real cluster ---------------------------------------------------------------------------------------------
 
 
@@ -355,6 +535,99 @@ def test_a_real_scheduler_that_is_killed_and_started_again() -> None:
         terminal.wait_for("Total 2 worker(s)")
         terminal.press("q")
         assert terminal.wait_for_exit() == 0
+
+
+def fail_with(text: str) -> None:
+    raise LookupError(text)
+
+
+def test_pages_of_a_real_cluster() -> None:
+    address = free_address()
+    with ExitStack() as stack:
+        stack.enter_context(start_scheduler(address))
+        cluster = stack.enter_context(start_cluster(address, "-n", 2))
+        cluster.remember_family()
+        terminal = stack.enter_context(Tmux(command_line("scaler_top", default_monitor_address(address)), 110, 40))
+        terminal.wait_for("Total 2 worker(s)")
+        client = stack.enter_context(Client(address))
+        assert client.map(functions.identity, range(3000)) == list(range(3000))
+        failed = [client.submit(fail_with, "no such price") for _ in range(3)]
+        assert all(isinstance(future.exception(20), LookupError) for future in failed)
+        died = client.submit(functions.exit_process, os.devnull, 7)
+        assert isinstance(died.exception(30), ProcessorDiedError)
+        terminal.press("2")
+        wait_until(lambda: "identity 0 3,000 3,000" in _squeezed(terminal))
+        wait_until(lambda: "fail_with 0 3 0 3" in _squeezed(terminal))
+        terminal.press("4")
+        terminal.wait_for("no such price")
+        terminal.press("/", *"exit", "Enter")
+        terminal.wait_without("no such price")
+        terminal.press("Enter")
+        terminal.wait_for("exit code: 7")
+        assert "pid: " in terminal.screen
+        terminal.press("Escape", "8")
+        wait_until(lambda: re.search(r"3,00\d tasks of 3,00\d", terminal.screen))
+        terminal.press("7", "-", "-")
+        terminal.wait_for("identity")
+        terminal.press("0")
+        terminal.wait_for("worker_timeout_seconds")
+        terminal.press("1")
+        terminal.wait_for("success  3,000")
+        terminal.wait_for("failed      4")
+
+
+def test_the_task_log_has_every_task_of_a_large_map() -> None:
+    address = free_address()
+    with ExitStack() as stack:
+        stack.enter_context(start_scheduler(address))
+        stack.enter_context(start_cluster(address, "-n", 2))
+        terminal = stack.enter_context(Tmux(command_line("scaler_top", default_monitor_address(address)), 100, 30))
+        terminal.wait_for("Total 2 worker(s)")
+        terminal.press("8")
+        client = stack.enter_context(Client(address))
+        assert len(client.map(functions.identity, range(200_000))) == 200_000
+        terminal.wait_for("200,000 tasks of 200,000", 30)
+        terminal.wait_for("success 200,000")
+        terminal.press("End")
+        terminal.wait_for(" success ")
+        terminal.press("q")
+        assert terminal.wait_for_exit() == 0
+
+
+def test_what_a_real_scheduler_recorded_until_it_was_killed(tmp_path: Path) -> None:
+    address = free_address()
+    with ExitStack() as stack:
+        scheduler = stack.enter_context(start_scheduler(address, "--event-log", tmp_path))
+        scheduler.remember_family()
+        stack.enter_context(start_cluster(address, "-n", 2))
+        client = stack.enter_context(Client(address))
+        wait_until(lambda: _recorded_tasks(tmp_path) is not None, what="recording")
+        assert len(client.map(functions.identity, range(5000))) == 5000
+        wait_until(lambda: _recorded_tasks(tmp_path) == 5000, 20)
+        scheduler.kill()
+        terminal = stack.enter_context(Tmux(replay(tmp_path), 100, 30))
+        terminal.press(*"}" * 11, "8")
+        terminal.wait_for("5,000 tasks of 5,000")
+        terminal.press("1")
+        terminal.wait_for("success  5,000")
+
+
+def _recorded_tasks(folder: Path) -> int | None:
+    """None: nothing is recorded yet."""
+    try:
+        recording = Replay(folder)
+    except ValueError:
+        return None
+    model = Model(0.0)
+    for message in recording.messages(recording.start, recording.end):
+        model.apply(message, 0.0)
+    recording.close()
+    success = model.snapshot.tasks.success if model.snapshot is not None else 0
+    return min(success, model.rows("tasks", limit=0)[1])
+
+
+def _squeezed(terminal: Tmux) -> str:
+    return re.sub(" +", " ", terminal.screen)
 
 
 def _line_with(terminal: Tmux, text: str) -> str:

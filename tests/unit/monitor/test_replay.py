@@ -86,7 +86,7 @@ def test_a_log_that_was_cut_is_played_up_to_the_cut(folder: Path, missing: int) 
     path.write_bytes(path.read_bytes()[:-missing])
     replay = Replay(folder)
     assert len(replay.problems) == 1
-    assert replay.problems[0].startswith(f"{path.name}: its last ")
+    assert replay.problems[0].startswith(f"{path.name}: cut off, the last ")
     assert model_of(list(replay.messages(replay.start, replay.end))).rows("tasks")[1] > 4000
 
 
@@ -98,7 +98,7 @@ def test_a_damaged_frame_is_left_out_and_said(folder: Path) -> None:
     replay = Replay(folder)
     model = model_of(list(replay.messages(replay.start, replay.end)))
     assert len(replay.problems) == 1
-    assert "damaged" in replay.problems[0] or "incomplete" in replay.problems[0]
+    assert "damaged" in replay.problems[0] or "cut off" in replay.problems[0]
     assert model.snapshot is not None
 
 
@@ -124,7 +124,7 @@ def test_what_is_not_a_recording_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there are no event logs"):
         Replay(tmp_path / "missing")
     (tmp_path / f"a{SUFFIX}").write_bytes(b"")
-    with pytest.raises(ValueError, match="it is no event log"):
+    with pytest.raises(ValueError, match="not an event log"):
         Replay(tmp_path)
     (tmp_path / f"a{SUFFIX}").write_bytes(MAGIC)
     with pytest.raises(ValueError, match="nothing was recorded"):

@@ -53,14 +53,14 @@ def frames(file: BinaryIO) -> Iterator[Frame]:
     length = file.seek(0, os.SEEK_END)
     file.seek(0)
     if file.read(len(MAGIC)) != MAGIC:
-        raise BadLog("it is no event log")
+        raise BadLog("not an event log")
     at = len(MAGIC)
     while at < length:
         file.seek(at)
         header = file.read(_HEADER.size)
         size, checksum, kind, time = _HEADER.unpack(header) if len(header) == _HEADER.size else (length, 0, 0, 0.0)
         if at + _HEADER.size + size > length:
-            raise BadLog(f"its last {length - at:,} bytes are an incomplete frame, which is left out")
+            raise BadLog(f"cut off, the last {length - at:,} bytes are left out")
         yield Frame(at + _HEADER.size, size, checksum, kind, time)
         at += _HEADER.size + size
 
@@ -70,9 +70,9 @@ def read_frame(file: BinaryIO, found: Frame) -> bytes:
     file.seek(found.offset)
     payload = file.read(found.size)
     if zlib.crc32(payload, zlib.crc32(_CHECKED.pack(found.kind, found.time))) != found.checksum:
-        raise BadLog(f"the frame at byte {found.offset:,} is damaged and is left out")
+        raise BadLog(f"damaged at byte {found.offset:,}, {found.size:,} bytes are left out")
     try:
         message = zlib.decompressobj().decompress(payload, PAYLOAD_LIMIT_BYTES)
     except zlib.error:
-        raise BadLog(f"the frame at byte {found.offset:,} is damaged and is left out") from None
+        raise BadLog(f"damaged at byte {found.offset:,}, {found.size:,} bytes are left out") from None
     return message

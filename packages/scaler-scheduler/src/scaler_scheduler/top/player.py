@@ -13,6 +13,7 @@ from scaler_scheduler.top.lines import Line, Span, Style
 LOOK_BACK_SECONDS = 600.0
 """How much before the chosen moment is read, so that histories and the task stream have a past."""
 
+PROBLEM_SHOWN_SECONDS = 15.0
 _STEPS = {"left": -5.0, "right": 5.0, ",": -1.0, ".": 1.0}
 _SHARES = {"{": -0.1, "}": 0.1}
 _SLOWEST, _FASTEST = 1 / 16, 1024.0
@@ -30,6 +31,8 @@ class Player:
     def __post_init__(self) -> None:
         self.position = self.replay.start
         self._ticked_at: float | None = None
+        self._problems_told = 0
+        self._told_at = 0.0
         self.seek(self.replay.start)
 
     def tick(self, now: float) -> None:
@@ -38,6 +41,7 @@ class Player:
         self._ticked_at = now
         if not self.paused and self.position < self.replay.end:
             self._play_to(min(self.replay.end, self.position + passed * self.speed))
+        self._tell_problems(now)
 
     def pressed(self, key: str) -> bool:
         """Whether the key was one of the player's."""
@@ -75,9 +79,17 @@ class Player:
             Span(("━" if blocks else "=") * done, Style.GOOD),
             Span(("─" if blocks else "-") * (room - done), Style.DIM),
         ]
-        problem = self.replay.problems[-1] if self.replay.problems else ""
-        end = Span(f" {problem}"[: max(0, width)], Style.WARNING) if problem else Span(right, Style.DIM)
-        return (Span(left, Style.TITLE), *bar, end)
+        return (Span(left, Style.TITLE), *bar, Span(right, Style.DIM))
+
+    def _tell_problems(self, now: float) -> None:
+        """What of the recording cannot be read, for a while."""
+        if len(self.replay.problems) > self._problems_told:
+            self._problems_told = len(self.replay.problems)
+            self._told_at = now
+        if self._problems_told and now - self._told_at < PROBLEM_SHOWN_SECONDS:
+            self.model.refuse(self.replay.problems[-1])
+        elif self._problems_told and self.model.problem in self.replay.problems:
+            self.model.problem = None
 
     def _share(self) -> float:
         length = self.replay.end - self.replay.start
