@@ -65,7 +65,7 @@ class Watched:
         self.page.close()
 
     def _on_console(self, message: object) -> None:
-        if getattr(message, "type", "") in ("error", "warning"):
+        if getattr(message, "type", "") == "error":
             self.errors.append(getattr(message, "text", ""))
 
     def __enter__(self) -> Watched:

@@ -248,6 +248,12 @@ def test_silence_is_said_after_a_while() -> None:
     assert ["silent" in text for text in sentences(model, 120.0)] == [True]
 
 
+def test_a_cluster_without_workers_says_how_to_get_some() -> None:
+    model = Model(0.0)
+    model.apply(replace(first_snapshot(), agents=()), 1.0)
+    assert sentences(model, 1.0) == ["There are no workers: start some with scaler_cluster tcp://127.0.0.1:2345"]
+
+
 def test_what_cannot_be_read_is_one_sentence() -> None:
     model = Model(0.0)
     model.refuse("the scheduler speaks monitor protocol 9, this program 1: use both from the same release")

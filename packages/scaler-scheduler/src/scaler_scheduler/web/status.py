@@ -90,6 +90,10 @@ def _notices(model: Model, now: float, address: str) -> list[Notice]:
         notices.append(("error", "The scheduler is silent. What you see is old; this page goes on when it is back."))
     if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
         notices.append(("info", "The scheduler has started anew: counts begin at zero."))
+    if model.snapshot is not None and not model.worker_rows and state is FeedState.LIVE:
+        notices.append(
+            ("info", f"There are no workers: start some with scaler_cluster {model.snapshot.scheduler.address}")
+        )
     if model.activity.missed:
         notices.append(("warning", _missed(model.activity.missed)))
     return notices

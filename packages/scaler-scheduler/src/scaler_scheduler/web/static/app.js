@@ -119,6 +119,7 @@ class Page {
       else link.removeAttribute("aria-current");
     }
     this.links.get(route[0]).scrollIntoView({ block: "nearest", inline: "nearest" });
+    this.visit = (this.visit ?? 0) + 1;
     this.view = route[3](this);
     byId("main").classList.toggle("fixed", Boolean(this.view.fixed));
     byId("main").replaceChildren(this.view.element);
@@ -128,7 +129,10 @@ class Page {
   }
 
   sendWatch() {
-    this.connection?.watch({ samples: { what: "samples" }, ...this.view?.watch() });
+    const watched = Object.entries(this.view?.watch() ?? {});
+    // What a view opened anew asks is a new question, or the server would hold that this page has the answer.
+    const questions = watched.map(([key, query]) => [key, { ...query, visit: this.visit }]);
+    this.connection?.watch({ samples: { what: "samples" }, ...Object.fromEntries(questions) });
   }
 
   // ---- keys and colours ----
