@@ -16,7 +16,7 @@ from scaler import Client
 from scaler.utility.exceptions import ScalerError, WorkerDiedError
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import Command, start_cluster
+from tests.support.commands import start_cluster
 from tests.support.symphony import Rig
 from tests.support.waiting import wait_until
 
@@ -233,12 +233,9 @@ def test_others_take_over(number: signal.Signals, gate: Gate) -> None:
             gate.open()
             assert running.result(timeout=20) == "value"
             assert [future.result(timeout=30) for future in futures] == [number * number for number in range(200)]
-            check_what_follows(number, rig.command)
-
-
-def check_what_follows(number: signal.Signals, command: Command) -> None:
-    if number == signal.SIGTERM:
-        assert command.wait() == 0
-    elif number == signal.SIGSTOP:
-        command.signal(signal.SIGCONT)
-        assert command.terminate() == 0
+        if number == signal.SIGTERM:
+            assert rig.command.wait() == 0
+        elif number == signal.SIGSTOP:
+            rig.command.signal(signal.SIGCONT)
+            assert client.submit(functions.square, 3).result(timeout=20) == 9
+            assert rig.command.terminate() == 0
