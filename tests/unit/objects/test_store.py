@@ -171,3 +171,15 @@ def test_a_store_ends_with_its_last_peer(connect: Connect) -> None:
 def is_zombie(pid: int) -> bool:
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def test_threads_that_put_one_key_at_once(connect: Connect) -> None:
+    one = connect()
+    size = 40 * 1024 * 1024
+    threads = [threading.Thread(target=one.put, args=(key(1), bytes([7]) * size)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert one.get(key(1), 30) == bytes([7]) * size
+    assert status_when(one, lambda status: status.used_bytes <= size + 4096).objects == 1

@@ -22,6 +22,7 @@ from scaler_protocol.messages import (
     Envelope,
     ObjectKey,
     ObjectMissing,
+    Refused,
     StoreAbandon,
     StoreCreate,
     StoreDrop,
@@ -73,6 +74,8 @@ class AgentConnection:
 
     def __init__(self, stream: StreamConnection, store: bytes) -> None:
         self.store = store
+        self.why_lost = "The object store of this host has ended."
+        """One sentence, when ``lost``."""
         self._stream = stream
         self._segments = Segments()
         self._granted: dict[ObjectKey, StoreGranted] = {}
@@ -170,6 +173,8 @@ class AgentConnection:
             body = decode(frames).body
             if isinstance(body, StoreSegmentClosed):
                 self._segments.remove(body.segment)
+            elif isinstance(body, Refused):
+                self.why_lost = body.text
             else:
                 answers.append(self._answer(body))
         self.flush()

@@ -17,6 +17,7 @@ from scaler_protocol.codec import decode, encode
 from scaler_protocol.messages import (
     Envelope,
     ObjectKey,
+    Refused,
     StoreExtent,
     StoreGranted,
     StoreRegion,
@@ -48,6 +49,7 @@ class Link:
         self.lost = False
         self._stream = stream
         self._condition = threading.Condition(threading.Lock())
+        self._why_lost = "The object store of this host has ended."
         self._reading = False
         self._pending: dict[ObjectKey, list[Any]] = {}  # at most one answer each
         self._mapped: dict[int, weakref.ref[Mapping]] = {}
@@ -140,7 +142,7 @@ class Link:
     def _check_alive(self) -> None:
         if self._stream.eof or self.lost:
             self.lost = True
-            raise LinkLost("The object store of this host has ended.")
+            raise LinkLost(self._why_lost)
 
     def _take_all(self) -> None:
         while (frames := self._stream.receive()) is not None:
@@ -149,6 +151,9 @@ class Link:
     def _take(self, body: Any) -> None:
         if isinstance(body, StoreSegmentClosed):
             self.segments.remove(body.segment)
+            return
+        if isinstance(body, Refused):
+            self._why_lost = body.text
             return
         if isinstance(body, (StoreGranted, StoreExtent, StoreRegion)):
             self._take_segment(body)

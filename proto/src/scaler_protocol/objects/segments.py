@@ -67,7 +67,10 @@ class Segments:
         while that lives, the bytes in the segment must not change."""
         segment = self._segments[number]
         if size >= COPY_BYTES:
-            return memoryview(Mapping(segment.fd, offset, size, True))
+            try:
+                return memoryview(Mapping(segment.fd, offset, size, True))
+            except OSError:
+                pass  # a process has at most 65,530 mappings
         data = bytearray(size)
         view = memoryview(data)
         while view:

@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import time
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.codec import MalformedMessage, decode, encode
@@ -76,11 +77,21 @@ class Server:
 
     def run(self) -> None:
         """Until the last peer is gone."""
-        while not self._is_over():
-            self._turn(self._wait_seconds())
+        try:
+            while not self._is_over():
+                self._turn(self._wait_seconds())
+        except Exception:
+            self._say_why()
+            raise
         self._disk.close()
         if self._exchange is not None:
             self._exchange.close()
+
+    def _say_why(self) -> None:
+        """Nobody sees what this process prints."""
+        text = " ".join(traceback.format_exc(limit=-3).split())
+        for stream in self._streams.values():
+            stream.send(encode(Envelope(Refused(RefusalReason.OTHER, f"The object store of this host failed: {text}"))))
 
     def _is_over(self) -> bool:
         if self._streams:

@@ -20,6 +20,8 @@ FULL_SECONDS = 10.0
 IDLE_SECONDS = 10.0
 """Memory that was in no extent for so long is given back to the system."""
 
+_PIECE_BYTES = 64 * 1024 * 1024
+
 REGION_SHARE = 32
 """No peer holds a larger part of the memory ahead of need."""
 
@@ -119,13 +121,20 @@ class Memory:
 
     def on_deadline(self, now: float) -> None:
         if now >= self._touched + IDLE_SECONDS:
-            self._trim(self.space.reserved_bytes, None)
-            for number in self.space.empty_segments():
-                self.space.remove_segment(number)
-                self.effects.append(CloseSegment(number))
+            self._give_back_some()
         while self._wishes and now >= self._wishes[0].deadline and not self._moving:
             self._refuse_first()
         self.serve(now)
+
+    def _give_back_some(self) -> None:
+        """Not all at once, which would keep peers waiting."""
+        idle = self.space.warm_run(_PIECE_BYTES)
+        if idle is not None:
+            self._cool(idle)
+            return
+        for number in self.space.empty_segments():
+            self.space.remove_segment(number)
+            self.effects.append(CloseSegment(number))
 
     def _trim(self, wanted: int, spare: Extent | None) -> int:
         """Give back memory of holes, but not of that where ``spare`` is; how much it was."""

@@ -133,6 +133,14 @@ class Space:
         self.reserved_bytes -= extent.size - segment.cold_bytes(extent.offset, extent.size)
         segment.mark(extent.offset, extent.size, False)
 
+    def warm_run(self, limit: int) -> Extent | None:
+        """Some pages, of at most ``limit`` bytes, that are in no extent and keep memory."""
+        for size, number, offset in self._holes:
+            first = self.segments[number].reserved.find(1, offset // PAGE_BYTES, (offset + size) // PAGE_BYTES)
+            if first >= 0:
+                return Extent(number, first * PAGE_BYTES, min(limit, offset + size - first * PAGE_BYTES))
+        return None
+
     def warm_holes(self) -> list[Extent]:
         """Runs of pages that are in no extent and keep memory, the largest first."""
         found = []
@@ -142,6 +150,7 @@ class Space:
         return found
 
     def empty_segments(self) -> list[int]:
+        """Those without extents."""
         return [number for number, segment in self.segments.items() if segment.is_empty]
 
     def remove_segment(self, number: int) -> None:

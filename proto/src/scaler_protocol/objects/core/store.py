@@ -58,10 +58,10 @@ class MalformedRequest(ValueError):
 
 @dataclass(slots=True)
 class _Waiting:
-    """A peer that wants to know (``pins``: to map) an object that is being written."""
+    """A peer that wants an object which is being written: to find it, to map it, or to write it too."""
 
     peer: int
-    pins: bool
+    body: StoreFind | StoreGet | StoreCreate
 
 
 class StoreCore:
@@ -161,15 +161,16 @@ class StoreCore:
             peer = self._peers.get(number)
             if isinstance(body, StoreDrop):
                 self._drop_known(body.keys, now)
-            elif peer is not None and not self._look_up(peer, body.key, isinstance(body, StoreGet), now):
+            elif peer is not None and not self._look_up(peer, body, now):
                 self._say_missing(number, body.key)
         self._after(now)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def _on_create(self, peer: Peer, body: StoreCreate, now: float) -> None:
-        if body.key in peer.writing:
-            raise MalformedRequest("The object is being written already.")
+        if body.key in peer.writing:  # in another of its threads
+            self._waiting.setdefault(body.key, []).append(_Waiting(peer.number, body))
+            return
         if body.key in self._objects:
             self._answer(peer.number, StoreGranted(body.key, 0, 0, 0, self._objects[body.key].size, sealed=True))
             return
@@ -234,7 +235,11 @@ class StoreCore:
         """One writer less: those that wait go on waiting while there is another."""
         for waiting in self._waiting.pop(key, ()):
             peer = self._peers.get(waiting.peer)
-            if peer is not None and not self._look_up(peer, key, waiting.pins, now):
+            if peer is None:
+                continue
+            if isinstance(waiting.body, StoreCreate):
+                self._on_create(peer, waiting.body, now)
+            elif not self._look_up(peer, waiting.body, now):
                 self._say_missing(waiting.peer, key)
 
     def _remove_writer(self, written: Object) -> None:
@@ -257,22 +262,22 @@ class StoreCore:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def _on_get(self, peer: Peer, body: StoreGet, now: float) -> None:
-        if not self._look_up(peer, body.key, True, now):
+        if not self._look_up(peer, body, now):
             self._doubts.append((peer.number, body))
 
     def _on_find(self, peer: Peer, body: StoreFind, now: float) -> None:
-        if not self._look_up(peer, body.key, False, now):
+        if not self._look_up(peer, body, now):
             self._doubts.append((peer.number, body))
 
-    def _look_up(self, peer: Peer, key: ObjectKey, pins: bool, now: float) -> bool:
+    def _look_up(self, peer: Peer, body: StoreFind | StoreGet, now: float) -> bool:
         """Answer now or when it can be answered; False: nobody has it or writes it."""
-        known = self._objects.get(key)
+        known = self._objects.get(body.key)
         if known is None:
-            if key not in self._writers:
+            if body.key not in self._writers:
                 return False
-            self._waiting.setdefault(key, []).append(_Waiting(peer.number, pins))
-        elif not pins:
-            self._answer(peer.number, StoreFound(key, known.size))
+            self._waiting.setdefault(body.key, []).append(_Waiting(peer.number, body))
+        elif isinstance(body, StoreFind):
+            self._answer(peer.number, StoreFound(body.key, known.size))
         elif known.extent is not None and not (known.moving and known.on_disk):
             self._pin(peer, known)
         else:
@@ -321,7 +326,7 @@ class StoreCore:
     def _on_fetch(self, peer: Peer, body: StoreFetch, now: float) -> None:
         if body.key in self.fetches:
             self.fetches.add(body.key, body.size, body.sources, peer.number)
-        elif not self._look_up(peer, body.key, False, now):
+        elif not self._look_up(peer, StoreFind(body.key), now):
             self.fetches.add(body.key, body.size, body.sources, peer.number)
             self._on_create(self._itself, StoreCreate(body.key, body.size), now)
 
