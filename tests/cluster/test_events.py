@@ -1,0 +1,295 @@
+"""Event records from a publisher and from a whole scheduler, as watchers and event logs get them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+import zmq
+
+from scaler import Client, SchedulerClusterCombo
+from scaler_protocol.address import default_monitor_address
+from scaler_protocol.monitor import records
+from scaler_protocol.monitor.messages import Events, Snapshot
+from scaler_protocol.monitor.records import AGAIN, Kind, Naming
+from scaler_protocol.monitor.replay import Replay
+from scaler_protocol.monitor.ring import RingWriter
+from scaler_protocol.monitor.subscription import Subscription
+from scaler_scheduler.shell import publisher as publisher_module
+from scaler_scheduler.shell.publisher import Publisher
+from tests.support import functions
+from tests.support.commands import alive, descendants, free_address, run_command, start_cluster, start_scheduler
+from tests.support.waiting import wait_until
+
+Context = zmq.Context[zmq.Socket[bytes]]
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return f"ipc://{tmp_path}/monitor"
+
+
+@pytest.fixture
+def publisher(address: str) -> Iterator[Publisher]:
+    running = Publisher(address)
+    running.start()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def context() -> Iterator[Context]:
+    with zmq.Context() as made:
+        yield made
+
+
+@dataclass
+class Heard:
+    """What a watcher has heard."""
+
+    subscription: Subscription
+    snapshot: Snapshot | None = None
+    names: dict[tuple[int, int], dict] = field(default_factory=dict)
+    kinds: Counter = field(default_factory=Counter)
+    firsts: list[int] = field(default_factory=list)
+    ended: Counter = field(default_factory=Counter)
+    gaps: int = 0
+    next: int | None = None
+
+    def listen(self) -> Heard:
+        """Take in all that waits."""
+        while (received := self.subscription.receive()) is not None:
+            self.apply(received.message)
+        return self
+
+    def apply(self, message: Snapshot | Events) -> None:
+        if isinstance(message, Snapshot):
+            self.snapshot = message
+            return
+        self.gaps += self.next is not None and message.first > self.next
+        self.next = max(self.next or 0, message.first + message.count)
+        for record in records.records(message.records):
+            self._take(record)
+
+    def _take(self, record: records.Record) -> None:
+        self.kinds[record.kind] += 1
+        if record.kind == Kind.NAME:
+            self.names[record.flags, record.first] = records.name_of(record)
+        elif record.kind == Kind.HANDED:
+            self.firsts.append(record.first)
+        elif record.kind == Kind.ENDED:
+            statuses = records.ended_columns(record).statuses
+            self.ended.update(status for status in statuses.tolist() if not status & AGAIN)
+
+
+def ring_of(publisher: Publisher, first: int = 0) -> RingWriter:
+    wait_until(lambda: publisher.watched() and publisher.wants_events())
+    ring: list[RingWriter | None] = []
+
+    def ask() -> bool:
+        publisher.watched()
+        ring.append(publisher.ring(first, 7))
+        return ring[-1] is not None
+
+    wait_until(ask)
+    assert ring[-1] is not None
+    return ring[-1]
+
+
+def handed(first: int, session: int = 0) -> bytes:
+    return records.record(Kind.HANDED, time=1, first=first, count=1, session=session)
+
+
+# ---- a publisher ----------------------------------------------------------------------------------------------------
+
+
+def test_records_reach_those_who_want_them(publisher: Publisher, address: str, context: Context) -> None:
+    watcher, plain = Heard(Subscription(context, address, True)), Heard(Subscription(context, address))
+    ring = ring_of(publisher)
+    for number in range(1000):
+        ring.write(handed(number))
+    wait_until(lambda: len(watcher.listen().firsts) == 1000)
+    assert watcher.firsts == list(range(1000)) and watcher.gaps == 0
+    assert plain.listen().kinds == {}
+    for each in (watcher, plain):
+        each.subscription.close()
+    wait_until(lambda: not publisher.watched())
+    assert not publisher.wants_events()
+
+
+def test_snapshots_alone_want_no_records(publisher: Publisher, address: str, context: Context) -> None:
+    watcher = Subscription(context, address)
+    wait_until(publisher.watched)
+    assert not publisher.wants_events()
+    watcher.close()
+
+
+def test_a_late_watcher_gets_the_names_and_the_recent_past(
+    publisher: Publisher, address: str, context: Context
+) -> None:
+    first = Heard(Subscription(context, address, True))
+    ring = ring_of(publisher)
+    ring.write(records.name_record(Naming.SESSION, 3, {"session": "ab"}))
+    for number in range(10):
+        ring.write(handed(number))
+    wait_until(lambda: len(first.listen().firsts) == 10)
+    late = Heard(Subscription(context, address, True))
+    wait_until(lambda: len(late.listen().firsts) == 10)
+    ring.write(handed(10))
+    wait_until(lambda: len(late.listen().firsts) == 11 and len(first.listen().firsts) == 11)
+    assert late.firsts == first.firsts == list(range(11))
+    assert late.names == first.names == {(Naming.SESSION, 3): {"session": "ab"}}
+    assert late.gaps == first.gaps == 0
+    for each in (first, late):
+        each.subscription.close()
+
+
+def test_subscriptions_to_anything_do_no_harm(publisher: Publisher, address: str, context: Context) -> None:
+    with context.socket(zmq.SUB) as garbage:
+        garbage.setsockopt(zmq.LINGER, 0)
+        for number in range(5000):
+            garbage.subscribe(os.urandom(8 + number % 40))
+        garbage.subscribe(b"history." + b"x" * 100_000)
+        garbage.subscribe(b"snapshot and more")
+        garbage.connect(address)
+        watcher = Heard(Subscription(context, address, True))
+        ring = ring_of(publisher)
+        ring.write(handed(1))
+        wait_until(lambda: watcher.listen().firsts == [1])
+        assert not garbage.poll(0)
+        watcher.subscription.close()
+        wait_until(lambda: not publisher.watched())
+
+
+def test_what_is_no_subscription_does_no_harm(publisher: Publisher, address: str, context: Context) -> None:
+    with context.socket(zmq.XSUB) as garbage:
+        garbage.setsockopt(zmq.LINGER, 0)
+        garbage.connect(address)
+        for _ in range(100):
+            garbage.send(b"\x02" + os.urandom(50_000))
+            garbage.send(b"")
+        watcher = Heard(Subscription(context, address, True))
+        ring_of(publisher).write(handed(1))
+        wait_until(lambda: watcher.listen().firsts == [1])
+        watcher.subscription.close()
+
+
+def test_after_its_publisher_was_killed_a_watcher_gets_records_again(
+    publisher: Publisher, address: str, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher_module, "RESTART_INTERVAL_SECONDS", 0.1)
+    watcher = Heard(Subscription(context, address, True))
+    ring_of(publisher).write(handed(1))
+    wait_until(lambda: watcher.listen().firsts == [1])
+    before = publisher.wants_events()
+    assert publisher._process is not None
+    os.kill(publisher._process.pid, signal.SIGKILL)
+    wait_until(lambda: not publisher.watched())
+    wait_until(lambda: watcher.listen() and publisher.watched() and publisher.wants_events())
+    assert publisher.wants_events() != before
+    ring_of(publisher, first=5).write(handed(2))
+    wait_until(lambda: watcher.listen().firsts == [1, 2])
+    assert watcher.gaps == 1
+    watcher.subscription.close()
+
+
+def test_a_stopped_watcher_costs_the_publisher_a_bound(publisher: Publisher, address: str, context: Context) -> None:
+    source = f"""
+import zmq
+from scaler_protocol.monitor.subscription import Subscription
+watcher = Subscription(zmq.Context(), {address!r}, True)
+while watcher.receive() is None:
+    watcher.socket.poll()
+print("watching", flush=True)
+watcher.socket.poll()
+"""
+    other = Heard(Subscription(context, address, True))
+    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True) as stopped:
+        ring = ring_of(publisher)
+        ring.write(handed(0))
+        assert stopped.stdout is not None and stopped.stdout.readline() == "watching\n"
+        stopped.send_signal(signal.SIGSTOP)
+        process = psutil.Process(publisher._process.pid)  # type: ignore[union-attr]
+        record = records.record(Kind.HANDED, time=1, first=1, count=1, body=os.urandom(256 * 1024))
+        peak = 0
+        for number in range(1, 601, 20):
+            assert all([ring.write(record) for _ in range(20)])
+            wait_until(lambda wanted=number + 20: len(other.listen().firsts) >= wanted)
+            peak = max(peak, process.memory_info().rss)
+        assert peak < 200 * 1024 * 1024
+        stopped.kill()
+    other.subscription.close()
+
+
+# ---- a whole scheduler ----------------------------------------------------------------------------------------------
+
+
+def test_every_task_of_a_map_is_in_the_records() -> None:
+    with SchedulerClusterCombo(2) as combo, Client(combo.get_address()) as client, zmq.Context() as context:
+        watcher = Heard(Subscription(context, default_monitor_address(combo.get_address()), True))
+        wait_until(lambda: watcher.listen().names)
+        assert client.map(functions.square, range(20_000)) == [number * number for number in range(20_000)]
+        failing = client.submit(functions.raise_value_error, "why")
+        assert failing.exception() is not None
+        wait_until(lambda: sum(watcher.listen().ended.values()) == 20_001)
+        wait_until(lambda: watcher.listen().snapshot is not None and watcher.snapshot.tasks.success == 20_000)
+        assert watcher.ended == {0: 20_000, 2: 1} and watcher.gaps == 0
+        assert watcher.kinds[Kind.FAILED] == 1
+        names = {naming: [name for (kind, _), name in watcher.names.items() if kind == naming] for naming in Naming}
+        assert {name["name"] for name in names[Naming.FUNCTION]} == {"square", "raise_value_error"}
+        assert len(names[Naming.AGENT][0]["workers"]) == 2
+        watcher.subscription.close()
+
+
+def test_an_event_log_has_everything_though_its_scheduler_and_publisher_were_killed(tmp_path: Path) -> None:
+    address, folder = free_address(), tmp_path / "logs"
+    with start_scheduler(address, "--event-log", str(folder)) as scheduler, start_cluster(address, "-n", "2"):
+        with Client(address) as client:
+            client.map(functions.square, range(5000))
+            wait_until(lambda: _ended_in(folder) == 5000)
+            (publisher,) = (each for each in descendants(scheduler.process.pid) if "publisher" in str(each.cmdline()))
+            publisher.kill()
+            wait_until(lambda: not alive(publisher.pid))
+            wait_until(lambda: client.map(functions.square, range(100)) and _ended_in(folder) > 5000)
+        scheduler.process.kill()
+        scheduler.process.wait()
+    assert len(list(folder.glob("*.events"))) == 1
+    assert _snapshots_in(folder)[-1].tasks.success > 5000
+
+
+def test_a_log_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    finished = run_command("scaler_scheduler", free_address(), "--event-log", str(tmp_path / "file"))
+    assert finished.returncode == 2
+    assert finished.stderr.count("\n") == 1 and "cannot write the event log" in finished.stderr
+
+
+def _messages_in(folder: Path) -> list[Snapshot | Events]:
+    replay = Replay(folder)
+    try:
+        return list(replay.messages(replay.start, replay.end))
+    finally:
+        replay.close()
+
+
+def _ended_in(folder: Path) -> int:
+    try:
+        messages = _messages_in(folder)
+    except ValueError:
+        return 0  # nothing there yet
+    heard = Heard(subscription=None)  # type: ignore[arg-type]
+    for message in messages:
+        heard.apply(message)
+    return sum(heard.ended.values())
+
+
+def _snapshots_in(folder: Path) -> list[Snapshot]:
+    return [message for message in _messages_in(folder) if isinstance(message, Snapshot)]
