@@ -8,7 +8,17 @@ from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.messages import Role
 from scaler_worker.core.agent import SCHEDULER, AgentCore, AgentSettings
-from scaler_worker.core.effects import DropObjects, Exit, HandOver, Interrupt, Kill, StartProcessor
+from scaler_worker.core.effects import (
+    DropObjects,
+    Exit,
+    HandOver,
+    Interrupt,
+    Kill,
+    RenewNested,
+    SendNested,
+    StartProcessor,
+)
+from tests.simulation.nested import NestedClient
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
 from tests.simulation.processor import SimulatedProcessor
@@ -28,6 +38,7 @@ class AgentNode(Node):
         super().__init__(world, "agent")
         self.session = world.chance.randbytes(16)
         self.processors: dict[int, SimulatedProcessor] = {}
+        self.nested: dict[bytes, NestedClient] = {}
         self._executions = executions
         self._deaths = deaths
         names = tuple(f"worker {number}" for number in range(slots))
@@ -94,6 +105,11 @@ class AgentNode(Node):
             self._end_processor(effect.number)
         elif isinstance(effect, DropObjects):
             self.processors[effect.number].drop_objects(effect.keys)
+        elif isinstance(effect, SendNested):
+            if effect.session in self.nested:
+                self.nested[effect.session].down.send(effect.frames)
+        elif isinstance(effect, RenewNested):
+            self.nested[effect.session].renew()
         else:
             assert not isinstance(effect, Exit), effect
             raise AssertionError(effect)

@@ -10,9 +10,10 @@ from collections import deque
 from typing import Any, Protocol
 
 from scaler_protocol.codec import ResultRun, TaskRun
-from scaler_protocol.messages import ObjectKey, Status
+from scaler_protocol.messages import ObjectKey, Status, TaskName
 from scaler_worker.core.effects import HandOver
 from tests.simulation.graphs import result_of
+from tests.simulation.nested import PARENT, Family, NestedClient
 from tests.simulation.world import World
 
 DURATIONS_SECONDS = {"short": (0.00002, 0.001), "long": (0.15, 0.5), "endless": (1e6, 1e6)}
@@ -24,6 +25,8 @@ WINDOW = 16384
 
 
 class Agent(Protocol):
+    nested: dict[bytes, NestedClient]
+
     def on_news(self, processor: SimulatedProcessor) -> None: ...
 
 
@@ -136,6 +139,9 @@ class SimulatedProcessor:
         self._untold = False
         self._stuck = False
         self._argument = b""
+        self._clients: list[NestedClient] = []
+        self._resting: list[NestedClient] = []
+        self._family: Family | None = None
 
     def hand_over(self, effect: HandOver, objects: dict[ObjectKey, bytes]) -> None:
         self._objects.update(objects)
@@ -180,6 +186,8 @@ class SimulatedProcessor:
     def die(self) -> None:
         self.alive = False
         self._waiting.clear()
+        for client in self._clients:
+            client.end()
 
     def _go_on(self) -> None:
         while self.alive and self.board.running is None and self._waiting:
@@ -202,23 +210,46 @@ class SimulatedProcessor:
             self.board.append(sequence, Status.CANCELLED, b"", 0.0)
             self._untold = True
             return
-        name = (run.session, run.first_task + index) if run.options.graph else None
-        self._begin(sequence, argument, run.function_name, result_of(argument, inputs), name)  # type: ignore[arg-type]
+        name = TaskName(run.session, run.first_task + index, run.attempt, run.options.depth)
+        self._begin(sequence, argument)
+        if run.function_name == PARENT:
+            self._submit_children(sequence, argument, name)
+            return
+        value = name[:2] if run.options.graph else None
+        seconds = self._world.between(*DURATIONS_SECONDS[run.function_name])
+        result = result_of(argument, inputs)  # type: ignore[arg-type]
+        self._world.after(seconds, lambda: self._end(sequence, Status.SUCCESS, result, value))
 
-    def _begin(
-        self, sequence: int, argument: bytes, function_name: str, result: bytes, name: tuple[bytes, int] | None
-    ) -> None:
+    def _submit_children(self, sequence: int, argument: bytes, name: TaskName) -> None:
+        def done(failure: bytes) -> None:
+            status = Status.EXCEPTION if failure else Status.SUCCESS
+            self._end(sequence, status, failure or result_of(argument, []))
+
+        if not self._resting:
+            self._resting.append(NestedClient(self._world, self._agent, name))
+            self._clients.append(self._resting[-1])
+        client = self._resting.pop()
+        self._family = client.run(name, argument, self._executions[argument], done)
+
+    def _leave_family(self) -> None:
+        """The task under way has ended; its client goes on with the next one if nothing is left."""
+        family, self._family = self._family, None
+        if family is not None:
+            family.leave()
+            if family.client.may_stay():
+                self._resting.append(family.client)
+
+    def _begin(self, sequence: int, argument: bytes) -> None:
         self._executions[argument] = self._executions.get(argument, 0) + 1
         self._stuck = False
         self._argument = argument
         self.board.running = sequence
         self.board.started = self._world.now
-        seconds = self._world.between(*DURATIONS_SECONDS[function_name])
-        self._world.after(seconds, lambda: self._end(sequence, Status.SUCCESS, result, name))
 
     def _end(self, sequence: int, status: Status, payload: bytes, name: tuple[bytes, int] | None = None) -> None:
         if not self.alive or self.board.running != sequence:
             return
+        self._leave_family()
         if name is not None:
             self._own_values[name] = sequence, payload
         self.board.append(sequence, status, payload, self._world.now - self.board.started)

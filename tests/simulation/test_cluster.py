@@ -48,7 +48,30 @@ SCENARIOS.update(
     }
 )  # fmt: skip
 
+NESTED = {"function_names": ("short", "parent"), "bursts": 2, "tasks_per_burst": 20}
+
+SCENARIOS.update(
+    {
+        "nested": Scenario(**NESTED),
+        "nested, one worker": Scenario(**NESTED, agents=1, slots=1),
+        "nested, short queues": Scenario(**NESTED, per_worker_queue_size=1, slots=1),
+        "nested, cuts": Scenario(**NESTED, cuts=20),
+        "nested, cancels": Scenario(**NESTED, cancels=20),
+        "nested, processors die": Scenario(**NESTED, processor_kills=12),
+        "nested, agents die": Scenario(**NESTED, agent_kills=5),
+        "nested, scheduler restarts": Scenario(**NESTED, scheduler_restarts=3),
+        "nested, everything": Scenario(
+            **NESTED, cuts=10, agent_kills=3, processor_kills=4, scheduler_restarts=2, stops=4, cancels=6,
+            most_delay_seconds=0.02,
+        ),
+    }
+)  # fmt: skip
+
 CALM = (
+    "nested",
+    "nested, one worker",
+    "nested, short queues",
+    "nested, cuts",
     "peace",
     "slow network",
     "cuts",

@@ -385,11 +385,12 @@ cdef list encode_tasks(object envelope, object body):
 
 cdef int write_task_name(Writer* writer, uint64_t pointer, object name) except -1:
     cdef int64_t start = sure(put_struct(writer, pointer, NAME_DATA, NAME_POINTERS))
-    session, task, attempt = name
+    session, task, attempt, depth = name
     if len(session) != ID_SIZE:
         raise ValueError(f"A session has {ID_SIZE} bytes, not {len(session)}.")
     store64(word(writer, start), task)
     store32(word(writer, start + 1), attempt)
+    store32(word(writer, start + 1) + 4, depth)
     write_bytes(writer, start + NAME_DATA, session)
     return 0
 
@@ -657,7 +658,7 @@ cdef object decode_task_name(Reader* reader, StructView* view, uint32_t field):
         out_of_bounds("The name of a task")
     if name.pointer_words == 0:
         return None
-    return TaskName(take_id(reader, &name, 0, "session"), field64(&name, 0), field32(&name, 2))
+    return TaskName(take_id(reader, &name, 0, "session"), field64(&name, 0), field32(&name, 2), field32(&name, 3))
 
 
 cdef TaskRun decode_task_run(Reader* reader, StructView* view, bytes head, bytes payload):

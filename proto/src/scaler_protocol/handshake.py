@@ -28,6 +28,7 @@ def make_hello(
     parent_session: bytes = b"",
     parent_task: int = 0,
     parent_attempt: int = 0,
+    parent_depth: int = 0,
 ) -> Hello:
     """Fills in versions, host, pid and, unless given, this user's token. When ``address`` names another machine the
     token stays here: it would tell that machine how to enter this one."""
@@ -46,6 +47,7 @@ def make_hello(
         parent_session=parent_session,
         parent_task=parent_task,
         parent_attempt=parent_attempt,
+        parent_depth=parent_depth,
     )
 
 

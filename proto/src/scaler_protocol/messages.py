@@ -75,11 +75,12 @@ class ObjectKey(NamedTuple):
 
 
 class TaskName(NamedTuple):
-    """One execution of a task."""
+    """One execution of a task, and how deep it is nested."""
 
     session: bytes
     task: int
     attempt: int
+    depth: int = 0
 
 
 @value(frozen=True, slots=True)
@@ -140,6 +141,7 @@ class Hello:
     parent_task: int = 0
     parent_attempt: int = 0
     number: int = 0  # counts the Hellos of this session
+    parent_depth: int = 0  # how deep the task it lives in is nested itself
 
 
 @value(frozen=True, slots=True)

@@ -72,12 +72,12 @@ def test_library_reads_the_options_of_graphs() -> None:
         assert options.intermediate and options.graph == 2**32 - 1 and not options.streamOutput
 
 
-@pytest.mark.parametrize("parent", [None, TaskName(samples.SESSION, 2**40, 3)])
+@pytest.mark.parametrize("parent", [None, TaskName(samples.SESSION, 2**40, 3, 9)])
 def test_library_reads_the_parent_of_nested_tasks(parent: TaskName | None) -> None:
     frames = encode(Envelope(Tasks([samples.plain_run()], [samples.function()], parent=parent)))
     with schema.Message.from_bytes(frames[0]) as message:
         name = message.tasks.parent
-        assert (name.session, name.task, name.attempt) == (parent or (b"", 0, 0))
+        assert (name.session, name.task, name.attempt, name.depth) == (parent or (b"", 0, 0, 0))
     assert decode(frames).body.parent == parent
 
 

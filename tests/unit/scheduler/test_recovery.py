@@ -57,6 +57,18 @@ def test_resubmitted_tasks_wait_for_the_agent_that_has_them():
     assert handed(book.wait(1.5, (agent,)), agent) == [(1, 1), (3, 1)]
 
 
+def test_an_agent_that_comes_back_too_late_is_given_another_attempt():
+    """What it then still says of the one it is told to stop is not of this one."""
+    book, client = restarted()
+    client.says(resubmit(client, 1, 1))
+    book.wait(1.5)
+    agent = book.agent(holds=(TaskColumn(client.session, (1,), (1,)),))
+    assert handed(agent.joined, agent) == [(1, 2)]
+    assert ("agent", Cancel((TaskColumn(client.session, (1,), (1,)),))) in agent.joined
+    assert statuses(agent.says(results(client, (1, 1, Status.CANCELLED, b""))), client) == {}
+    assert statuses(agent.says(results(client, (1, 2))), client) == {1: Status.SUCCESS}
+
+
 def test_what_an_agent_holds_waits_for_its_client():
     book = Playbook(epoch=2)
     client = book._peer("client", 1)

@@ -163,7 +163,7 @@ def test_a_task_knows_its_name_and_so_do_its_subprocesses(scheduler: FakeSchedul
 
     scheduler.submit(look, [()], first=18_000_000_000)
     scheduler.wait_for_results(1)
-    name = f"{CLIENT.hex()}:18000000000:1"
+    name = f"{CLIENT.hex()}:18000000000:1:0"
     assert ok(scheduler, 18_000_000_000) == (name, name, name.encode())
 
 

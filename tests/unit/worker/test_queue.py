@@ -51,7 +51,7 @@ def test_removing_names_what_was_there() -> None:
     queue = TaskQueue()
     queue.push(run_of(5, attempt=2))
     queue.push(run_of(5, session=b"D" * 16))
-    assert queue.remove(CLIENT, {0, 2, 3, 99}) == [(0, 2), (2, 2), (3, 2)]
+    assert queue.remove(CLIENT, {(0, 0), (1, 7), (2, 2), (3, 0), (99, 0)}) == [(0, 2), (2, 2), (3, 2)]
     assert queue.count == 7
     queue.check()
 
@@ -74,7 +74,7 @@ def test_nothing_is_lost_whatever_happens() -> None:
                     here.difference_update(range(run.first_task, run.first_task + run.count))
             case 3:
                 wanted = {chooser.randrange(max(1, next_task)) for _ in range(3)}
-                removed = {task for task, _ in queue.remove(CLIENT, wanted)}
+                removed = {task for task, _ in queue.remove(CLIENT, {(task, 0) for task in wanted})}
                 assert removed == wanted & here
                 here -= removed
         queue.check()

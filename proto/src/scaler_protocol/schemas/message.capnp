@@ -99,6 +99,7 @@ struct Hello {
   parentTask @14 :UInt64;
   parentAttempt @15 :UInt32;
   number @16 :UInt64;  # counts the Hellos of this session
+  parentDepth @17 :UInt32;
 }
 
 struct Welcome {
@@ -141,10 +142,11 @@ struct Tasks {
 }
 
 struct TaskName {
-  # One execution of a task.
+  # One execution of a task, and how deep it is nested.
   session @0 :Data;
   task @1 :UInt64;
   attempt @2 :UInt32;
+  depth @3 :UInt32;
 }
 
 struct TaskRun {

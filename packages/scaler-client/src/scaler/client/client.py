@@ -567,6 +567,7 @@ class Client:
             parent_session=parent.session,
             parent_task=parent.task,
             parent_attempt=parent.attempt,
+            parent_depth=parent.depth,
         )
         encoder = Encoder(serializer)
         connection: Connection = AgentConnection(agent) if agent else _scheduler_connection(self._address, identity)

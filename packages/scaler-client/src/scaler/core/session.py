@@ -246,9 +246,10 @@ class Session:
     def live_in(self, parent: TaskName) -> None:
         """What is sent from now on is sent by this task. One without a session is none: nothing changes."""
         hello = self._hello
-        if parent.session and parent != (hello.parent_session, hello.parent_task, hello.parent_attempt):
+        if parent.session and parent[:3] != (hello.parent_session, hello.parent_task, hello.parent_attempt):
+            session, task, attempt, depth = parent
             self._hello = dataclasses.replace(
-                hello, parent_session=parent.session, parent_task=parent.task, parent_attempt=parent.attempt
+                hello, parent_session=session, parent_task=task, parent_attempt=attempt, parent_depth=depth
             )
             self._news_of_parent = parent
 
@@ -437,9 +438,7 @@ class Session:
         self._leave_welcome(now)
         self._hello_sent_at = now
         self._hellos += 1
-        hello = dataclasses.replace(
-            self._hello, epoch=self._epoch, received=self._link.received, number=self._hellos
-        )
+        hello = dataclasses.replace(self._hello, epoch=self._epoch, received=self._link.received, number=self._hellos)
         self._effects.append(Send(SCHEDULER, Envelope(hello)))
 
     def _leave_welcome(self, now: float) -> None:

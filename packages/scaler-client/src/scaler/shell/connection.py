@@ -87,10 +87,8 @@ def nested_depth() -> int:
 
 def parent_task() -> TaskName:
     """The task that this process belongs to."""
-    text = os.environ.get(PARENT_VARIABLE, "")
-    session, _, rest = text.partition(":")
-    task, _, attempt = rest.partition(":")
+    session, *numbers = os.environ.get(PARENT_VARIABLE, "").split(":")
     try:
-        return TaskName(bytes.fromhex(session), int(task), int(attempt))
-    except ValueError:
+        return TaskName(bytes.fromhex(session), *map(int, numbers))
+    except (ValueError, TypeError):
         return TaskName(b"", 0, 0)

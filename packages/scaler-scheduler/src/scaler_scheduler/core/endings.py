@@ -172,7 +172,8 @@ class Endings(Watching):
         client.connected = False
         client.is_orphan = client.is_broken = True
         client.drop_deliveries()
-        if client.parent is None or client.table.unfinished == 0:
+        is_alone = client.parent is None or client.parent.session not in self.clients
+        if is_alone or client.table.unfinished == 0:
             self._end_client(client, now)
 
     def _end_client(self, client: Client, now: float) -> None:
@@ -200,6 +201,7 @@ class Endings(Watching):
         self._note_client_left(client)
         self._touched.pop(client.session, None)
         self._owing.pop(client.session, None)
+        self._lineage.move_up(client.session, client.parent)
         self._lineage.remove(client)
         self._forget_reader(client.session, now)
         self._drop_functions(list(client.functions), now)

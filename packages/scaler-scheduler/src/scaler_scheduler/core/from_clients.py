@@ -92,14 +92,16 @@ class FromClients(Outcomes):
             self._stop_nested(client, now)
 
     def _adopt(self, client: Client, parent: TaskName) -> None:
-        """A nested client lives in ``parent`` from now on: its tasks are deeper than that task, and stop with it."""
+        """A nested client lives in ``parent`` from now on: its tasks are deeper than that task, and stop with it. After
+        a restart of the scheduler it may be the first to speak of it."""
         self._lineage.move_up(client.session, client.parent)
         self._lineage.remove(client)
-        owner = self.clients.get(parent.session) if parent.session != client.session else None
+        if parent.session == client.session:
+            return
+        owner = self.clients.get(parent.session)
         known = owner.table.describe(parent.task) if owner is not None else None
-        client.depth = 1 if known is None else known[5].depth + 1
-        if known is not None:
-            self._lineage.add(client, parent)
+        client.depth = 1 + (parent.depth if known is None else known[5].depth)
+        self._lineage.add(client, parent)
 
     def _define(self, client: Client, definition: FunctionDefinition) -> None:
         digest = definition.digest

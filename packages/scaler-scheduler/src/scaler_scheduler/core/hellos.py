@@ -87,7 +87,8 @@ class Hellos(FromClients):
         client = Client(hello, route, self.totals)
         self.clients[client.session] = client
         if hello.parent_session:
-            self._adopt(client, TaskName(hello.parent_session, hello.parent_task, hello.parent_attempt))
+            name = hello.parent_session, hello.parent_task, hello.parent_attempt, hello.parent_depth
+            self._adopt(client, TaskName(*name))
         self._note_client_joined(client)
         self._answer(client.session, route, self._welcome(hello, 0, False), now)
 

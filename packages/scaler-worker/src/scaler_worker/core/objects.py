@@ -144,8 +144,8 @@ class ObjectExchange:
     def waiting_runs(self) -> list[TaskRun]:
         return [run for waiting in self._waiting() for run in waiting.runs]
 
-    def remove_waiting(self, session: bytes, tasks: Collection[int]) -> list[tuple[int, int]]:
-        """Take out the given tasks; returns (task, attempt) of those that waited here."""
+    def remove_waiting(self, session: bytes, tasks: Collection[tuple[int, int]]) -> list[tuple[int, int]]:
+        """As ``TaskQueue.remove``, for those that wait here."""
         removed: list[tuple[int, int]] = []
         for waiting in self._waiting():
             waiting.runs = [part for run in waiting.runs for part in without_tasks(run, session, tasks, removed)]

@@ -8,6 +8,9 @@ from collections.abc import Collection, Iterator
 
 from scaler_protocol.codec import TaskRun
 
+Named = tuple[int, int]
+"""A task and its attempt. 0: any attempt."""
+
 
 class TaskQueue:
     """Deeper tasks first, then higher priority, then in order of arrival."""
@@ -67,9 +70,9 @@ class TaskQueue:
         self.count -= run.count
         return run
 
-    def remove(self, session: bytes, tasks: Collection[int]) -> list[tuple[int, int]]:
-        """Take out the given tasks; returns (task, attempt) of those that were here."""
-        removed: list[tuple[int, int]] = []
+    def remove(self, session: bytes, tasks: Collection[Named]) -> list[Named]:
+        """Take out the given tasks; returns those that were here, with their attempts."""
+        removed: list[Named] = []
         for key in list(self._order):
             level = self._levels[key]
             self._levels[key] = deque(part for run in level for part in without_tasks(run, session, tasks, removed))
@@ -107,16 +110,14 @@ class TaskQueue:
             self._order.remove(key)
 
 
-def without_tasks(
-    run: TaskRun, session: bytes, tasks: Collection[int], removed: list[tuple[int, int]]
-) -> Iterator[TaskRun]:
+def without_tasks(run: TaskRun, session: bytes, tasks: Collection[Named], removed: list[Named]) -> Iterator[TaskRun]:
     """The parts of ``run`` that are left; what is taken out is added to ``removed``."""
     if run.session != session:
         yield run
         return
     start = 0
     for index in range(run.count):
-        if run.first_task + index in tasks:
+        if (run.first_task + index, run.attempt) in tasks or (run.first_task + index, 0) in tasks:
             removed.append((run.first_task + index, run.attempt))
             if index > start:
                 yield run.slice(start, index)

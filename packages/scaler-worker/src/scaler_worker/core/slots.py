@@ -451,17 +451,17 @@ class Slots:
             column = self._cancel_nodes(column)
             if not column.tasks:
                 return
-        wanted = frozenset(column.tasks)
+        attempts = column.attempts or (0,) * len(column.tasks)
+        wanted = dict.fromkeys(zip(column.tasks, attempts, strict=False))
         removed = self.queue.remove(column.session, wanted)
         removed += self._objects.remove_waiting(column.session, wanted)
         for task, attempt in removed:
             self._add_plain_row(column.session, task, attempt, Status.CANCELLED)
         if column.session in self.nodes:
             self.given_back.extend(self.nodes.gone(column.session, [task for task, _ in removed]))
-        attempts = column.attempts or (0,) * len(column.tasks)
         for processor in list(self._busy.values()):
             if processor.busy:
-                self._cancel_handed(processor, column.session, zip(column.tasks, attempts, strict=False), now)
+                self._cancel_handed(processor, column.session, wanted, now)
 
     def _cancel_nodes(self, column: TaskColumn) -> TaskColumn:
         """Ends those that wait for values, frees values; the others are left."""

@@ -9,40 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 PARENT_VARIABLE = "SCALER_PARENT"
-"""``<session in hex>:<task>:<attempt>`` of the task under way; empty between tasks."""
+"""``<session in hex>:<task>:<attempt>:<depth>`` of the task under way; empty between tasks."""
 
 AGENT_SOCKET_VARIABLE = "SCALER_AGENT_SOCKET"
 SCHEDULER_ADDRESS_VARIABLE = "SCALER_SCHEDULER_ADDRESS"
-
-
-@dataclass(frozen=True, slots=True)
-class TaskContext:
-    """One execution of a task."""
-
-    session: bytes
-    task: int
-    attempt: int
-
-
-def current_task() -> TaskContext | None:
-    """The task under way in this process or, in a subprocess of a task, in the processor that started it."""
-    session, _, rest = os.environ.get(PARENT_VARIABLE, "").partition(":")
-    if not rest:
-        return None
-    task, _, attempt = rest.partition(":")
-    return TaskContext(bytes.fromhex(session), int(task), int(attempt))
-
-
-def agent_socket() -> str | None:
-    """Where the agent of this processor listens for nested clients; None outside a task."""
-    return os.environ.get(AGENT_SOCKET_VARIABLE)
-
-
-def scheduler_address() -> str | None:
-    return os.environ.get(SCHEDULER_ADDRESS_VARIABLE)
 
 
 class _LiveEnvironment(dict):

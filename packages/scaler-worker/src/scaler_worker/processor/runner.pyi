@@ -9,8 +9,6 @@ def install_parent_variable() -> None:
     """Put SCALER_PARENT, which names the task under way, into the C environment."""
 
 def read_parent_variable() -> bytes: ...
-def set_parent(session: bytes, task: int, attempt: int) -> None:
-    """Name the task under way, outside the loop (tests)."""
 
 class Runner:
     """Runs handed-over tasks in order; ``host`` does what needs the outside."""

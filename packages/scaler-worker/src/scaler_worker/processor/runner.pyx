@@ -41,7 +41,7 @@ cdef uint64_t LARGE_BYTES = INLINE_LIMIT_BYTES
 cdef bytes NONE_PAYLOAD = NONE_BYTES
 cdef object plain_dumps = pickle.dumps
 
-# "SCALER_PARENT=" 32 hex digits ":" up to 20 digits ":" up to 10 digits NUL; the C environment points at it
+# "SCALER_PARENT=" 32 hex digits ":" up to 20 digits ":" up to 10 digits ":" up to 10 digits NUL; the C environment points at it
 cdef char parent_variable[128]
 memcpy(parent_variable, b"SCALER_PARENT=", 15)
 
@@ -53,13 +53,6 @@ def install_parent_variable():
 
 def read_parent_variable():
     return <bytes>(parent_variable + 14)
-
-
-def set_parent(bytes session, uint64_t task, uint32_t attempt):
-    """Name the task under way, outside the loop (tests)."""
-    cdef bytes prefix = session.hex().encode() + b":"
-    cdef bytes suffix = b":" + str(attempt).encode()
-    _write_parent(prefix, task, suffix)
 
 
 cdef void _write_parent(bytes prefix, uint64_t task, bytes suffix) noexcept:
@@ -139,7 +132,7 @@ cdef class Runner:
         cdef tuple keywords = run.keywords
         cdef Py_ssize_t positional = run.arity - len(keywords)
         cdef bytes prefix = run.session.hex().encode() + b":"
-        cdef bytes suffix = b":" + str(run.attempt).encode()
+        cdef bytes suffix = f":{run.attempt}:{run.options.depth}".encode()
         cdef object function = None, serializer = None, failure = None, trace = None, options = run.options
         cdef object result, named
         cdef tuple arguments

@@ -1,0 +1,192 @@
+"""Clients inside simulated tasks: the real session core, relayed by the agent of their processor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scaler.core.effects import Finish
+from scaler.core.functions import Function, Shape
+from scaler.core.outcome import Outcome
+from scaler.core.session import SCHEDULER, Session
+from scaler_protocol.codec import encode
+from scaler_protocol.effects import Send
+from scaler_protocol.handshake import make_hello
+from scaler_protocol.messages import Envelope, Role, Status, TaskColumn, TaskName, TaskOptions, WhoAreYou
+from tests.simulation.node import Node
+from tests.simulation.world import World
+
+PARENT = "parent"
+"""The function whose tasks submit tasks and wait for them."""
+
+LEVELS = 2
+"""So deep are parents nested in parents."""
+
+MOST_CHILDREN = 3
+STREAM_SECONDS = (0.00001, 0.0005)
+BLOCK_SECONDS = (0.0, 0.003)
+NAMES = ("short", "long", PARENT)
+
+
+class Stream:
+    """What is sent arrives in its order."""
+
+    def __init__(self, world: World, deliver: Callable[[Any], None]) -> None:
+        self._world = world
+        self._deliver = deliver
+        self._last_at = 0.0
+
+    def send(self, item: Any) -> None:
+        self._last_at = max(self._last_at, self._world.now + self._world.between(*STREAM_SECONDS))
+        self._world.at(self._last_at, lambda: self._deliver(item))
+
+
+class ChildSink:
+    def __init__(self, family: Family, argument: bytes) -> None:
+        self.family = family
+        self.argument = argument
+
+    def settle(self, outcome: Outcome) -> bool:
+        self.family.child_ended(self.argument, outcome)
+        return True
+
+    def finish(self, outcome: Outcome) -> None:
+        raise AssertionError("settle never asked for this")
+
+
+class Family:
+    """One execution of a parent and its children. ``done(failure)`` is called when all have ended."""
+
+    def __init__(self, client: NestedClient, arguments: list[bytes], done: Callable[[bytes], None]) -> None:
+        self.client = client
+        self.sinks = [ChildSink(self, argument) for argument in arguments]
+        self.has_left = False
+        self._waiting = len(arguments)
+        self._failure = b""
+        self._blocked = False
+        self._done = done
+
+    def child_ended(self, argument: bytes, outcome: Outcome) -> None:
+        self._waiting -= 1
+        if outcome.status == Status.EXCEPTION:
+            self._failure = self._failure or bytes(outcome.payload)
+        elif outcome.status != Status.SUCCESS:
+            self._failure = self._failure or argument + b":%d" % outcome.status
+        elif not self.has_left:
+            assert bytes(outcome.payload) == b"result of " + argument
+        if not self._waiting:
+            self.client.world.after(0.0, self._go_on)
+
+    def block(self) -> None:
+        if self._waiting and not self.has_left:
+            self._blocked = True
+            self.client.say("blocked")
+
+    def leave(self) -> None:
+        """The parent has ended, in whatever way."""
+        self.has_left = True
+        if self._blocked:
+            self._blocked = False
+            self.client.say("unblocked")
+
+    def _go_on(self) -> None:
+        if not self.has_left and self.client.alive:
+            self.leave()
+            self._done(self._failure)
+
+
+class NestedClient(Node):
+    """Stays with its processor from task to task, unless something of a task that ended is still under way."""
+
+    def __init__(self, world: World, agent: Any, parent: TaskName) -> None:
+        super().__init__(world, "nested client")
+        self.session = world.chance.randbytes(16)
+        self._agent = agent
+        self._up = Stream(world, self._arrive)
+        self.down = Stream(world, self._on_frames)
+        self._is_abandoned = False
+        self._shapes = {name: Shape(Function(name, name.encode()), 1, (), TaskOptions()) for name in NAMES}
+        hello = make_hello(
+            Role.SUBMIT, self.session, token=b"",
+            parent_session=parent.session, parent_task=parent.task, parent_attempt=parent.attempt,
+            parent_depth=parent.depth,
+        )  # fmt: skip
+        self.core = Session(hello, timeout_seconds=60.0, heartbeat_interval_seconds=2.0, serializer=None, now=world.now)
+        agent.nested[self.session] = self
+        self._up.send(("opened", parent))
+        self.post(self.core.on_connected)
+
+    def run(self, parent: TaskName, argument: bytes, execution: int, done: Callable[[bytes], None]) -> Family:
+        count = self.world.chance.randint(1, MOST_CHILDREN)
+        names = NAMES if argument.count(b"/") < LEVELS else NAMES[:-1]
+        functions = [self.world.chance.choice(names) for _ in range(count)]
+        arguments = [b"%s/%s %d.%d" % (argument, functions[i].encode(), execution, i) for i in range(count)]
+        family = Family(self, arguments, done)
+
+        def add(now: float) -> None:
+            self.core.live_in(parent)
+            for name, sink in zip(functions, family.sinks, strict=True):
+                self.core.add(self._shapes[name], [sink.argument], len(sink.argument), sink)
+            self.core.ask_flush()
+
+        self.post(add)
+        self.world.after(self.world.between(*BLOCK_SECONDS), family.block)
+        return family
+
+    def say(self, word: str) -> None:
+        if self.alive:
+            self._up.send((word, None))
+
+    def may_stay(self) -> bool:
+        """For the next task. If not, it leaves when nothing is left to end."""
+        self._is_abandoned = not self.core.is_blank
+        return not self._is_abandoned
+
+    def renew(self) -> None:
+        self.down.send(encode(Envelope(WhoAreYou())))
+
+    def end(self) -> None:
+        """Its processor has died: its connection ends behind all it said."""
+        if self.alive:
+            self.die()
+            self._up.send(("closed", None))
+
+    # ---- its connection ------------------------------------------------------------------------------------------
+
+    def carry_out(self, effect: Any) -> None:
+        if isinstance(effect, Send):
+            self._up.send(("frames", tuple(encode(effect.envelope))))
+        else:
+            assert isinstance(effect, Finish), effect
+            effect.sink.finish(effect.outcome)
+
+    def _drain(self, now: float) -> None:
+        super()._drain(now)
+        if self._is_abandoned and not self.core.has_unfinished:
+            self.core.quit(now)
+            for effect in self.core.take_effects(now):
+                self.carry_out(effect)
+            self.end()
+
+    def _on_frames(self, frames: Any) -> None:
+        self.post(lambda now: self.core.on_message(SCHEDULER, self.decode(list(frames)), now))
+
+    def _arrive(self, item: tuple[str, Any]) -> None:
+        """At the agent."""
+        word, value = item
+        core, session = self._agent.core, self.session
+        if word == "opened":
+            parent = TaskColumn(value.session, (value.task,), (value.attempt,))
+            self._agent.post(lambda now: core.on_nested_opened(session, parent, now))
+        elif word == "frames":
+            self._agent.post(lambda now: core.on_nested_frames(session, value, now))
+        else:
+            if word == "closed":
+                self._agent.nested.pop(session, None)
+            self._agent.post(lambda now: getattr(core, f"on_nested_{word}")(session, now))
+
+
+def check_failure(payload: bytes, deaths: dict[bytes, int]) -> None:
+    """A parent that nobody cancelled fails only with a child that killed its processors three times."""
+    culprit, _, status = payload.rpartition(b":")
+    assert int(status) == Status.PROCESSOR_DIED and deaths.get(culprit, 0) >= 3, payload
