@@ -101,10 +101,10 @@ def test_charts_follow_until_they_are_moved() -> None:
 def test_zoom_of_charts_has_steps_and_ends() -> None:
     overview = Overview()
     for _ in range(20):
-        overview.zoom(-1, 1000.0)
+        overview.zoom(-1, overview.span(1000.0)[1] - overview.span(1000.0)[0])
     assert overview.span(1000.0) == (1000.0 - SPANS[0], 1000.0)
     for _ in range(20):
-        overview.zoom(1, 1e7)
+        overview.zoom(1, overview.span(1e7)[1] - overview.span(1e7)[0])
     assert overview.span(1e7)[0] == 1e7 - SPANS[-1]
 
 
@@ -190,3 +190,9 @@ def test_csv_has_values_and_no_formulas(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     assert write_csv(path, ("name", "bytes"), [("=cmd()", 1.5), ("a,b", -3), ("", None)]) == 3
     assert path.read_text().splitlines() == ["name,bytes", "'=cmd(),1.5", '"a,b",-3', ","]
+
+
+def test_young_charts_leave_no_room_empty() -> None:
+    assert Overview().span(1000.0, first=940.0) == (940.0, 1000.0)
+    assert Overview().span(1000.0, first=999.0) == (985.0, 1000.0)
+    assert Overview().span(1000.0, first=0.0) == (700.0, 1000.0)

@@ -94,8 +94,13 @@ def test_rows_scroll_within_what_there_is() -> None:
     assert shown.first_row == 30
     shown.scroll_rows(-1000, visible_rows=10, all_rows=40)
     assert shown.first_row == 0
+    shown.fit_rows(4, 600)
+    assert shown.row_height == ROW_HEIGHTS[-1]
+    shown.fit_rows(400, 600)
+    assert shown.row_height == 16
     for _ in range(20):
         shown.resize_rows(1)
+    shown.fit_rows(400, 600)
     assert shown.row_height == ROW_HEIGHTS[-1]
 
 

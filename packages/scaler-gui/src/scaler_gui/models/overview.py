@@ -8,7 +8,8 @@ from typing import NamedTuple
 from scaler_protocol.monitor.format import format_bytes, format_count, format_percent, format_rate
 from scaler_protocol.monitor.model import Model
 
-SPANS = (15.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0)
+SPANS = (5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0)
+_FIRST_SPAN, _YOUNGEST_SPAN = 300.0, 15.0
 _LEAST_SPAN, _MOST_SPAN = 2.0, 30 * 86_400.0
 
 
@@ -62,25 +63,33 @@ def figures(model: Model) -> list[Figure]:
     ]
 
 
+def first_time(model: Model) -> float:
+    """When the lines begin."""
+    times, _ = model.history("running")
+    return times[0] if len(times) else model.time
+
+
 class Overview:
     """Which span of time the charts show."""
 
     def __init__(self) -> None:
-        self._seconds = SPANS[2]
+        self._seconds = _FIRST_SPAN
         self._end: float | None = None  # None: follows the newest
 
     @property
     def follows(self) -> bool:
         return self._end is None
 
-    def span(self, now: float) -> tuple[float, float]:
-        end = now if self._end is None else self._end
-        return end - self._seconds, end
+    def span(self, now: float, first: float = 0.0) -> tuple[float, float]:
+        """``first`` is when the lines begin: while all of them fits, no room is left empty before it."""
+        if self._end is not None:
+            return self._end - self._seconds, self._end
+        return now - min(self._seconds, max(now - first, _YOUNGEST_SPAN)), now
 
-    def zoom(self, steps: int, now: float) -> None:
-        """The next longer span for a positive step, the next shorter one for a negative one."""
-        longer = [span for span in SPANS if span > self._seconds * 1.001]
-        shorter = [span for span in SPANS if span < self._seconds * 0.999]
+    def zoom(self, steps: int, shown: float) -> None:
+        """The next span longer than the one shown for a positive step, the next shorter one for a negative one."""
+        longer = [span for span in SPANS if span > shown * 1.001]
+        shorter = [span for span in SPANS if span < shown * 0.999]
         if steps > 0 and longer:
             self._seconds = longer[0]
         elif steps < 0 and shorter:

@@ -8,6 +8,8 @@ DEFAULT_SPAN_SECONDS = 30.0
 ROW_HEIGHTS = (3, 5, 8, 12, 16, 22, 30, 44)
 """Pixels of a row, from many workers at once to few in large."""
 
+_LEAST_READABLE = 16
+
 
 class StreamWindow:
     """A span of time that may follow the newest, and a position among the rows. Moving the span by hand ends the
@@ -19,6 +21,7 @@ class StreamWindow:
         self.follows = True
         self.first_row = 0.0
         self._height_index = ROW_HEIGHTS.index(22)
+        self._fits_rows = True
         self._oldest = 0.0
         self._newest = 0.0
 
@@ -73,8 +76,15 @@ class StreamWindow:
         self.end = self._oldest + self.span_seconds * 0.98
 
     def resize_rows(self, steps: int) -> None:
-        """Taller rows with positive ``steps``."""
+        """Taller rows with positive ``steps``. From then on their height is left as it is."""
+        self._fits_rows = False
         self._height_index = min(max(self._height_index + steps, 0), len(ROW_HEIGHTS) - 1)
+
+    def fit_rows(self, rows: int, height: int) -> None:
+        """As tall as ``height`` pixels allow, but so that they can be read, until their height is chosen."""
+        if self._fits_rows:
+            fitting = [index for index, each in enumerate(ROW_HEIGHTS) if each * rows <= height]
+            self._height_index = max([ROW_HEIGHTS.index(_LEAST_READABLE), *fitting])
 
     def scroll_rows(self, rows: float, visible_rows: float, all_rows: int) -> None:
         self.first_row = min(max(self.first_row + rows, 0.0), max(0.0, all_rows - visible_rows))

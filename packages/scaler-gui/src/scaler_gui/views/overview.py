@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout
 
-from scaler_gui.models.overview import Figure, Overview, figures, series
+from scaler_gui.models.overview import Figure, Overview, figures, first_time, series
 from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
 from scaler_gui.views.pane import Pane
@@ -73,11 +73,11 @@ class OverviewPane(Pane):
         return ("chart", "line", "time", "value"), rows
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        key = event.key()
+        key, shown = event.key(), self.span[1] - self.span[0]
         if key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal, Qt.Key.Key_Up):
-            self._state.zoom(-1, self.monitor.now)
+            self._state.zoom(-1, shown)
         elif key in (Qt.Key.Key_Minus, Qt.Key.Key_Down):
-            self._state.zoom(1, self.monitor.now)
+            self._state.zoom(1, shown)
         elif key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
             self._state.pan(-0.25 if key == Qt.Key.Key_Left else 0.25, self.monitor.now)
         elif key in (Qt.Key.Key_End, Qt.Key.Key_Escape):
@@ -90,7 +90,7 @@ class OverviewPane(Pane):
     @property
     def span(self) -> tuple[float, float]:
         """What the charts show, in unix seconds."""
-        return self._state.span(self.monitor.now)
+        return self._state.span(self.monitor.now, first_time(self.monitor.model))
 
     def _make_charts(self) -> None:
         """At the first look, since the library takes longer to load than all else."""

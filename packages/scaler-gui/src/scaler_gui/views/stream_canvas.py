@@ -83,13 +83,6 @@ class StreamCanvas(QWidget):
         self._theme = theme
         self._look()
 
-    def show_all_rows(self) -> None:
-        """Rows as tall as all of them fit."""
-        height = self._area().height()
-        while self.window_shown.row_height * len(self._rows) > height and self.window_shown.row_height > 3:
-            self.window_shown.resize_rows(-1)
-        self._look()
-
     # ---- places ------------------------------------------------------------------------------------------------
 
     def _area(self) -> QRect:
@@ -111,6 +104,7 @@ class StreamCanvas(QWidget):
     def _look(self) -> None:
         """Something else is to be seen: read and paint it at the next turn."""
         self._image = None
+        self.window_shown.fit_rows(len(self._rows), self._area().height())
         self._set_scroll()
         self.update()
 
