@@ -221,8 +221,7 @@ def test_a_failed_graph_keeps_its_large_results(side: SchedulerSide) -> None:
 
 
 def test_uploads_are_released_with_the_graph(side: SchedulerSide) -> None:
-    upload = side.session.upload(b"x" * 50_000)
-    upload.uses += 1
+    upload = side.session.upload(side.session.next_upload(), b"x" * 50_000)
     group, _ = send_chain(side, 4, {3})
     entry = group.ranges[0]
     side.session.refer(entry, 0, [upload])

@@ -319,10 +319,11 @@ def test_what_tasks_print_is_written(side: SchedulerSide) -> None:
 
 
 def large_submit(side: SchedulerSide, data: bytes) -> tuple[Sink, ObjectKey]:
-    upload = side.session.upload(data)
+    upload = side.session.upload(side.session.next_upload(), data)
     sink = Sink()
     side.session.add(shape_of(side.book.find(len), 1, (), TaskOptions()), [upload.key], 24, sink)
     side.session.refer(sink._range, sink._index, [upload])
+    side.session.let_go(upload)
     return sink, upload.key
 
 

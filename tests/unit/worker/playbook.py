@@ -81,8 +81,13 @@ class DictStore:
     def catch_up(self, number: int) -> None:
         """Nothing is sent beside the boards of these processors."""
 
-    def name_result(self, number: int, sequence: int, key: ObjectKey) -> None:
-        self.objects[key] = bytearray(self.results.pop((number, sequence)))
+    def name_result(self, number: int, sequence: int, key: ObjectKey) -> bool:
+        """False: the processor has put it into the host's store."""
+        data = self.results.pop((number, sequence), None)
+        if data is None:
+            return False
+        self.objects[key] = bytearray(data)
+        return True
 
     def drop(self, key: ObjectKey) -> None:
         self.objects.pop(key, None)
@@ -139,8 +144,9 @@ class StageProcessor:
     def notify(self) -> None:
         self.notified += 1
 
-    def send_large(self, sequence: int, data: bytes) -> None:
-        self._store.results[self.number, sequence] = data
+    def keep_large(self, key: ObjectKey, sequence: int, payload: bytes) -> tuple[bytes, bytes | None]:
+        self._store.results[self.number, sequence] = payload
+        return len(payload).to_bytes(8, "little"), payload
 
     def wait(self, seconds: float) -> None:
         raise AssertionError("nobody makes room")

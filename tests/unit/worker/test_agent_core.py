@@ -287,7 +287,7 @@ def start_first(stage: Stage, number: int = 0) -> None:
     def stuck(*_: object) -> None:
         raise Stuck
 
-    processor.send_large = stuck  # type: ignore[method-assign, assignment]
+    processor.keep_large = stuck  # type: ignore[method-assign, assignment]
     processor.function = lambda run: lambda *_: b"x" * 40_000  # type: ignore[method-assign]
     with pytest.raises(Stuck):
         processor.run()

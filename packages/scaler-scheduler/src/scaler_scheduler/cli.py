@@ -25,6 +25,7 @@ from scaler_protocol.command import (
 )
 from scaler_protocol.command.descriptors import allow_many_descriptors
 from scaler_protocol.ids import new_session
+from scaler_protocol.objects.names import cluster_id
 from scaler_protocol.security import check_bind_allowed, ensure_token
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import RouterSocket
@@ -129,6 +130,7 @@ def _core_settings(settings: SchedulerSettings, address: str, token: bytes) -> S
         session=new_session(),
         epoch=secrets.randbelow(2**63 - 1) + 1,
         token=token,
+        cluster=cluster_id(address, socket.gethostname(), str(os.getuid())),
         protected=settings.protected,
         max_number_of_tasks_waiting=settings.max_number_of_tasks_waiting,
         client_timeout_seconds=settings.client_timeout_seconds,

@@ -58,6 +58,12 @@ class ClusterSettings(LoggingSettings):
     event_loop: str = option("builtin", "-el", help="event loop", choices=EVENT_LOOPS)
     io_threads: int = option(1, "-it", help="threads that move bytes", minimum=1)
     preload: str | None = option(None, help="module:function that each worker calls when it starts", parse=_preload)
+    object_store_memory: int = option(
+        0, help="bytes that this host's object store may hold in memory; 0: half of the host's memory", minimum=0
+    )
+    spill_directory: str | None = option(
+        None, help="where objects go that are too many for it; default: a temporary directory"
+    )
     per_worker_capabilities: tuple[str, ...] = option(
         (), help="what tasks may ask for, such as linux,gpu=1", parse=_capability
     )

@@ -10,9 +10,10 @@ from typing import Any
 
 import cloudpickle
 
-from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
+from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer, serialize_apart
 from scaler.core.functions import Function, Shape
 from scaler_protocol.messages import TaskOptions
+from scaler_protocol.objects.layout import Layout, load
 
 _REMEMBERED_LIMIT = 4096
 _NAME_LIMIT_CHARACTERS = 1000
@@ -24,13 +25,15 @@ PLAIN_TYPES = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
 class Encoder:
-    """Serializes arguments. ``plain_types``: those for which plain pickle does."""
+    """Serializes functions and arguments. ``plain_types``: those for which plain pickle does."""
 
     def __init__(self, serializer: Serializer | type[Serializer]) -> None:
         self.is_default = serializer is DefaultSerializer or type(serializer) is DefaultSerializer
         self.plain_types = PLAIN_TYPES if self.is_default else frozenset()
         self.encode: Callable[[Any], bytes] = DefaultSerializer.serialize if self.is_default else self._encode_custom
+        self.encode_argument: Callable[[Any], bytes | Layout] = serialize_apart if self.is_default else self.encode
         self.decode: Callable[[bytes], Any] = pickle.loads if self.is_default else self._decode_custom
+        self.decode_object: Callable[[Any], Any] = load if self.is_default else self._decode_custom
         self._serializer = serializer
 
     def definition(self) -> Function | None:

@@ -42,7 +42,7 @@ from scaler.client.unordered import EndedQueue, QueuedFuture
 from scaler.core.functions import Function, Shape
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.session import BATCH_LIMIT_BYTES, Session
-from scaler.core.uploads import Upload
+from scaler.core.uploads import Stored, Upload
 from scaler.shell.connection import (
     SCHEDULER_VARIABLE,
     AgentConnection,
@@ -58,6 +58,8 @@ from scaler_protocol.address import parse_address
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Role, Status, TaskName, TaskOptions
+from scaler_protocol.objects.host import HostStore
+from scaler_protocol.objects.layout import Layout
 
 if TYPE_CHECKING:
     from scaler_protocol.monitor.model import Model
@@ -193,24 +195,30 @@ class Client:
         pump.settle_notices()
         return future
 
-    def _send_late_call(self, shape: Shape, payloads: Sequence[bytes | Upload], future: ScalerFuture) -> None:
+    def _send_late_call(self, shape: Shape, payloads: Sequence[bytes | Layout | Upload], future: ScalerFuture) -> None:
         try:
             self._send_large_call(shape, payloads, future)
-        except ClientQuitException as error:
+        except Exception as error:
             future.set_exception(error)
 
-    def _send_large_call(self, shape: Shape, payloads: Sequence[bytes | Upload], future: ScalerFuture) -> ScalerFuture:
+    def _send_large_call(
+        self, shape: Shape, payloads: Sequence[bytes | Layout | Upload], future: ScalerFuture
+    ) -> ScalerFuture:
         pump = self._pump
         pump.check_usable()
-        with pump.lock:
-            pump.check_usable()
-            slots, uploads, size = self._place(payloads, ())
-            pump.session.add(shape, slots, size, future)
-            entry = future._range
-            assert entry is not None
-            if uploads:
-                pump.session.refer(entry, future._index, uploads)
-            pump.turn()
+        held: list[Upload] = []
+        try:
+            slots, uploads, size = self._place(payloads, held)
+            with pump.lock:
+                pump.check_usable()
+                pump.session.add(shape, slots, size, future)
+                entry = future._range
+                assert entry is not None
+                if uploads:
+                    pump.session.refer(entry, future._index, uploads)
+                pump.turn()
+        finally:
+            self.let_go(held)
         pump.settle_notices()
         return future
 
@@ -379,14 +387,9 @@ class Client:
 
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send ``obj`` once; the reference stands for it as an argument or as an item of a map."""
-        pump = self._pump
-        pump.check_usable()
-        payload = self._encoder.encode(obj)
-        with pump.lock:
-            upload = pump.session.upload(payload)
-            upload.uses = 1
-            pump.turn()
-        pump.settle_notices()
+        self._pump.check_usable()
+        upload = self.upload(self._encoder.encode_argument(obj))
+        self._pump.take_turn()
         owner, number = upload.key
         return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)
 
@@ -485,9 +488,14 @@ class Client:
 
     # ---- for the other classes of this package ------------------------------------------------------------------
 
-    def encode_all(self, values: Sequence[Any]) -> list[bytes]:
-        """One slot each; a reference gives its upload."""
-        plain, encode, dumps, protocol = self._encoder.plain_types, self._encoder.encode, _dumps, PICKLE_PROTOCOL
+    def encode_all(self, values: Sequence[Any]) -> list[Any]:
+        """One slot each, in bytes or, when it is large, as what can be uploaded; a reference gives its upload."""
+        plain, encode, dumps, protocol = (
+            self._encoder.plain_types,
+            self._encoder.encode_argument,
+            _dumps,
+            PICKLE_PROTOCOL,
+        )
         return [
             dumps(value, protocol)
             if type(value) in plain
@@ -498,38 +506,73 @@ class Client:
         ]
 
     def slots_of(
-        self, values: Sequence[Any], known_uploads: dict[int, Upload]
+        self, values: Sequence[Any], known_uploads: dict[int, Upload], held: list[Upload]
     ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
         """Slots of one call of a map, the uploads among them, and their size. One object that is an argument of several
-        tasks travels once: ``known_uploads`` has those of this map by the id of the object."""
-        payloads: list[bytes | Upload] = []
+        tasks travels once: ``known_uploads`` has those of this map by the id of the object. The caller holds a use of
+        those that are added to ``held``."""
+        payloads: list[bytes | Layout | Upload] = []
         for value in values:
             known = known_uploads.get(id(value))
-            payloads.append(known if known is not None else self.encode_all((value,))[0])
+            usable = known is not None and self._hold(known, held)
+            payloads.append(known if usable else self.encode_all((value,))[0])  # type: ignore[arg-type]
         if sum(map(len, payloads)) <= INLINE_LIMIT_BYTES:
             return payloads, [], sum(map(len, payloads))  # type: ignore[return-value]
-        with self._pump.lock:
-            slots, uploads, size = self._place(payloads, [id(value) for value in values], known_uploads)
+        slots, uploads, size = self._place(payloads, held)
+        by_key = {upload.key: upload for upload in uploads}
+        known_uploads.update(
+            (id(value), by_key[slot]) for value, slot in zip(values, slots, strict=True) if slot in by_key
+        )
         return slots, uploads, size
 
+    def _hold(self, upload: Upload, held: list[Upload]) -> bool:
+        """Take a use of it, if it is still there."""
+        with self._pump.lock:
+            if not self._pump.session.owns(upload):
+                return False
+            upload.uses += 1
+        held.append(upload)
+        return True
+
+    def upload(self, payload: bytes | Layout) -> Upload:
+        """Into this host's store if it has one, else on its way to the scheduler. The caller holds a use of it."""
+        pump = self._pump
+        with pump.lock:
+            key = pump.session.next_upload()
+        place = pump.objects.put(key, payload)
+        data: bytes | Stored
+        if place is not None:
+            data = Stored(place.size, place.store, lambda: pump.objects.get(key))
+        else:
+            data = payload if isinstance(payload, bytes) else payload.to_bytes()
+        with pump.lock:
+            pump.check_usable()
+            return pump.session.upload(key, data)
+
+    def let_go(self, uploads: Iterable[Upload]) -> None:
+        """The caller's uses of these end."""
+        with self._pump.lock:
+            for upload in uploads:
+                self._pump.session.let_go(upload)
+
     def _place(
-        self, payloads: Sequence[bytes | Upload], ids: Sequence[int], known_uploads: dict[int, Upload] | None = None
+        self, payloads: Sequence[bytes | Layout | Upload], held: list[Upload]
     ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
-        """What is large goes by reference; so does what is not small, when a call has very much of it."""
-        session = self._pump.session
+        """What is large goes by reference; so does what is not small, when a call has very much of it. The caller holds
+        a use of what is uploaded, which is added to ``held``."""
         inline = [len(payload) for payload in payloads if len(payload) <= INLINE_LIMIT_BYTES]
         limit = INLINE_LIMIT_BYTES if sum(inline) <= BATCH_LIMIT_BYTES else _SMALL_SLOT_BYTES
         slots: list[bytes | ObjectKey] = []
         uploads: list[Upload] = []
-        for position, payload in enumerate(payloads):
+        for payload in payloads:
             if not isinstance(payload, Upload) and len(payload) <= limit:
-                slots.append(payload)
+                slots.append(payload)  # type: ignore[arg-type]
                 continue
-            upload = payload if isinstance(payload, Upload) else session.upload(payload)
-            if known_uploads is not None:
-                known_uploads[ids[position]] = upload
-            slots.append(upload.key)
-            uploads.append(upload)
+            if not isinstance(payload, Upload):
+                payload = self.upload(payload)
+                held.append(payload)
+            slots.append(payload.key)
+            uploads.append(payload)
         return slots, uploads, sum(len(slot) for slot in slots if isinstance(slot, bytes)) + 24 * len(uploads)
 
     # ---- inside -------------------------------------------------------------------------------------------------
@@ -578,7 +621,10 @@ class Client:
             serializer=encoder.definition(),
             now=time.monotonic(),
         )
-        return Kit(encoder, FunctionBook(encoder), Pump(session, connection, encoder.decode))
+        host_store = HostStore(lambda: session.cluster, agent is not None or parse_address(self._address).is_local)
+        return Kit(
+            encoder, FunctionBook(encoder), Pump(session, connection, host_store, encoder.decode, encoder.decode_object)
+        )
 
     def _leave(self) -> bool:
         """Leave the kit to the next client in this process, if it may be used again."""

@@ -225,10 +225,10 @@ class ScalerFuture(concurrent.futures.Future):
         pump = self._pump
         if self._answer is None:
             pump.check_usable()
+            view = pump.objects.get(large.key, large.store)
             with pump.lock:
                 if self._answer is None:
-                    self._answer = Answer(pump)
-                    pump.session.fetch(large, self._answer)
+                    self._answer = pump.begin_fetch(large, view)
                 pump.turn()
             pump.settle_notices()
         return self._answer.wait(timeout)
@@ -242,7 +242,8 @@ class ScalerFuture(concurrent.futures.Future):
         exception: BaseException | None = None
         if not status:  # SUCCESS
             try:
-                result = loads_result(self._pump.loads, payload)
+                pump = self._pump
+                result = loads_result(pump.loads if type(payload) is bytes else pump.loads_object, payload)
             except Exception as error:  # Ctrl-C is not the result's own: it can be asked for again
                 exception = error
         else:
@@ -252,6 +253,8 @@ class ScalerFuture(concurrent.futures.Future):
         self._result, self._exception = result, exception
         self._loaded = True
         self._outcome = _new_tuple(Outcome, (status, b"", duration_us, cpu_time_us, memory_peak))
+        if self._answer is not None:
+            self._answer.outcome = self._outcome
 
 
 def _runs_event_loop() -> bool:

@@ -22,7 +22,6 @@ from scaler.core.outcome import Outcome
 from scaler.core.session import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Upload
 from scaler.graph import Graph, analysis_for, group_calls, read_plain, split_wide
-from scaler.shell.waiting import Answer
 from scaler.utility.exceptions import MissingObjects
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
@@ -136,10 +135,10 @@ class GraphFuture(ScalerFuture):
         outcome, pump = self._outcome, self._pump
         if outcome is None or self._answer is not None or outcome.status != Status.SUCCESS_LARGE or pump.unusable:
             return
+        view = pump.objects.get(outcome.payload.key, outcome.payload.store)
         with pump.lock:
             if self._answer is None:
-                self._answer = Answer(pump)
-                pump.session.fetch(outcome.payload, self._answer)
+                self._answer = pump.begin_fetch(outcome.payload, view)
             pump.turn()
         pump.settle_notices()
 
@@ -195,8 +194,11 @@ class GraphCall:
         if not isinstance(value, ObjectReference):
             return value
         with self._pump.lock:
-            payload = self._client._referred(value).data
-        return loads_result(self._pump.loads, payload)
+            upload = self._client._referred(value)
+        content = upload.content()
+        if content is None:
+            raise MissingObjects(f"{value!r} is lost: its store has died.")
+        return loads_result(self._pump.loads_object, content)
 
     def _encoded_data(self) -> list[bytes | Upload]:
         """A slot for each datum that calls use."""
@@ -243,10 +245,8 @@ class GraphCall:
         payload = slots[index]
         if isinstance(payload, Upload):
             return
-        with self._pump.lock:
-            self._pump.check_usable()
-            slots[index] = upload = self._pump.session.upload(payload)
-            upload.uses += 1
+        self._pump.check_usable()
+        slots[index] = upload = self._client.upload(payload)
         self._held.append(upload)
 
     def _hold(self, uploads: Sequence[Upload]) -> None:
@@ -259,9 +259,7 @@ class GraphCall:
                 self._held.append(upload)
 
     def _let_go(self) -> None:
-        with self._pump.lock:
-            for upload in self._held:
-                self._pump.session.let_go(upload)
+        self._client.let_go(self._held)
         self._held.clear()
 
     # ---- functions ------------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ class MapCall:
         self._large: list[tuple[int, LargeResult]] = []
         self._pending: deque[tuple[MapRange | None, ResultRun | int, Outcome | None]] = deque()
         self._uploads: dict[int, Upload] = {}
+        self._held: list[Upload] = []
         self._lazy_condition: threading.Condition | None = None
 
     def run(self, groups: Sequence[tuple[Shape, Sequence[Any]]]) -> list[Any]:
@@ -63,6 +64,8 @@ class MapCall:
         except BaseException:
             self._cancel_rest()
             raise
+        finally:
+            self._let_go()
 
     # ---- sending -------------------------------------------------------------------------------------------------
 
@@ -80,7 +83,11 @@ class MapCall:
         """The common case: one small argument each. False: nothing was sent."""
         slots = self._client.encode_all(chunk)
         total = sum(map(len, slots)) + len(slots) * SLOT_OVERHEAD_BYTES
-        if total > 2 * BATCH_LIMIT_BYTES or max(map(len, slots)) > INLINE_LIMIT_BYTES or Upload in map(type, slots):
+        if (
+            total > 2 * BATCH_LIMIT_BYTES
+            or max(map(len, slots)) > INLINE_LIMIT_BYTES
+            or not all(type(slot) is bytes for slot in slots)
+        ):
             return False
         entry = self._open(shape)
         assert entry.builder is not None
@@ -93,7 +100,8 @@ class MapCall:
         entry: MapRange | None = None
         used = 0
         for item in chunk:
-            slots, uploads, size = self._client.slots_of(item if shape.arity != 1 else (item,), self._uploads)
+            values = item if shape.arity != 1 else (item,)
+            slots, uploads, size = self._client.slots_of(values, self._uploads, self._held)
             if entry is not None and used + size > BATCH_LIMIT_BYTES:
                 self._close(entry)
                 entry = None
@@ -120,7 +128,14 @@ class MapCall:
             pump.session.close_map(entry)
             pump.turn()
         pump.settle_notices()
+        self._let_go()
         self._absorb()
+
+    def _let_go(self) -> None:
+        """Of uploads that the tasks sent so far use."""
+        held, self._held = self._held, []
+        if held:
+            self._client.let_go(held)
 
     # ---- receiving -----------------------------------------------------------------------------------------------
 
@@ -178,22 +193,13 @@ class MapCall:
         while waiting or started:
             while waiting and len(started) < _FETCHES_AT_ONCE:
                 place, large = waiting.popleft()
-                started.append((place, self._start_fetch(large)))
+                started.append((place, self._pump.fetch(large)))
             place, answer = started.popleft()
             outcome = answer.wait()
             if outcome.status != Status.SUCCESS:
                 raise failure_of(outcome)
-            self._results[place] = loads_result(self._loads, outcome.payload)
-
-    def _start_fetch(self, large: LargeResult) -> Answer:
-        pump = self._pump
-        answer = Answer(pump)
-        with pump.lock:
-            pump.check_usable()
-            pump.session.fetch(large, answer)
-            pump.turn()
-        pump.settle_notices()
-        return answer
+            self._results[place] = loads_result(self._pump.loads_object, outcome.payload)
+            del answer, outcome
 
     def _cancel_rest(self) -> None:
         pump = self._pump

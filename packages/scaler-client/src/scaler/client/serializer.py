@@ -11,6 +11,9 @@ from typing import Any
 
 import cloudpickle
 
+from scaler_protocol.messages import INLINE_LIMIT_BYTES
+from scaler_protocol.objects.layout import Layout, plan
+
 PICKLE_PROTOCOL = 5
 _KEPT_BUFFER_LIMIT_BYTES = 64 * 1024
 
@@ -40,13 +43,20 @@ class DefaultSerializer(Serializer):
         return pickle.loads(payload)
 
 
+def serialize_apart(obj: Any) -> bytes | Layout:
+    """As DefaultSerializer; the large buffers of an object (arrays) are not copied but referred to."""
+    return _reused.dumps_apart(obj)
+
+
 class ReusedPickler:
     """cloudpickle's pickler, kept between calls: making one costs more than most arguments. Whoever finds it in use
     (another thread, or an object whose pickling pickles) takes a fresh one."""
 
     def __init__(self) -> None:
         self._in_use = threading.Lock()
-        self._renew()
+        self._apart = False
+        self._buffers: list[pickle.PickleBuffer] = []
+        self._buffer, self._pickler = self._make()
 
     def dumps(self, obj: Any) -> bytes:
         if not self._in_use.acquire(blocking=False):
@@ -59,12 +69,29 @@ class ReusedPickler:
         finally:
             self._in_use.release()
 
+    def dumps_apart(self, obj: Any) -> bytes | Layout:
+        if not self._in_use.acquire(blocking=False):
+            return ReusedPickler().dumps_apart(obj)
+        try:
+            self._apart = True
+            payload = self._dumps(obj)
+            if not self._buffers:
+                return payload
+            buffers, self._buffers = self._buffers, []
+            return plan(payload, buffers)
+        except BaseException:
+            self._renew()
+            raise
+        finally:
+            self._apart = False
+            self._in_use.release()
+
     def _dumps(self, obj: Any) -> bytes:
         buffer, pickler = self._buffer, self._pickler
         pickler.dump(obj)
         payload = buffer.getvalue()
         if len(payload) > _KEPT_BUFFER_LIMIT_BYTES:
-            self._renew()
+            self._buffer, self._pickler = self._make()
             return payload
         buffer.seek(0)
         buffer.truncate()
@@ -72,9 +99,20 @@ class ReusedPickler:
         pickler.globals_ref.clear()
         return payload
 
+    def _stays(self, buffer: pickle.PickleBuffer) -> bool:
+        """Whether a buffer goes into the pickle."""
+        if not self._apart or buffer.raw().nbytes <= INLINE_LIMIT_BYTES:
+            return True
+        self._buffers.append(buffer)
+        return False
+
     def _renew(self) -> None:
-        self._buffer = io.BytesIO()
-        self._pickler = cloudpickle.Pickler(self._buffer, PICKLE_PROTOCOL)
+        self._buffers = []
+        self._buffer, self._pickler = self._make()
+
+    def _make(self) -> tuple[io.BytesIO, cloudpickle.Pickler]:
+        buffer = io.BytesIO()
+        return buffer, cloudpickle.Pickler(buffer, PICKLE_PROTOCOL, buffer_callback=self._stays)
 
 
 _reused = ReusedPickler()

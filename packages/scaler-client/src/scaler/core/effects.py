@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from scaler.core.outcome import Outcome, Sink
 from scaler_protocol.effects import Log, Send
+from scaler_protocol.messages import ObjectKey
 
-__all__ = ["Effect", "Finish", "Log", "Send", "WriteOutput"]
+__all__ = ["DropObjects", "Effect", "Finish", "Log", "Send", "WriteOutput"]
 
 
 @dataclass(slots=True)
@@ -26,4 +27,11 @@ class WriteOutput:
     data: bytes
 
 
-Effect = Send | Log | Finish | WriteOutput
+@dataclass(slots=True)
+class DropObjects:
+    """This host's store need not keep them."""
+
+    keys: list[ObjectKey]
+
+
+Effect = Send | Log | Finish | WriteOutput | DropObjects

@@ -13,15 +13,25 @@ if TYPE_CHECKING:
 
 
 class LargeResult:
-    """Stands for a result that is still at its agent. When it is collected unfetched, the agent may forget the
-    bytes."""
+    """Stands for a result that is still at its agent, or in the ``store`` of its host. When it is collected unfetched,
+    the bytes may be forgotten there."""
 
-    __slots__ = ("range", "index", "size", "_dropped_results")
+    __slots__ = ("key", "range", "index", "size", "store", "_dropped_results")
 
-    def __init__(self, owner: Range, index: int, size: int, dropped_results: deque[tuple[Range, int]]) -> None:
+    def __init__(
+        self,
+        key: ObjectKey,
+        owner: Range,
+        index: int,
+        size: int,
+        store: bytes,
+        dropped_results: deque[tuple[Range, int]],
+    ) -> None:
+        self.key = key
         self.range = owner
         self.index = index
         self.size = size
+        self.store = store
         self._dropped_results = dropped_results
 
     def __del__(self) -> None:

@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scaler.core.effects import Effect, Finish, WriteOutput
+from scaler.core.effects import DropObjects, Effect, Finish, WriteOutput
 from scaler.core.fetches import Fetch, LargeResult
 from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup, GraphRange
 from scaler.core.outcome import CANCELLED, DISCONNECTED, Outcome, Sink
 from scaler.core.ranges import FutureRange, MapRange, MapSink, Range, RangeIndex
-from scaler.core.uploads import Upload
+from scaler.core.uploads import Stored, Upload
 from scaler_protocol.codec import TaskRunBuilder, split
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.link import Link
@@ -42,6 +42,7 @@ from scaler_protocol.messages import (
     ObjectMissing,
     ObjectRelease,
     ObjectRequest,
+    ObjectStored,
     Output,
     Ping,
     Refused,
@@ -76,6 +77,7 @@ _HELLO_AGAIN_SECONDS = 1.0
 _TURN_MASK = 63
 _QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest)
 _LARGE = int(Status.SUCCESS_LARGE)
+_SIZE_BYTES = 8
 
 
 class Session:
@@ -93,6 +95,7 @@ class Session:
         self.session = hello.session
         self.welcomed = False
         self.protected = True
+        self.cluster = b""
         self.refusal = ""
         self.submitted = 0
         self._hello = hello
@@ -138,6 +141,7 @@ class Session:
             ObjectChunk: self._on_object_chunk,
             ObjectCredit: self._on_object_credit,
             ObjectMissing: self._on_object_missing,
+            ObjectRequest: self._on_object_request,
             Explanation: self._on_explanation,
             ClusterInfo: self._on_cluster_info,
             Output: self._on_output,
@@ -350,13 +354,18 @@ class Session:
         self._end_graph(group, CANCELLED)
         return True
 
-    def upload(self, data: bytes) -> Upload:
-        """Start to send an object. Its first chunk leaves before any task that is added later."""
-        key = ObjectKey(self.session, self._next_upload)
+    def next_upload(self) -> ObjectKey:
+        """The name of the next object that is sent."""
         self._next_upload -= 1
+        return ObjectKey(self.session, self._next_upload + 1)
+
+    def upload(self, key: ObjectKey, data: bytes | Stored) -> Upload:
+        """An object for tasks that are added later, once the caller holds a use of it: it is in this host's store, or
+        its first chunk leaves before them."""
         upload = Upload(key, data, self._dropped_uploads)
+        upload.uses = 1
         self._uploads[key] = upload
-        self._outbox.extend(upload.chunks())
+        self._outbox.extend(_statement(upload))
         return upload
 
     def let_go(self, upload: Upload) -> None:
@@ -394,9 +403,12 @@ class Session:
             self._release_result(entry, index)
             self._tell(sink, known)
         else:
-            key = ObjectKey(self.session, entry.first + index)
-            self._fetches[key] = Fetch(key, entry, index, sink)
-            self._urgent.append(ObjectRequest(key))
+            self._fetches[large.key] = Fetch(large.key, entry, index, sink)
+            self._urgent.append(ObjectRequest(large.key))
+
+    def has_taken(self, large: LargeResult) -> None:
+        """Its bytes are here: the cluster may forget them."""
+        self._release_result(large.range, large.index)
 
     def explain(self, task: int, sink: Sink) -> None:
         self._explanations.setdefault(task, []).append(sink)
@@ -452,6 +464,7 @@ class Session:
         restated = bool(self._epoch) and not welcome.resumed
         self.welcomed = True
         self.protected = welcome.protected
+        self.cluster = welcome.cluster
         self._lost_since = None
         self._last_sent_at = now
         self._epoch = welcome.epoch
@@ -658,7 +671,7 @@ class Session:
         self._uploads = {key: upload for key, upload in self._uploads.items() if not upload.is_function}
         for upload in self._uploads.values():
             upload.restart()
-            self._outbox.extend(upload.chunks())
+            self._outbox.extend(_statement(upload))
 
     def _restatements(self, runs: list[TaskRun]) -> Iterator[Tasks]:
         functions, self._new_functions = self._new_functions, []
@@ -812,13 +825,20 @@ class Session:
     def _drop_use(self, upload: Upload) -> None:
         upload.uses -= 1
         if not upload.uses and self._uploads.pop(upload.key, None) is not None:
-            upload.data = None
             self._releases.append(upload.key)
+            self._forget_upload(upload)
+
+    def _forget_upload(self, upload: Upload) -> None:
+        if upload.stored is not None:
+            self._effects.append(DropObjects([upload.key]))
+        upload.let_go()
 
     # ---- large results -----------------------------------------------------------------------------------------
 
     def _keep_large(self, entry: Range, index: int, outcome: Outcome) -> Outcome:
-        large = LargeResult(entry, index, int.from_bytes(outcome.payload, "little"), self._dropped_results)
+        key = ObjectKey(self.session, entry.first + index)
+        size, store = outcome.payload[:_SIZE_BYTES], outcome.payload[_SIZE_BYTES:]
+        large = LargeResult(key, entry, index, int.from_bytes(size, "little"), store, self._dropped_results)
         entry.large[index] = outcome
         if isinstance(entry, GraphRange):
             entry.group.large += 1
@@ -876,6 +896,14 @@ class Session:
         if fetch is not None:
             self._end_fetch(fetch, Outcome(Status.OBJECT_MISSING, missing.text.encode()))
 
+    def _on_object_request(self, request: ObjectRequest, now: float) -> None:
+        """A worker cannot reach this host's store."""
+        upload = self._uploads.get(request.key)
+        if upload is not None and upload.begin():
+            self._outbox.extend(upload.chunks())
+        else:
+            self._outbox.append(ObjectMissing(request.key, "Its owner has dropped it, or its store has died."))
+
     def _on_object_credit(self, credit: ObjectCredit, now: float) -> None:
         upload = self._uploads.get(credit.key)
         if upload is None:
@@ -914,7 +942,7 @@ class Session:
             self._tell(fetch.sink, outcome)
         self._fetches.clear()
         for upload in self._uploads.values():
-            upload.data = None
+            self._forget_upload(upload)
         self._uploads.clear()
         self._releases.clear()
         self._cancels, self._cancels_due = [], None
@@ -949,6 +977,13 @@ class Session:
     def _tell(self, sink: Sink, outcome: Outcome) -> None:
         if not sink.settle(outcome):
             self._effects.append(Finish(sink, outcome))
+
+
+def _statement(upload: Upload) -> Iterator[Body]:
+    """What tells the scheduler of an object."""
+    if upload.stored is not None:
+        yield ObjectStored(upload.key, upload.size, upload.stored.store)
+    yield from upload.chunks()
 
 
 def _unfinished_runs(entry: Range) -> list[TaskRun]:

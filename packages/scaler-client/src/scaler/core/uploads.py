@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from scaler_protocol.messages import CHUNK_SIZE_BYTES, INLINE_LIMIT_BYTES, OBJECT_WINDOW_BYTES, ObjectChunk, ObjectKey
 
 CREDIT_WITHOUT_END = 2**64 - 1
 
 
+class Stored:
+    """What the shell has put into this host's store: ``read`` gives its bytes, None when the store has lost them."""
+
+    __slots__ = ("size", "store", "read")
+
+    def __init__(self, size: int, store: bytes, read: Callable[[], memoryview | None]) -> None:
+        self.size = size
+        self.store = store
+        self.read = read
+
+
 class Upload:
-    """One object on its way to the scheduler, kept while tasks or a reference use it: a scheduler that restarts gets it
-    again. ``uses`` counts the tasks and the reference."""
+    """One object, kept while tasks or a reference use it: a scheduler that restarts is told of it again. Its bytes are
+    on their way to the scheduler, or in this host's store and leave only when the scheduler asks. ``uses`` counts the
+    tasks and the reference."""
 
-    __slots__ = ("key", "data", "size", "sent", "limit", "uses", "is_function", "dropped", "_dropped_uploads")
+    __slots__ = ("key", "data", "stored", "size", "sent", "limit", "uses", "is_function", "dropped", "_dropped_uploads")
 
-    def __init__(self, key: ObjectKey, data: bytes, dropped_uploads: deque[Upload], is_function: bool = False) -> None:
+    def __init__(
+        self,
+        key: ObjectKey,
+        data: bytes | Stored,
+        dropped_uploads: deque[Upload],
+        is_function: bool = False,
+    ) -> None:
         self.key = key
-        self.data: bytes | None = data
-        self.size = len(data)
+        self.stored = data if isinstance(data, Stored) else None
+        self.data: bytes | memoryview | None = None if isinstance(data, Stored) else data
+        self.size = data.size if isinstance(data, Stored) else len(data)
         self.uses = 0
         self.is_function = is_function
         self.dropped = False
@@ -35,8 +54,23 @@ class Upload:
         self._dropped_uploads.append(self)
 
     def restart(self) -> None:
+        self.sent = 0 if self.stored is None else self.size
+        self.limit = OBJECT_WINDOW_BYTES
+
+    def content(self) -> bytes | memoryview | None:
+        """None: dropped, or lost with the store."""
+        return self.data if self.stored is None or self.data is not None else self.stored.read()
+
+    def begin(self) -> bool:
+        """The scheduler wants the bytes. False: they are lost."""
+        self.data = self.content()
         self.sent = 0
         self.limit = OBJECT_WINDOW_BYTES
+        return self.data is not None
+
+    def let_go(self) -> None:
+        """Nobody uses it any more."""
+        self.data = self.stored = None
 
     def grant(self, offset: int) -> None:
         self.limit = max(self.limit, offset + OBJECT_WINDOW_BYTES)
@@ -49,6 +83,8 @@ class Upload:
             view = memoryview(self.data)[self.sent : self.sent + CHUNK_SIZE_BYTES]
             yield ObjectChunk(self.key, self.size, self.sent, view)  # type: ignore[arg-type]
             self.sent += len(view)
+        if self.stored is not None and self.complete:
+            self.data = None
 
     @property
     def complete(self) -> bool:

@@ -24,19 +24,24 @@ from concurrent.futures._base import LOGGER
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from scaler.core.effects import Effect, Finish, WriteOutput
+from scaler.core.effects import DropObjects, Effect, Finish, WriteOutput
+from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
+from scaler.shell.waiting import Answer
 from scaler.shell.waker import Waker
 from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.effects import Send
+from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
+    from scaler.core.fetches import LargeResult
     from scaler.core.session import Session
     from scaler.shell.connection import Connection
     from scaler.shell.waiting import Target
     from scaler_protocol.messages import TaskName
+    from scaler_protocol.objects.host import HostStore
 
 _take_first: Callable[[deque[Effect]], Effect] = deque.popleft
 _TICK_SECONDS = 0.001
@@ -50,12 +55,21 @@ _NOT_HERE = "A result cannot be waited for where the garbage collector interrupt
 
 
 class Pump:
-    """``lock`` guards session and connection; ``loads`` loads results. ``unusable`` says why no
-    call is possible any more; empty: they are."""
+    """``lock`` guards session and connection; ``loads`` loads small results, ``loads_object`` large ones. ``unusable``
+    says why no call is possible any more; empty: they are."""
 
-    def __init__(self, session: Session, connection: Connection, loads: Callable[[bytes], Any]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        connection: Connection,
+        objects: HostStore,
+        loads: Callable[[bytes], Any],
+        loads_object: Callable[[Any], Any],
+    ) -> None:
         self.session = session
+        self.objects = objects
         self.loads = loads
+        self.loads_object = loads_object
         self.lock = threading.RLock()  # not to be taken twice: so that code run by the garbage collector can tell
         self.unusable = ""
         self.background_reads = False
@@ -168,6 +182,26 @@ class Pump:
                 self._promote()
             self._leave_wait()
 
+    def fetch(self, large: LargeResult) -> Answer:
+        """Get a large result."""
+        view = self.objects.get(large.key, large.store)
+        with self.lock:
+            self.check_usable()
+            answer = self.begin_fetch(large, view)
+            self.turn()
+        self.settle_notices()
+        return answer
+
+    def begin_fetch(self, large: LargeResult, view: memoryview | None) -> Answer:
+        """With the lock held. ``view``: its bytes, when they are here already."""
+        answer = Answer(self)
+        if view is None:
+            self.session.fetch(large, answer)
+        else:
+            answer.outcome = Outcome(Status.SUCCESS, view)
+            self.session.has_taken(large)
+        return answer
+
     def make_condition(self, target: Target) -> tuple[threading.Condition, bool]:
         """The condition, and whether it was made now. Under the lock, so that whoever settles ``target`` under the lock
         either sees the condition or is seen."""
@@ -207,6 +241,7 @@ class Pump:
         for target in list(self._followers.values()):
             with target._condition:
                 target._condition.notify_all()
+        self.objects.close()
         _pumps.discard(self)
 
     def rest(self) -> bool:
@@ -377,7 +412,7 @@ class Pump:
         try:
             for notice in map(_take_first, repeat(notices)):  # in C: no signal is taken between this and what follows
                 try:
-                    _settle(notice)
+                    self._settle(notice)
                 except BaseException as error:
                     interruption = interruption or error
                     if isinstance(notice, Finish):  # it may not have come to the end; what is finished stays as it is
@@ -386,6 +421,14 @@ class Pump:
             pass
         if interruption is not None:
             raise interruption
+
+    def _settle(self, notice: Effect) -> None:
+        if isinstance(notice, Finish):
+            notice.sink.finish(notice.outcome)
+        elif isinstance(notice, WriteOutput):
+            _write_output(notice)
+        elif isinstance(notice, DropObjects):
+            self.objects.drop(notice.keys)
 
     # ---- the background thread -----------------------------------------------------------------------------------
 
@@ -484,13 +527,6 @@ class _Poller:
     def wait_for_waker(self, timeout_seconds: float | None) -> None:
         if self._waker_poll.poll(_milliseconds(timeout_seconds)):
             self._waker.clear()
-
-
-def _settle(notice: Effect) -> None:
-    if isinstance(notice, Finish):
-        notice.sink.finish(notice.outcome)
-    elif isinstance(notice, WriteOutput):
-        _write_output(notice)
 
 
 def _milliseconds(seconds: float | None) -> int | None:

@@ -37,6 +37,8 @@ class Agent:
         self.worker_names: tuple[str, ...] = ()
         self.capabilities: dict[str, int] = {}
         self.heartbeat: Heartbeat | None = None
+        self.store = b""
+        self.store_endpoint = ""
         self.known: set[bytes] = set()
         self.outbox: list[TaskRun] = []
         self.cancels: dict[bytes, tuple[list[int], list[int]]] = {}

@@ -37,6 +37,7 @@ class SchedulerState:
         self.clients: dict[bytes, Client] = {}
         self.agents: dict[bytes, Agent] = {}
         self.agent_by_index: dict[int, Agent] = {}
+        self.agents_by_store: dict[bytes, list[Agent]] = {}
         self.functions: dict[bytes, FunctionDefinition] = {}
         self.function_loads: dict[bytes, FunctionLoad] = {}
         self.function_users: dict[bytes, int] = {}

@@ -145,6 +145,10 @@ class Endings(Watching):
             if session in stored.readers:
                 self._send(agent, ObjectMissing(key, "Its owner has dropped it."), now)
             self._send(agent, ObjectRelease((key,)), now)
+        for store in stored.stores:
+            for agent in self.agents_by_store.get(store, ()):
+                if agent.session not in stored.holders:
+                    self._send(agent, ObjectRelease((key,)), now)
 
     def _end_peer(self, peer: bytes, now: float) -> None:
         if peer in self.agents:
@@ -258,6 +262,7 @@ class Endings(Watching):
         self._cancelling.pop(agent.index, None)
         agent.connected = False
         self.allocator.remove(agent)
+        self._leave_store(agent)
         self.objects.forget_agent(agent.session)
         self._forget_reader(agent.session, now)
         self._forget_holder(agent.session, now)
@@ -272,6 +277,13 @@ class Endings(Watching):
         for client in nested:
             if client.session in self.clients:
                 self._orphan(client, now)
+
+    def _leave_store(self, agent: Agent) -> None:
+        others = self.agents_by_store.get(agent.store, [])
+        if agent in others:
+            others.remove(agent)
+            if not others:
+                del self.agents_by_store[agent.store]
 
     def _take_from(self, client: Client, agent: Agent, blameless: bool) -> list[int]:
         """Queue again what a lost agent had of a client; the tasks that ended instead."""

@@ -21,12 +21,15 @@ from scaler_protocol.messages import (
     ObjectKey,
     ObjectMissing,
     ObjectRequest,
+    ObjectsLost,
     Output,
     RefusalReason,
     Refused,
     Relay,
     RelayClosed,
     Results,
+    Status,
+    StoreAttached,
     WhoAreYou,
     Withdrawn,
 )
@@ -34,9 +37,9 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Send
 from scaler_scheduler.core.hellos import Hellos
-from scaler_scheduler.core.objects import UPLOAD_NUMBER
+from scaler_scheduler.core.objects import LOST_TEXT, UPLOAD_NUMBER
 from scaler_scheduler.core.relays import is_last
-from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT
+from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT, LOSSES_LIMIT
 
 
 class FromAgents(Hellos):
@@ -149,10 +152,36 @@ class FromAgents(Hellos):
 
     def _on_value_missing(self, agent: Agent, body: ObjectMissing, now: float) -> None:
         """A client waits until the task has run again, if that is so; agents give up the tasks that need the value."""
-        client = self.clients.get(body.key.owner)
-        self._send_all([(reader, body) for reader in self.relays.drop(body.key)], now)
-        if client is not None:
-            client.table.lose_value(body.key.number, agent.index)
+        readers = self.relays.drop(body.key)
+        runs_again = self._lose_value(agent, body.key, now)
+        self._send_all([(each, body) for each in readers if each in self.agents or not runs_again], now)
+
+    def _lose_value(self, agent: Agent, key: ObjectKey, now: float) -> bool:
+        """Its holder does not have it any more. Whether its task runs again for the client."""
+        client = self.clients.get(key.owner)
+        if client is None or key.number >= UPLOAD_NUMBER:
+            return False
+        what = client.table.lose_value(key.number, agent.index, LOSSES_LIMIT)
+        if what is None:
+            return False
+        client.large.pop(key.number, None)
+        if what == "died":
+            client.table.finish(key.number, Status.OBJECT_MISSING)
+            self._tell_failed(client, key.number, Status.OBJECT_MISSING)
+            return False
+        if what == "requeue":
+            self._requeue(client, key.number)
+        return True
+
+    def _on_lost(self, agent: Agent, body: ObjectsLost, now: float) -> None:
+        for key in body.keys:
+            self._on_value_missing(agent, ObjectMissing(key, LOST_TEXT), now)
+
+    def _on_store(self, agent: Agent, body: StoreAttached, now: float) -> None:
+        self._leave_store(agent)
+        agent.store, agent.store_endpoint = body.store, body.endpoint
+        if body.store:
+            self.agents_by_store.setdefault(body.store, []).append(agent)
 
     def _on_agent_request(self, agent: Agent, body: ObjectRequest, now: float) -> None:
         key = body.key
@@ -203,6 +232,8 @@ _AGENT_HANDLERS: dict[type, _Handler] = {
     ObjectMissing: FromAgents._on_agent_chunk,
     ObjectRequest: FromAgents._on_agent_request,
     ObjectCredit: FromAgents._on_agent_credit,
+    ObjectsLost: FromAgents._on_lost,
+    StoreAttached: FromAgents._on_store,
     Output: FromAgents._on_output,
     Goodbye: FromAgents._on_agent_goodbye,
 }

@@ -23,6 +23,7 @@ from scaler_protocol.messages import (
     ObjectMissing,
     ObjectRelease,
     ObjectRequest,
+    ObjectStored,
     ShutdownReply,
     ShutdownRequest,
     Status,
@@ -209,13 +210,19 @@ class FromClients(Outcomes):
         self._ignore(client.session)
         self._end_client(client, now)
 
-    def _on_client_chunk(self, client: Client, body: ObjectChunk, now: float) -> None:
+    def _on_client_object(self, client: Client, body: ObjectChunk | ObjectStored, now: float) -> None:
         key = body.key
         if key.owner in self.clients and key.owner != client.session:
             self._expel(client, "A client may only upload objects of its own session.", now)
             return
         client.objects[key] = True
-        self._send_all(self.objects.on_chunk(client.session, body), now)
+        if isinstance(body, ObjectStored):
+            self._send_all(self.objects.on_stored(client.session, body), now)
+        else:
+            self._send_all(self.objects.on_chunk(client.session, body), now)
+
+    def _on_client_missing(self, client: Client, body: ObjectMissing, now: float) -> None:
+        self._send_all(self.objects.on_lost(client.session, body.key), now)
 
     def _on_client_request(self, client: Client, body: ObjectRequest, now: float) -> None:
         key = body.key
@@ -301,7 +308,9 @@ _CLIENT_HANDLERS: dict[type, _Handler] = {
     Tasks: FromClients._on_tasks,
     Cancel: FromClients._on_cancel,
     Clear: FromClients._on_clear,
-    ObjectChunk: FromClients._on_client_chunk,
+    ObjectChunk: FromClients._on_client_object,
+    ObjectStored: FromClients._on_client_object,
+    ObjectMissing: FromClients._on_client_missing,
     ObjectRequest: FromClients._on_client_request,
     ObjectCredit: FromClients._on_client_credit,
     ObjectRelease: FromClients._on_client_release,

@@ -62,6 +62,7 @@ class Hellos(FromClients):
             distribution_version=settings.version,
             python_version=settings.python_version,
             number=hello.number,
+            cluster=settings.cluster,
         )
 
     def _resume(self, peer: Client | Agent, hello: Hello, now: float) -> None:

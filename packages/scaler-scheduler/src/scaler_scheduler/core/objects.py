@@ -1,4 +1,5 @@
-"""Bytes above the inline limit that clients uploaded: kept chunk by chunk, handed to agents under credit."""
+"""What clients send that is above the inline limit: most of it is in the stores of hosts, where agents find it. What
+streams through here is kept chunk by chunk and handed to agents under credit."""
 
 from __future__ import annotations
 
@@ -11,15 +12,21 @@ from scaler_protocol.messages import (
     ObjectCredit,
     ObjectKey,
     ObjectMissing,
+    ObjectRequest,
+    ObjectStored,
 )
 
 ALL_OF_IT = 2**64 - 1
 UPLOAD_NUMBER = 2**63
 """Numbers of uploaded arguments count down from the top, task ids count up."""
 
+GONE_TEXT = "The object is not there: its owner is gone or has dropped it."
+LOST_TEXT = "The object is lost: the store that held it has died."
+
 
 class StoredObject:
-    """One object, complete or still arriving. ``readers``: {agent session: [sent, credit]}."""
+    """One object, in ``stores``, or here, complete or still arriving. ``readers``: {agent session: [sent, credit]}.
+    ``asked``: an owner was asked to send what is in a store only. ``lost``: nobody has it any more."""
 
     def __init__(self, key: ObjectKey) -> None:
         self.key = key
@@ -30,6 +37,9 @@ class StoredObject:
         self.owners: dict[bytes, bool] = {}
         self.readers: dict[bytes, list[int]] = {}
         self.holders: dict[bytes, bool] = {}
+        self.stores: dict[bytes, bool] = {}
+        self.asked = False
+        self.lost = False
 
     def take_in(self, chunk: ObjectChunk) -> None:
         """Append what is new of a chunk; the same content may come from several clients."""
@@ -76,16 +86,43 @@ class ObjectStore:
             replies += self._pump(stored, agent)
         return replies
 
+    def on_stored(self, client: bytes, body: ObjectStored) -> list[tuple[bytes, object]]:
+        """A client has put an object into the store of its host."""
+        stored = self.objects.setdefault(body.key, StoredObject(body.key))
+        stored.owners[client] = True
+        stored.stores[body.store] = True
+        stored.size = body.size
+        stored.lost = stored.asked = False
+        return self._ask(stored) if stored.readers else []
+
     def on_request(self, agent: bytes, key: ObjectKey, expected: bool) -> list[tuple[bytes, object]]:
-        """An agent wants an object. ``expected``: its owner is here, so it may still come."""
+        """An agent wants an object that its host's store does not have. ``expected``: its owner is here, so it may
+        still come."""
         stored = self.objects.get(key)
-        if stored is None:
-            if not expected:
-                return [(agent, ObjectMissing(key, "The object is not there: its owner is gone or has dropped it."))]
+        if stored is None and expected:
             stored = self.objects[key] = StoredObject(key)
+        if stored is None or stored.lost:
+            return [(agent, ObjectMissing(key, LOST_TEXT if stored else GONE_TEXT))]
         stored.holders[agent] = True
         stored.readers[agent] = [0, 0]
-        return self._pump(stored, agent)
+        return [*self._ask(stored), *self._pump(stored, agent)]
+
+    def _ask(self, stored: StoredObject) -> list[tuple[bytes, object]]:
+        """Have an owner send what is in a store only."""
+        if stored.asked or stored.chunks or not stored.stores:
+            return []
+        stored.asked = True
+        return [(next(iter(stored.owners)), ObjectRequest(stored.key))]
+
+    def on_lost(self, client: bytes, key: ObjectKey) -> list[tuple[bytes, object]]:
+        """Its owner cannot send it."""
+        stored = self.objects.get(key)
+        if stored is None or client not in stored.owners or stored.chunks:
+            return []
+        stored.lost = True
+        stored.stores.clear()
+        readers, stored.readers = stored.readers, {}
+        return [(agent, ObjectMissing(key, LOST_TEXT)) for agent in readers]
 
     def on_credit(self, agent: bytes, credit: ObjectCredit) -> list[tuple[bytes, object]]:
         stored = self.objects.get(credit.key)

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Times are in seconds. ``token`` is what local peers must show in Hello."""
+    """Times are in seconds. ``token`` is what local peers must show in Hello, ``cluster`` names this cluster over
+    restarts."""
 
     address: str
     session: bytes
     epoch: int
     token: bytes = b""
+    cluster: bytes = b""
     protected: bool = True
     max_number_of_tasks_waiting: int = -1
     client_timeout_seconds: float = 60.0

@@ -1432,15 +1432,33 @@ cdef class TaskTable:
             if not self.copies[task]:
                 del self.copies[task]
 
-    def lose_value(self, uint64_t task, uint32_t agent):
-        """The agent that should have the value of a node does not: it is made again if it is needed."""
+    def lose_value(self, uint64_t task, uint32_t agent, int losses_limit):
+        """The agent that should have a value does not: it is made again if it is needed. "requeue": for the client,
+        the caller queues the task; "waits": for the client, it runs when it can; "died": it must not, or has been lost
+        too often; None: the client has no part in it."""
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
-        if page == NULL or page.state[offset] != STORED or page.agent[offset] != agent:
-            return
-        self.move(page, offset, FREED)
+        cdef RunRecord record
+        if page == NULL or page.agent[offset] != agent:
+            return None
+        if page.state[offset] == STORED:
+            self.move(page, offset, FREED)
+            page.agent[offset] = NO_AGENT
+            self.settle(self.record_at(page, offset).graph, False)
+            return None
+        if page.state[offset] != DONE_LARGE:
+            return None
+        record = self.record_at(page, offset)
+        page.losses[offset] += 1
+        if not record.rerun or page.losses[offset] >= losses_limit:
+            return DIED
+        if record.graph is None:
+            return "requeue"
+        self.move(page, offset, PENDING)
+        page.attempt[offset] += 1
         page.agent[offset] = NO_AGENT
-        self.settle(self.record_at(page, offset).graph, False)
+        self.settle(record.graph, False)
+        return "waits"
 
     cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent):
         """Whether all that a node still waits for is at work at one agent."""

@@ -29,9 +29,11 @@ from scaler_protocol.messages import (
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
+    ObjectLocations,
     ObjectMissing,
     ObjectRelease,
     ObjectRequest,
+    ObjectsLost,
     Output,
     Ping,
     RefusalReason,
@@ -42,6 +44,7 @@ from scaler_protocol.messages import (
     ResultsReleased,
     Status,
     Stop,
+    StoreAttached,
     TaskColumn,
     Tasks,
     Welcome,
@@ -51,7 +54,18 @@ from scaler_protocol.messages import (
     WorkerStatus,
 )
 from scaler_worker.board import Board
-from scaler_worker.core.effects import DropObjects, Exit, RenewNested, SendNested
+from scaler_worker.core.effects import (
+    AttachStore,
+    DropObjects,
+    DropStored,
+    Exit,
+    FetchStored,
+    FindStored,
+    JoinStore,
+    ReadStored,
+    RenewNested,
+    SendNested,
+)
 from scaler_worker.core.lease import Lease
 from scaler_worker.core.nested import NestedClients
 from scaler_worker.core.objects import ObjectExchange, Store
@@ -68,6 +82,10 @@ OUTPUT_BUDGET_BYTES = 4 * 1024 * 1024
 """What tasks have printed and the scheduler has not yet received; beyond it, tasks that print wait."""
 
 OUTPUT_MESSAGE_BYTES = 64 * 1024
+UPLOAD_NUMBER = 2**63
+"""Numbers of uploaded arguments count down from the top, task ids count up."""
+
+LOST_PER_MESSAGE = 4096
 FAREWELL_SECONDS = 0.5
 """How long the last acknowledgements are waited for."""
 
@@ -82,6 +100,7 @@ class AgentSettings:
     grace_seconds: float = 10.0
     hard_suspend: bool = False
     process_limit: int = 0
+    uses_store: bool = False
 
 
 class AgentCore:
@@ -105,6 +124,8 @@ class AgentCore:
         self._outbox: list[Body] = []
         self._retained: dict[int, list[ResultRun]] = {}
         self._lent = (0, 0)
+        self._cluster = b""
+        self._host_store: StoreAttached | None = None
         self._acknowledge_at: float | None = None
         self._sent_at = now
         self._hello_at = now
@@ -131,6 +152,7 @@ class AgentCore:
             ObjectRequest: self._on_object_request,
             ObjectCredit: self._on_object_credit,
             ObjectMissing: self._on_object_missing,
+            ObjectLocations: self._on_object_locations,
             ObjectRelease: self._on_object_release,
             Stop: self._on_stop_message,
         }
@@ -201,6 +223,9 @@ class AgentCore:
             return  # it answers an earlier Hello: another answer is on its way
         self._away_since = None
         self._welcomed = True
+        if self._settings.uses_store and welcome.cluster != self._cluster:
+            self._cluster = welcome.cluster
+            self._effects.append(JoinStore(welcome.cluster))
         self._lease.end()
         self._lease.heard(now)
         if welcome.resumed and welcome.epoch == self._epoch:
@@ -225,8 +250,10 @@ class AgentCore:
                 settings.name, self._hello.host, self._hello.pid, settings.worker_names, settings.capabilities,
                 tuple(self.slots.holds()),
             ),
-            *self._objects.restart(),
         ]  # fmt: skip
+        if self._host_store is not None:
+            self._outbox.append(self._host_store)
+        self._outbox.extend(ObjectRequest(key) for key in self._objects.restart())
         if self._lent[0]:
             self._outbox.append(Blocked(*self._lent))
         if self._stop_at is not None:
@@ -269,10 +296,10 @@ class AgentCore:
             return
         keys.extend(uploads)
         if self._objects.all_here(keys):
-            self._outbox.extend(self.slots.add_nodes(run, False))
+            self._find(self.slots.add_nodes(run, False))
         else:
-            self._outbox.extend(self.slots.add_nodes(run, True))
-            self._outbox.extend(self._objects.require(run, keys))
+            self._find(self.slots.add_nodes(run, True))
+            self._find(self._objects.require(run, keys))
         if self.slots.freed:
             self._release_freed()
 
@@ -294,7 +321,7 @@ class AgentCore:
         if self._objects.all_here(keys):
             self.slots.queue.push(run)
         else:
-            self._outbox.extend(self._objects.require(run, keys))
+            self._find(self._objects.require(run, keys))
 
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
         for column in cancel.columns:
@@ -317,24 +344,40 @@ class AgentCore:
 
     # ---- objects ---------------------------------------------------------------------------------------------
 
+    def _find(self, keys: list[ObjectKey]) -> None:
+        """What tasks here need: perhaps it is in the host's store, else the scheduler knows where it is. Functions
+        travel by the scheduler."""
+        stored = [key for key in keys if key.number] if self._cluster else []
+        if stored:
+            self._effects.append(FindStored(stored))
+        self._outbox.extend(ObjectRequest(key) for key in keys if not (stored and key.number))
+
     def _on_object_chunk(self, chunk: ObjectChunk, now: float) -> None:
         ready, credit = self._objects.on_chunk(chunk)
-        for run in ready:
-            self.slots.objects_here(run)
         if credit is not None:
             self._outbox.append(credit)
+        self._take_ready(ready)
+
+    def _take_ready(self, ready: list[TaskRun]) -> None:
+        for run in ready:
+            self.slots.objects_here(run)
         for key in self._objects.take_arrived():
             if not self.slots.value_arrived(key):
                 self._release([key])
 
     def _on_object_request(self, request: ObjectRequest, now: float) -> None:
-        value = self.slots.nodes.value(request.key)
+        key = request.key
+        value = self.slots.nodes.value(key)
         if value is not None:
-            self._outbox.append(ObjectChunk(request.key, len(value), 0, value))
-            return
-        chunks = self._objects.on_request(request.key)
+            self._outbox.append(ObjectChunk(key, len(value), 0, value))
+        elif self._objects.is_stored(key):
+            self._effects.append(ReadStored(key))
+        else:
+            self._answer_request(key, self._objects.on_request(key))
+
+    def _answer_request(self, key: ObjectKey, chunks: list[ObjectChunk] | None) -> None:
         if chunks is None:
-            self._outbox.append(ObjectMissing(request.key, "The worker that held this result no longer has it."))
+            self._outbox.append(ObjectMissing(key, "The worker that held this result no longer has it."))
         else:
             self._outbox.extend(chunks)
 
@@ -349,9 +392,46 @@ class AgentCore:
     def _on_object_release(self, release: ObjectRelease, now: float) -> None:
         self._release(release.keys)
 
+    # ---- the host's store ------------------------------------------------------------------------------------
+
+    def on_store_attached(self, store: bytes, endpoint: str, now: float) -> None:
+        """Connected to the host's store: ``store`` names it, ``endpoint`` is where it serves others."""
+        attached = StoreAttached(store, endpoint)
+        if attached != self._host_store:
+            self._host_store = attached
+            self._outbox.append(attached)
+
+    def on_store_lost(self, now: float) -> None:
+        """It has died, and with it what it held."""
+        self._host_store = None
+        lost = self._objects.take_lost()
+        results = [key for key in lost if key.number < UPLOAD_NUMBER]
+        self.slots.forget_values(results)
+        for start in range(0, len(results), LOST_PER_MESSAGE):
+            self._outbox.append(ObjectsLost(tuple(results[start : start + LOST_PER_MESSAGE])))
+
+    def on_stored(self, key: ObjectKey, now: float) -> None:
+        """It is in the host's store."""
+        self._take_ready(self._objects.on_found(key))
+
+    def on_not_stored(self, key: ObjectKey, now: float, relayed: bool = False) -> None:
+        """The host's store does not have it; ``relayed``: nor could it get it from others."""
+        if self._objects.is_wanted(key):
+            self._outbox.append(ObjectRequest(key, relayed))
+
+    def on_stored_view(self, key: ObjectKey, view: memoryview | None, now: float) -> None:
+        """The bytes of what somebody has asked for; None: the store does not have it."""
+        self._answer_request(key, None if view is None else self._objects.begin(key, view))
+
+    def _on_object_locations(self, locations: ObjectLocations, now: float) -> None:
+        if self._objects.is_wanted(locations.key):
+            self._effects.append(FetchStored(locations.key, locations.size, locations.sources))
+
     def _release(self, keys: Sequence[ObjectKey]) -> None:
+        stored = [key for key in keys if self._objects.release(key)]
+        if stored:
+            self._effects.append(DropStored(stored))
         for key in keys:
-            self._objects.release(key)
             if key.number == 0:
                 self.slots.functions.pop(key.owner, None)
                 self.slots.serializers.pop(key.owner, None)
@@ -381,6 +461,12 @@ class AgentCore:
         processor = self.slots.processors.get(number)
         if processor is not None:
             self.slots.harvest(processor, now)
+            self._attach_store()
+
+    def _attach_store(self) -> None:
+        """A result is in the host's store, which this agent does not know yet."""
+        if self._host_store is None and self._objects.has_stored:
+            self._effects.append(AttachStore())
 
     def on_processor_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
         """``certificate``: what is known about this death, ready for JSON."""

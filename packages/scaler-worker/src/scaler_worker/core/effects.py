@@ -60,6 +60,48 @@ class DropObjects:
 
 
 @dataclass(slots=True)
+class JoinStore:
+    """The cluster's name, by which the host's store is found. Processors are told, too."""
+
+    cluster: bytes
+
+
+@dataclass(slots=True)
+class AttachStore:
+    """Something is in the host's store: connect to it, and say so with ``on_store_attached`` or ``on_store_lost``."""
+
+
+@dataclass(slots=True)
+class FindStored:
+    """Ask the host's store for each of these; ``on_stored`` or ``on_not_stored`` answers."""
+
+    keys: list[ObjectKey]
+
+
+@dataclass(slots=True)
+class ReadStored:
+    """Map it; ``on_stored_view`` answers."""
+
+    key: ObjectKey
+
+
+@dataclass(slots=True)
+class FetchStored:
+    """Have the host's store get it from other stores; ``on_stored`` or ``on_not_stored`` answers."""
+
+    key: ObjectKey
+    size: int
+    sources: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class DropStored:
+    """The host's store need not keep these."""
+
+    keys: list[ObjectKey]
+
+
+@dataclass(slots=True)
 class SendNested:
     """To a client inside a task."""
 

@@ -13,20 +13,21 @@ from scaler_protocol.messages import (
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
-    ObjectRequest,
 )
 from scaler_worker.core.queue import without_tasks
 
 
 class Store(Protocol):
-    """Where this host's objects are. The shell's is made of memfds; tests use a dict."""
+    """Where the objects are that this agent keeps itself. The shell's is made of memfds; tests use a dict."""
 
     def create(self, key: ObjectKey, size: int) -> None: ...
     def write(self, key: ObjectKey, offset: int, data: bytes) -> None: ...
     def read(self, key: ObjectKey, offset: int, size: int) -> bytes: ...
     def size(self, key: ObjectKey) -> int | None: ...
     def catch_up(self, number: int) -> None: ...
-    def name_result(self, number: int, sequence: int, key: ObjectKey) -> None: ...
+    def name_result(self, number: int, sequence: int, key: ObjectKey) -> bool:
+        """False: the processor has put it into the host's store."""
+
     def drop(self, key: ObjectKey) -> None: ...
 
 
@@ -51,38 +52,51 @@ class _Outgoing:
     offset: int
     limit: int
     size: int
+    view: memoryview | None = None
 
 
 class ObjectExchange:
-    """Fetches what tasks need and sends what others ask for, a window at a time."""
+    """Fetches what tasks need and sends what others ask for, a window at a time. What is in the host's store is known
+    here by name only."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._complete: set[ObjectKey] = set()
+        self._stored: dict[ObjectKey, bool] = {}
         self._incoming: dict[ObjectKey, _Incoming] = {}
         self._arrived: list[ObjectKey] = []
         self._outgoing: dict[ObjectKey, _Outgoing] = {}
 
     # ---- coming in -------------------------------------------------------------------------------------------
 
-    def require(self, run: TaskRun, keys: list[ObjectKey]) -> list[ObjectRequest]:
+    def require(self, run: TaskRun, keys: list[ObjectKey]) -> list[ObjectKey]:
         """Hold ``run`` until all ``keys`` are here; what must be asked for."""
         missing = [key for key in dict.fromkeys(keys) if key not in self._complete]
         waiting = _Waiting([run], len(missing))
-        requests = []
+        wanted = []
         for key in missing:
             if key not in self._incoming:
                 self._incoming[key] = _Incoming()
-                requests.append(ObjectRequest(key))
+                wanted.append(key)
             self._incoming[key].waiting.append(waiting)
-        return requests
+        return wanted
 
-    def fetch(self, keys: list[ObjectKey]) -> list[ObjectRequest]:
+    def fetch(self, keys: list[ObjectKey]) -> list[ObjectKey]:
         """Values of nodes that nothing here waits for by itself; what must be asked for."""
         wanted = [key for key in keys if key not in self._incoming]
         for key in wanted:
             self._incoming[key] = _Incoming(is_value=True)
-        return [ObjectRequest(key) for key in wanted]
+        return wanted
+
+    def is_wanted(self, key: ObjectKey) -> bool:
+        return key in self._incoming
+
+    def on_found(self, key: ObjectKey) -> list[TaskRun]:
+        """It is in the host's store; the runs that need nothing more."""
+        if key not in self._incoming:
+            return []
+        self._stored[key] = True
+        return self._completed(key)
 
     def give_up(self, key: ObjectKey) -> None:
         """Nobody here waits for it any more."""
@@ -165,12 +179,12 @@ class ObjectExchange:
             incoming.waiting.clear()
         return runs
 
-    def restart(self) -> list[ObjectRequest]:
+    def restart(self) -> list[ObjectKey]:
         """A new epoch: what was under way is asked for again, from the start."""
         self._outgoing.clear()
         for incoming in self._incoming.values():
             incoming.received = 0
-        return [ObjectRequest(key) for key in self._incoming]
+        return list(self._incoming)
 
     def _forget(self, gone: _Waiting) -> None:
         for incoming in self._incoming.values():
@@ -180,8 +194,25 @@ class ObjectExchange:
 
     def add_result(self, number: int, sequence: int, key: ObjectKey) -> None:
         """A processor wrote a large result."""
-        self.store.name_result(number, sequence, key)
+        if self.store.name_result(number, sequence, key):
+            self._stored.pop(key, None)
+        else:
+            self._stored[key] = True
         self._complete.add(key)
+
+    def is_stored(self, key: ObjectKey) -> bool:
+        """In the host's store, as far as is known."""
+        return key in self._stored
+
+    @property
+    def has_stored(self) -> bool:
+        return bool(self._stored)
+
+    def take_lost(self) -> list[ObjectKey]:
+        """The host's store has died; what was there."""
+        lost, self._stored = list(self._stored), {}
+        self._complete.difference_update(lost)
+        return lost
 
     def catch_up(self, number: int) -> None:
         """Take in what a processor sent beside its board."""
@@ -193,6 +224,11 @@ class ObjectExchange:
         if size is None:
             return None
         self._outgoing[key] = _Outgoing(0, OBJECT_WINDOW_BYTES, size)
+        return self._chunks(key)
+
+    def begin(self, key: ObjectKey, view: memoryview) -> list[ObjectChunk]:
+        """The first window of what is in the host's store."""
+        self._outgoing[key] = _Outgoing(0, OBJECT_WINDOW_BYTES, len(view), view)
         return self._chunks(key)
 
     def on_credit(self, credit: ObjectCredit) -> list[ObjectChunk]:
@@ -210,15 +246,23 @@ class ObjectExchange:
         chunks = []
         while outgoing.offset < outgoing.size and outgoing.offset < outgoing.limit:
             size = min(CHUNK_SIZE_BYTES, outgoing.size - outgoing.offset, outgoing.limit - outgoing.offset)
-            data = self.store.read(key, outgoing.offset, size)
+            if outgoing.view is not None:
+                data = bytes(outgoing.view[outgoing.offset : outgoing.offset + size])
+            else:
+                data = self.store.read(key, outgoing.offset, size)
             chunks.append(ObjectChunk(key, outgoing.size, outgoing.offset, data))
             outgoing.offset += size
         if outgoing.offset >= outgoing.size:
             del self._outgoing[key]
         return chunks
 
-    def release(self, key: ObjectKey) -> None:
+    def release(self, key: ObjectKey) -> bool:
+        """Nobody needs it. Whether the host's store is to drop it."""
         self._outgoing.pop(key, None)
-        if key in self._complete:
-            self._complete.discard(key)
-            self.store.drop(key)
+        if key not in self._complete:
+            return False
+        self._complete.discard(key)
+        if self._stored.pop(key, False):
+            return True
+        self.store.drop(key)
+        return False

@@ -16,7 +16,7 @@ from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun, split
 from scaler_protocol.effects import Log
-from scaler_protocol.messages import FunctionDefinition, ObjectKey, ObjectRequest, Status, TaskColumn, Tasks
+from scaler_protocol.messages import FunctionDefinition, ObjectKey, Status, TaskColumn, Tasks
 from scaler_protocol.monitor.records import NO_WORKER
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed
 from scaler_worker.core.durations import Durations
@@ -587,7 +587,7 @@ class Slots:
         for run in ready:
             self.queue.push(run)
 
-    def add_nodes(self, run: TaskRun, lacks_objects: bool) -> list[ObjectRequest]:
+    def add_nodes(self, run: TaskRun, lacks_objects: bool) -> list[ObjectKey]:
         """Nodes of a graph came; what must be asked for."""
         ready, fetch, freed = self.nodes.add(run, lacks_objects)
         self.freed.extend(freed)
@@ -607,6 +607,13 @@ class Slots:
         for run in ready or ():
             self.queue.push(run)
         return ready is not None
+
+    def forget_values(self, keys: list[ObjectKey]) -> None:
+        """Large values of nodes are lost."""
+        for key in keys:
+            if key.owner in self.nodes:
+                _, _, _, back = self.nodes.cancel(key.owner, (key.number,), (0,))
+                self.given_back.extend(back)
 
     def value_missing(self, key: ObjectKey) -> None:
         self.given_back.extend(self.nodes.gone(key.owner, (key.number,)))

@@ -1,6 +1,7 @@
 """What an agent, its zygote and its processors say to each other beside task messages.
 
-From the agent to a processor: an encoded Tasks message, or OBJECT (key, size, with a descriptor), DROP (keys), VALUES
+From the agent to a processor: an encoded Tasks message, or OBJECT (key, size, with a descriptor), DROP (keys),
+STORE (the name of the cluster, by which the host's object store is found), VALUES
 (the sequence below which no value is needed any more, or nothing; an encoded Results message with values of graph
 nodes, or two empty frames; an encoded Tasks message). From a processor to its agent: READY, LARGE (sequence, size,
 with a descriptor), OUTPUT (sequence, stream, bytes), FAILED (text); an eventfd says that there are results on the
@@ -23,6 +24,7 @@ FAILED = b"failed"
 OBJECT = b"object"
 DROP = b"drop"
 VALUES = b"values"
+STORE = b"store"
 
 BLOCKED = b"blocked"
 UNBLOCKED = b"unblocked"

@@ -22,6 +22,8 @@ from typing import Any
 
 from scaler_protocol.codec import decode
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, Tasks
+from scaler_protocol.objects.host import HostStore
+from scaler_protocol.objects.layout import Layout
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.processor import channel, context
@@ -45,6 +47,8 @@ class Processor:
         self._serializers: dict[bytes, Any] = {}
         self._functions: dict[tuple[bytes, bytes], Any] = {}
         self._objects: dict[ObjectKey, memoryview] = {}
+        self._cluster = b""
+        self._store = HostStore(lambda: self._cluster, may_start=True)
         self._collected_at = time.monotonic()
         self._ran_since_collection = False
         self._prepared = is_prepared()
@@ -83,6 +87,8 @@ class Processor:
             self._take_object(frames)
         elif kind == channel.VALUES:
             self._take_values(frames)
+        elif kind == channel.STORE:
+            self._cluster = frames[1]
         elif kind == channel.DROP:
             for frame in frames[1:]:
                 self._drop(channel.unpack_key(frame))
@@ -130,17 +136,29 @@ class Processor:
         return serializer
 
     def object(self, key: ObjectKey) -> memoryview:
-        try:
-            return self._objects[key]
-        except KeyError:
-            raise ObjectMissing("An argument that travels by reference did not arrive.") from None
+        """Its bytes, for one task alone to change."""
+        kept = self._objects.get(key)
+        view = memoryview(bytearray(kept)) if kept is not None else self._store.get(key)
+        if view is None:
+            raise ObjectMissing("An argument that travels by reference is not there: its owner or its store is gone.")
+        return view
 
     def notify(self) -> None:
         if self._connection.wants_write:
             self._connection.flush()
         os.eventfd_write(self._news_fd, 1)
 
-    def send_large(self, sequence: int, data: bytes) -> None:
+    def keep_large(self, key: ObjectKey, sequence: int, payload: bytes | Layout) -> tuple[bytes, bytes | None]:
+        """What stands for a large result in its record; and its bytes, when they are not in the host's store but on
+        their way to the agent. Raises StoreFull."""
+        place = self._store.put(key, payload)
+        if place is not None:
+            return channel.pack_number(place.size) + place.store, None
+        data = payload if isinstance(payload, bytes) else payload.to_bytes()
+        self._send_large(sequence, data)
+        return channel.pack_number(len(data)), data
+
+    def _send_large(self, sequence: int, data: bytes) -> None:
         fd = os.memfd_create("scaler-result", os.MFD_CLOEXEC)
         try:
             with open(fd, "wb", buffering=0, closefd=False) as file:
@@ -224,7 +242,10 @@ class Processor:
         definition = self._definitions.get(digest)
         if definition is not None and definition.payload:
             return definition.payload
-        return self.object(ObjectKey(digest, 0))
+        try:
+            return self._objects[ObjectKey(digest, 0)]
+        except KeyError:
+            raise ObjectMissing("The function did not arrive.") from None
 
     # ---- memory ----------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from libc.string cimport memcpy, strlen
 from scaler_worker.board cimport Board, monotonic_ns, process_cpu_ns
 
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
+from scaler_protocol.objects.layout import load
 from scaler_worker.processor.errors import ObjectMissing, TaskCancelled, exception_payload
 from scaler_worker.processor.serialization import NONE_BYTES, dumps
 
@@ -75,7 +76,7 @@ cdef void _write_parent(bytes prefix, uint64_t task, bytes suffix) noexcept:
 
 cdef class Runner:
     """Runs handed-over tasks in order. ``host`` does what needs the outside: ``function(run)``, ``serializer(run)``,
-    ``object(key)`` (memory of an object), ``notify()``, ``send_large(sequence, data)``, ``wait(seconds)``,
+    ``object(key)`` (memory of an object), ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
     ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``."""
 
     cdef readonly Board board
@@ -143,7 +144,7 @@ cdef class Runner:
         cdef bint is_node = options.graph != 0
         cdef bytes session = run.session
         cdef bint plain
-        cdef bytes payload
+        cdef object payload
         cdef uint8_t status
         cdef int stage
         plain = not keywords and not run.serializer and not references
@@ -183,7 +184,7 @@ cdef class Runner:
                 arguments = named = None
                 stage = STORING
                 if serializer is not None:
-                    payload = serializer.serialize(result)
+                    payload = <bytes?> serializer.serialize(result)
                 else:
                     payload = _dump(result)
             except TaskCancelled as error:
@@ -211,13 +212,13 @@ cdef class Runner:
             peak = host.memory_peak(False) if profiling else 0
             if output:
                 host.end_output()
-            if is_node and status == SUCCESS:
-                named = (session, first_task + index)
-                self.own_sequences.pop(named, None)
-                self.own_sequences[named] = sequence
-                self.own_values[named] = payload
-                named = None
-            self._store(sequence, status, payload, duration, cpu, peak, ended)
+            if status == SUCCESS and len(payload) > LARGE_BYTES:
+                self._store_large(run, index, sequence, payload, duration, cpu, peak, ended, is_node)
+                payload = None
+            else:
+                if is_node and status == SUCCESS:
+                    self._keep_own(session, first_task + index, sequence, payload)
+                self._store(sequence, status, payload, duration, cpu, peak, ended)
             parent_variable[14] = 0
             if ended - self.notified_ns > NOTIFY_NS:
                 self._notify(ended)
@@ -250,7 +251,9 @@ cdef class Runner:
         for slot in slots:
             if type(slot) is ObjectKey:
                 slot = self._object(slot)
-            values.append(loads(slot) if serializer is None else serializer.deserialize(bytes(slot)))
+                values.append(load(slot) if serializer is None else serializer.deserialize(bytes(slot)))
+            else:
+                values.append(loads(slot) if serializer is None else serializer.deserialize(bytes(slot)))
         if not keywords:
             return tuple(values), None
         return tuple(values[:positional]), dict(zip(keywords, values[positional:]))
@@ -269,16 +272,32 @@ cdef class Runner:
                 raise TaskCancelled("an input has failed") from None  # the agent gives this task back
         return value
 
+    cdef _keep_own(self, bytes session, uint64_t task, uint64_t sequence, bytes payload):
+        """Nodes that come right behind may need it."""
+        named = (session, task)
+        self.own_sequences.pop(named, None)
+        self.own_sequences[named] = sequence
+        self.own_values[named] = payload
+
+    cdef _store_large(self, run, uint64_t index, uint64_t sequence, payload, uint64_t duration, uint64_t cpu,
+                      uint64_t peak, uint64_t ended, bint is_node):
+        cdef bytes record, rest
+        key = ObjectKey(run.session, run.first_task + index)
+        try:
+            record, rest = self.host.keep_large(key, sequence, payload)
+        except Exception as error:
+            status, record = _failure(error, EXCEPTION)
+            self._store(sequence, status, record, duration, cpu, peak, ended)
+            return
+        if is_node and rest is not None:
+            self._keep_own(run.session, run.first_task + index, sequence, rest)
+        self._store(sequence, SUCCESS_LARGE, record, duration, cpu, peak, ended)
+
     cdef _store(
         self, uint64_t sequence, uint8_t status, bytes payload, uint64_t duration, uint64_t cpu, uint64_t peak,
         uint64_t ended,
     ):
         cdef uint64_t size = PyBytes_GET_SIZE(payload)
-        if size > LARGE_BYTES and status == SUCCESS:
-            self.host.send_large(sequence, payload)
-            payload = size.to_bytes(8, "little")
-            status = SUCCESS_LARGE
-            size = 8
         if not self.board.has_room(size):
             self._wait_for_room(size)
         self.board.append(sequence, status, PyBytes_AS_STRING(payload), size, duration, cpu, peak, ended)
@@ -312,7 +331,8 @@ cdef tuple _load_plain(list slots):
     return arguments
 
 
-cdef bytes _dump(object result):
+cdef object _dump(object result):
+    """Bytes, or a Layout of what is large."""
     cdef object kind
     if result is None:
         return NONE_PAYLOAD

@@ -1,4 +1,5 @@
-"""Results to bytes, as cloudpickle would write them, without its cost where it cannot differ."""
+"""Results to bytes, as cloudpickle would write them, without its cost where it cannot differ; large buffers of theirs
+(arrays) stay where they are until they are written to their place."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ import pickle
 from typing import Any
 
 import cloudpickle
+
+from scaler_protocol.messages import INLINE_LIMIT_BYTES
+from scaler_protocol.objects.layout import Layout, plan
 
 PROTOCOL = pickle.HIGHEST_PROTOCOL
 NONE_BYTES = pickle.dumps(None, PROTOCOL)
@@ -23,8 +27,8 @@ class _BuiltinPickler(pickle.Pickler):
         raise _NeedsCloudpickle
 
 
-def dumps(value: object) -> bytes:
-    """``pickle.loads`` undoes it."""
+def dumps(value: object) -> bytes | Layout:
+    """``load`` of layout undoes it, ``pickle.loads`` if it is bytes."""
     kind = type(value)
     if kind is list or kind is tuple or kind is dict or kind is set:
         buffer = io.BytesIO()
@@ -33,4 +37,14 @@ def dumps(value: object) -> bytes:
             return buffer.getvalue()
         except _NeedsCloudpickle:
             pass
-    return cloudpickle.dumps(value, PROTOCOL)
+    buffers: list[pickle.PickleBuffer] = []
+
+    def stays(buffer: pickle.PickleBuffer) -> bool:
+        """In the pickle."""
+        if buffer.raw().nbytes <= INLINE_LIMIT_BYTES:
+            return True
+        buffers.append(buffer)
+        return False
+
+    payload = cloudpickle.dumps(value, PROTOCOL, buffer_callback=stays)
+    return plan(payload, buffers) if buffers else bytes(payload)

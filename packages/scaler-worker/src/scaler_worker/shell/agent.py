@@ -12,20 +12,27 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from scaler_protocol.address import parse_address
 from scaler_protocol.codec import encode, split, split_results
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
-from scaler_protocol.messages import Envelope, Results, Role, TaskColumn, Tasks, WorkerStatus
+from scaler_protocol.messages import Envelope, ObjectKey, Results, Role, StoreSettings, TaskColumn, Tasks, WorkerStatus
 from scaler_worker.board import Board
 from scaler_worker.config import OBJECT_RETENTION_SECONDS, ClusterSettings
 from scaler_worker.core.agent import BAD_INPUT_CODE, AgentCore, AgentSettings
 from scaler_worker.core.effects import (
+    AttachStore,
     DropObjects,
+    DropStored,
     Exit,
+    FetchStored,
+    FindStored,
     HandOver,
     Interrupt,
+    JoinStore,
     Kill,
+    ReadStored,
     RenewNested,
     Resume,
     SendNested,
@@ -34,6 +41,7 @@ from scaler_worker.core.effects import (
 )
 from scaler_worker.processor.channel import INTERRUPT_SIGNAL, VALUES, ProcessorOptions, pack_number
 from scaler_worker.shell.conversation import Conversation
+from scaler_worker.shell.host_store import HostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.processors import ProcessorHost
 from scaler_worker.shell.resources import ProcessMeter, free_bytes, resident_bytes
@@ -60,6 +68,7 @@ class Agent:
             self._processors.store,
             time.monotonic(),
         )
+        self._host_store = HostStore(loop, self, _store_settings(settings))
         self._conversation = Conversation(
             self._core, settings.address, session, settings.io_threads, loop, self._effects(), self._read_on
         )  # fmt: skip
@@ -82,6 +91,12 @@ class Agent:
             DropObjects: lambda effect: self._processors.drop_objects(effect.number, effect.keys),
             SendNested: lambda effect: self._nested.send(effect.session, effect.frames),
             RenewNested: lambda effect: self._nested.renew(effect.session),
+            JoinStore: self._join_store,
+            AttachStore: lambda effect: self._host_store.attach(),
+            FindStored: lambda effect: self._host_store.find(effect.keys),
+            ReadStored: lambda effect: self._host_store.read(effect.key),
+            FetchStored: lambda effect: self._host_store.fetch(effect.key, effect.size, effect.sources),
+            DropStored: lambda effect: self._host_store.drop(effect.keys),
             Exit: self._exit,
         }
 
@@ -107,6 +122,7 @@ class Agent:
     def disconnect(self) -> None:
         """After ``run``: the sockets."""
         self._nested.close()
+        self._host_store.close()
         self._conversation.disconnect()
 
     def _read_on(self) -> None:
@@ -186,6 +202,27 @@ class Agent:
     def failed(self, text: str) -> None:
         self._core.on_failed_start(text, time.monotonic())
         self._conversation.end_turn()
+
+    # ---- what the host's store says ----------------------------------------------------------------------------
+
+    def _join_store(self, effect: JoinStore) -> None:
+        self._host_store.join(effect.cluster)
+        self._processors.join_store(effect.cluster)
+
+    def store_attached(self, store: bytes, endpoint: str) -> None:
+        self._core.on_store_attached(store, endpoint, time.monotonic())
+
+    def store_lost(self) -> None:
+        self._core.on_store_lost(time.monotonic())
+
+    def stored(self, key: ObjectKey) -> None:
+        self._core.on_stored(key, time.monotonic())
+
+    def not_stored(self, key: ObjectKey, relayed: bool) -> None:
+        self._core.on_not_stored(key, time.monotonic(), relayed)
+
+    def stored_view(self, key: ObjectKey, view: memoryview | None) -> None:
+        self._core.on_stored_view(key, view, time.monotonic())
 
     # ---- what clients inside tasks report --------------------------------------------------------------------
 
@@ -287,6 +324,16 @@ def _core_settings(settings: ClusterSettings, worker_count: int) -> AgentSetting
         death_timeout_seconds=settings.death_timeout_seconds,
         grace_seconds=settings.grace_seconds,
         hard_suspend=settings.hard_processor_suspend,
+        uses_store=True,
+    )
+
+
+def _store_settings(settings: ClusterSettings) -> StoreSettings:
+    """The host's store serves those of other hosts on the address by which this host reaches its scheduler."""
+    return StoreSettings(
+        settings.object_store_memory,
+        settings.spill_directory or "",
+        local_host_towards(parse_address(settings.address)),
     )
 
 

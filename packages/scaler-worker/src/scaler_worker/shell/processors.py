@@ -69,6 +69,7 @@ class ProcessorHost:
         self._agent = agent
         self._host = socket.gethostname()
         self.store = MemoryFileStore(self._drain_by_number)
+        self._cluster = b""
         self.processes: dict[int, ProcessorProcess] = {}
         self.unread: dict[int, ProcessorProcess] = {}
         """Whose tasks print too much: nothing is read from these."""
@@ -116,6 +117,8 @@ class ProcessorHost:
         self._loop.add_reader(process.connection.fd, self._on_readable, process)
         self._loop.add_reader(process.news_fd, self._on_news, process)
         self._loop.add_reader(process.stderr_fd, self._on_stderr, process)
+        if self._cluster:
+            self.send(number, [channel.STORE, self._cluster])
         self._agent.started(number, process.board, pid)
         if process.killed:
             self.kill(number)
@@ -141,6 +144,13 @@ class ProcessorHost:
         if size is not None:
             frames = [channel.OBJECT, channel.pack_key(key), channel.pack_number(size)]
             self.send(number, frames, [self.store.fd(key)])
+
+    def join_store(self, cluster: bytes) -> None:
+        """All processors are told by which name the host's store is found."""
+        self._cluster = cluster
+        for process in list(self.processes.values()):
+            if process.pid:
+                self.send(process.number, [channel.STORE, cluster])
 
     def drop_objects(self, number: int, keys: list[ObjectKey]) -> None:
         for start in range(0, len(keys), 32):

@@ -1,4 +1,5 @@
-"""This host's objects: anonymous memory files, handed to processors as descriptors."""
+"""The objects that an agent keeps itself, which came in chunks or from processors without a store: anonymous memory
+files, handed to processors as descriptors."""
 
 from __future__ import annotations
 
@@ -52,13 +53,16 @@ class MemoryFileStore:
     def catch_up(self, number: int) -> None:
         self._drain(number)
 
-    def name_result(self, number: int, sequence: int, key: ObjectKey) -> None:
+    def name_result(self, number: int, sequence: int, key: ObjectKey) -> bool:
+        """False: nothing came beside its record."""
         if (number, sequence) not in self._results:
             self._drain(number)
         file = self._results.pop((number, sequence), None)
-        if file is not None:
-            self.drop(key)
-            self._files[key] = file
+        if file is None:
+            return False
+        self.drop(key)
+        self._files[key] = file
+        return True
 
     def forget_results(self, number: int) -> None:
         """The processor is gone: what it sent and never recorded is nobody's."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 import io
 import pickle
 import struct
+from functools import partial
 from typing import Any
 
 import cloudpickle
 
+from scaler_protocol.objects.layout import MAGIC, load
 from scaler_worker.symphony import shim
 from scaler_worker.symphony.core.answer import Answer
 from scaler_worker.symphony.core.effects import Call
@@ -27,12 +29,34 @@ class Garbage(ValueError):
 def pack_call(number: int, call: Call, scheduler_address: str, worker_name: str) -> bytes:
     """The input of one task."""
     serializer = None if call.serializer is None else bytes(call.serializer)
-    slots = [bytes(slot) for slot in call.slots]
+    slots = [_as_pickle(bytes(slot)) if serializer is None else bytes(slot) for slot in call.slots]
     environment = _environment(call, scheduler_address, worker_name)
     arguments = (
         number, bytes(call.function), serializer, slots, call.keywords, environment, call.profiling, call.stream_output
     )  # fmt: skip
     return pickle.dumps((_SHIM, *arguments), _PROTOCOL)
+
+
+def _as_pickle(data: bytes) -> bytes:
+    """An argument as a plain pickle: the shim knows nothing of buffers that lie beside one."""
+    if not data.startswith(MAGIC):
+        return data
+    return load(memoryview(bytearray(data)), _joined)
+
+
+def _joined(pickled: memoryview, buffers: list[memoryview]) -> bytes:
+    return pickle.dumps(_Beside(bytes(pickled), [bytearray(buffer) for buffer in buffers]), _PROTOCOL)
+
+
+class _Beside:
+    """A pickle with its buffers, loaded with nothing but the standard library."""
+
+    def __init__(self, pickled: bytes, buffers: list[bytearray]) -> None:
+        self._pickled = pickled
+        self._buffers = buffers
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(pickle.loads, buffers=self._buffers), (self._pickled,)
 
 
 def unpack_answer(output: bytes, number: int) -> Answer:

@@ -37,8 +37,9 @@ class MemoryStore:
     def catch_up(self, number: int) -> None:
         """Nothing comes beside an answer."""
 
-    def name_result(self, number: int, sequence: int, key: ObjectKey) -> None:
+    def name_result(self, number: int, sequence: int, key: ObjectKey) -> bool:
         self._contents[key] = self._results.pop(number)
+        return True
 
     def drop(self, key: ObjectKey) -> None:
         self._contents.pop(key, None)

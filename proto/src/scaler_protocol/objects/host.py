@@ -1,0 +1,77 @@
+"""The object store of this host, for those that put objects there and map them: clients and processors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from scaler_protocol.messages import ObjectKey
+from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
+
+if TYPE_CHECKING:
+    from scaler_protocol.objects.connection import StoreConnection
+    from scaler_protocol.objects.layout import Layout
+
+
+class Place(NamedTuple):
+    """Where an object is: its size, and the 16 bytes that name a store."""
+
+    size: int
+    store: bytes
+
+
+class HostStore:
+    """``cluster`` gives the name of the cluster, empty while it is not known; ``may_start``: to start a store here is
+    of use. Where there is none ``put`` and ``get`` give None. Several threads may use it."""
+
+    def __init__(self, cluster: Callable[[], bytes], may_start: bool) -> None:
+        self._cluster = cluster
+        self._may_start = may_start
+        self._lock = threading.Lock()
+        self._writer: StoreConnection | None = None
+
+    def put(self, key: ObjectKey, payload: bytes | Layout) -> Place | None:
+        """Raises StoreFull."""
+        connection = self._connection()
+        if connection is None:
+            return None
+        try:
+            size = connection.put(key, payload)
+            return Place(size, connection.connect())
+        except StoreUnavailable:
+            return None
+
+    def get(self, key: ObjectKey, store: bytes = b"") -> memoryview | None:
+        """The object, for this caller alone to change, if it is here; with ``store``: if it is in that one. Raises
+        StoreFull when there is no room for it, since it went to disk."""
+        connection = self._connection()
+        if connection is None:
+            return None
+        try:
+            if store and connection.connect() != store:
+                return None
+            return connection.get(key)
+        except (MissingObject, StoreUnavailable):
+            return None
+
+    def drop(self, keys: Sequence[ObjectKey]) -> None:
+        """Nobody needs these any more."""
+        if self._writer is not None and self._writer.store:
+            try:
+                self._writer.drop(keys)
+            except StoreUnavailable:
+                pass
+
+    def close(self) -> None:
+        """What is mapped stays."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _connection(self) -> StoreConnection | None:
+        if self._writer is None and self._cluster():
+            from scaler_protocol.objects.connection import StoreConnection  # most processes have nothing large
+
+            with self._lock:
+                self._writer = self._writer or StoreConnection(self._cluster(), self._may_start)
+        return self._writer

@@ -1,0 +1,211 @@
+"""Large arguments and results where client and workers share a host, and where they do not."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy
+import psutil
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from scaler.utility.exceptions import MissingObjects
+from tests.support import functions
+from tests.support.commands import child_environment, free_address, start_cluster, start_scheduler
+from tests.support.waiting import wait_until
+
+COUNT = 1_000_000
+
+
+def make(count: int) -> numpy.ndarray:
+    return numpy.arange(count, dtype=numpy.float64)
+
+
+def total(array: numpy.ndarray) -> float:
+    return float(array.sum())
+
+
+def change(array: numpy.ndarray) -> float:
+    array += 1
+    return float(array[0])
+
+
+def stores() -> list[psutil.Process]:
+    """The object stores that processes of this test run have started."""
+    return [each for each in psutil.process_iter(["cmdline"]) if "scaler_protocol.objects.store" in str(each.info)]
+
+
+def store_of(client: Client) -> psutil.Process:
+    cluster = client._pump.session.cluster.hex()
+    return next(each for each in stores() if cluster in " ".join(each.cmdline()))
+
+
+def test_an_array_there_and_back(client: Client) -> None:
+    array = make(COUNT)
+    assert client.submit(total, array).result() == total(array)
+    assert (client.submit(functions.identity, array).result() == array).all()
+
+
+def test_results_are_the_client_s_own(client: Client) -> None:
+    future = client.submit(make, COUNT)
+    result = future.result()
+    result += 1
+    assert future.result() is result and client.submit(total, result).result() == total(make(COUNT)) + COUNT
+
+
+def test_tasks_do_not_see_what_others_changed(client: Client) -> None:
+    array = make(COUNT)
+    reference = client.send_object(array)
+    assert client.map(change, [reference] * 20) == [1.0] * 20
+    assert array[0] == 0
+
+
+def test_the_client_may_change_what_it_has_sent(client: Client, gate) -> None:  # type: ignore[no-untyped-def]
+    array = numpy.zeros(COUNT)
+    future = client.submit(lambda array, paths: (functions.wait_at_gate(*paths), total(array))[1], array, gate.paths)
+    array += 1
+    gate.open()
+    assert future.result() == 0
+
+
+def test_structures_of_arrays(client: Client) -> None:
+    value = {"arrays": [make(COUNT), make(10)], "text": "x" * 100_000, "fortran": numpy.asfortranarray(numpy.eye(300))}
+    result = client.submit(functions.identity, value).result()
+    assert (result["arrays"][0] == value["arrays"][0]).all() and (result["arrays"][1] == value["arrays"][1]).all()
+    assert result["text"] == value["text"] and (result["fortran"] == value["fortran"]).all()
+
+
+def test_arrays_of_objects_and_odd_arrays(client: Client) -> None:
+    objects = numpy.array([{"key": number} for number in range(20_000)], dtype=object)
+    strided = make(COUNT)[::3]
+    empty = numpy.empty((0, 5))
+    assert client.submit(len, objects).result() == 20_000
+    assert client.submit(functions.identity, objects).result()[7] == {"key": 7}
+    assert (client.submit(functions.identity, strided).result() == strided).all()
+    assert client.submit(functions.identity, (empty, b"x" * 100_000)).result()[0].shape == (0, 5)
+
+
+def test_data_frames(client: Client) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"number": make(200_000), "text": [f"row {index % 100}" for index in range(200_000)]})
+    result = client.submit(lambda table: table.assign(double=table.number * 2), frame).result()
+    assert result.double.sum() == frame.number.sum() * 2 and (result.text == frame.text).all()
+
+
+def test_graphs_keep_their_chunks_in_the_store(client: Client) -> None:
+    graph = {"size": COUNT}
+    for index in range(10):
+        graph[f"made-{index}"] = (make, "size")  # type: ignore[assignment]
+        graph[f"sum-{index}"] = (total, f"made-{index}")  # type: ignore[assignment]
+        graph[f"again-{index}"] = (total, f"made-{index}")  # type: ignore[assignment]
+    names = [f"{kind}-{index}" for kind in ("sum", "again") for index in range(10)]
+    assert set(client.get(graph, names).values()) == {total(make(COUNT))}
+
+
+def test_memory_is_given_back(client: Client) -> None:
+    """What is released is used again: the store of a hundred arrays is not a hundred arrays large."""
+    for _ in range(100):
+        assert len(client.submit(functions.identity, make(COUNT)).result()) == COUNT
+    gc.collect()
+    assert store_of(client).memory_info().shared < 400_000_000
+
+
+def test_cleared_and_foreign_references(combo: SchedulerClusterCombo, client: Client) -> None:
+    reference = client.send_object(make(COUNT))
+    with Client(combo.get_address()) as other, pytest.raises(MissingObjects):
+        other.submit(total, reference)
+    client.clear()
+    with pytest.raises(MissingObjects):
+        client.submit(total, reference)
+
+
+def test_a_store_that_dies(client: Client) -> None:
+    """Results are made again, what was sent is missing, and all goes on with another store."""
+    reference = client.send_object(make(COUNT))
+    assert client.submit(total, reference).result() == total(make(COUNT))
+    finished = client.submit(make, COUNT)
+    wait_until(finished.done, 20)
+    mapped = client.submit(make, COUNT).result()
+    store_of(client).kill()
+    assert total(mapped) == total(make(COUNT))
+    assert (finished.result(timeout=30) == make(COUNT)).all()
+    with pytest.raises(MissingObjects):
+        client.submit(total, reference).result(timeout=30)
+    assert client.submit(total, make(COUNT)).result(timeout=30) == total(make(COUNT))
+
+
+def test_a_reader_that_is_killed_while_it_maps(client: Client) -> None:
+    def die_once(array: numpy.ndarray, marker: str) -> float:
+        if not os.path.exists(marker):
+            open(marker, "w").close()
+            os.kill(os.getpid(), 9)
+        return total(array)
+
+    marker = f"/tmp/scaler-test-{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        assert client.submit(die_once, make(COUNT), marker).result(timeout=30) == total(make(COUNT))
+    finally:
+        os.unlink(marker)
+
+
+@pytest.fixture
+def small_store(tmp_path: Path) -> Iterator[Client]:
+    """A store of 64 MB, which spills into a directory of the test."""
+    address = free_address()
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    flags = ("-n", "2", "--object-store-memory", "64000000", "--spill-directory", str(spill))
+    with start_scheduler(address), start_cluster(address, *flags), Client(address) as client:
+        client.submit(make, COUNT).result()  # the store is there, and has its settings
+        yield client
+
+
+def test_what_does_not_fit_goes_to_the_disk(small_store: Client) -> None:
+    references = [small_store.send_object(make(COUNT) + number) for number in range(20)]
+    sums = small_store.map(total, references)
+    assert sums == [total(make(COUNT)) + number * COUNT for number in range(20)]
+
+
+def test_an_object_larger_than_the_store(small_store: Client) -> None:
+    with pytest.raises(Exception, match="--object-store-memory"):
+        small_store.submit(make, 20_000_000).result(timeout=30)
+    with pytest.raises(Exception, match="--object-store-memory"):
+        small_store.send_object(make(20_000_000))
+    assert small_store.submit(total, make(COUNT)).result(timeout=30) == total(make(COUNT))
+
+
+def test_a_client_without_a_store(combo: SchedulerClusterCombo) -> None:
+    """As on another machine: everything passes through the scheduler."""
+    with Client(combo.get_address()) as client:
+        client._pump.objects._cluster = lambda: b""
+        array = make(COUNT)
+        assert client.submit(total, array).result() == total(array)
+        assert (client.submit(functions.identity, array).result() == array).all()
+        assert client.map(total, [client.send_object(array)] * 3) == [total(array)] * 3
+
+
+def test_nothing_is_left_behind() -> None:
+    """Not even by a script that still holds what it got, and forgets to disconnect."""
+    source = """
+import numpy
+from scaler import Client, SchedulerClusterCombo
+combo = SchedulerClusterCombo(2)
+client = Client(combo.get_address())
+kept = client.submit(numpy.ones, 1_000_000).result()
+reference = client.send_object(kept)
+assert client.submit(lambda array: array.sum(), reference).result() == 1_000_000
+print(client._pump.session.cluster.hex())
+"""
+    before = set(os.listdir("/dev/shm"))
+    done = subprocess.run(
+        [sys.executable, "-c", source], env=child_environment(), capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    cluster = done.stdout.split()[-1]
+    wait_until(lambda: not any(cluster in " ".join(each.info["cmdline"] or ()) for each in stores()), 10)
+    assert set(os.listdir("/dev/shm")) <= before
