@@ -7,12 +7,11 @@ from pathlib import Path
 
 from PIL import Image
 
-from scripts.pictures import ui
+from scripts.pictures import gui, top, ui
 from scripts.pictures.workload import busy_cluster
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "images"
-COLOURS = 192
-TAKERS = {"ui": ui.take}
+TAKERS = {"ui": ui.take, "top": top.take, "gui": gui.take}
 
 
 def make_small(path: Path) -> None:
@@ -20,7 +19,7 @@ def make_small(path: Path) -> None:
     with Image.open(path) as picture:
         if picture.mode == "P":
             return
-        small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        small = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
 
 

@@ -91,8 +91,10 @@ def table_body(model: Model, view: View, width: int, height: int) -> Body:
     rows, _ = model.rows(view.page, view.filter_text, sort_key, descending, first, room)
     grid = grid_of(spec, rows, sort_key, descending, width)
     chosen = min(table.cursor, total - 1) - first if view.page == "failures" else -1
-    lines = [_note(model, view, total), padded_header(grid.header(), width)]
-    lines += [grid.line(row, _row_style(view.page, row, number == chosen)) for number, row in enumerate(rows)]
+    lines = [_note(model, view, total), _barred(grid.header(), width, Style.HEADER)]
+    for number, row in enumerate(rows):
+        line = grid.line(row, _row_style(view.page, row, number == chosen))
+        lines.append(_barred(line, width, Style.CHOSEN) if number == chosen else line)
     if not rows:
         lines.append(line_of(_nothing(view, model), Style.DIM))
     selected = rows[chosen][-1] if 0 <= chosen < len(rows) else None
@@ -116,10 +118,10 @@ def details_lines(model: Model, group: int) -> list[Line]:
     return [line_of(text, Style.TITLE if number == 0 else Style.PLAIN) for number, text in enumerate(lines)]
 
 
-def padded_header(line: Line, width: int) -> Line:
+def _barred(line: Line, width: int, style: Style) -> Line:
     """The bar goes on to the right edge."""
     missing = width - width_of(line)
-    return (*line, Span(" " * missing, Style.HEADER)) if missing > 0 else line
+    return (*line, Span(" " * missing, style)) if missing > 0 else line
 
 
 def _tabs(view: View, width: int) -> Line:

@@ -39,6 +39,7 @@ _COLOURS = {
     Style.ALARM: curses.COLOR_RED,
     Style.TITLE: curses.COLOR_CYAN,
     Style.HEADING: curses.COLOR_CYAN,
+    Style.CHOSEN: curses.COLOR_CYAN,
 }
 _FEW_COLOURS = (
     curses.COLOR_BLUE,
