@@ -38,7 +38,7 @@ class SymphonyNode(Node):
         self._there: dict[int, bool] = {}
         names = tuple(f"slot {number}" for number in range(slots))
         hello = make_hello(Role.WORK, self.session, token=b"")
-        self.core: SymphonyCore = SymphonyCore(AgentSettings("symphony", names), "ScalerService", hello, world.now)
+        self.core: SymphonyCore = SymphonyCore(AgentSettings("symphony", names), hello, world.now)
         self.connection: Connection = network.join(self)
         self.post(lambda now: None)
         self._report()
@@ -70,9 +70,9 @@ class SymphonyNode(Node):
     def check_empty(self) -> None:
         """Nothing is left of the tasks that ended."""
         grid = self.core.grid
-        assert grid.is_idle and not grid.sent and not self._there
+        assert grid.is_idle and not grid.sent.by_number and not self._there
         assert not grid.nodes, "values are kept for ever"
-        assert not grid._losses and not grid._refusals and not grid._live_by_depth
+        assert not grid._losses and not grid._refusals
         assert not self.core._store._contents and not self.core._store._results
         assert not self.core._retained, f"{len(self.core._retained)} results are kept for ever"
 

@@ -13,8 +13,6 @@ from scaler_worker.symphony.core.answer import Answer
 from scaler_worker.symphony.core.effects import OpenSession, SendInput
 from tests.unit.worker.playbook import AGENT, Stage
 
-SERVICE = "ScalerService"
-
 
 class GridStage(Stage):
     """With a session open, unless ``session`` is False."""
@@ -23,7 +21,7 @@ class GridStage(Stage):
         self.now = time.monotonic()
         names = tuple(f"w{index}" for index in range(slots))
         hello = Hello(Role.WORK, AGENT, host="stage", pid=1)
-        self.core: SymphonyCore = SymphonyCore(AgentSettings("agent", names, **settings), SERVICE, hello, self.now)
+        self.core: SymphonyCore = SymphonyCore(AgentSettings("agent", names, **settings), hello, self.now)
         self.processors = {}
         self.welcomed: list[int] = []
         self.released = 0
@@ -66,10 +64,10 @@ class GridStage(Stage):
     @property
     def tasks_there(self) -> list[int]:
         """Tasks in Symphony, in the order in which they were sent."""
-        return [sent.run.first_task for sent in self.core.grid.sent.values()]
+        return [sent.run.first_task for sent in self.core.grid.sent.by_number.values()]
 
     def number_of(self, task: int) -> int:
-        return next(number for number, sent in self.core.grid.sent.items() if sent.run.first_task == task)
+        return next(number for number, sent in self.core.grid.sent.by_number.items() if sent.run.first_task == task)
 
     def answer(self, task: int, payload: bytes = b"r", status: int = 0, **figures: Any) -> None:
         self.answer_number(self.number_of(task), payload, status, **figures)

@@ -157,7 +157,7 @@ def test_results_say_which_slot_when_somebody_watches() -> None:
     stage.say(HeartbeatEcho(0.0, True))
     stage.give(run_of(2))
     stage.give(run_of(1, first=10, options=nested(1)))
-    assert stage.core.grid.busy_slots() == [True, True]
+    assert stage.core.grid.sent.busy_slots() == [True, True]
     for task in (1, 10, 0):
         stage.answer(task)
     places = {run.task(0): run.worker for results in stage.bodies(Results) for run in results.runs}
@@ -446,14 +446,14 @@ def test_any_order_of_events(seed: int) -> None:
             options = TaskOptions(depth=depth, rerun=chance.random() < 0.8)
             stage.give(run_of(count, first=len(given), options=options))
             given.extend(range(len(given), len(given) + count))
-        elif what < 0.65 and stage.core.grid.sent:
-            stage.answer_number(chance.choice(list(stage.core.grid.sent)))
+        elif what < 0.65 and stage.core.grid.sent.by_number:
+            stage.answer_number(chance.choice(list(stage.core.grid.sent.by_number)))
         elif what < 0.7 and given:
             stage.say(cancel(*chance.sample(given, min(3, len(given)))))
         elif what < 0.75 and numbers:
             stage.answer_number(chance.choice(numbers))
-        elif what < 0.8 and stage.core.grid.sent:
-            stage.core.on_refused(chance.choice(list(stage.core.grid.sent)), "full", stage.now)
+        elif what < 0.8 and stage.core.grid.sent.by_number:
+            stage.core.on_refused(chance.choice(list(stage.core.grid.sent.by_number)), "full", stage.now)
             stage.turn()
         elif what < 0.84:
             stage.end_session()
@@ -466,7 +466,7 @@ def test_any_order_of_events(seed: int) -> None:
             stage.welcome()
         stage.release()
         numbers = [each.number for each in stage.inputs[-50:]]
-        depths = [sent.depth for sent in stage.core.grid.sent.values()]
+        depths = [sent.depth for sent in stage.core.grid.sent.by_number.values()]
         assert depths.count(0) <= slots
     _let_all_end(stage)
     rows = [row for results in stage.bodies(Results) for run in results.runs for row in run.rows()]
@@ -482,8 +482,8 @@ def _let_all_end(stage: GridStage) -> None:
         session = stage.core.grid.session
         if not session.is_open and stage.of(OpenSession)[-1].session == session.number:
             stage.open_session()
-        if stage.core.grid.sent:
-            stage.answer_number(next(iter(stage.core.grid.sent)))
+        if stage.core.grid.sent.by_number:
+            stage.answer_number(next(iter(stage.core.grid.sent.by_number)))
         elif stage.core.grid.is_idle:
             return
         else:

@@ -38,7 +38,7 @@ class SymphonyAgent:
         self._loop = loop
         session = new_session()
         hello = make_hello(Role.WORK, session, address=settings.address, distribution="scaler-worker")
-        self._core = SymphonyCore(_core_settings(settings), settings.service, hello, time.monotonic())
+        self._core = SymphonyCore(_core_settings(settings), hello, time.monotonic())
         self._conversation = Conversation(
             self._core, settings.address, session, settings.io_threads, loop,
             {OpenSession: gateway.wish, SendInput: gateway.wish, Exit: self._exit},
@@ -110,7 +110,7 @@ class SymphonyAgent:
         grid = self._core.grid
         return [
             WorkerStatus(name, os.getpid(), 0.0, 0, grid.session.is_open, is_busy, False)
-            for name, is_busy in zip(grid.names, grid.busy_slots(), strict=True)
+            for name, is_busy in zip(grid.names, grid.sent.busy_slots(), strict=True)
         ]
 
 

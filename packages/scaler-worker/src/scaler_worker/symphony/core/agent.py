@@ -19,8 +19,7 @@ class SymphonyCore(AgentCore):
     """While Symphony is away for longer it stands aside: it leaves, as far as tasks are concerned, and joins anew with
     the next session."""
 
-    def __init__(self, settings: AgentSettings, service: str, hello: Hello, now: float) -> None:
-        self._service = service
+    def __init__(self, settings: AgentSettings, hello: Hello, now: float) -> None:
         self._started_at = now
         self._stands_aside = False
         self._store = MemoryStore()
@@ -29,7 +28,6 @@ class SymphonyCore(AgentCore):
     def _make_slots(self) -> Slots:
         self.grid = Grid(
             self._settings.worker_names,
-            self._service,
             self._started_at,
             effects=self._effects,
             objects=self._objects,

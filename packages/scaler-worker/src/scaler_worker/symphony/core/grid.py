@@ -11,8 +11,6 @@ its slot is free when Symphony answers.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
-from heapq import heappop, heappush
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
@@ -24,6 +22,7 @@ from scaler_worker.core.objects import ObjectExchange
 from scaler_worker.core.slots import Slots, columns_of
 from scaler_worker.symphony.core.answer import Answer
 from scaler_worker.symphony.core.effects import Call, OpenSession, SendInput
+from scaler_worker.symphony.core.sent import Sent, SentTasks
 from scaler_worker.symphony.core.session import SessionState
 from scaler_worker.symphony.core.store import MemoryStore
 
@@ -37,33 +36,12 @@ DOUBT_SECONDS = 0.5
 """When Symphony says that a task failed, its session may be about to end, which is not the task's fault."""
 
 
-@dataclass(slots=True)
-class Sent:
-    """One execution in Symphony; one that passed has no slot. ``is_over``: its task has ended for its client, only the
-    slot is still taken."""
-
-    run: TaskRun
-    slot: int | None
-    ends_at: float | None
-    is_over: bool = False
-    failure: str = ""
-
-    @property
-    def name(self) -> Named:
-        return self.run.session, self.run.first_task, self.run.attempt
-
-    @property
-    def depth(self) -> int:
-        return self.run.options.depth
-
-
 class Grid(Slots):
     """The slots of this agent are in Symphony: there are no processors here."""
 
     def __init__(
         self,
         worker_names: tuple[str, ...],
-        service: str,
         now: float,
         *,
         effects: list[Any],
@@ -71,14 +49,10 @@ class Grid(Slots):
         store: MemoryStore,
     ) -> None:
         super().__init__(worker_names, effects=effects, objects=objects)
-        self._service = service
         self._store = store
         self.session = SessionState(now)
-        self.sent: dict[int, Sent] = {}
+        self.sent = SentTasks(self.slots)
         self._number = 0
-        self._free_slots = list(range(self.slots))
-        self._limited: dict[int, Sent] = {}
-        self._live_by_depth: dict[int, int] = {}
         self._losses: dict[Named, int] = {}
         self._refusals: dict[Named, int] = {}
 
@@ -96,9 +70,7 @@ class Grid(Slots):
 
     def _may_pass(self) -> bool:
         """Whether the first task of the queue, which is the deepest, may go."""
-        if len(self.sent) < self.slots:
-            return self.queue.head() is not None
-        return self.queue.head(max(self._live_by_depth, default=0)) is not None
+        return self.queue.head(self.sent.deepest if self.sent.is_full else None) is not None
 
     def _send(self, run: TaskRun, now: float) -> None:
         call = self._call(run)
@@ -106,34 +78,9 @@ class Grid(Slots):
             self.fail_runs([run], Status.OBJECT_MISSING, f"An argument of {run.function_name} did not arrive.")
             return
         self._number += 1
-        self._enter(self._number, run, now)
-        self._effects.append(SendInput(self._number, self.session.number, call))
-
-    def _enter(self, number: int, run: TaskRun, now: float) -> None:
         limit = run.options.timeout_seconds
-        slot = heappop(self._free_slots) if self._free_slots and len(self.sent) < self.slots else None
-        sent = self.sent[number] = Sent(run, slot, now + limit if limit else None)
-        self._live_by_depth[sent.depth] = self._live_by_depth.get(sent.depth, 0) + 1
-        if limit:
-            self._limited[number] = sent
-
-    def _remove(self, number: int) -> Sent | None:
-        """It is not in Symphony any more."""
-        sent = self.sent.pop(number, None)
-        if sent is None:
-            return None
-        self._limited.pop(number, None)
-        if sent.slot is not None:
-            heappush(self._free_slots, sent.slot)
-        if not sent.is_over:
-            self._count_out(sent)
-        return sent
-
-    def _count_out(self, sent: Sent) -> None:
-        """Nobody waits for it: it holds up no task that is deeper than the others."""
-        self._live_by_depth[sent.depth] -= 1
-        if not self._live_by_depth[sent.depth]:
-            del self._live_by_depth[sent.depth]
+        self.sent.add(self._number, run, now + limit if limit else None)
+        self._effects.append(SendInput(self._number, self.session.number, call))
 
     def _call(self, run: TaskRun) -> Call | None:
         """None: something that it needs is not here any more."""
@@ -166,12 +113,13 @@ class Grid(Slots):
     def on_taken(self, number: int) -> None:
         """Symphony has the input."""
         self.session.accepted()
-        if number in self.sent and self._refusals:
-            self._refusals.pop(self.sent[number].name, None)
+        sent = self.sent.by_number.get(number)
+        if sent is not None and self._refusals:
+            self._refusals.pop(sent.name, None)
 
     def on_refused(self, number: int, text: str, now: float) -> None:
         """Symphony did not take the input. The task is tried again, unless it was tried often enough."""
-        sent = self._remove(number)
+        sent = self.sent.remove(number)
         if sent is None:
             return
         name = sent.name
@@ -187,32 +135,31 @@ class Grid(Slots):
 
     def on_answer(self, number: int, answer: Answer) -> None:
         """An execution ended. Answers to numbers that are not known here come too late: from a dead session."""
-        sent = self._remove(number)
+        sent = self.sent.remove(number)
         if sent is None:
             return
         self.session.proved()
         if not sent.is_over:
-            self._end(sent, number, answer)
+            self._end(sent, answer)
 
     def on_failure(self, number: int, text: str, now: float) -> None:
         """Symphony or the service failed: ``text`` is a sentence for the user. It counts a moment later, unless the
         session ends before."""
-        sent = self.sent.get(number)
+        sent = self.sent.by_number.get(number)
         if sent is not None:
             sent.failure = text.replace("{task}", sent.run.function_name)
-            sent.ends_at = now + DOUBT_SECONDS
-            self._limited[number] = sent
+            self.sent.limit(sent, now + DOUBT_SECONDS)
 
     def _fail(self, sent: Sent, text: str) -> None:
         self._close(sent)
         self._fail_run(sent.run, Status.WORKER_DIED, text.encode())
 
-    def _end(self, sent: Sent, number: int, answer: Answer) -> None:
+    def _end(self, sent: Sent, answer: Answer) -> None:
         self._close(sent)
         run, status, payload = sent.run, answer.status, answer.payload
         if status == Status.SUCCESS and len(payload) > INLINE_LIMIT_BYTES:
-            self._store.add_result(number, payload)
-            self._objects.add_result(number, 0, ObjectKey(run.session, run.first_task))
+            self._store.add_result(sent.number, payload)
+            self._objects.add_result(sent.number, 0, ObjectKey(run.session, run.first_task))
             status, payload = Status.SUCCESS_LARGE, len(payload).to_bytes(8, "little")
         if run.options.graph:
             self._keep([(run, run.first_task, int(status), payload)])
@@ -250,9 +197,7 @@ class Grid(Slots):
         was_open = self.session.is_open
         if not self.session.ended(number, now):
             return
-        unanswered = list(self.sent.values())
-        for number in list(self.sent):
-            self._remove(number)
+        unanswered = self.sent.remove_all()
         for sent in reversed(unanswered):
             if not sent.is_over:
                 self._lose(sent)
@@ -274,41 +219,36 @@ class Grid(Slots):
 
     def cancel(self, column: TaskColumn, now: float) -> None:
         super().cancel(column, now)
-        wanted = dict(zip(column.tasks, column.attempts or (0,) * len(column.tasks), strict=False))
-        for sent in self.sent.values():
+        wanted = frozenset(zip(column.tasks, column.attempts or (0,) * len(column.tasks), strict=False))
+        for sent in self.sent.live():
             session, task, attempt = sent.name
-            if session == column.session and not sent.is_over and wanted.get(task, -1) in (0, attempt):
+            if session == column.session and ((task, attempt) in wanted or (task, 0) in wanted):
                 self._give_up(sent, Status.CANCELLED, "")
         self._drop_counts(column)
 
     def _give_up(self, sent: Sent, status: Status, text: str) -> None:
-        sent.is_over = True
-        self._count_out(sent)
+        self.sent.end(sent)
         self._close(sent)
         self._fail_run(sent.run, status, text.encode())
 
     def next_deadline(self) -> float | None:
-        times = [each.ends_at for each in self._limited.values() if each.ends_at is not None]
-        due = self.session.next_deadline()
-        return min(times if due is None else [*times, due], default=None)
+        times = [at for at in (self.sent.next_deadline(), self.session.next_deadline()) if at is not None]
+        return min(times, default=None)
 
     def on_deadline(self, now: float) -> None:
         self.session.on_deadline(now)
-        for number, sent in list(self._limited.items()):
-            if sent.ends_at is not None and now >= sent.ends_at:
-                del self._limited[number]
-                self._end_late(number, sent)
+        for sent in self.sent.take_due(now):
+            if sent.failure:
+                self.sent.remove(sent.number)
+            if not sent.is_over:
+                self._end_late(sent)
 
-    def _end_late(self, number: int, sent: Sent) -> None:
-        name, seconds = sent.run.function_name, sent.run.options.timeout_seconds
-        if sent.failure:
-            self._remove(number)
-        if sent.is_over:
-            return
+    def _end_late(self, sent: Sent) -> None:
         if sent.failure:
             self._fail(sent, sent.failure)
-        else:
-            self._give_up(sent, Status.TIMED_OUT, f"{name} took more than its {seconds:g} seconds.")
+            return
+        name, seconds = sent.run.function_name, sent.run.options.timeout_seconds
+        self._give_up(sent, Status.TIMED_OUT, f"{name} took more than its {seconds:g} seconds.")
 
     # ---- reports ---------------------------------------------------------------------------------------------
 
@@ -318,35 +258,18 @@ class Grid(Slots):
 
     @property
     def is_idle(self) -> bool:
-        return not self.queue.count and not self.nodes.waiting and not self._live()
-
-    def _live(self) -> list[Named]:
-        return [each.name for each in self.sent.values() if not each.is_over]
+        return not self.queue.count and not self.nodes.waiting and not self.sent.live()
 
     def holds(self) -> list[TaskColumn]:
-        return [*super().holds(), *columns_of((), self._live())]
+        return [*super().holds(), *columns_of((), [sent.name for sent in self.sent.live()])]
 
     def task_of(self, number: int, sequence: int) -> tuple[bytes, int] | None:
-        sent = self.sent.get(number)
+        sent = self.sent.by_number.get(number)
         return None if sent is None or sent.is_over else (sent.run.session, sent.run.first_task)
-
-    def busy_slots(self) -> list[bool]:
-        """For each slot whether something of it is in Symphony."""
-        free = frozenset(self._free_slots)
-        return [slot not in free for slot in range(self.slots)]
 
     def check(self) -> None:
         super().check()
         self.session.check()
+        self.sent.check()
         assert not self.processors
-        assert self.session.is_open or not self.sent
-        assert all(each.run.count == 1 for each in self.sent.values())
-        live = [each for each in self.sent.values() if not each.is_over]
-        names = [each.name for each in live]
-        assert len(frozenset(names)) == len(names)
-        assert sum(1 for each in live if not each.depth) <= self.slots
-        depths = [each.depth for each in live]
-        assert self._live_by_depth == {depth: depths.count(depth) for depth in depths}
-        slots = [each.slot for each in self.sent.values() if each.slot is not None]
-        assert sorted([*slots, *self._free_slots]) == list(range(self.slots))
-        assert all(number in self.sent for number in self._limited)
+        assert self.session.is_open or not self.sent.by_number
