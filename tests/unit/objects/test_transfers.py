@@ -109,6 +109,9 @@ def test_what_cannot_be_reached_is_said(hosts: list[Host], source: str) -> None:
     answer = hosts[0].fetch(1000, source)
     assert isinstance(answer, StoreRefused) and answer.failure.name == "UNREACHABLE"
     assert hosts[0].status().objects == 0 and hosts[0].status().used_bytes == 0
+    began = time.monotonic()
+    assert isinstance(hosts[0].fetch(1000, source), StoreRefused)
+    assert time.monotonic() - began < 1.5, "it was tried again at once"
 
 
 def test_nobody_fetches_without_the_ticket(hosts: list[Host]) -> None:

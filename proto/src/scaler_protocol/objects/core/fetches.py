@@ -23,6 +23,11 @@ STALL_SECONDS = 10.0
 IDLE_SECONDS = 10.0
 """A connection to another store is kept for so long after its last use."""
 
+CONNECT_SECONDS = 2.0
+"""One that cannot be connected to is given up after so long, and not tried again for ``AVOID_SECONDS``."""
+
+AVOID_SECONDS = 30.0
+
 NO_MORE = 2**64 - 1
 
 
@@ -53,6 +58,7 @@ class Fetches:
         self._effects = effects
         self._fetches: dict[ObjectKey, _Fetch] = {}
         self._sources: dict[str, _Source] = {}
+        self._avoided: dict[str, float] = {}  # endpoints that could not be connected to, and until when
 
     def __contains__(self, key: ObjectKey) -> bool:
         return key in self._fetches
@@ -73,7 +79,7 @@ class Fetches:
     def remove(self, key: ObjectKey, now: float) -> list[int]:
         """It has come, or is not wanted any more; whom to tell."""
         fetch = self._fetches.pop(key)
-        if fetch.started and fetch.sources:
+        if fetch.started and fetch.sources and key in self._sources[fetch.sources[0]].fetches:
             self._leave(fetch, fetch.received < fetch.size, now)
         return fetch.peers
 
@@ -109,6 +115,7 @@ class Fetches:
         if source is None:
             return
         source.store = b""
+        self._avoid(endpoint, now)
         for fetch in list(source.fetches.values()):
             self._next(fetch, now)
         self._close(endpoint)
@@ -140,6 +147,8 @@ class Fetches:
     def on_deadline(self, now: float) -> None:
         for fetch in list(self._fetches.values()):
             if fetch.started and now >= fetch.deadline:
+                if not self._sources[fetch.sources[0]].store:
+                    self._avoid(fetch.sources[0], now)
                 self._next(fetch, now)
         for endpoint, source in list(self._sources.items()):
             if not source.fetches and now >= source.closes:
@@ -157,7 +166,8 @@ class Fetches:
     def _ask(self, fetch: _Fetch, now: float) -> None:
         """The first of its sources, or nobody: then it has failed."""
         fetch.received = 0
-        fetch.deadline = now + FIRST_CHUNK_SECONDS
+        fetch.deadline = now + CONNECT_SECONDS
+        fetch.sources = [each for each in fetch.sources if self._avoided.get(each, 0.0) <= now]
         if not fetch.sources:
             self.failed.append(fetch.key)
             return
@@ -187,6 +197,10 @@ class Fetches:
         if tell and source.store:
             self._effects.append(AskSource(endpoint, ObjectCredit(fetch.key, NO_MORE)))
         source.closes = now + IDLE_SECONDS
+
+    def _avoid(self, endpoint: str, now: float) -> None:
+        self._avoided = {each: until for each, until in self._avoided.items() if until > now}
+        self._avoided[endpoint] = now + AVOID_SECONDS
 
     def _close(self, endpoint: str) -> None:
         del self._sources[endpoint]
