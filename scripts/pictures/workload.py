@@ -102,7 +102,7 @@ def _simulations(address: str, stopped: threading.Event) -> None:
         turn = 0
         while not stopped.is_set():
             turn += 1
-            futures = [client.submit(simulate, turn * 1000 + number, 200) for number in range(160)]
+            futures = [client.submit(simulate, turn * 1000 + number, 4_000) for number in range(160)]
             futures += [client.submit(calibrate, turn * 4 + number) for number in range(4)]
             for future in futures[40:44]:
                 future.cancel()

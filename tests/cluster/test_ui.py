@@ -490,6 +490,41 @@ def test_a_real_cluster_and_exact_counts(browser: Browser) -> None:
             assert watched.errors == []
 
 
+def test_a_recording_is_played_with_a_slider(tmp_path: Path, browser: Browser) -> None:
+    address, folder = free_address(), tmp_path / "log"
+    with start_scheduler(address, "--event-log", folder) as scheduler, start_cluster(address, "-n", 2) as cluster:
+        cluster.remember_family()
+        with Ui(default_monitor_address(address), "--port", 0) as ui, Watched(browser, ui.url) as watched:
+            wait_until(lambda: number_in(watched, "Workers") == 2)
+            with Client(address) as client:
+                client.map(functions.square, range(500))
+            wait_until(lambda: number_in(watched, "Succeeded") == 500)
+        cluster.terminate()
+        scheduler.terminate()
+    with Ui("--replay", folder, "--port", 0) as ui, Watched(browser, ui.url) as watched:
+        watched.wait_for_text("Replay", ".connection")
+        slider = watched.page.get_by_role("slider", name="Time")
+        slider.focus()
+        watched.page.keyboard.press("End")
+        wait_until(lambda: number_in(watched, "Succeeded") == 500)
+        watched.open("tasks")
+        watched.wait_until("() => document.querySelector('.count').textContent.includes('500')")
+        watched.page.get_by_role("slider", name="Time").focus()
+        watched.page.keyboard.press("Home")
+        watched.wait_for_text("No task has ended")
+        watched.page.get_by_role("combobox", name="Speed").select_option("64")
+        watched.page.locator("main").focus()
+        watched.wait_until("() => document.querySelector('.scrubber button').ariaLabel === 'Play'")
+        watched.page.keyboard.press("Space")
+        watched.wait_until("() => document.querySelector('.count').textContent.includes('500')")
+        watched.wait_until("() => document.querySelector('.scrubber button').ariaLabel === 'Play'")
+        assert watched.errors == []
+
+
+def test_a_folder_without_a_recording_is_one_line(tmp_path: Path) -> None:
+    assert str(tmp_path) in one_line("--replay", tmp_path)
+
+
 def test_settings_from_environment_and_file(tmp_path: Path) -> None:
     port = free_port()
     file = tmp_path / "scaler.toml"
