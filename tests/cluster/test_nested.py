@@ -294,6 +294,33 @@ def test_tasks_of_one_processor_share_a_session(single_client: Client) -> None:
     assert len(set(sessions)) < 6
 
 
+def test_a_session_is_passed_on_after_large_values_too() -> None:
+    def session(client: Client) -> tuple[int, bytes]:
+        assert len(client.submit(functions.identity, b"x" * 200_000).result()) == 200_000
+        return os.getpid(), client.identity
+
+    with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
+        sessions = [client.submit(session, client).result(timeout=20) for _ in range(6)]
+    assert len(set(sessions)) < 6
+
+
+def test_a_session_that_no_task_needs_any_more_ends() -> None:
+    def use(client: Client) -> int:
+        from scaler.shell import pump
+
+        pump._REST_SECONDS = 0.1
+        return client.submit(functions.square, 3).result()
+
+    def look() -> tuple[list[str], int]:
+        from scaler.client import kits
+
+        return [thread.name for thread in threading.enumerate()], sum(map(len, kits._left.values()))
+
+    with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
+        assert client.submit(use, client).result(timeout=20) == 9
+        wait_until(lambda: client.submit(look).result(timeout=20) == (["MainThread"], 0), 15)
+
+
 def test_a_client_that_is_done_with_does_not_speak_for_the_next(single_client: Client) -> None:
     def parent(client: Client) -> list[str]:
         said = []

@@ -4,6 +4,7 @@ short, and a session of their own would cost more than their work."""
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from typing import NamedTuple
 
 from scaler.client.calls import Encoder, FunctionBook
@@ -26,10 +27,16 @@ _left: dict[Hashable, list[Kit]] = {}
 def leave(kit: Kit, settings: Hashable) -> bool:
     """False: it cannot be used again, or there are enough."""
     kits = _left.setdefault(settings, [])
-    if len(kits) >= _LEFT_LIMIT or not kit.pump.rest():
+    if len(kits) >= _LEFT_LIMIT or not kit.pump.rest(partial(_forget, kit, settings)):
         return False
     kits.append(kit)
     return True
+
+
+def _forget(kit: Kit, settings: Hashable) -> None:
+    kits = _left.get(settings, [])
+    if kit in kits:
+        kits.remove(kit)
 
 
 def take(settings: Hashable, parent: TaskName) -> Kit | None:

@@ -93,6 +93,7 @@ class Pump:
         self._abandoned = False
         self._blocked = 0
         self._rests_since: float | None = None
+        self._forget: Callable[[], object] | None = None
         self._glanced_at = 0.0
         self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
         _pumps.add(self)
@@ -244,15 +245,21 @@ class Pump:
         self.objects.close()
         _pumps.discard(self)
 
-    def rest(self) -> bool:
-        """Its client, inside a task, needs it no more; the next one may. False: there is more to end than a thread."""
+    def rest(self, forget: Callable[[], object]) -> bool:
+        """Its client, inside a task, needs it no more; the next one may. False: there is more to end than a thread.
+        ``forget`` is called when it ends, since nobody came."""
         if not self._connection.nested or self.unusable or self.is_mine():
             return False
         with self.lock:
-            held = self._leading or self._followers or self._blocked or self._notices or self._late
-            if held or self.unusable or self._interrupted or not self.session.is_blank:
+            if self.unusable or self._interrupted:
                 return False
-            self._rests_since = time.monotonic()
+            now = time.monotonic()
+            if not self.session.is_blank:
+                self._exchange(now)  # what was let go of is told now
+            held = self._leading or self._followers or self._blocked or self._notices or self._late
+            if held or not self.session.is_blank:
+                return False
+            self._rests_since, self._forget = now, forget
             return True
 
     def resume(self, parent: TaskName) -> bool:
@@ -262,7 +269,7 @@ class Pump:
         with self.lock:
             if self.unusable or self.session.refusal:
                 return False
-            self._rests_since = None
+            self._rests_since = self._forget = None
             self.session.live_in(parent)
             return True
 
@@ -461,9 +468,12 @@ class Pump:
 
     def _end_rest(self) -> None:
         with self.lock:
-            if self._rests_since is not None and time.monotonic() >= self._rests_since + _REST_SECONDS:
-                self._quit()
-                _pumps.discard(self)
+            forget = self._forget
+            if self._rests_since is None or forget is None or time.monotonic() < self._rests_since + _REST_SECONDS:
+                return
+            self._quit()
+            _pumps.discard(self)
+        forget()
 
     def _stand_back(self, park: bool) -> None:
         """While somebody leads. Parked: until that one leaves and says so."""
