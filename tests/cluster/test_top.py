@@ -47,7 +47,7 @@ PAGE_TEXTS = (
     "no host has an object store yet",
     "no graph is running",
     "no task has ended since this monitor looks",
-    "0 tasks of 0",
+    "0 executions of 0 tasks",
     "notebook",
     "the scheduler does not say its settings",
 )
@@ -566,7 +566,7 @@ def test_pages_of_a_real_cluster() -> None:
         terminal.wait_for("exit code: 7")
         assert "pid: " in terminal.screen
         terminal.press("Escape", "8")
-        wait_until(lambda: re.search(r"3,00\d tasks of 3,00\d", terminal.screen))
+        wait_until(lambda: re.search(r"3,00\d executions of 3,004 tasks", terminal.screen))
         terminal.press("7", "-", "-")
         terminal.wait_for("identity")
         terminal.press("0")
@@ -586,7 +586,7 @@ def test_the_task_log_has_every_task_of_a_large_map() -> None:
         terminal.press("8")
         client = stack.enter_context(Client(address))
         assert len(client.map(functions.identity, range(200_000))) == 200_000
-        terminal.wait_for("200,000 tasks of 200,000", 30)
+        terminal.wait_for("200,000 executions of 200,000 tasks", 30)
         terminal.wait_for("success 200,000")
         terminal.press("End")
         terminal.wait_for(" success ")
@@ -607,7 +607,7 @@ def test_what_a_real_scheduler_recorded_until_it_was_killed(tmp_path: Path) -> N
         scheduler.kill()
         terminal = stack.enter_context(Tmux(replay(tmp_path), 100, 30))
         terminal.press(*"}" * 11, "8")
-        terminal.wait_for("5,000 tasks of 5,000")
+        terminal.wait_for("5,000 executions of 5,000 tasks")
         terminal.press("1")
         terminal.wait_for("success  5,000")
 

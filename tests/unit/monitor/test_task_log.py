@@ -110,6 +110,7 @@ def test_endings_say_how_each_task_of_a_range_ended() -> None:
     log = log_of(4, statuses=[0, 2, 4, 2 | AGAIN])
     assert list(log.endings(0, 0, 6)) == [0, 2, 4, NOT_ENDED, NOT_ENDED, NOT_ENDED]
     assert list(log.endings(1, 0, 1)) == [NOT_ENDED]
+    assert (log.total, log.ended) == (4, 3)
 
 
 def test_extent_of_a_column_of_workers() -> None:

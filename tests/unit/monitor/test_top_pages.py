@@ -133,7 +133,7 @@ def test_a_filter_belongs_to_its_page(model: Model) -> None:
 
 def test_the_log_pages_over_all_tasks(model: Model) -> None:
     total = model.rows("tasks", limit=0)[1]
-    assert f"{total:,} tasks of {total:,}" in lines(drawn(model, "8"))[3]
+    assert f"{total:,} executions of {total:,} tasks" in lines(drawn(model, "8"))[3]
     screen = drawn(model, "8", "end")
     assert screen.last_first_row == total - screen.page_rows
     oldest = model.rows("tasks", descending=False, limit=1)[0][0]

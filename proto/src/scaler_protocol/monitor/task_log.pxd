@@ -53,6 +53,7 @@ cdef class TaskPage:
 cdef class TaskLog:
     cdef readonly uint64_t capacity
     cdef readonly uint64_t total
+    cdef readonly uint64_t ended
     cdef readonly uint64_t first
     cdef list held
     cdef TaskPage open_page

@@ -31,6 +31,9 @@ class TaskLog:
 
     capacity: int
     total: int
+    ended: int
+    """Of ``total``: those that ended their task. The others are executions whose task was queued again."""
+
     first: int
     def __init__(self, capacity: int = 1_000_000) -> None: ...
     def __len__(self) -> int: ...

@@ -115,7 +115,7 @@ cdef class TaskLog:
         return self.total - self.first
 
     def clear(self):
-        self.total = self.first = 0
+        self.total = self.ended = self.first = 0
         self.open_page = TaskPage()
         self.held = [self.open_page]
 
@@ -133,6 +133,7 @@ cdef class TaskLog:
     def append(self, task, ended_us, duration_us, session, function, worker, attempt=1, status=0):
         self.room().put(task, ended_us, duration_us, session, function, worker, attempt, status)
         self.total += 1
+        self.ended += not status & AGAIN_FLAG
 
     def extend(self, uint32_t session, uint32_t function, uint32_t worker, uint64_t time_us, columns, indices):
         cdef Rows rows
@@ -156,6 +157,8 @@ cdef class TaskLog:
         rows.known_workers = <uint32_t> known.shape[0]
         rows.indices = &known[0] if rows.known_workers else NULL
         rows.session, rows.function, rows.worker, rows.time_us = session, function, worker, <int64_t> time_us
+        for part in range(count):
+            self.ended += not statuses[part] & AGAIN_FLAG
         while done < count:
             part = self.room().take(&rows, done, count - done)
             self.total += part

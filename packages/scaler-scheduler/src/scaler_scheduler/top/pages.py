@@ -42,7 +42,7 @@ _COUNTED = {
     "waits": "reason",
     "objects": "host",
     "graphs": "graph",
-    "tasks": "task",
+    "tasks": "execution",
     "clients": "client",
     "settings": "setting",
 }
@@ -167,7 +167,7 @@ def _note(model: Model, view: View, total: int) -> Line:
         return _noted(shown, f", {all_failed} failed in all   up, down, Enter: details")
     shown = _counted(total, _COUNTED[page])
     if page == "tasks":
-        return _noted(shown, f" of {format_count(model.log.total)} that ended while this monitor looked")
+        return _noted(shown, f" of {_counted(model.log.ended, 'task')} that ended while this monitor looked")
     rows = len(model.rows(page)[0]) if not view.filter_text else total
     if truths.get(page, 0) > rows and not view.filter_text:
         return _noted(shown, f", those with most to do of {format_count(truths[page])}")
