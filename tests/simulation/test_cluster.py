@@ -48,7 +48,7 @@ SCENARIOS.update(
     }
 )  # fmt: skip
 
-NESTED = {"function_names": ("short", "parent"), "bursts": 2, "tasks_per_burst": 20}
+NESTED = {"function_names": ("short", "parent"), "bursts": 2, "tasks_per_burst": 12}
 
 SCENARIOS.update(
     {
