@@ -124,6 +124,7 @@ QScrollBar::handle:horizontal {{ min-width: 28px; }}
 QScrollBar::handle:hover {{ background: {theme.muted}; }}
 QScrollBar::add-line, QScrollBar::sub-line {{ width: 0; height: 0; }}
 QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}
+QAbstractScrollArea::corner {{ background: {theme.surface}; border: none; }}
 QSplitter::handle {{ background: {theme.border}; }}
 QSplitter::handle:vertical {{ height: 1px; }}
 QStatusBar {{ color: {theme.muted}; }}

@@ -32,7 +32,7 @@ def layered(nodes: int, sources: _Array, targets: _Array) -> Layout:
         return Layout(y, y, 0.0, 0.0)
     y -= y.min()
     height = float(y.max()) + 1.0
-    distance = max(4.6, 0.75 * height / len(columns))
+    distance = max(4.6, 1.4 * height / len(columns))
     return Layout(layers * distance, y, (len(columns) - 1) * distance + 1.0, height)
 
 

@@ -15,7 +15,7 @@ _Array = numpy.ndarray[Any, Any]
 
 
 class GraphWatch:
-    """Follows the newest graph, or one that was chosen while it is known."""
+    """Follows the newest graph, or one that was chosen."""
 
     def __init__(self) -> None:
         self.picture: GraphPicture | None = None
@@ -27,6 +27,9 @@ class GraphWatch:
     def choose(self, session: str, number: int) -> None:
         """By what the table of graphs says of it."""
         self._chosen = (session, number)
+
+    def choose_newest(self) -> None:
+        self._chosen = None
 
     def look(self, model: Model) -> bool:
         """Read the model; whether there is another picture than before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt
@@ -16,7 +17,7 @@ from scaler_protocol.monitor.tables import GRAPHS
 
 
 class GraphsPane(TablePane):
-    """Without a selection the newest graph is drawn."""
+    """Without a selection the newest graph is drawn, also when it is over."""
 
     keys = (
         *TablePane.keys,
@@ -46,10 +47,18 @@ class GraphsPane(TablePane):
         super().set_theme(theme)
         self.canvas.set_theme(theme)
 
+    @property
+    def states(self) -> Sequence[int]:
+        """Of the nodes that are drawn, as ``NodeState`` numbers them."""
+        return self._watch.states.tolist()
+
     def _on_selected(self, row: tuple[Any, ...] | None) -> None:
-        if row is not None:
+        """A graph that is over leaves the table, and with it its choice."""
+        if row is None:
+            self._watch.choose_newest()
+        else:
             self._watch.choose(row[GRAPHS.index("session")], row[GRAPHS.index("graph")])
-            self._draw()
+        self._draw()
 
     def _draw(self) -> None:
         if self._watch.look(self.monitor.model):

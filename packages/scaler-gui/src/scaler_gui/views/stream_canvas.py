@@ -28,7 +28,7 @@ from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
 from scaler_protocol.monitor.model import StreamRow
 from scaler_protocol.monitor.palette import CANCELED_COLOUR, FAILED_COLOUR, function_colour
-from scaler_protocol.monitor.task_stream import FAILED, Bars
+from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
 
 _LEGEND_HEIGHT = 26
 _AXIS_HEIGHT = 24
@@ -266,7 +266,9 @@ class StreamCanvas(QWidget):
         if self.bars is None or not len(self.bars):
             return []
         activity = self._monitor.model.activity
-        entries = [(FAILED_COLOUR, "failed"), (CANCELED_COLOUR, "canceled")]
+        seen = set(self.bars.statuses)
+        ends = ((FAILED, FAILED_COLOUR, "failed"), (CANCELED, CANCELED_COLOUR, "canceled"))
+        entries = [(colour, name) for status, colour, name in ends if status in seen]
         for function in stream_rows.functions_in(self.bars, _LEGEND_MOST):
             entries.append((function_colour(function), activity.function_name(function) or "?"))
         return entries

@@ -13,6 +13,8 @@ from scaler_protocol.monitor.format import format_value
 
 ROW_HEIGHT_PIXELS = 22
 _WIDEST_PIXELS = 340
+_FITTED_ROWS = 40
+"""From so many rows on widths stay as they are."""
 
 
 class TableView(QTableView):
@@ -25,7 +27,8 @@ class TableView(QTableView):
         self.table = model
         self._selected: tuple[Any, ...] | None = None
         self._restoring = False
-        self._fitted = False
+        self._fitted_rows = 0
+        self._fitting = False
         self.setModel(model)
         self._set_looks()
         self._set_header()
@@ -34,7 +37,7 @@ class TableView(QTableView):
     def refresh(self) -> None:
         """Read again; the selected row stays selected wherever it stands now."""
         self.table.refresh()
-        if not self._fitted and self.table.rowCount():
+        if 0 < self._fitted_rows < self.table.rowCount() <= _FITTED_ROWS or not self._fitted_rows:
             self._fit_columns()
         self._restore_selection()
 
@@ -96,16 +99,23 @@ class TableView(QTableView):
         width = self.fontMetrics().horizontalAdvance("0")
         for number, column in enumerate(self.table.spec.columns):
             header.resizeSection(number, width * max(column.width, len(column.title) + 3) + 16)
+        header.sectionResized.connect(self._on_resized)
 
     def _fit_columns(self) -> None:
-        """To the first rows that come; afterwards widths are their user's."""
-        self._fitted = True
+        """To the first rows that come; from when their user changes one, widths are theirs."""
+        self._fitted_rows = self.table.rowCount()
+        self._fitting = True
         header = self.horizontalHeader()
-        header.setResizeContentsPrecision(40)
+        header.setResizeContentsPrecision(_FITTED_ROWS)
         for number, column in enumerate(self.table.spec.columns):
             least = self.fontMetrics().horizontalAdvance(column.title + "000") + 12
             wish = self.sizeHintForColumn(number) + 16
             header.resizeSection(number, max(least, min(wish, _WIDEST_PIXELS)))
+        self._fitting = False
+
+    def _on_resized(self) -> None:
+        if not self._fitting:
+            self._fitted_rows = _FITTED_ROWS
 
     def _on_current(self, current: QModelIndex, previous: QModelIndex) -> None:
         if not self._restoring:
