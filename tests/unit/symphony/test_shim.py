@@ -83,11 +83,11 @@ def test_keywords() -> None:
 
 def test_the_task_knows_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALER_AGENT_SOCKET", "@another")
-    monkeypatch.setenv("SCALER_DEPTH", "9")
+    monkeypatch.setenv("SCALER_PARENT", "of another")
     before = environment_of()
     seen = pickle.loads(run_here(call(environment_of)).payload)
-    assert seen["SCALER_SCHEDULER_ADDRESS"] == "tcp://127.0.0.1:2345" and seen["SCALER_DEPTH"] == "4"
-    assert seen["SCALER_PARENT"] == f"{(b'C' * 16).hex()}:7:2" and seen["SCALER_WORKER_NAME"] == "grid"
+    assert seen["SCALER_SCHEDULER_ADDRESS"] == "tcp://127.0.0.1:2345"
+    assert seen["SCALER_PARENT"] == f"{(b'C' * 16).hex()}:7:2:3" and seen["SCALER_WORKER_NAME"] == "grid"
     assert "SCALER_AGENT_SOCKET" not in seen and environment_of() == before
 
 

@@ -47,7 +47,7 @@ from scaler.shell.connection import (
     SCHEDULER_VARIABLE,
     AgentConnection,
     Connection,
-    nested_depth,
+    is_far_from_agents,
     nested_socket,
     parent_task,
 )
@@ -103,10 +103,10 @@ class Client:
             raise ValueError("Client() needs the address of a scheduler; only inside a task can it be left out.")
         parse_address(self._address)
         self._settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
-        self._options = TaskOptions(profiling=profiling, stream_output=stream_output, depth=nested_depth())
+        self._options = TaskOptions(profiling=profiling, stream_output=stream_output)
         self._has_left = False
         _clients.add(self)
-        if nested_socket(address) is None:
+        if nested_socket(address) is None and not is_far_from_agents():
             self._open()
             self._await_answer()
 
@@ -601,7 +601,7 @@ class Client:
     def _make_kit(self, agent: str | None) -> Kit:
         _, _, timeout_seconds, heartbeat_interval_seconds, serializer, _ = self._settings
         identity = new_session()
-        parent = parent_task() if agent or nested_depth() else TaskName(b"", 0, 0)
+        parent = parent_task() if agent or is_far_from_agents() else TaskName(b"", 0, 0)
         hello = make_hello(
             Role.SUBMIT,
             identity,
@@ -669,7 +669,6 @@ class Client:
         base = self._options
         return TaskOptions(
             priority=whole_number("priority", priority, -PRIORITY_LIMIT, PRIORITY_LIMIT),
-            depth=base.depth,
             retries=whole_number("retries", retries, 0, RETRIES_LIMIT),
             rerun=bool(rerun),
             timeout_seconds=duration("timeout_seconds", timeout_seconds),

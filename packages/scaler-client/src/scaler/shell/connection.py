@@ -12,7 +12,6 @@ from scaler_protocol.transport.stream import StreamConnection
 AGENT_SOCKET_VARIABLE = "SCALER_AGENT_SOCKET"
 SCHEDULER_VARIABLE = "SCALER_SCHEDULER_ADDRESS"
 PARENT_VARIABLE = "SCALER_PARENT"
-DEPTH_VARIABLE = "SCALER_DEPTH"
 
 
 class Connection(Protocol):
@@ -79,10 +78,9 @@ def nested_socket(address: str | None) -> str | None:
     return None
 
 
-def nested_depth() -> int:
-    """How deep the tasks of this process's clients are nested, where no agent is that would know: in Symphony."""
-    text = os.environ.get(DEPTH_VARIABLE, "")
-    return int(text) if text.isdecimal() else 0
+def is_far_from_agents() -> bool:
+    """Whether this process runs a task where no agent is, as on hosts of Symphony: its clients connect by themselves."""
+    return bool(os.environ.get(PARENT_VARIABLE)) and not os.environ.get(AGENT_SOCKET_VARIABLE)
 
 
 def parent_task() -> TaskName:

@@ -80,8 +80,7 @@ def _environment(call: Call, scheduler_address: str, worker_name: str) -> dict[s
     """What a client inside the task needs to know. There is no agent on the host: it connects by itself."""
     return {
         "SCALER_SCHEDULER_ADDRESS": scheduler_address,
-        "SCALER_PARENT": f"{call.session.hex()}:{call.task}:{call.attempt}",
-        "SCALER_DEPTH": str(call.depth + 1),
+        "SCALER_PARENT": f"{call.session.hex()}:{call.task}:{call.attempt}:{call.depth}",
         "SCALER_WORKER_NAME": worker_name,
         "SCALER_AGENT_SOCKET": None,
     }
