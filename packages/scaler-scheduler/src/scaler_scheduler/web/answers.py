@@ -142,7 +142,7 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
         "failed": [format_count(tasks.failed), _plural(causes, "cause") if causes else "", tasks.failed > 0],
         "canceled": [format_count(tasks.canceled), f"{format_count(lost)} not found" if lost else ""],
         "workers": [format_count(workers), f"on {_plural(hosts, 'host')}"],
-        "cpu": [format_percent(_last(model, "workers_cpu")), f"of {workers * 100:,}%, all workers"],
+        "cpu": [_rounded_percent(_last(model, "workers_cpu")), f"of {workers * 100:,}%, all workers"],
     }  # fmt: skip
 
 
@@ -154,6 +154,10 @@ def _waiting_note(model: Model) -> str:
 def _last(model: Model, name: str) -> float:
     _, values = model.history(name, max(0.0, model.time - 10))
     return values[-1] if values else 0.0
+
+
+def _rounded_percent(percent: float) -> str:
+    return format_percent(percent) if percent < 99.5 else f"{percent:,.0f}%"
 
 
 def _plural(count: int, noun: str) -> str:

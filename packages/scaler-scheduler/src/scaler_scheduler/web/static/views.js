@@ -102,7 +102,7 @@ export class Overview extends ChartsView {
     this.functions.element.className = "table-card";
     this.element = h("div", {}, heading("Overview", "", this.spans()),
       h("div", { class: "tiles" }, Object.values(this.tiles).map((tile) => tile.element)),
-      h("div", { class: "grid two", style: { marginTop: "14px" } }, this.makeCharts(["throughput", "tasks", "cpu", "memory"])), strip, functions);
+      h("div", { class: "grid charts", style: { marginTop: "14px" } }, this.makeCharts(["throughput", "tasks", "cpu", "memory"])), strip, functions);
   }
 
   watch() { return { functions: this.functions.watch(), stream: this.stream.watch(), overview: { what: "overview" } }; }
