@@ -12,6 +12,7 @@ import pytest
 
 from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import DisconnectedError
+from tests.support.commands import free_address, run_command, start_scheduler
 
 
 def make_keys(folder: Path) -> Path:
@@ -46,8 +47,28 @@ def test_a_client_with_other_keys_is_kept_out(
 def test_a_public_address_without_keys_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "scaler_scheduler.cli", "tcp://0.0.0.0:0"]
     monkeypatch.delenv("SCALER_KEYS", raising=False)
+    hidden = [*command[:3], "tcp://127.0.0.1:0", "--monitor-address", "tcp://0.0.0.0:0"]
+    done = subprocess.run(hidden, capture_output=True, text=True, timeout=15)
+    assert done.returncode == 2 and "--insecure" in done.stderr, done.stderr
     for directory, reason in ((None, "--insecure"), (tmp_path / "nothing here", "scheduler.key is missing")):
         if directory is not None:
             monkeypatch.setenv("SCALER_KEYS", str(directory))
         done = subprocess.run(command, capture_output=True, text=True, timeout=15)
         assert done.returncode == 2 and reason in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_monitors_need_the_keys_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_KEYS", str(make_keys(tmp_path / "keys")))
+    monitor_address = free_address()
+    with start_scheduler(free_address(), "--monitor-address", monitor_address) as scheduler:
+        scheduler.remember_family()
+        heard = run_command("scaler_top", monitor_address, "--json", "--timeout", 15)
+        assert heard.returncode == 0, heard.stderr
+        monkeypatch.setenv("SCALER_KEYS", str(make_keys(tmp_path / "others")))
+        assert run_command("scaler_top", monitor_address, "--json", "--timeout", 1).returncode == 1
+        monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "missing"))
+        without = run_command("scaler_top", monitor_address, "--json")
+        assert (without.returncode, without.stderr.count("\n")) == (2, 1)
+        assert "is missing: make keys with scaler_keygen" in without.stderr
+        monkeypatch.delenv("SCALER_KEYS")
+        assert run_command("scaler_top", monitor_address, "--json", "--timeout", 1).returncode == 1

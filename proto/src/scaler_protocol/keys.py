@@ -47,9 +47,10 @@ def scheduler_keys(address: Address) -> SchedulerKeys | None:
     return SchedulerKeys(_read(directory / "scheduler.key"), _read(directory / "peer.pub"))
 
 
-def peer_keys(address: Address) -> PeerKeys | None:
-    """What a client or agent that connects to ``address`` needs; otherwise as ``scheduler_keys``."""
-    directory = keys_directory()
+def peer_keys(address: Address, directory: Path | None = None) -> PeerKeys | None:
+    """What a client, agent or monitor that connects to ``address`` needs; otherwise as ``scheduler_keys``.
+    ``directory`` None: the one that $SCALER_KEYS names."""
+    directory = directory or keys_directory()
     if directory is None or address.scheme != "tcp":
         return None
     files = (directory / name for name in ("peer.key", "peer.pub", "scheduler.pub"))

@@ -50,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(settings: SchedulerSettings) -> int:
     """Serve until told to stop; the exit code."""
     try:
-        check_bind_allowed(parse_address(settings.address), settings.insecure)
+        for address in filter(None, (settings.address, settings.monitor_address)):
+            check_bind_allowed(parse_address(address), settings.insecure)
         token = ensure_token()
     except (ValueError, OSError) as error:
         raise BadInput(str(error)) from None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import zmq
 
 from scaler_protocol.address import Address, parse_address
+from scaler_protocol.keys import PeerKeys, peer_keys
 from scaler_protocol.monitor import feed
 
 _RECONNECT_MILLISECONDS = 100
@@ -14,14 +17,26 @@ _HEARTBEAT_TIMEOUT_MILLISECONDS = 3000
 
 
 class Subscription:
-    """Connects again for ever, by itself. ``socket`` is for a ``zmq.Poller``. ValueError for what is no address.
+    """Connects again for ever, by itself. ``socket`` is for a ``zmq.Poller``. ValueError for what is no address,
+    and for keys that cannot be used; ``keys`` is their folder, None: the one that $SCALER_KEYS names.
 
     With ``events`` it first gets the recent past, then what happens; otherwise snapshots only, which costs the
     scheduler less."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: Address | str, events: bool = False) -> None:
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        address: Address | str,
+        events: bool = False,
+        keys: Path | str | None = None,
+    ) -> None:
         parsed = parse_address(address) if isinstance(address, str) else address
+        key_pair = _read_keys(parsed, keys)
         self.socket = context.socket(zmq.SUB)
+        if key_pair is not None:
+            self.socket.setsockopt(zmq.CURVE_SERVERKEY, key_pair.scheduler_public)
+            self.socket.setsockopt(zmq.CURVE_SECRETKEY, key_pair.secret)
+            self.socket.setsockopt(zmq.CURVE_PUBLICKEY, key_pair.public)
         _set_options(self.socket)
         self.socket.setsockopt(zmq.IPV6, ":" in parsed.host)
         for topic in (feed.new_history_topic(), feed.EVENTS_KIND) if events else ():
@@ -42,6 +57,13 @@ class Subscription:
 
     def close(self) -> None:
         self.socket.close()
+
+
+def _read_keys(address: Address, folder: Path | str | None) -> PeerKeys | None:
+    try:
+        return peer_keys(address, Path(folder) if folder else None)
+    except OSError as error:
+        raise ValueError(str(error)) from None
 
 
 def _set_options(socket: zmq.Socket[bytes]) -> None:

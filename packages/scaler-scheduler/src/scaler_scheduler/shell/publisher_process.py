@@ -22,7 +22,9 @@ from types import FrameType
 import zmq
 
 from scaler_protocol.address import Address, parse_address
+from scaler_protocol.keys import scheduler_keys
 from scaler_protocol.monitor import feed
+from scaler_protocol.transport.doorkeeper import Doorkeeper
 from scaler_scheduler.shell.event_stream import EventStream
 from scaler_scheduler.shell.log_keeper import LogKeeper
 
@@ -44,6 +46,8 @@ class PublisherProcess:
         self._scheduler = scheduler
         self._log = log
         self._stream = EventStream()
+        self._context = context
+        self._doorkeeper: Doorkeeper | None = None
         self._watchers = context.socket(zmq.XPUB)
         self._topics: set[bytes] = set()
         self._watched = self._wants_events = log is not None
@@ -82,6 +86,8 @@ class PublisherProcess:
     def close(self) -> None:
         self._watchers.close()
         self._scheduler.close()
+        if self._doorkeeper is not None:
+            self._doorkeeper.close()
         if self._log is not None:
             self._log.close()
         if self._socket_file is not None and _inode(self._socket_file[0]) == self._socket_file[1]:
@@ -89,6 +95,7 @@ class PublisherProcess:
 
     def _bind(self, address: Address) -> str:
         _check_free(address)
+        self._use_keys(address)
         self._watchers.setsockopt(zmq.IPV6, ":" in address.host)
         host = "127.0.0.1" if address.host == "localhost" else address.host
         self._watchers.bind(str(replace(address, host=host)))
@@ -97,6 +104,15 @@ class PublisherProcess:
             return str(address)
         bound = parse_address(self._watchers.getsockopt_string(zmq.LAST_ENDPOINT))
         return str(replace(address, port=bound.port))
+
+    def _use_keys(self, address: Address) -> None:
+        keys = scheduler_keys(address)
+        if keys is None or self._doorkeeper is not None:
+            return
+        self._doorkeeper = Doorkeeper(self._context, keys.peer_public)
+        self._watchers.setsockopt(zmq.CURVE_SERVER, 1)
+        self._watchers.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
+        self._watchers.setsockopt(zmq.ZAP_DOMAIN, b"scaler")
 
     def _read_watchers(self) -> None:
         while self._watchers.poll(0):
