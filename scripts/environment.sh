@@ -34,6 +34,7 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
 
 is_current() {
     [ -e $ENVIRONMENT/installed ] && [ -z "$(find proto packages -newer $ENVIRONMENT/installed -type f \
+        ! -path 'packages/scaler-gui/*' \
         ! -path '*/build/*' ! -name '*.so' ! -name '*.c' ! -path '*.egg-info/*' ! -name '*.pyc' -print -quit)" ]
 }
 
@@ -56,4 +57,17 @@ install_distributions() {
         ./proto "./packages/scaler-scheduler[uvloop,ui]" "./packages/scaler-worker[uvloop]" ./packages/scaler-client ||
         stop "The installation failed, see above."
     touch $ENVIRONMENT/installed
+}
+
+# The desktop monitor, apart from the others: Qt is large.
+install_desktop() {
+    if [ -e $ENVIRONMENT/desktop ] && [ -z "$(find packages/scaler-gui -newer $ENVIRONMENT/desktop -type f \
+        ! -path '*/build/*' ! -path '*.egg-info/*' ! -name '*.pyc' -print -quit)" ]; then
+        return
+    fi
+    say "installing scaler-gui, with Qt"
+    rm -rf packages/scaler-gui/build
+    $ENVIRONMENT/bin/python -m pip install --disable-pip-version-check --no-build-isolation --no-cache-dir --upgrade \
+        ./packages/scaler-gui || stop "The installation failed, see above."
+    touch $ENVIRONMENT/desktop
 }

@@ -32,36 +32,38 @@ def take(monitor_address: str, folder: Path) -> None:
     from scaler_gui.models.recent import Place
     from scaler_gui.monitor import Monitor
 
-    application = QApplication.instance() or QApplication(["scaler_gui"])
+    application = QApplication(["scaler_gui"])
     monitor = Monitor()
     with tempfile.TemporaryDirectory() as home:
         window = MainWindow(monitor, QSettings(f"{home}/settings.ini", QSettings.Format.IniFormat))
         window.show()
         window.connect_to(Place(monitor_address))
-        _run(application, PAST_SECONDS)  # charts need a past
+        _run(PAST_SECONDS)  # charts need a past
         for name, theme, size, views in PICTURES:
             window.set_theme(theme)
             window.resize(*size)
             for view in views:
                 window.docks.go_to(view)
-            _run(application, SETTLED_SECONDS)
+            _run(SETTLED_SECONDS)
             if "graphs" in views:
-                _wait_for_running_graph(application, window.docks.panes["graphs"])
+                _wait_for_running_graph(window.docks.panes["graphs"])
             pane = window.docks.panes[views[0]]
             if len(views) == 1:
                 pane.resize(*size)
                 pane.refresh()
             (pane if len(views) == 1 else window).grab().save(str(folder / f"gui-{name}.png"))
         window.close()
+    application.shutdown()
 
 
-def _wait_for_running_graph(application: object, pane: Any) -> None:
+def _wait_for_running_graph(pane: Any) -> None:
+    wanted = {NodeState.WAITING, NodeState.HANDED, NodeState.SUCCEEDED}
     until = time.monotonic() + GRAPH_SECONDS
-    while not {NodeState.WAITING, NodeState.HANDED, NodeState.SUCCEEDED} <= set(pane.states) and time.monotonic() < until:
-        _run(application, 0.1)
+    while not wanted <= set(pane.states) and time.monotonic() < until:
+        _run(0.1)
 
 
-def _run(application: object, seconds: float) -> None:
+def _run(seconds: float) -> None:
     from PySide6.QtCore import QCoreApplication, QEventLoop
 
     until = time.monotonic() + seconds
