@@ -23,8 +23,7 @@ def test_counts_and_rows(gate: Gate) -> None:
             assert info.snapshot is not None
             assert (info.snapshot.tasks.success, info.snapshot.tasks.running) == (100, 1)
             wait_until(lambda: client.cluster_info().rows("workers")[1] == 2, 10)
-            functions_seen = [row for row in client.cluster_info().rows("functions")[0]]
-            assert any("square" in row for row in functions_seen)
+            assert any("square" in row for row in client.cluster_info().rows("functions")[0])
             gate.open()
             busy.result()
 

@@ -430,8 +430,8 @@ class Client:
         return bytes(outcome.payload).decode(errors="replace")
 
     def cluster_info(self) -> Model:
-        """What the monitors show, now: ``rows("workers")``, ``rows("functions")``, ... and ``snapshot``. It says nothing
-        of single tasks, for which monitors listen all the time."""
+        """What the monitors show, now: ``rows("workers")``, ``rows("functions")``, ... and ``snapshot``. It says
+        nothing of single tasks, for which monitors listen all the time."""
         from scaler.client.cluster_info import model_of
 
         self._pump.check_usable()
