@@ -75,11 +75,19 @@ class StoreConnection:
     def put(self, key: ObjectKey, data: Layout | bytes | bytearray | memoryview) -> int:
         """Write and seal an object; returns its size. An object of that key that is sealed already stays as it is.
         Raises StoreFull and StoreUnavailable."""
+        return self.put_somewhere(key, data)[0]
+
+    def put_somewhere(self, key: ObjectKey, data: Layout | bytes | bytearray | memoryview) -> tuple[int, bytes]:
+        """As ``put``; returns also the id of the store that has it."""
         parts = data.parts() if isinstance(data, Layout) else [(0, memoryview(data).cast("B"))]
         size = parts[-1][0] + len(parts[-1][1])
-        if size >= SMALL_BYTES or not self._again(lambda link: self._place(link, key, size, parts)):
-            self._again(lambda link: self._create(link, key, size, parts))
-        return size
+
+        def put(link: Link) -> bytes:
+            if size >= SMALL_BYTES or not self._place(link, key, size, parts):
+                self._create(link, key, size, parts)
+            return link.store
+
+        return size, self._again(put)
 
     def get(self, key: ObjectKey, timeout: float | None = None) -> memoryview:
         """The object's bytes, writable: nobody else sees what is written there. Waits while the object is written.

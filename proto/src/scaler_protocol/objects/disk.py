@@ -1,6 +1,6 @@
 """Objects on disk: in one file that has no name, so that nothing is left whoever dies.
 
-A thread of its own moves the bytes. Where there is room in the file is kept by whoever asks, in one list of holes.
+A thread of its own moves the bytes. Where there is room in the file is known to whoever asks.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaler_protocol.objects.core.space import Extent, pages
+from scaler_protocol.objects.holes import Holes
 from scaler_protocol.objects.memory import punch
 
 _PIECE_BYTES = 8 * 1024 * 1024
@@ -45,19 +46,16 @@ class Disk:
         self._directory = default_directory()
         self._file: int | None = None
         self._places: dict[int, tuple[int, int]] = {}  # by number: offset and size in the file
-        self._holes: list[tuple[int, int]] = []  # offset and size
-        self._end = 0
+        self._holes = Holes()
+        self._file_directory = ""
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def use_directory(self, directory: str) -> None:
-        """From the next file on: one that is in use stays."""
+        """As soon as nothing is in a file elsewhere."""
         self._directory = directory
-        if self._file is not None and not self._places:
-            os.close(self._file)
-            self._file, self._holes, self._end = None, [], 0
 
     def spill(self, number: int, extent: Extent, size: int) -> None:
         try:
@@ -65,7 +63,7 @@ class Disk:
         except OSError as error:
             self._finish(Done(number, True, f"{self._directory}: {error.strerror}"))
             return
-        place = self._take(pages(size))
+        place = self._holes.take(pages(size))
         self._places[number] = (place, pages(size))
         self._submit(_Job(number, True, extent, size, fd, place))
 
@@ -76,7 +74,11 @@ class Disk:
     def remove(self, number: int) -> None:
         """It is not being moved."""
         place, size = self._places.pop(number)
-        self._give_back(place, size)
+        self._holes.give_back(place, size)
+        try:
+            punch(self._file or 0, place, size)
+        except OSError:
+            pass  # not every file system can; the room is used again
 
     def take_done(self) -> list[Done]:
         try:
@@ -99,28 +101,13 @@ class Disk:
     # ---- the file ------------------------------------------------------------------------------------------------
 
     def _open(self) -> int:
+        if self._file is not None and not self._places and self._file_directory != self._directory:
+            os.close(self._file)
+            self._file, self._holes = None, Holes()
         if self._file is None:
             self._file = _nameless_file(self._directory)
+            self._file_directory = self._directory
         return self._file
-
-    def _take(self, size: int) -> int:
-        for index, (offset, room) in enumerate(self._holes):
-            if room >= size:
-                self._holes[index : index + 1] = [(offset + size, room - size)] if room > size else []
-                return offset
-        place = self._end
-        self._end += size
-        return place
-
-    def _give_back(self, place: int, size: int) -> None:
-        try:
-            punch(self._file or 0, place, size)
-        except OSError:
-            pass  # not every file system can; the room is used again
-        self._holes.append((place, size))
-        self._holes = _joined(self._holes)
-        if self._holes[-1][0] + self._holes[-1][1] == self._end:
-            self._end = self._holes.pop()[0]
 
     # ---- the thread ----------------------------------------------------------------------------------------------
 
@@ -178,13 +165,3 @@ def _copy(source: int, source_offset: int, target: int, target_offset: int, size
         moved += count
     if not size:
         os.pwrite(target, b"\0", target_offset)
-
-
-def _joined(holes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for offset, size in sorted(holes):
-        if joined and sum(joined[-1]) == offset:
-            joined[-1] = (joined[-1][0], joined[-1][1] + size)
-        else:
-            joined.append((offset, size))
-    return joined

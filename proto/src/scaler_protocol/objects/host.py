@@ -37,8 +37,7 @@ class HostStore:
         if connection is None:
             return None
         try:
-            size = connection.put(key, payload)
-            return Place(size, connection.connect())
+            return Place(*connection.put_somewhere(key, payload))
         except StoreUnavailable:
             return None
 
