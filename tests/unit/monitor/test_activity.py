@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -220,6 +221,22 @@ def test_another_epoch_starts_again(model: Model) -> None:
     fresh.apply(replace(last, scheduler=replace(last.scheduler, epoch=99)), 51.0)
     assert fresh.restarted_at == 50.0
     assert fresh.rows("tasks")[1] == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_records_are_never_a_traceback(seed: int) -> None:
+    random, model = Random(seed), Model(0.0)
+    for message in synthetic_messages(1, 12, 200):
+        if isinstance(message, Events) and message.records:
+            damaged = bytearray(message.records)
+            for _ in range(random.randrange(1, 20)):
+                damaged[random.randrange(len(damaged))] = random.randrange(256)
+            message = replace(message, records=bytes(damaged[: random.randrange(len(damaged) + 1)]))
+        model.apply(message, 1.0)
+        model.graph(SESSIONS[0], GRAPH_NODES)
+    for name in TABLES:
+        model.rows(name, "a", limit=10)
+    model.bars(0, 2e9, 50, [row.worker_index for row in model.stream_rows()])
 
 
 # ---- size ------------------------------------------------------------------------------------------------------------

@@ -16,8 +16,11 @@ from scaler_protocol.monitor import records
 from scaler_protocol.monitor.failures import Failure, Failures, read_payload
 from scaler_protocol.monitor.graphs import Graphs
 from scaler_protocol.monitor.messages import Events
-from scaler_protocol.monitor.records import NONE, Kind, Naming, Record
+from scaler_protocol.monitor.records import NONE, BadRecord, Kind, Naming, Record
 from scaler_protocol.monitor.task_log import NO_WORKER, TaskLog, extent
+
+INDEX_LIMIT = 1 << 24
+"""Indices count from 0 and never come so far."""
 
 NOTICE_LIMIT = 1000
 """How many of the latest comings and goings are kept."""
@@ -129,6 +132,8 @@ class Activity:
 
     def _on_name(self, record: Record) -> None:
         value = records.name_of(record)
+        if record.first >= INDEX_LIMIT:
+            raise BadRecord("An event record names an impossible index.")
         if record.flags == Naming.SESSION:
             session, parent = _identity(value.get("session")), _identity(value.get("parent"))
             self.sessions[record.first] = SessionName(

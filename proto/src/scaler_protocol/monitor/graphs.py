@@ -18,6 +18,10 @@ NODE_LIMIT = 10_000
 """Nodes of a graph that is shown node by node."""
 
 
+SPAN_LIMIT = 16 * NODE_LIMIT
+"""Numbers between a graph's first and last task: others may have come between them."""
+
+
 class NodeState(enum.IntEnum):
     WAITING = 0
     HANDED = 1  # to an agent, where it waits or runs
@@ -63,7 +67,7 @@ class Graphs:
             graph = self._make(session, number, first)
         graph.first = min(graph.first, first)
         graph.count += count
-        graph.cut |= cut or graph.count > NODE_LIMIT
+        graph.cut |= cut or graph.count > NODE_LIMIT or number - graph.first >= SPAN_LIMIT
         if graph.cut:
             graph.functions, graph.edges, graph.handed = [], [], set()
             return
