@@ -180,8 +180,8 @@ class Grid(Slots):
         """These tasks leave, or end while they wait."""
         for counts in (self._losses, self._refusals):
             if counts:
-                tasks = frozenset(column.tasks)
-                for name in [name for name in counts if name[0] == column.session and name[1] in tasks]:
+                ended = frozenset(column.tasks)
+                for name in [name for name in counts if name[0] == column.session and name[1] in ended]:
                     del counts[name]
 
     def withdraw(self, count: int) -> list[TaskColumn]:
