@@ -95,6 +95,10 @@ def report(*parts: float) -> float:
     return sum(parts)
 
 
+for _function in (simulate, price_option, load_prices, fit_curve, calibrate, render_on_gpu, report):
+    _function.__code__ = _function.__code__.replace(co_filename="pricing.py")  # tracebacks are in the pictures, too
+
+
 def _simulations(address: str, stopped: threading.Event) -> None:
     with Client(address) as client:
         for _ in range(120):

@@ -12,6 +12,7 @@ import pytest
 
 from scaler_protocol.monitor.messages import Events, Snapshot
 from scaler_protocol.monitor.model import HISTORIES, Model
+from scaler_protocol.monitor.records import NONE
 from scaler_protocol.monitor.tables import TABLES
 from scaler_scheduler.web.answers import answer, specification, stream
 from scaler_scheduler.web.page import WATCH_LIMIT, Page
@@ -199,6 +200,18 @@ def test_a_window_of_the_rows(model: Model) -> None:
     whole, _ = parsed_stream(stream(model, STREAM, "key"))
     part, _ = parsed_stream(stream(model, {**STREAM, "first": 5, "rows": 3}, "key"))
     assert (part["first"], part["rows"]) == (5, whole["rows"][5:8])
+
+
+def test_rows_for_no_certain_worker_come_last_and_only_with_tasks() -> None:
+    model = Model(0.0)
+    for message in synthetic_messages(2.0, 8, 100):
+        model.apply(message, 0.0)
+    nobody = model.activity.worker_index(0, NONE)
+    head, _ = parsed_stream(stream(model, STREAM, "key"))
+    assert (head["total_rows"], len(head["rows"])) == (8, 8)
+    model.log.append(10**9, int(model.time * 1e6), 1000, 0, 0, nobody)
+    head, _ = parsed_stream(stream(model, STREAM, "key"))
+    assert (head["total_rows"], head["rows"][-1][0]) == (9, "node-0, somewhere")
 
 
 # ---- histories -----------------------------------------------------------------------------------------------------

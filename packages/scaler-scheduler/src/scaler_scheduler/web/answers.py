@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scaler_protocol.messages import WorkerStatus
@@ -23,7 +23,7 @@ from scaler_protocol.monitor.format import (
     printable,
 )
 from scaler_protocol.monitor.messages import AgentStatus, GraphStatus
-from scaler_protocol.monitor.model import Model, ended_count
+from scaler_protocol.monitor.model import Model, StreamRow, ended_count
 from scaler_protocol.monitor.palette import function_colour
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.tables import TABLES, Column, Row, TableSpec
@@ -272,13 +272,15 @@ def stream(model: Model, query: Query, key: str) -> bytes:
     shown = rows[first : first + _bounded(query["rows"], ROW_LIMIT)]
     width = _bounded(query["width"], PIXEL_LIMIT)
     bars = model.bars(stop - span, stop, width, [index for index, _ in shown])
+    hidden = len(shown) - _rows_needed(shown, set(bars.rows))
+    shown = shown[: len(shown) - hidden]
     head = {
         "key": key,
         "start": stop - span,
         "stop": stop,
         "width": width,
         "first": first,
-        "total_rows": len(rows),
+        "total_rows": len(rows) - hidden,
         "rows": [(printable(_label(row.worker)), printable(row.worker.host)) for row in shown],
         "count": len(bars),
         "tasks": bars.tasks,
@@ -293,6 +295,14 @@ def stream(model: Model, query: Query, key: str) -> bytes:
         bars.serials, bars.x0, bars.x1, bars.busy, bars.rows, bars.functions, bars.counts, bars.statuses,
     )  # fmt: skip
     return b"".join((struct.pack("<I", len(text)), text, *columns))
+
+
+def _rows_needed(rows: Sequence[StreamRow], used: set[int]) -> int:
+    """How many rows there are without the last ones that stand for no certain worker and are empty."""
+    count = len(rows)
+    while count and count - 1 not in used and rows[count - 1].worker.number is None:
+        count -= 1
+    return count
 
 
 def _label(worker: WorkerName) -> str:
