@@ -15,7 +15,8 @@ from tests.support import leftovers
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test module is imported: nothing may touch the user's own ~/.scaler."""
     os.environ["SCALER_HOME"] = tempfile.mkdtemp(prefix="scaler-home-")
-    for name in [name for name in os.environ if name.startswith(("SCALER_SCHEDULER_", "SCALER_CLUSTER_"))]:
+    commands = "SCALER_SCHEDULER_", "SCALER_CLUSTER_", "SCALER_SYMPHONY_"
+    for name in [name for name in os.environ if name.startswith(commands)]:
         del os.environ[name]
     leftovers.adopt_orphans()
 

@@ -45,6 +45,7 @@ class Handle:
         self._number = number
         self._output = output
         self._error = error
+        self.reason = error
 
     def get_id(self) -> int:
         return self._number
@@ -56,7 +57,7 @@ class Handle:
         message.payload = self._output
 
     def get_exception(self) -> Any:
-        return self._error
+        return self.reason
 
 
 def output_of(number: int, payload: bytes = b"r") -> bytes:
@@ -236,6 +237,15 @@ def test_a_task_that_failed(api: Api, gateway: Gateway, posted: Posted, error: A
     posted.wait_for(Taken)
     api.sessions[0].callback.on_response(Handle(1, b"", error))
     assert f"Symphony: the service ScalerService could not run {{task}}: {text}" in posted.of(Failed)[0].text
+
+
+def test_a_task_that_failed_without_a_reason(api: Api, gateway: Gateway, posted: Posted) -> None:
+    send(gateway, 1)
+    posted.wait_for(Taken)
+    handle = Handle(1, b"", error="failed")
+    handle.reason = None
+    api.sessions[0].callback.on_response(handle)
+    assert "could not run {task}: Symphony gives no reason." in posted.of(Failed)[0].text
 
 
 def test_handles_that_raise(api: Api, gateway: Gateway, posted: Posted) -> None:

@@ -91,15 +91,16 @@ def test_the_task_knows_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "SCALER_AGENT_SOCKET" not in seen and environment_of() == before
 
 
-def test_output_is_copied(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_is_copied(capfd: pytest.CaptureFixture[str]) -> None:
     def speak() -> None:
         print("to out")
-        print("to err", file=sys.stderr)
+        sys.stderr.writelines(["to err", "\n"])
+        assert sys.stdout.fileno() >= 0 and sys.stdout.buffer is not None
 
     streams = sys.stdout, sys.stderr
     answer = run_here(call(speak, stream_output=True))
     assert (answer.stdout, answer.stderr) == (b"to out\n", b"to err\n")
-    assert capsys.readouterr() == ("to out\n", "to err\n") and (sys.stdout, sys.stderr) == streams
+    assert capfd.readouterr() == ("to out\n", "to err\n") and (sys.stdout, sys.stderr) == streams
     assert run_here(call(speak)).stdout == b""
 
 
@@ -193,4 +194,4 @@ def test_garbage_is_told_apart(output: bytes, text: str) -> None:
 
 
 def test_a_small_task_is_a_small_input() -> None:
-    assert len(pack_call(1, call(len, [1]), "tcp://127.0.0.1:2345", "grid")) < 16_000
+    assert len(pack_call(1, call(len, [1]), "tcp://127.0.0.1:2345", "grid")) < 20_000

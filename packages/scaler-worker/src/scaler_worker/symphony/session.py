@@ -286,12 +286,14 @@ def describe(error: Any) -> str:
 
 
 def _embedded(handle: Any) -> str:
+    """Why a task failed, as Symphony has it."""
     exception = handle.get_exception()
     try:
         embedded = exception.get_embedded_exception()
     except Exception:
         embedded = None
-    return describe(exception if embedded is None else embedded)
+    reason = exception if embedded is None else embedded
+    return "Symphony gives no reason" if reason is None else describe(reason)
 
 
 def _safe(text: str) -> str:

@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import cloudpickle
@@ -63,18 +63,18 @@ def run_call(
 def _run(function: bytes, serializer: bytes | None, slots: list[bytes], keywords: tuple[str, ...]) -> tuple[int, bytes]:
     failed = DESERIALIZE_FAILED
     try:
-        format = _Format(serializer)
-        call = format.loads(function)
-        values = [format.loads(slot) for slot in slots]
+        codec = _Codec(serializer)
+        call = codec.loads(function)
+        values = [codec.loads(slot) for slot in slots]
         failed = EXCEPTION
         count = len(values) - len(keywords)
         result = call(*values[:count], **dict(zip(keywords, values[count:])))  # noqa: B905  the host's Python may be old
-        return SUCCESS, format.dumps(result)
+        return SUCCESS, codec.dumps(result)
     except BaseException as error:
         return _failure(error, failed)
 
 
-class _Format:
+class _Codec:
     """How this task's function, arguments and result are bytes."""
 
     def __init__(self, serializer: bytes | None) -> None:
@@ -171,14 +171,16 @@ def _output(wanted: bool) -> Iterator[tuple[io.StringIO, io.StringIO]]:
         sys.stdout, sys.stderr = before
 
 
-class _Tee(io.TextIOBase):
+class _Tee:
+    """A stream that keeps a copy of what is written; in everything else it is the original."""
+
     def __init__(self, original: Any, kept: io.StringIO) -> None:
         self._original = original
         self._kept = kept
         self._room = _OUTPUT_LIMIT_CHARACTERS
 
-    def writable(self) -> bool:
-        return True
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
 
     def write(self, text: str) -> int:
         if self._room > 0:
@@ -189,6 +191,10 @@ class _Tee(io.TextIOBase):
         if self._original is not None:
             self._original.write(text)
         return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
 
     def flush(self) -> None:
         if self._original is not None:
