@@ -112,6 +112,7 @@ class Cluster:
         }
         assert not moved, moved
         assert self.scheduler.core.allocator.queued == 0
+        self.scheduler.check_records()
         for table in [client.table for client in self.scheduler.core.clients.values()]:
             assert not table.unfinished and not table.graphs, table.unfinished
         for agent in self.agents:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from scaler_protocol.effects import ClosePeer, Send
+from scaler_protocol.messages import Status
+from scaler_protocol.monitor import records
+from scaler_protocol.monitor.records import AGAIN, Kind
+from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
 from scaler_scheduler.core.effects import Quit
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
+from scaler_scheduler.core.states import TaskState
 from tests.simulation.network import Frames, Network
 from tests.simulation.node import Node
 from tests.simulation.world import World
@@ -31,6 +37,10 @@ class SchedulerNode(Node):
             ),
             world.now,
         )
+        memory = bytearray(RING_HEADER_BYTES + 1024 * 1024)
+        self._records = RingReader(memory)
+        self._ended: Counter[int] = Counter()
+        self.core.watch(RingWriter(memory), 0.0, world.now)
         network.start_router(self)
 
     def kill(self) -> None:
@@ -41,6 +51,7 @@ class SchedulerNode(Node):
 
     def on_frames(self, peer: bytes, frames: Frames) -> None:
         self.post(lambda now: self.core.on_message(peer, self.decode(frames), now))
+        self._read_records()
 
     def on_disconnected(self, peer: bytes) -> None:
         self.post(lambda now: self.core.on_peer_lost(peer, now))
@@ -54,3 +65,22 @@ class SchedulerNode(Node):
             raise AssertionError(f"the scheduler wants {effect}: {self.log[-3:]}")
         else:
             raise AssertionError(effect)
+
+    # ---- what monitors are told --------------------------------------------------------------------------------
+
+    def check_records(self) -> None:
+        """The event records say of as many tasks that they ended, and how, as the core has counted."""
+        self._read_records()
+        assert self.core.events.dropped == 0
+        counted = Counter({status: self.core.totals.outcome(status) for status in Status})
+        counted[Status.SUCCESS_LARGE] += sum(
+            client.table.count(TaskState.DONE_LARGE) for client in self.core.clients.values()
+        )
+        assert +self._ended == +counted
+
+    def _read_records(self) -> None:
+        data, _, _ = self._records.take(1024 * 1024)
+        for record in records.records(data):
+            if record.kind == Kind.ENDED:
+                statuses = records.ended_columns(record).statuses
+                self._ended.update(status for status in statuses.tolist() if not status & AGAIN)
