@@ -483,8 +483,15 @@ class Client:
 
     def __del__(self) -> None:
         pump = self.__dict__.get("_pump")
-        if pump is not None and not pump.unusable and not self._leave():
+        if pump is None or pump.unusable:
+            return
+        try:
+            if not self._leave():
+                pump.abandon()
+        except BaseException as error:
             pump.abandon()
+            if isinstance(error, Exception):  # an interrupt cannot leave from here: it need not be told
+                raise
 
     # ---- for the other classes of this package ------------------------------------------------------------------
 

@@ -267,7 +267,7 @@ class Pump:
         if self.unusable:
             return False
         with self.lock:
-            if self.unusable or self.session.refusal:
+            if self.unusable or self._abandoned or self.session.refusal:
                 return False
             self._rests_since = self._forget = None
             self.session.live_in(parent)

@@ -8,6 +8,8 @@ import os
 class Waker:
     """A descriptor that is readable from ``wake`` until ``clear``. Waking is idempotent and may be done anywhere."""
 
+    fd = _writer = -1
+
     def __init__(self) -> None:
         self.fd, self._writer = os.pipe()
         os.set_blocking(self.fd, False)
@@ -31,5 +33,6 @@ class Waker:
         self._woken = False  # not before the read, which would eat the byte of a wake that came between
 
     def __del__(self) -> None:
-        os.close(self.fd)
-        os.close(self._writer)
+        if self.fd >= 0:  # it may have been interrupted before it had any
+            os.close(self.fd)
+            os.close(self._writer)
