@@ -84,7 +84,7 @@ def test_death_certificates() -> None:
 
 
 def test_sentences() -> None:
-    assert read_payload(Status.TIMED_OUT, b"too long") == ("", "too long", "")
+    assert read_payload(Status.TIMED_OUT, b"too long") == ("TaskTimeoutError", "too long", "")
 
 
 def test_alike_failures_are_one_group_with_where_and_when() -> None:

@@ -29,6 +29,15 @@ NAME_LIMIT = 5
 _PICKLED = (Status.EXCEPTION, Status.EXCEPTION_NOT_SERIALIZABLE, Status.DESERIALIZE_FAILED)
 _OTHERS_TYPE = "(others)"
 _DEATH_TYPE = "ProcessorDiedError"
+_ERRORS: dict[int, str] = {
+    Status.TIMED_OUT: "TaskTimeoutError",
+    Status.MEMORY_EXCEEDED: "TaskMemoryError",
+    Status.WORKER_DIED: "WorkerDiedError",
+    Status.OBJECT_MISSING: "MissingObjects",
+    Status.NO_WORKER: "NoWorkerError",
+    Status.NOT_FOUND: "TaskNotFoundError",
+}
+"""What the client raises, where the payload is a sentence."""
 
 STATUS_NAMES = {status: status.name.lower().replace("_", " ") for status in Status}
 """How screens write the end of a task."""
@@ -126,7 +135,7 @@ def read_payload(status: int, payload: bytes) -> tuple[str, str, str]:
             return _read_certificates(payload)
     except Exception:
         return "", "", ""
-    return "", payload.decode("utf-8", "replace"), ""
+    return _ERRORS.get(status, ""), payload.decode("utf-8", "replace"), ""
 
 
 def details_text(group: FailureGroup) -> str:

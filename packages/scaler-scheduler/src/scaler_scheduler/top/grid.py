@@ -9,12 +9,12 @@ from scaler_protocol.monitor.format import display_width, format_value, left, ri
 from scaler_protocol.monitor.tables import Column, Row, TableSpec
 from scaler_scheduler.top.lines import Line, Span, Style
 
-TEXT_WIDTH_LEAST, TEXT_WIDTH_LIMIT = 10, 100
+TEXT_WIDTH_LEAST, TEXT_WIDTH_USUAL, TEXT_WIDTH_LIMIT = 10, 24, 100
 
 _LESS_IMPORTANT = {
     "functions": ("digest", "total", "canceled", "finished"),
     "waits": ("task", "session"),
-    "failures": ("group", "first", "hosts", "status", "functions"),
+    "failures": ("group", "first", "hosts", "status", "functions", "last", "type"),
     "objects": ("received", "sent", "spilled"),
     "graphs": ("ready", "waiting"),
     "tasks": ("attempt", "session", "host"),
@@ -83,7 +83,7 @@ def _wish(column: Column, position: int, rows: Sequence[Row], sort_key: str) -> 
 
 def _usual(column: Column, wish: int) -> int:
     """So much a column should have, or others leave."""
-    return min(wish, max(column.width, len(column.title) + 2))
+    return min(wish, max(min(column.width, TEXT_WIDTH_USUAL), len(column.title) + 2)) if column.kind == "text" else wish
 
 
 def _least(column: Column, wish: int) -> int:
