@@ -6,7 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.workloads import balance, core, elastic, graphs, latency, memory, nested, objects, startup, throughput
+from benchmarks.workloads import (
+    balance,
+    core,
+    elastic,
+    graphs,
+    latency,
+    memory,
+    monitoring,
+    nested,
+    objects,
+    startup,
+    throughput,
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,10 @@ WORKLOADS = {
         Workload(
             "dask_array", "dask.array, small and large chunks", objects.dask_array, "engine", "small_chunks_s", 8_000,
             1e9, False,
+        ),
+        Workload(
+            "monitoring", "a map with three watchers", monitoring.watched_map, "here", "watched_to_unwatched", 0, 0,
+            False, True,
         ),
         Workload("flat", "imap, memory", memory.flat, "engine", "servers_growth_mib", 10_000_000, 600.0, False, True),
     )
