@@ -205,7 +205,13 @@ def test_tables_sort_filter_and_page(made_up: Ui, browser: Browser) -> None:
         watched.open("workers")
         wait_for_rows(watched)
         assert len(rows(watched)) == 12
-        watched.page.go_back()
+        watched.page.get_by_role("row", name="node-0-3").click()
+        watched.wait_until("() => document.querySelector('input.filter').value === 'node-0-3'")
+        watched.wait_until(
+            "() => [...document.querySelectorAll('main tbody tr')].every(r => r.innerText.includes('node-0-3'))"
+        )
+        watched.page.keyboard.press("/")
+        watched.page.keyboard.press("Escape")
         watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('duration')")
 
 

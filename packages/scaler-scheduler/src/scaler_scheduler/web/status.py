@@ -100,9 +100,10 @@ def _notices(model: Model, now: float, address: str) -> list[Notice]:
 
 
 def _nothing_heard(address: str) -> str:
+    keys = " And does SCALER_KEYS name its keys, if it has some?" if address.startswith("tcp:") else ""
     return (
-        f"Nothing has been heard from {address}: is it the monitor address that the scheduler logs when it starts? "
-        "This page goes on by itself when something arrives."
+        f"Nothing has been heard from {address}: is it the monitor address that the scheduler logs when it starts?{keys}"
+        " This page goes on by itself when something arrives."
     )
 
 

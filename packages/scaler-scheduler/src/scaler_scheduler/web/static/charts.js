@@ -4,6 +4,7 @@ import { h, setText } from "./dom.js";
 import { KINDS, clock } from "./format.js";
 
 const HEIGHT = 190;
+const SAMPLE_LIMIT = 20_000; // of a page that stays open for days; one that is loaded again gets all, the older ones as means
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400]; // between times on the axis
 const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power); // round numbers of bytes
 
@@ -23,6 +24,11 @@ export class Samples {
     for (const [name, values] of Object.entries(result.values)) {
       (this.values[name] ??= new Array(before).fill(null)).push(...values);
     }
+    if (this.times.length > SAMPLE_LIMIT) this.forget(SAMPLE_LIMIT / 2);
+  }
+
+  forget(count) {
+    for (const column of [this.times, ...Object.values(this.values)]) column.splice(0, count);
   }
 
   // [times, values...] of the last seconds; Infinity: all.

@@ -8,7 +8,7 @@ const STATES = {
 const NO_STATUS = new Set(["id", "text"]);
 
 export class DataTable {
-  // options: key (unique on the page), limit, compact (no tools), onRow(values, key), choices {column: [..]}, empty {icon, title, text}, extra
+  // options: limit, sort, descending, hide [keys], compact (no tools), onRow(values, key), rowTitle, empty {icon, title, text}
   constructor(spec, options, changed) {
     Object.assign(this, { spec, options, changed });
     this.filter = "";
@@ -46,7 +46,7 @@ export class DataTable {
     const step = (title, text, move) => h("button", { type: "button", class: "tool", title, "aria-label": title, onclick: () => this.page(move) }, text);
     this.pager = h("span", { class: "pager", hidden: true },
       step("First page", "«", -Infinity), step("Previous page", "‹", -1), step("Next page", "›", 1), step("Last page", "»", Infinity));
-    return h("div", { class: "table-tools" }, h("label", { class: "search" }, this.input, h("kbd", {}, "/")), this.options.extra, this.count, this.pager);
+    return h("div", { class: "table-tools" }, h("label", { class: "search" }, this.input, h("kbd", {}, "/")), this.count, this.pager);
   }
 
   sortBy(key) {
@@ -103,6 +103,7 @@ export class DataTable {
 
   makeClickable(row) {
     row.element.tabIndex = 0;
+    if (this.options.rowTitle) row.element.title = this.options.rowTitle;
     const choose = () => this.options.onRow(row.values, row.key);
     row.element.addEventListener("click", choose);
     row.element.addEventListener("keydown", (event) => {
@@ -115,7 +116,7 @@ export class DataTable {
   fill(row, values, key) {
     row.key = key;
     row.values = values;
-    if (this.options.onRow) row.element.setAttribute("aria-selected", String(this.selected !== undefined && this.selected === key));
+    if (this.selected !== undefined) row.element.setAttribute("aria-selected", String(this.selected === key));
     this.columns.forEach((column, index) => {
       const value = values[column.index];
       const mark = Array.isArray(value) ? value.join("\0") : value;

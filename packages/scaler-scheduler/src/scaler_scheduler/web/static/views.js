@@ -96,6 +96,7 @@ export class Overview extends ChartsView {
       h("div", { style: { display: "flex", height: "168px" } }, this.stream.element));
     this.functions = new DataTable(page.tables.functions, {
       compact: true, limit: 8, sort: "total", descending: true, hide: ["digest", "canceled"],
+      onRow: (values) => showTasks(page, "functions", values), rowTitle: "Show its tasks",
       empty: { icon: "functions", title: "No functions yet", text: "They appear with the first tasks." },
     }, page.changed);
     const functions = h("section", { class: "card", style: { marginTop: "14px" } }, h("header", {}, h("h2", {}, "Functions by total time"), h("a", { href: "#/functions" }, "All functions")), this.functions.element);
@@ -160,12 +161,23 @@ const EMPTY = {
   messages: { icon: "settings", title: "No messages yet" },
 };
 
+// Rows that lead to the task log, and the column whose text is its filter then.
+const LEADS_TO_TASKS = { functions: "name", workers: "name", clients: "session" };
+
+function showTasks(page, table, values) {
+  const column = page.tables[table].columns.findIndex((each) => each.key === LEADS_TO_TASKS[table]);
+  const filter = [values[column]].flat()[0];
+  page.store.tasks = { ...page.store.tasks, filter, offset: 0 };
+  location.hash = "#/tasks";
+}
+
 class TableView extends View {
   constructor(page, name, options = {}) {
     super(page);
     const spec = page.tables[name];
     this.name = name;
-    this.table = new DataTable(spec, { empty: EMPTY[name], ...options }, page.changed);
+    const leads = name in LEADS_TO_TASKS && { onRow: (values) => showTasks(page, name, values), rowTitle: "Show its tasks" };
+    this.table = new DataTable(spec, { empty: EMPTY[name], ...leads, ...options }, page.changed);
     this.fixed = true;
     this.element = h("div", { style: { display: "contents" } }, heading(spec.title, spec.help), this.table.element);
     this.restore(page.store);
@@ -368,10 +380,17 @@ export class Failures extends TableView {
       empty: { icon: "failures", title: "Nothing has failed", text: "Failures are grouped here by their cause, with the traceback or the death certificate of examples." },
     });
     this.text = h("pre");
-    const copy = h("button", { type: "button", class: "tool", onclick: () => navigator.clipboard?.writeText(this.text.textContent) }, "Copy");
+    const copy = h("button", { type: "button", class: "tool", onclick: () => this.copy() }, "Copy");
     this.details = h("section", { class: "card details", hidden: true, "aria-label": "Details" }, h("header", {}, h("h2", {}, "Details"), copy), this.text);
     const [head, table] = this.element.children;
     this.element.replaceChildren(head, h("div", { class: "panes" }, table, this.details));
+  }
+
+  // The clipboard of navigator exists on safe origins only, which a plain http address of another host is not.
+  copy() {
+    if (navigator.clipboard) return navigator.clipboard.writeText(this.text.textContent);
+    getSelection().selectAllChildren(this.text);
+    document.execCommand("copy");
   }
 
   choose(key) {
