@@ -100,11 +100,11 @@ def _notices(model: Model, now: float, address: str) -> list[Notice]:
 
 
 def _nothing_heard(address: str) -> str:
-    keys = " And does SCALER_KEYS name its keys, if it has some?" if address.startswith("tcp:") else ""
-    return (
-        f"Nothing has been heard from {address}: is it the monitor address that the scheduler logs when it starts?{keys}"
-        " This page goes on by itself when something arrives."
+    question = (
+        f"Nothing has been heard from {address}: is it the monitor address that the scheduler logs when it starts?"
     )
+    keys = " And does SCALER_KEYS name its keys, if it has some?" if address.startswith("tcp:") else ""
+    return f"{question}{keys} This page goes on by itself when something arrives."
 
 
 def _missed(count: int) -> str:
