@@ -260,7 +260,6 @@ class Gateway:
         try:
             self._open(number)
         except Exception as error:
-            self._soam.disconnect()
             self._post(Ended(number, f"Symphony gives no session of {self._service}, tried again: {describe(error)}"))
             return
         self._post(Opened(number))
@@ -268,8 +267,6 @@ class Gateway:
     def _open(self, number: int) -> None:
         if self._session is not None:
             self._session.close()
-        if not self._soam.is_connected:
-            self._soam.connect()
         session = Session(number, self._soam, self._service, self._post)
         session.open()
         self._session = session

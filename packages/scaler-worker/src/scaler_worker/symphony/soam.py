@@ -21,31 +21,24 @@ class Soam:
         self._api = _import()
         self._service = service
         self._connection: Any = None
+        self._callback: Any = None
         self._message_class = _message_class(self._api)
         self._callback_class = _callback_class(self._api)
 
     def initialize(self) -> None:
         self._api.initialize()
 
-    def connect(self) -> None:
-        """Raises whatever Symphony raises."""
-        callback = self._api.DefaultSecurityCallback(_USER, _PASSWORD)
-        self._connection = self._api.connect(self._service, callback)
-
-    def disconnect(self) -> None:
-        """The next session needs a new connection."""
-        self._connection = None
-
-    @property
-    def is_connected(self) -> bool:
-        return self._connection is not None
-
     def create_session(self, callbacks: Any) -> Any:
+        """By a connection of its own: that of a session that ended may be what ended it. Raises whatever Symphony
+        raises."""
+        security = self._api.DefaultSecurityCallback(_USER, _PASSWORD)
+        self._connection = self._api.connect(self._service, security)
         attributes = self._api.SessionCreationAttributes()
         attributes.set_session_type(_SESSION_TYPE)
         attributes.set_session_name(_SESSION_NAME)
         attributes.set_session_flags(self._api.SessionFlags.PARTIAL_ASYNC)
-        attributes.set_session_callback(self._callback_class(callbacks))
+        self._callback = self._callback_class(callbacks)  # kept, whether the API keeps it or not
+        attributes.set_session_callback(self._callback)
         return self._connection.create_session(attributes)
 
     def send(self, session: Any, payload: bytes) -> Any:
