@@ -96,6 +96,7 @@ def test_the_cursor_chooses_what_the_details_are_of(model: Model) -> None:
         assert drawn(model, "4", *["down"] * downs).selected == group
     assert drawn(model, "4", *["down"] * 99).selected == groups[-1]
     details = drawn(model, "4", "down", "enter")
+    assert lines(details)[2] == "arrows scroll, Esc goes back"
     assert lines(details)[3] == model.failure_details(groups[1]).splitlines()[0]
     back = drawn(model, "4", "down", "enter", "escape")
     assert "causes of" in lines(back)[3]

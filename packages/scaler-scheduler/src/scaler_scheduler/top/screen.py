@@ -78,6 +78,7 @@ def _draw_page(
     room = max(1, height - len(head) - 1)
     if view.details_of is not None:
         body = scrolled(details_lines(model, view.details_of), view.first_line, room)
+        status = status or line_of("arrows scroll, Esc goes back", Style.DIM)
     elif view.page == "stream":
         body = stream_body(model, view, width, room, blocks)
     else:
