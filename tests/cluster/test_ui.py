@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -19,6 +19,7 @@ import zmq
 
 from scaler import Client
 from scaler_protocol.address import default_monitor_address
+from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.feed import SNAPSHOT_KIND
 from tests.support import functions
 from tests.support.browser import Watched, chromium
@@ -32,6 +33,7 @@ from tests.support.commands import (
     start_cluster,
     start_scheduler,
 )
+from tests.support.monitoring import snapshot
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -42,6 +44,14 @@ VIEWS = (
     "objects", "clients", "settings",
 )  # fmt: skip
 PHONE, LAPTOP, DESKTOP = (390, 844), (1280, 800), (1920, 1080)
+
+
+UPGRADE = {
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
 
 
 class Ui(Command):
@@ -77,8 +87,7 @@ class Ui(Command):
 
     def upgrade(self, **headers: str) -> int:
         """The status with which a websocket is answered; 101 is yes."""
-        asked = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
-        return self.get("/socket", **{**asked, "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}, **headers)[0]
+        return self.get("/socket", **UPGRADE, **headers)[0]
 
 
 MADE_UP = """
@@ -392,6 +401,16 @@ def test_signals_end_it_in_good_order_with_an_open_page(
         assert ui.output.count("\n") == 1
 
 
+def test_pages_that_hang_do_not_keep_it(tmp_path: Path) -> None:
+    with ExitStack() as stack, Ui(f"ipc://{tmp_path}/monitor", "--port", 0) as ui:
+        for _ in range(5):
+            connection = stack.enter_context(closing(http.client.HTTPConnection("127.0.0.1", ui.port, timeout=10)))
+            connection.request("GET", "/socket", headers={**UPGRADE, "Origin": ui.url.rstrip("/")})
+            assert connection.getresponse().status == 101
+        ui.signal(signal.SIGTERM)
+        assert ui.wait(5) == 0
+
+
 @pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1", "udp://127.0.0.1:5", "inproc://here", "ipc://"])
 def test_a_wrong_address_is_one_line_and_exit_code_2(address: str) -> None:
     one_line(address)
@@ -428,7 +447,9 @@ def test_it_uses_nothing_else_of_the_scheduler() -> None:
 # ---- what may go wrong ---------------------------------------------------------------------------------------------
 
 
-def test_a_foreign_stream_is_one_sentence_and_the_page_goes_on(tmp_path: Path, browser: Browser) -> None:
+def test_a_foreign_stream_is_one_sentence_and_the_page_goes_on(
+    tmp_path: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     address = f"ipc://{tmp_path}/monitor"
     with zmq.Context() as context, Ui(address, "--port", 0) as ui, Watched(browser, ui.url) as watched:
         with context.socket(zmq.XPUB) as stranger:
@@ -437,6 +458,10 @@ def test_a_foreign_stream_is_one_sentence_and_the_page_goes_on(tmp_path: Path, b
             assert stranger.poll(10_000)
             stranger.send_multipart([SNAPSHOT_KIND, b"hello"])
             watched.wait_for_text("is not a Scaler monitor stream")
+            with monkeypatch.context() as patch:
+                patch.setattr(feed, "MONITOR_MAJOR", 9)
+                stranger.send_multipart([SNAPSHOT_KIND, feed.encode(snapshot())])
+            watched.wait_for_text("the scheduler speaks monitor protocol 9")
             stranger.unbind(address)
         stream = MadeUpStream(address)
         try:

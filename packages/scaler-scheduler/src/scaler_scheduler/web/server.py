@@ -24,6 +24,12 @@ QUICK_TURNS = 4
 MESSAGE_LIMIT_BYTES = 64 * 1024
 """What a page may send in one message."""
 
+HEARTBEAT_SECONDS = 20.0
+"""A page that does not answer for so long is gone."""
+
+CLOSING_SECONDS = 1.0
+"""How long a page may take to say goodbye."""
+
 FILES = Path(__file__).parent / "static"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -67,8 +73,7 @@ class Server:
         turning.cancel()
 
     async def close(self) -> None:
-        for page in list(self._open):
-            await page.close()
+        await asyncio.gather(*(page.close() for page in self._open))
         await self._runner.cleanup()
 
     async def _turn(self) -> None:
@@ -97,7 +102,9 @@ class Server:
     async def _socket(self, request: web.Request) -> web.StreamResponse:
         if not self._guard.allows_origin(request.headers.get("Origin"), request.headers.get("Host", "")):
             return web.Response(status=403, text="Only the monitor's own page may connect here.\n")
-        socket = web.WebSocketResponse(heartbeat=20, compress=False, max_msg_size=MESSAGE_LIMIT_BYTES)
+        socket = web.WebSocketResponse(
+            timeout=CLOSING_SECONDS, heartbeat=HEARTBEAT_SECONDS, compress=False, max_msg_size=MESSAGE_LIMIT_BYTES
+        )
         await socket.prepare(request)
         await socket.send_str(self._hello)
         page = _OpenPage(socket, self._source)
