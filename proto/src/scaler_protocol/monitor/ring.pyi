@@ -1,8 +1,8 @@
 """A ring of event records in shared memory, from the scheduler to its publisher; records: see ``records``.
 
-One side writes, one reads; neither ever waits for the other. When the ring is full, records are dropped and counted, and
-a GAP record comes before the next one that fits. The memory begins with a page for two counters: bytes written, at 64,
-and bytes read, at 128. A record lies in one piece; what is left at the end of the ring is skipped.
+One side writes, one reads; neither ever waits for the other. When the ring is full, records are dropped and counted,
+and a GAP record comes before the next one that fits. The memory begins with a page for two counters: bytes written, at
+64, and bytes read, at 128. A record lies in one piece; what is left at the end of the ring is skipped.
 """
 
 from typing import Any
@@ -52,6 +52,6 @@ class RingReader:
     """Records that the GAP records taken so far speak of."""
     def __init__(self, memory: Any) -> None: ...
     def take(self, limit_bytes: int) -> tuple[bytes, int, int]:
-        """Records of together about ``limit_bytes``, one at least: their bytes, how many they are, and the number of the
-        first one, counting those that were dropped before; GAP records are left out. (b"", 0, number): nothing waits.
-        ValueError when the memory holds no records: its writer is not to be trusted any more."""
+        """Records of together about ``limit_bytes``, one at least: their bytes, how many they are, and the number of
+        the first one, counting those that were dropped before; GAP records are left out. (b"", 0, number): nothing
+        waits. ValueError when the memory holds no records: its writer is not to be trusted any more."""
