@@ -115,6 +115,18 @@ def test_memory_is_given_back(client: Client) -> None:
     assert store_of(client).memory_info().shared < 400_000_000
 
 
+def test_monitors_are_told_of_the_store(client: Client) -> None:
+    reference = client.send_object(make(COUNT))
+    assert client.submit(total, reference).result() == total(make(COUNT))
+
+    def is_shown() -> bool:
+        snapshot = client.cluster_info().snapshot
+        assert snapshot is not None
+        return [store.used_bytes >= 8 * COUNT and store.objects > 0 for store in snapshot.stores] == [True]
+
+    wait_until(is_shown, 15)
+
+
 def test_cleared_and_foreign_references(combo: SchedulerClusterCombo, client: Client) -> None:
     reference = client.send_object(make(COUNT))
     with Client(combo.get_address()) as other, pytest.raises(MissingObjects):

@@ -9,10 +9,14 @@ from scaler_protocol.messages import (
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
+    ObjectLocations,
     ObjectMissing,
     ObjectRelease,
     ObjectRequest,
+    ObjectsLost,
+    ObjectStored,
     Status,
+    StoreAttached,
 )
 from scaler_scheduler.core.objects import ALL_OF_IT
 from tests.unit.scheduler.playbook import Playbook, handed, results, statuses, tasks
@@ -97,7 +101,7 @@ def large(book):
 def test_a_large_result_is_relayed_and_released():
     book = Playbook()
     client, agent, key = large(book)
-    assert client.says(ObjectRequest(key)) == [("agent", ObjectRequest(key))]
+    assert client.says(ObjectRequest(key)) == [("agent", ObjectRequest(key, relayed=True))]
     chunk = upload(key, 1000, 0, 500)
     assert agent.says(chunk) == [("client", chunk)]
     assert client.says(ObjectCredit(key, 500)) == [("agent", ObjectCredit(key, 500))]
@@ -114,7 +118,7 @@ def test_a_large_result_whose_agent_is_lost_is_made_again():
     other = book.agent("other")
     assert handed(other.joined, other) == [(1, 2)]
     said = other.says(results(client, (1, 2, Status.SUCCESS_LARGE, SIZE)))
-    assert ("other", ObjectRequest(key)) in said
+    assert ("other", ObjectRequest(key, relayed=True)) in said
 
 
 def test_a_large_result_that_nobody_fetches_is_freed_after_its_retention():
@@ -134,3 +138,104 @@ def test_a_cancelled_task_with_a_large_result_frees_it():
     said = agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, SIZE)))
     assert ("agent", ObjectRelease((ObjectKey(client.session, 1),))) in said
     assert statuses(said, client) == {1: Status.CANCELLED}
+
+
+# ---- stores of hosts -------------------------------------------------------------------------------------------------
+
+STORE = b"store of client."
+
+
+def stored(book: Playbook):
+    """A client whose object is in the store of its host."""
+    client = book.client()
+    key = ObjectKey(client.session, 2**64 - 1)
+    assert client.says(ObjectStored(key, 1000, STORE)) == []
+    return client, key
+
+
+def attached(book: Playbook, name: str, store: bytes = b"", endpoint: str = ""):
+    agent = book.agent(name)
+    agent.says(StoreAttached(store or name.encode().ljust(16, b"."), endpoint))
+    return agent
+
+
+def test_the_owner_sends_what_no_store_can_be_asked_for():
+    book = Playbook()
+    client, key = stored(book)
+    agent = book.agent()
+    assert agent.says(ObjectRequest(key)) == [("client", ObjectRequest(key))]
+    chunk = upload(key, 1000, 0, 1000)
+    assert client.says(chunk) == [("agent", chunk)]
+    assert book.agent("other").says(ObjectRequest(key)) == [("other", chunk)], "the scheduler has it now"
+
+
+def test_an_object_whose_store_has_died_is_missing():
+    book = Playbook()
+    client, key = stored(book)
+    agent = book.agent()
+    agent.says(ObjectRequest(key))
+    assert [(name, type(body)) for name, body in client.says(ObjectMissing(key, ""))] == [("agent", ObjectMissing)]
+    assert [type(body) for _, body in agent.says(ObjectRequest(key))] == [ObjectMissing]
+
+
+def test_an_object_is_released_at_every_host_that_has_it():
+    book = Playbook()
+    client, key = stored(book)
+    attached(book, "here", STORE)
+    attached(book, "elsewhere")
+    assert client.says(ObjectRelease((key,))) == [("here", ObjectRelease((key,)))]
+
+
+def test_a_broadcast_grows_as_a_tree():
+    book = Playbook()
+    _, key = stored(book)
+    attached(book, "source", STORE, "tcp://source")
+    others = {name: attached(book, name, endpoint=f"tcp://{name}") for name in ("a", "b", "c", "d", "e")}
+    answers = [others[name].says(ObjectRequest(key)) for name in others]
+    first = [(name, ObjectLocations(key, 1000, ("tcp://source",))) for name in "ab"]
+    assert answers == [[first[0]], [first[1]], [], [], []], "a store serves two at a time"
+    said = others["a"].says(ObjectStored(key, 1000, b"a".ljust(16, b".")))
+    assert [(name, body.sources) for name, body in said] == [
+        ("c", ("tcp://a",)), ("d", ("tcp://source",)), ("e", ("tcp://a",)),
+    ]  # fmt: skip
+
+
+def test_who_cannot_reach_a_store_gets_the_bytes_and_so_do_those_behind():
+    book = Playbook()
+    client, key = stored(book)
+    attached(book, "source", STORE, "tcp://source")
+    others = {name: attached(book, name, endpoint=f"tcp://{name}") for name in ("a", "b", "c")}
+    for other in others.values():
+        other.says(ObjectRequest(key))
+    assert others["a"].says(ObjectRequest(key, relayed=True)) == [("client", ObjectRequest(key))]
+    chunk = upload(key, 1000, 0, 1000)
+    assert client.says(chunk) == [("a", chunk), ("c", chunk)]
+
+
+def test_a_value_is_fetched_from_the_store_of_its_holder():
+    book = Playbook()
+    client, agent, key = large(book)
+    other = book.agent("other")
+    assert other.says(ObjectRequest(key)) == [("agent", ObjectRequest(key))]
+    where = ObjectLocations(key, 1000, ("tcp://agent",))
+    assert agent.says(where) == [("other", where)]
+    assert client.says(ObjectRequest(key)) == [("agent", ObjectRequest(key, relayed=True))], "its turn is over"
+
+
+def test_results_that_a_store_has_lost_are_made_again():
+    book = Playbook()
+    client, agent, key = large(book)
+    client.says(ObjectRequest(key))
+    said = agent.says(ObjectsLost((key,)))
+    assert handed(said, agent) == [(1, 2)], "and the client waits"
+    assert not [body for name, body in said if name == "client" and isinstance(body, ObjectMissing)]
+    said = agent.says(results(client, (1, 2, Status.SUCCESS_LARGE, SIZE)))
+    assert statuses(said, client) == {1: Status.SUCCESS_LARGE} and ("agent", ObjectRequest(key, relayed=True)) in said
+
+
+def test_a_lost_result_of_a_task_that_must_not_run_again_is_missing():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 1, rerun=False))
+    agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, SIZE)))
+    assert statuses(agent.says(ObjectsLost((ObjectKey(client.session, 1),))), client) == {1: Status.OBJECT_MISSING}

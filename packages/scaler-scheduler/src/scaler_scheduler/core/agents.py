@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.link import Link
-from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello
+from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello, StoreStatus
 from scaler_scheduler.core.tasks import AgentLoad
 
 
@@ -39,6 +39,7 @@ class Agent:
         self.heartbeat: Heartbeat | None = None
         self.store = b""
         self.store_endpoint = ""
+        self.store_status: StoreStatus | None = None
         self.known: set[bytes] = set()
         self.outbox: list[TaskRun] = []
         self.cancels: dict[bytes, tuple[list[int], list[int]]] = {}

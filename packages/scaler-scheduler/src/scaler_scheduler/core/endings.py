@@ -9,7 +9,6 @@ from scaler_protocol.messages import (
     ObjectKey,
     ObjectMissing,
     ObjectRelease,
-    ObjectRequest,
     RefusalReason,
     Refused,
     Status,
@@ -215,7 +214,7 @@ class Endings(Watching):
         for key, holder, others in self.relays.forget_reader(session) if self.relays else ():
             agent = self.agents.get(holder)
             if agent is not None:
-                self._send(agent, ObjectRequest(key) if others else ObjectCredit(key, ALL_OF_IT), now)
+                self._send(agent, self.relays.request(key) if others else ObjectCredit(key, ALL_OF_IT), now)
 
     def _forget_holder(self, session: bytes, now: float) -> None:
         """Agents that waited for values of a lost agent give up the tasks that need them; clients wait on."""
@@ -263,7 +262,7 @@ class Endings(Watching):
         agent.connected = False
         self.allocator.remove(agent)
         self._leave_store(agent)
-        self.objects.forget_agent(agent.session)
+        self._send_all(self.objects.forget_agent(agent.session), now)
         self._forget_reader(agent.session, now)
         self._forget_holder(agent.session, now)
         self.unclaimed.forget_agent(agent)

@@ -19,9 +19,11 @@ from scaler_protocol.messages import (
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
+    ObjectLocations,
     ObjectMissing,
     ObjectRequest,
     ObjectsLost,
+    ObjectStored,
     Output,
     RefusalReason,
     Refused,
@@ -30,6 +32,7 @@ from scaler_protocol.messages import (
     Results,
     Status,
     StoreAttached,
+    StoreStatus,
     WhoAreYou,
     Withdrawn,
 )
@@ -150,6 +153,13 @@ class FromAgents(Hellos):
             if is_last(body):
                 self._serve_next(agent, key, now)
 
+    def _on_locations(self, agent: Agent, body: ObjectLocations, now: float) -> None:
+        """A holder says where the store of whoever asked can fetch a value."""
+        reader = self.relays.reader(body.key, agent.session)
+        if reader in self.agents:
+            self._send(self.agents[reader], body, now)
+            self._serve_next(agent, body.key, now)
+
     def _on_value_missing(self, agent: Agent, body: ObjectMissing, now: float) -> None:
         """A client waits until the task has run again, if that is so; agents give up the tasks that need the value."""
         readers = self.relays.drop(body.key)
@@ -183,22 +193,35 @@ class FromAgents(Hellos):
         if body.store:
             self.agents_by_store.setdefault(body.store, []).append(agent)
 
+    def _on_store_status(self, agent: Agent, body: StoreStatus, now: float) -> None:
+        agent.store_status = body
+
     def _on_agent_request(self, agent: Agent, body: ObjectRequest, now: float) -> None:
         key = body.key
         if key.owner in self.clients and key.number < UPLOAD_NUMBER:
-            self._on_value_request(agent, self.clients[key.owner], key, now)
+            self._on_value_request(agent, self.clients[key.owner], body, now)
             return
         expected = key.owner in self.clients or key.owner in self.functions or key.owner in self.serializers
-        self._send_all(self.objects.on_request(agent.session, key, expected), now)
+        endpoints = {} if body.relayed else self._endpoints()
+        self._send_all(self.objects.on_request(agent.session, key, expected, endpoints), now)
 
-    def _on_value_request(self, agent: Agent, client: Client, key: ObjectKey, now: float) -> None:
+    def _endpoints(self) -> dict[bytes, str]:
+        """Where stores serve others, by store."""
+        return {store: agents[0].store_endpoint for store, agents in self.agents_by_store.items()}
+
+    def _on_agent_stored(self, agent: Agent, body: ObjectStored, now: float) -> None:
+        """Its store has fetched an object, and can serve it, too."""
+        self._send_all(self.objects.on_copied(agent.session, body, self._endpoints()), now)
+
+    def _on_value_request(self, agent: Agent, client: Client, body: ObjectRequest, now: float) -> None:
         """A task there needs the value of a node that another agent holds."""
+        key = body.key
         index = client.table.value_holder(key.number)
         if index is None or index == agent.index or index not in self.agent_by_index:
             self._send(agent, ObjectMissing(key, "The value is nowhere: its task must run again."), now)
             return
         client.table.note_copy(key.number, agent.index)
-        self._fetch(self.agent_by_index[index], key, agent.session, now)
+        self._fetch(self.agent_by_index[index], key, agent.session, body.relayed, now)
 
     def _on_agent_credit(self, agent: Agent, body: ObjectCredit, now: float) -> None:
         if self.relays.holder(body.key, agent.session) is not None:
@@ -232,8 +255,11 @@ _AGENT_HANDLERS: dict[type, _Handler] = {
     ObjectMissing: FromAgents._on_agent_chunk,
     ObjectRequest: FromAgents._on_agent_request,
     ObjectCredit: FromAgents._on_agent_credit,
+    ObjectLocations: FromAgents._on_locations,
+    ObjectStored: FromAgents._on_agent_stored,
     ObjectsLost: FromAgents._on_lost,
     StoreAttached: FromAgents._on_store,
+    StoreStatus: FromAgents._on_store_status,
     Output: FromAgents._on_output,
     Goodbye: FromAgents._on_agent_goodbye,
 }

@@ -229,7 +229,7 @@ class FromClients(Outcomes):
         agent = self._result_holder(client, key)
         if agent is not None:
             client.fetching[key.number] = True
-            self._fetch(agent, key, client.session, now)
+            self._fetch(agent, key, client.session, True, now)
         elif key.owner == client.session and client.table.state(key.number) != TaskState.ENDED:
             client.fetching[key.number] = True
         else:
@@ -248,7 +248,7 @@ class FromClients(Outcomes):
 
     def _serve_next(self, holder: Agent, key: ObjectKey, now: float) -> None:
         if self.relays.next(key):
-            self._send(holder, ObjectRequest(key), now)
+            self._send(holder, self.relays.request(key), now)
 
     def _result_holder(self, client: Client, key: ObjectKey) -> Agent | None:
         if key.owner != client.session or key.number >= UPLOAD_NUMBER:

@@ -4,6 +4,7 @@ streams through here is kept chunk by chunk and handed to agents under credit.""
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
@@ -11,6 +12,7 @@ from scaler_protocol.messages import (
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
+    ObjectLocations,
     ObjectMissing,
     ObjectRequest,
     ObjectStored,
@@ -20,13 +22,17 @@ ALL_OF_IT = 2**64 - 1
 UPLOAD_NUMBER = 2**63
 """Numbers of uploaded arguments count down from the top, task ids count up."""
 
+READERS_PER_STORE = 2
+"""How many stores fetch an object from one store at a time."""
+
 GONE_TEXT = "The object is not there: its owner is gone or has dropped it."
 LOST_TEXT = "The object is lost: the store that held it has died."
 
 
 class StoredObject:
     """One object, in ``stores``, or here, complete or still arriving. ``readers``: {agent session: [sent, credit]}.
-    ``asked``: an owner was asked to send what is in a store only. ``lost``: nobody has it any more."""
+    ``asked``: an owner was asked to send what is in a store only. ``lost``: nobody has it any more. ``fetching``:
+    agents whose stores fetch it, and from which; ``waiting``: those whose turn comes when a store is free or has it."""
 
     def __init__(self, key: ObjectKey) -> None:
         self.key = key
@@ -38,6 +44,8 @@ class StoredObject:
         self.readers: dict[bytes, list[int]] = {}
         self.holders: dict[bytes, bool] = {}
         self.stores: dict[bytes, bool] = {}
+        self.fetching: dict[bytes, bytes] = {}
+        self.waiting: dict[bytes, bool] = {}
         self.asked = False
         self.lost = False
 
@@ -95,17 +103,59 @@ class ObjectStore:
         stored.lost = stored.asked = False
         return self._ask(stored) if stored.readers else []
 
-    def on_request(self, agent: bytes, key: ObjectKey, expected: bool) -> list[tuple[bytes, object]]:
+    def on_request(
+        self, agent: bytes, key: ObjectKey, expected: bool, endpoints: Mapping[bytes, str]
+    ) -> list[tuple[bytes, object]]:
         """An agent wants an object that its host's store does not have. ``expected``: its owner is here, so it may
-        still come."""
+        still come. ``endpoints``: by store, where the agent's own may fetch it; what is in none of these is relayed."""
         stored = self.objects.get(key)
         if stored is None and expected:
             stored = self.objects[key] = StoredObject(key)
         if stored is None or stored.lost:
             return [(agent, ObjectMissing(key, LOST_TEXT if stored else GONE_TEXT))]
         stored.holders[agent] = True
+        given_up = stored.fetching.pop(agent, None)
+        if any(endpoints.get(store) for store in stored.stores):
+            stored.waiting[agent] = True
+            return self._send_to_stores(stored, endpoints)
         stored.readers[agent] = [0, 0]
-        return [*self._ask(stored), *self._pump(stored, agent)]
+        replies = [*self._ask(stored), *self._pump(stored, agent)]
+        if given_up is not None and stored.waiting:
+            replies += self._relay_waiting(stored)
+        return replies
+
+    def _send_to_stores(self, stored: StoredObject, endpoints: Mapping[bytes, str]) -> list[tuple[bytes, object]]:
+        """Who waits is told of a store that serves few others: so many hosts get an object as a tree grows."""
+        replies: list[tuple[bytes, object]] = []
+        while stored.waiting:
+            users = list(stored.fetching.values())
+            free = [store for store in stored.stores if endpoints.get(store) and users.count(store) < READERS_PER_STORE]
+            if not free:
+                break
+            agent = next(iter(stored.waiting))
+            del stored.waiting[agent]
+            source = min(free, key=users.count)
+            stored.fetching[agent] = source
+            replies.append((agent, ObjectLocations(stored.key, stored.size, (endpoints[source],))))
+        return replies
+
+    def _relay_waiting(self, stored: StoredObject) -> list[tuple[bytes, object]]:
+        """A store could not be reached: who waits for it would only learn the same."""
+        waiting, stored.waiting = stored.waiting, {}
+        replies: list[tuple[bytes, object]] = []
+        for agent in waiting:
+            stored.readers[agent] = [0, 0]
+            replies += self._pump(stored, agent)
+        return replies
+
+    def on_copied(self, agent: bytes, body: ObjectStored, endpoints: Mapping[bytes, str]) -> list[tuple[bytes, object]]:
+        """An agent's store has fetched an object."""
+        stored = self.objects.get(body.key)
+        if stored is None or agent not in stored.holders:
+            return []
+        stored.fetching.pop(agent, None)
+        stored.stores[body.store] = True
+        return self._send_to_stores(stored, endpoints)
 
     def _ask(self, stored: StoredObject) -> list[tuple[bytes, object]]:
         """Have an owner send what is in a store only."""
@@ -121,11 +171,14 @@ class ObjectStore:
             return []
         stored.lost = True
         stored.stores.clear()
-        readers, stored.readers = stored.readers, {}
+        readers = [*stored.readers, *stored.waiting]
+        stored.readers, stored.waiting = {}, {}
         return [(agent, ObjectMissing(key, LOST_TEXT)) for agent in readers]
 
     def on_credit(self, agent: bytes, credit: ObjectCredit) -> list[tuple[bytes, object]]:
         stored = self.objects.get(credit.key)
+        if stored is not None and stored.fetching.pop(agent, None) is not None and stored.waiting:
+            return [*self._ask(stored), *self._relay_waiting(stored)]
         if stored is None or agent not in stored.readers:
             return []
         if credit.offset == ALL_OF_IT:
@@ -154,7 +207,13 @@ class ObjectStore:
             return None
         return self.objects.pop(key)
 
-    def forget_agent(self, agent: bytes) -> None:
+    def forget_agent(self, agent: bytes) -> list[tuple[bytes, object]]:
+        """It is gone. Who waited for its turn need not wait for it."""
+        replies: list[tuple[bytes, object]] = []
         for stored in self.objects.values():
             stored.readers.pop(agent, None)
             stored.holders.pop(agent, None)
+            stored.waiting.pop(agent, None)
+            if stored.fetching.pop(agent, None) is not None and stored.waiting:
+                replies += [*self._ask(stored), *self._relay_waiting(stored)]
+        return replies

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from scaler_protocol.codec import ResultRun
-from scaler_protocol.messages import ObjectKey, ObjectRelease, ObjectRequest, Results, Status, TaskColumn
+from scaler_protocol.messages import ObjectKey, ObjectRelease, Results, Status, TaskColumn
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.deliveries import Delivery
@@ -70,12 +70,12 @@ class Outcomes(Endings):
     def _on_large(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
         client.large[task] = now
         if task in client.fetching:
-            self._fetch(agent, ObjectKey(client.session, task), client.session, now)
+            self._fetch(agent, ObjectKey(client.session, task), client.session, True, now)
 
-    def _fetch(self, holder: Agent, key: ObjectKey, reader: bytes, now: float) -> None:
+    def _fetch(self, holder: Agent, key: ObjectKey, reader: bytes, relayed: bool, now: float) -> None:
         """Have a value sent by its holder to whoever asked for it, when it is that reader's turn."""
-        if self.relays.join(key, holder.session, reader):
-            self._send(holder, ObjectRequest(key), now)
+        if self.relays.join(key, holder.session, reader, relayed):
+            self._send(holder, self.relays.request(key), now)
 
     def _on_discard(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
         client.table.finish(task, Status.CANCELLED)

@@ -1,21 +1,24 @@
 """Values on their way from the agent that holds them to whoever asked: a client, or another agent. Nothing is kept.
 
-A value goes to one reader at a time; the others wait their turn.
+A value goes to one reader at a time; the others wait their turn. An agent whose store can fetch the value from the
+holder's is only told where that is.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-from scaler_protocol.messages import ObjectChunk, ObjectKey
+from scaler_protocol.messages import ObjectChunk, ObjectKey, ObjectRequest
 
 
 class Relay:
-    """One value: the session of its holder, and those of its readers, the one that is served first."""
+    """One value: the session of its holder, and those of its readers, the one that is served first; ``relayed``: those
+    that need the bytes."""
 
     def __init__(self, holder: bytes) -> None:
         self.holder = holder
         self.readers: deque[bytes] = deque()
+        self.relayed: dict[bytes, bool] = {}
 
 
 class Relays:
@@ -25,14 +28,21 @@ class Relays:
     def __bool__(self) -> bool:
         return bool(self._relays)
 
-    def join(self, key: ObjectKey, holder: bytes, reader: bytes) -> bool:
-        """``reader`` wants the value. True: the holder is to be asked now."""
+    def join(self, key: ObjectKey, holder: bytes, reader: bytes, relayed: bool) -> bool:
+        """``reader`` wants the value; ``relayed``: its bytes. True: the holder is to be asked now."""
         relay = self._relays.get(key)
         if relay is None or relay.holder != holder:
             relay = self._relays[key] = Relay(holder)
         if reader not in relay.readers:
             relay.readers.append(reader)
+        if relayed:
+            relay.relayed[reader] = True
         return relay.readers[0] == reader
+
+    def request(self, key: ObjectKey) -> ObjectRequest:
+        """What the holder is asked on behalf of the reader whose turn it is."""
+        relay = self._relays[key]
+        return ObjectRequest(key, relay.readers[0] in relay.relayed)
 
     def reader(self, key: ObjectKey, holder: bytes) -> bytes | None:
         """Whom a chunk that came from ``holder`` is for."""
@@ -47,7 +57,7 @@ class Relays:
     def next(self, key: ObjectKey) -> bool:
         """The first reader is served. True: the holder is to be asked again, for the next one."""
         relay = self._relays[key]
-        relay.readers.popleft()
+        relay.relayed.pop(relay.readers.popleft(), None)
         if not relay.readers:
             del self._relays[key]
         return bool(relay.readers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from scaler_protocol.messages import Status
@@ -15,6 +16,7 @@ from scaler_protocol.monitor.messages import (
     SchedulerStatus,
     Setting,
     Snapshot,
+    StoreStatus,
     TaskCounts,
 )
 from scaler_scheduler.core.agents import Agent
@@ -52,6 +54,7 @@ def snapshot_of(core: SchedulerState, now: float) -> Snapshot:
         clients=tuple(_client(client) for client in core.clients.values()),
         functions=_functions(core),
         settings=_settings(core),
+        stores=tuple(_stores(core)),
         waits=tuple(waits[:_ROWS_SHOWN]),
         wait_count=len(waits),
         graphs=tuple(graphs_of(core, _ROWS_SHOWN)),
@@ -59,6 +62,17 @@ def snapshot_of(core: SchedulerState, now: float) -> Snapshot:
         events=EventTotals(core.events.recorded, core.events.dropped),
         function_count=len(core.function_loads),
     )
+
+
+def _stores(core: SchedulerState) -> Iterator[StoreStatus]:
+    """Agents of one host share a store."""
+    for agents in core.agents_by_store.values():
+        said = next((agent.store_status for agent in agents if agent.store_status is not None), None)
+        if said is not None:
+            yield StoreStatus(
+                agents[0].host, said.objects, said.used_bytes, said.capacity_bytes, said.spilled_bytes,
+                said.sent_bytes, said.received_bytes,
+            )  # fmt: skip
 
 
 def _scheduler(core: SchedulerState, now: float) -> SchedulerStatus:

@@ -34,6 +34,7 @@ from scaler_protocol.messages import (
     ObjectRelease,
     ObjectRequest,
     ObjectsLost,
+    ObjectStored,
     Output,
     Ping,
     RefusalReason,
@@ -45,6 +46,7 @@ from scaler_protocol.messages import (
     Status,
     Stop,
     StoreAttached,
+    StoreStatus,
     TaskColumn,
     Tasks,
     Welcome,
@@ -86,6 +88,7 @@ UPLOAD_NUMBER = 2**63
 """Numbers of uploaded arguments count down from the top, task ids count up."""
 
 LOST_PER_MESSAGE = 4096
+WANTS_NO_MORE = 2**64 - 1
 FAREWELL_SECONDS = 0.5
 """How long the last acknowledgements are waited for."""
 
@@ -126,6 +129,9 @@ class AgentCore:
         self._lent = (0, 0)
         self._cluster = b""
         self._host_store: StoreAttached | None = None
+        self._store_status: StoreStatus | None = None
+        self._relayed: dict[ObjectKey, bool] = {}
+        self._fetched: dict[ObjectKey, int] = {}
         self._acknowledge_at: float | None = None
         self._sent_at = now
         self._hello_at = now
@@ -371,6 +377,7 @@ class AgentCore:
         if value is not None:
             self._outbox.append(ObjectChunk(key, len(value), 0, value))
         elif self._objects.is_stored(key):
+            self._relayed[key] = request.relayed or self._host_store is None or not self._host_store.endpoint
             self._effects.append(ReadStored(key))
         else:
             self._answer_request(key, self._objects.on_request(key))
@@ -394,12 +401,15 @@ class AgentCore:
 
     # ---- the host's store ------------------------------------------------------------------------------------
 
-    def on_store_attached(self, store: bytes, endpoint: str, now: float) -> None:
-        """Connected to the host's store: ``store`` names it, ``endpoint`` is where it serves others."""
-        attached = StoreAttached(store, endpoint)
+    def on_store_status(self, status: StoreStatus, now: float) -> None:
+        """The host's store is connected, and says what it has."""
+        attached = StoreAttached(status.store, status.endpoint)
         if attached != self._host_store:
             self._host_store = attached
             self._outbox.append(attached)
+        if status != self._store_status:
+            self._store_status = status
+            self._outbox.append(status)
 
     def on_store_lost(self, now: float) -> None:
         """It has died, and with it what it held."""
@@ -412,20 +422,37 @@ class AgentCore:
 
     def on_stored(self, key: ObjectKey, now: float) -> None:
         """It is in the host's store."""
+        size = self._fetched.pop(key, None)
+        if size is not None and not self._objects.is_wanted(key):
+            self._effects.append(DropStored([key]))
+            self._outbox.append(ObjectCredit(key, WANTS_NO_MORE))
+        elif size is not None and self._host_store is not None:
+            self._outbox.append(ObjectStored(key, size, self._host_store.store))
         self._take_ready(self._objects.on_found(key))
 
     def on_not_stored(self, key: ObjectKey, now: float, relayed: bool = False) -> None:
         """The host's store does not have it; ``relayed``: nor could it get it from others."""
+        self._fetched.pop(key, None)
         if self._objects.is_wanted(key):
             self._outbox.append(ObjectRequest(key, relayed))
 
     def on_stored_view(self, key: ObjectKey, view: memoryview | None, now: float) -> None:
         """The bytes of what somebody has asked for; None: the store does not have it."""
-        self._answer_request(key, None if view is None else self._objects.begin(key, view))
+        relayed = self._relayed.pop(key, True)
+        if view is None or relayed or self._host_store is None:
+            self._answer_request(key, None if view is None else self._objects.begin(key, view))
+        else:
+            self._outbox.append(ObjectLocations(key, len(view), (self._host_store.endpoint,)))
 
     def _on_object_locations(self, locations: ObjectLocations, now: float) -> None:
-        if self._objects.is_wanted(locations.key):
-            self._effects.append(FetchStored(locations.key, locations.size, locations.sources))
+        key = locations.key
+        if not self._objects.is_wanted(key):
+            self._outbox.append(ObjectCredit(key, WANTS_NO_MORE))
+        elif not self._cluster:
+            self._outbox.append(ObjectRequest(key, relayed=True))
+        else:
+            self._fetched[key] = locations.size
+            self._effects.append(FetchStored(key, locations.size, locations.sources))
 
     def _release(self, keys: Sequence[ObjectKey]) -> None:
         stored = [key for key in keys if self._objects.release(key)]

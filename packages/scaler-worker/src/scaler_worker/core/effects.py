@@ -68,7 +68,7 @@ class JoinStore:
 
 @dataclass(slots=True)
 class AttachStore:
-    """Something is in the host's store: connect to it, and say so with ``on_store_attached`` or ``on_store_lost``."""
+    """Something is in the host's store: connect to it, and say so with ``on_store_status`` or ``on_store_lost``."""
 
 
 @dataclass(slots=True)

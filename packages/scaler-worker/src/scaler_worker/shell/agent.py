@@ -17,7 +17,17 @@ from scaler_protocol.codec import encode, split, split_results
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
-from scaler_protocol.messages import Envelope, ObjectKey, Results, Role, StoreSettings, TaskColumn, Tasks, WorkerStatus
+from scaler_protocol.messages import (
+    Envelope,
+    ObjectKey,
+    Results,
+    Role,
+    StoreSettings,
+    StoreStatus,
+    TaskColumn,
+    Tasks,
+    WorkerStatus,
+)
 from scaler_worker.board import Board
 from scaler_worker.config import OBJECT_RETENTION_SECONDS, ClusterSettings
 from scaler_worker.core.agent import BAD_INPUT_CODE, AgentCore, AgentSettings
@@ -209,8 +219,8 @@ class Agent:
         self._host_store.join(effect.cluster)
         self._processors.join_store(effect.cluster)
 
-    def store_attached(self, store: bytes, endpoint: str) -> None:
-        self._core.on_store_attached(store, endpoint, time.monotonic())
+    def store_status(self, status: StoreStatus) -> None:
+        self._core.on_store_status(status, time.monotonic())
 
     def store_lost(self) -> None:
         self._core.on_store_lost(time.monotonic())
@@ -249,6 +259,7 @@ class Agent:
         workers = tuple(self._worker_status())
         self._core.report(cpu_percent, rss_bytes, free_bytes(), workers, time.monotonic())
         self._processors.reap_orphans()
+        self._host_store.ask_status()
         self._conversation.end_turn()
 
     def _worker_status(self) -> list[WorkerStatus]:

@@ -14,7 +14,7 @@ from scaler_protocol.objects.errors import StoreUnavailable
 
 
 class HostStore:
-    """Connects when something is asked of it. ``agent`` has the methods ``store_attached(store, endpoint)``,
+    """Connects when something is asked of it. ``agent`` has the methods ``store_status(status)``,
     ``store_lost()``, ``stored(key)``, ``not_stored(key, relayed)`` and ``stored_view(key, view)``, and ``heard()``,
     called after all that waited."""
 
@@ -27,13 +27,15 @@ class HostStore:
         self._watches_write = False
         self._sought: dict[ObjectKey, bool] = {}  # True: fetched from other stores
         self._read: dict[ObjectKey, bool] = {}
-        self.status: StoreStatus | None = None
 
     def join(self, cluster: bytes) -> None:
-        """The name of the cluster; perhaps another one."""
+        """The name of the cluster; perhaps another one. Where there may be other hosts, the store is started now: by it
+        clients here know that it is of use, and other stores reach it."""
         if cluster != self._cluster:
             self._cluster = cluster
             self._lose()
+            if self._settings.host:
+                self._opened(True)
 
     def attach(self) -> None:
         """Something is there: this host's store must be connected."""
@@ -79,7 +81,7 @@ class HostStore:
             self._watch()
 
     def ask_status(self) -> None:
-        """``status`` is up to date soon."""
+        """So that the agent is told of it."""
         if self._connection is not None:
             self._connection.ask_status()
             self._watch()
@@ -135,7 +137,6 @@ class HostStore:
             return
         self.close()
         self._watches_write = False
-        self.status = None
         self._agent.store_lost()
         sought, self._sought = self._sought, {}
         read, self._read = self._read, {}
@@ -162,8 +163,7 @@ class HostStore:
             self._agent.stored_view(readable.key, readable.view)
 
     def _on_status(self, status: StoreStatus) -> None:
-        self.status = status
-        self._agent.store_attached(status.store, status.endpoint)
+        self._agent.store_status(status)
 
 
 _HANDLERS: dict[type, Callable[[HostStore, Any], None]] = {
