@@ -17,6 +17,7 @@ import zmq
 
 from scaler import Client, SchedulerClusterCombo
 from scaler_protocol.address import default_monitor_address
+from scaler_protocol.messages import Status
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.messages import Events, Snapshot
 from scaler_protocol.monitor.records import AGAIN, Kind, Naming
@@ -61,6 +62,8 @@ class Heard:
     kinds: Counter = field(default_factory=Counter)
     firsts: list[int] = field(default_factory=list)
     ended: Counter = field(default_factory=Counter)
+    places: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Worker and duration of the last execution that ended with a status."""
     gaps: int = 0
     next: int | None = None
 
@@ -86,7 +89,11 @@ class Heard:
         elif record.kind == Kind.HANDED:
             self.firsts.append(record.first)
         elif record.kind == Kind.ENDED:
-            statuses = records.ended_columns(record).statuses
+            columns = records.ended_columns(record)
+            statuses = columns.statuses
+            if record.agent != records.NONE:
+                rows = zip(statuses.tolist(), columns.durations.tolist(), strict=True)
+                self.places.update((status & ~AGAIN, (record.worker, duration)) for status, duration in rows)
             self.ended.update(status for status in statuses.tolist() if not status & AGAIN)
 
 
@@ -246,6 +253,20 @@ def test_every_task_of_a_map_is_in_the_records() -> None:
         names = {naming: [name for (kind, _), name in watcher.names.items() if kind == naming] for naming in Naming}
         assert {name["name"] for name in names[Naming.FUNCTION]} == {"square", "raise_value_error"}
         assert len(names[Naming.AGENT][0]["workers"]) == 2
+        watcher.subscription.close()
+
+
+def test_tasks_that_were_stopped_say_where_they_ran() -> None:
+    with SchedulerClusterCombo(2) as combo, Client(combo.get_address()) as client, zmq.Context() as context:
+        watcher = Heard(Subscription(context, default_monitor_address(combo.get_address()), True))
+        wait_until(lambda: watcher.listen().names)
+        stopped = client.submit_verbose(functions.sleep_and_return, (60.0,), timeout_seconds=0.3)
+        died = client.submit_verbose(os._exit, (3,), rerun=False)
+        assert stopped.exception() is not None and died.exception() is not None
+        wait_until(lambda: sum(watcher.listen().ended.values()) == 2)
+        assert set(watcher.places) == {Status.TIMED_OUT, Status.PROCESSOR_DIED}
+        assert all(worker in (0, 1) for worker, _ in watcher.places.values())
+        assert 300_000 <= watcher.places[Status.TIMED_OUT][1] < 5_000_000
         watcher.subscription.close()
 
 

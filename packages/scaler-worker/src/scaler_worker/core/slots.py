@@ -82,7 +82,7 @@ class Slots:
         self._hard_suspend = hard_suspend
         self.nodes = Nodes()
         self.given_back: list[Named] = []
-        self._rows: dict[bytes, list[Row]] = {}
+        self._rows: dict[tuple[bytes, int | None], list[Row]] = {}  # by session and, while watched, worker
         self._numbers = 0
         self.freed: list[ObjectKey] = []
         self._poll_at: float | None = None
@@ -131,30 +131,34 @@ class Slots:
         if processor.board is not None:
             is_failure |= processor.busy and processor.board.position == 0
             self.harvest(processor, now)
-            self._bury(processor, certificate)
+            self._bury(processor, certificate, now)
         self._forget(processor)
         if is_failure and not processor.dying:
             self._delay_start(certificate, now)
         self._fill_slot(processor.slot)
 
-    def _bury(self, processor: Processor, certificate: dict[str, Any]) -> None:
+    def _bury(self, processor: Processor, certificate: dict[str, Any], now: float) -> None:
         waiting: list[tuple[Handed, int]] = []
         for entry, sequence, cell in processor.open_sequences():
             if cell == STARTED_CELL:
-                self._fail_dead(processor, entry, sequence, certificate)
+                self._fail_dead(processor, entry, sequence, certificate, now)
             elif cell == HANDED:
                 waiting.append((entry, sequence))
         self._put_back(reversed(waiting))
         processor.handed.clear()
         self.nodes.forget_processor(processor.number)
 
-    def _fail_dead(self, processor: Processor, entry: Handed, sequence: int, certificate: dict[str, Any]) -> None:
-        ending = processor.ending.get(sequence)
+    def _fail_dead(
+        self, processor: Processor, entry: Handed, sequence: int, certificate: dict[str, Any], now: float
+    ) -> None:
+        ending, place = processor.ending.get(sequence), self._place_of(processor)
+        board = processor.board
+        duration_us = int(1e6 * max(0.0, now - board.started)) if board and board.running == sequence else 0
         if ending is not None:
-            self._add_ended_row(entry, sequence, ending.reason, 0)
+            self._add_ended_row(entry, sequence, ending.reason, duration_us, place)
             return
         named = {**certificate, "task": entry.run.function_name}
-        self._add_row(entry, sequence, Status.PROCESSOR_DIED, json.dumps(named).encode(), 0)
+        self._add_row(entry, sequence, Status.PROCESSOR_DIED, json.dumps(named).encode(), duration_us, place)
 
     def _delay_start(self, certificate: dict[str, Any], now: float) -> None:
         """Processes that die before they look at a task would be started for ever in a tight loop."""
@@ -569,7 +573,8 @@ class Slots:
             if ending is None and entry.is_node:
                 self._give_back(entry, sequence)
             else:
-                self._add_ended_row(entry, sequence, ending.reason if ending else CANCELLED, duration)
+                reason = ending.reason if ending else CANCELLED
+                self._add_ended_row(entry, sequence, reason, duration, self._place_of(processor))
         if harvest.kept:
             self._keep(harvest.kept)
         self._after_harvest(processor, now)
@@ -635,31 +640,46 @@ class Slots:
         """Results made here join those of processors."""
         if not self._rows:
             return
-        for session, rows in self._rows.items():
-            self.finished.append(ResultRun(session, rows))
+        for (session, place), rows in self._rows.items():
+            run = ResultRun(session, rows)
+            if place is not None:
+                run.set_place(place, bytes(4 * run.count))
+            self.finished.append(run)
         self._rows.clear()
 
-    def _add_ended_row(self, entry: Handed, sequence: int, reason: str, duration_us: int) -> None:
+    def _add_ended_row(
+        self, entry: Handed, sequence: int, reason: str, duration_us: int, place: int | None = None
+    ) -> None:
         if reason == CANCELLED:
-            self._add_row(entry, sequence, Status.CANCELLED, b"", duration_us)
+            self._add_row(entry, sequence, Status.CANCELLED, b"", duration_us, place)
         elif reason == MEMORY:
             text = f"{entry.run.function_name} used more than its {entry.run.options.memory_bytes} bytes of memory."
-            self._add_row(entry, sequence, Status.MEMORY_EXCEEDED, text.encode(), duration_us)
+            self._add_row(entry, sequence, Status.MEMORY_EXCEEDED, text.encode(), duration_us, place)
         else:
             limit = entry.run.options.timeout_seconds or self._task_timeout_seconds
             text = f"{entry.run.function_name} ran for more than its {limit:g} seconds."
-            self._add_row(entry, sequence, Status.TIMED_OUT, text.encode(), duration_us)
+            self._add_row(entry, sequence, Status.TIMED_OUT, text.encode(), duration_us, place)
 
-    def _add_row(self, entry: Handed, sequence: int, status: int, payload: bytes, duration_us: int) -> None:
+    def _add_row(
+        self, entry: Handed, sequence: int, status: int, payload: bytes, duration_us: int, place: int | None
+    ) -> None:
         task = entry.first_task + sequence - entry.first_sequence
         if entry.is_node:
             self.given_back.extend(self.nodes.gone(entry.session, (task,)))
-        self._add_plain_row(entry.session, task, entry.attempt, status, payload, duration_us)
+        self._add_plain_row(entry.session, task, entry.attempt, status, payload, duration_us, place)
 
     def _add_plain_row(
-        self, session: bytes, task: int, attempt: int, status: int, payload: bytes = b"", duration_us: int = 0
+        self,
+        session: bytes,
+        task: int,
+        attempt: int,
+        status: int,
+        payload: bytes = b"",
+        duration_us: int = 0,
+        place: int | None = None,
     ) -> None:
-        self._rows.setdefault(session, []).append((task, attempt, int(status), payload, duration_us, duration_us, 0))
+        row = (task, attempt, int(status), payload, duration_us, duration_us, 0)
+        self._rows.setdefault((session, place), []).append(row)
 
     def _fail_run(self, run: TaskRun, status: int, payload: bytes) -> None:
         for index in range(run.count):
