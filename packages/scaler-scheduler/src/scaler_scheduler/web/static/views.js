@@ -91,8 +91,9 @@ export class Overview extends ChartsView {
     };
     this.sparks = { throughput: "throughput", running: "running", waiting: "unassigned", cpu: "workers_cpu" };
     this.stream = new TaskStream({ small: true, span: 30, changed: page.changed });
+    this.part = h("span", { style: { color: "var(--muted)" } });
     const strip = h("section", { class: "card", style: { marginTop: "14px" } },
-      h("header", {}, h("h2", {}, "Task stream, last 30 s"), h("a", { href: "#/stream" }, "Open")),
+      h("header", {}, h("h2", {}, "Task stream, last 30 s"), this.part, h("a", { href: "#/stream" }, "Open")),
       h("div", { style: { display: "flex", height: "168px" } }, this.stream.element));
     this.functions = new DataTable(page.tables.functions, {
       compact: true, limit: 8, sort: "total", descending: true, hide: ["digest", "canceled"],
@@ -113,7 +114,10 @@ export class Overview extends ChartsView {
     if (key === "overview") for (const [name, shown] of Object.entries(result)) this.tiles[name]?.show(shown);
   }
 
-  stream_(head, buffer) { this.stream.take(head, buffer); }
+  stream_(head, buffer) {
+    this.stream.take(head, buffer);
+    setText(this.part, head.rows.length < head.total_rows ? `the first ${head.rows.length} of ${head.total_rows} workers` : "");
+  }
 
   samplesChanged() {
     super.samplesChanged();
