@@ -613,7 +613,7 @@ def test_what_a_real_scheduler_recorded_until_it_was_killed(tmp_path: Path) -> N
 
 
 def _recorded_tasks(folder: Path) -> int | None:
-    """None: nothing is recorded yet."""
+    """None: events are not recorded yet."""
     try:
         recording = Replay(folder)
     except ValueError:
@@ -622,6 +622,8 @@ def _recorded_tasks(folder: Path) -> int | None:
     for message in recording.messages(recording.start, recording.end):
         model.apply(message, 0.0)
     recording.close()
+    if not model.activity.agents:
+        return None
     success = model.snapshot.tasks.success if model.snapshot is not None else 0
     return min(success, model.rows("tasks", limit=0)[1])
 
