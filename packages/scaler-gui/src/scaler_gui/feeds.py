@@ -33,7 +33,7 @@ class LiveFeed(QObject):
         self._monitor = monitor
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
-            self._subscription = Subscription(self._context, place.address, events=True)
+            self._subscription = Subscription(self._context, place.address, events=True, keys=place.keys or None)
         except BaseException:
             self._context.destroy(linger=0)
             raise

@@ -14,6 +14,9 @@ from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
 from scaler_gui.views.pane import Pane
 
+_FIGURE_WIDTH = 56
+"""Numbers change each second; what stands beside them should not move with them."""
+
 CHARTS = ("throughput", "cpu", "memory", "queue")
 
 
@@ -116,6 +119,7 @@ class OverviewPane(Pane):
         box.setSpacing(0)
         number, title = QLabel(figure.text), QLabel(figure.title)
         number.setProperty("role", "number")
+        number.setMinimumWidth(_FIGURE_WIDTH)
         title.setProperty("role", "muted")
         box.addWidget(number)
         box.addWidget(title)

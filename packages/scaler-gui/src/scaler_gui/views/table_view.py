@@ -37,8 +37,9 @@ class TableView(QTableView):
     def refresh(self) -> None:
         """Read again; the selected row stays selected wherever it stands now."""
         self.table.refresh()
-        if 0 < self._fitted_rows < self.table.rowCount() <= _FITTED_ROWS or not self._fitted_rows:
-            self._fit_columns()
+        rows = min(self.table.rowCount(), _FITTED_ROWS)
+        if rows > self._fitted_rows:
+            self._fit_columns(rows)
         self._restore_selection()
 
     def sort_by(self, column: int) -> None:
@@ -101,9 +102,9 @@ class TableView(QTableView):
             header.resizeSection(number, width * max(column.width, len(column.title) + 3) + 16)
         header.sectionResized.connect(self._on_resized)
 
-    def _fit_columns(self) -> None:
+    def _fit_columns(self, rows: int) -> None:
         """To the first rows that come; from when their user changes one, widths are theirs."""
-        self._fitted_rows = self.table.rowCount()
+        self._fitted_rows = rows
         self._fitting = True
         header = self.horizontalHeader()
         header.setResizeContentsPrecision(_FITTED_ROWS)
