@@ -71,7 +71,7 @@ def load_prices(symbol: str) -> list[float]:
     time.sleep(0.15)
     if symbol == "EURUSD":
         raise KeyError(symbol)
-    return [random.random() for _ in range(2_000)]
+    return [random.random() for _ in range(20_000)]
 
 
 def fit_curve(values: list[float]) -> float:
