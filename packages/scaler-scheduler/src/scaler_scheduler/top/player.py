@@ -29,11 +29,10 @@ class Player:
     speed: float = 1.0
 
     def __post_init__(self) -> None:
-        self.position = self.replay.start
         self._ticked_at: float | None = None
         self._problems_told = 0
         self._told_at = 0.0
-        self.seek(self.replay.start)
+        self._begin_at(self.replay.start)
 
     def tick(self, now: float) -> None:
         """Go on, by what has passed on the clock of whoever looks."""
@@ -60,12 +59,10 @@ class Player:
     def seek(self, time: float) -> None:
         """Show what was at a moment, forth or back."""
         time = max(self.replay.start, min(self.replay.end, time))
-        if hasattr(self, "model") and self.position <= time <= self.position + LOOK_BACK_SECONDS:
+        if self.position <= time <= self.position + LOOK_BACK_SECONDS:
             self._play_to(time)
-            return
-        self.model = Model(time, self.timeout_seconds)
-        self._take(time - LOOK_BACK_SECONDS, time)
-        self.position = time
+        else:
+            self._begin_at(time)
 
     def line(self, width: int, blocks: bool) -> Line:
         """Where the recording stands."""
@@ -94,6 +91,11 @@ class Player:
     def _share(self) -> float:
         length = self.replay.end - self.replay.start
         return (self.position - self.replay.start) / length if length > 0 else 1.0
+
+    def _begin_at(self, time: float) -> None:
+        self.model = Model(time, self.timeout_seconds)
+        self._take(time - LOOK_BACK_SECONDS, time)
+        self.position = time
 
     def _play_to(self, time: float) -> None:
         self._take(self.position, time)
