@@ -196,3 +196,16 @@ def test_young_charts_leave_no_room_empty() -> None:
     assert Overview().span(1000.0, first=940.0) == (940.0, 1000.0)
     assert Overview().span(1000.0, first=999.0) == (985.0, 1000.0)
     assert Overview().span(1000.0, first=0.0) == (700.0, 1000.0)
+
+
+def test_charts_of_an_idle_cluster_are_drawn_now_and_then() -> None:
+    model, overview = Model(0.0), Overview()
+    messages = list(synthetic_messages(3.0, 2, 100))
+    model.apply(messages[0], 0.0)
+    assert overview.is_due(model, 100.0)
+    assert not overview.is_due(model, 101.0)
+    assert overview.is_due(model, 105.0)
+    model.apply(messages[-1], 1.0)
+    assert overview.is_due(model, 106.0), "tasks have ended"
+    overview.pan(-0.5, 106.0)
+    assert overview.is_due(model, 106.0), "its user has moved it"

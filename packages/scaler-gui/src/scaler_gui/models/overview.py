@@ -10,6 +10,7 @@ from scaler_protocol.monitor.model import Model
 
 SPANS = (5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0)
 _FIRST_SPAN, _YOUNGEST_SPAN = 300.0, 15.0
+_IDLE_SECONDS = 4.5
 _LEAST_SPAN, _MOST_SPAN = 2.0, 30 * 86_400.0
 
 
@@ -75,10 +76,23 @@ class Overview:
     def __init__(self) -> None:
         self._seconds = _FIRST_SPAN
         self._end: float | None = None  # None: follows the newest
+        self._drawn: tuple[object, float] | None = None
 
     @property
     def follows(self) -> bool:
         return self._end is None
+
+    def is_due(self, model: Model, now: float) -> bool:
+        """Whether the charts should be drawn again: soon when tasks come and go, else every few seconds."""
+        tasks = (model.snapshot.tasks, len(model.worker_rows)) if model.snapshot is not None else None
+        if self._drawn is not None and self._drawn[0] == tasks and 0 <= now - self._drawn[1] < _IDLE_SECONDS:
+            return False
+        self._drawn = (tasks, now)
+        return True
+
+    def touch(self) -> None:
+        """Something else is to be seen: draw at the next occasion."""
+        self._drawn = None
 
     def span(self, now: float, first: float = 0.0) -> tuple[float, float]:
         """``first`` is when the lines begin: while all of them fits, no room is left empty before it."""
@@ -88,6 +102,7 @@ class Overview:
 
     def zoom(self, steps: int, shown: float) -> None:
         """The next span longer than the one shown for a positive step, the next shorter one for a negative one."""
+        self.touch()
         longer = [span for span in SPANS if span > shown * 1.001]
         shorter = [span for span in SPANS if span < shown * 0.999]
         if steps > 0 and longer:
@@ -96,15 +111,18 @@ class Overview:
             self._seconds = shorter[-1]
 
     def pan(self, fraction: float, now: float) -> None:
+        self.touch()
         _, end = self.span(now)
         self._move_to(end + fraction * self._seconds, now)
 
     def show(self, start: float, end: float, now: float) -> None:
         """A span that was drawn with the mouse; one that reaches the newest goes on following it."""
+        self.touch()
         self._seconds = min(max(end - start, _LEAST_SPAN), _MOST_SPAN)
         self._move_to(end, now)
 
     def follow(self) -> None:
+        self.touch()
         self._end = None
 
     def _move_to(self, end: float, now: float) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout
 
 from scaler_gui.models.overview import Figure, Overview, figures, first_time, series
@@ -53,6 +53,8 @@ class OverviewPane(Pane):
         self._make_charts()
         for each in figures(self.monitor.model):
             self._show_figure(each)
+        if not self._state.is_due(self.monitor.model, self.monitor.now):
+            return
         start, end = self.span
         for name, chart in self._charts.items():
             chart.show_lines(series(self.monitor.model, name, start), start, end)
@@ -61,8 +63,13 @@ class OverviewPane(Pane):
         self._state.follow()
         self.refresh()
 
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        self._state.touch()
+        super().resizeEvent(event)
+
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme
+        self._state.touch()
         for chart in self._charts.values():
             chart.set_theme(theme)
 
