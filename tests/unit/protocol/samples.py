@@ -143,8 +143,6 @@ def all_bodies() -> list[Body]:
         ObjectRelease((KEY, KEY)),
         ExplainRequest(5),
         Explanation(5, "It waits for a worker."),
-        ClusterInfoRequest(),
-        ClusterInfo(b"compressed"),
         Output(SESSION, 5, 2, b"to stderr"),
         ShutdownRequest(),
         ShutdownReply(True, "Good night."),
@@ -174,6 +172,8 @@ def all_bodies() -> list[Body]:
         StoreStatusRequest(),
         StoreStatus(FUNCTION, 123, "tcp://10.0.0.1:1234", 5, 2**30, 2**31, 2**34, 2**20, 2**32, 2**33, 2**35),
         StoreSegmentClosed(3),
+        ClusterInfoRequest(),
+        ClusterInfo(b"compressed"),
     ]
 
 
