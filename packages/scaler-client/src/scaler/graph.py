@@ -269,9 +269,7 @@ def split_wide(graph: Graph, limit: int, pack: Callable[..., Any], call_with_pac
 
 
 class _Splitter:
-    def __init__(
-        self, graph: Graph, limit: int, pack: Callable[..., Any], call_with_packs: Callable[..., Any]
-    ) -> None:
+    def __init__(self, graph: Graph, limit: int, pack: Callable[..., Any], call_with_packs: Callable[..., Any]) -> None:
         self._graph = graph
         self._limit = limit
         self._pack = pack

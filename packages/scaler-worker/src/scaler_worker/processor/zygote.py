@@ -70,9 +70,7 @@ def _fork_twice(control: socket.socket, options: channel.ProcessorOptions, fds: 
     return int(_PID.unpack(answer)[0]) if answer else 0
 
 
-def _become_processor(
-    control: socket.socket, options: channel.ProcessorOptions, fds: list[int], between: int
-) -> None:
+def _become_processor(control: socket.socket, options: channel.ProcessorOptions, fds: list[int], between: int) -> None:
     """Never returns."""
     try:
         control.close()
