@@ -22,6 +22,9 @@ SAYS = {
     "nested_graph": r"{'small': 285, 'large': 2470, 'difference': 2185}",
     "nested": r"fibonacci\(8\) = 21",
     "send_object": r"multiples of 9: 22,223",
+    "arrays": r"40 MB there and back in .*\nspread 1\.00, smoothed 0\.\d+\nfour more: (0\.\d+, ){3}0\.\d+",
+    "data_frames": r"1,000,000 sales in 50 shops and 12 months\nmean amount 30\.\d",
+    "model_broadcast": r"200 batches by 2 workers with a model of 200 MB in .* s",
     "disconnect": r"after it left: client is already stopped\.\nanother client: 3",
     "futures": r"finished: 0\.1 s\n(.*\n)*.*ZeroDivisionError: division by zero",
     "cancelling": r"cancelled: True, True\n(.*\n)*the worker is free again: 7",
@@ -32,7 +35,7 @@ SAYS = {
     "custom_serializer": r"A +11\.5",
     "grid_search": r"C=\S+ +gamma=\S+ +accuracy 0\.97",
 }
-NEEDS = {"custom_serializer": ("pandas", "pyarrow"), "grid_search": ("sklearn",)}
+NEEDS = {"data_frames": ("pandas",), "custom_serializer": ("pandas", "pyarrow"), "grid_search": ("sklearn",)}
 
 
 def run_example(name: str, *arguments: str, cwd: Path) -> str:

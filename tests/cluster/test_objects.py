@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
-from scaler.utility.exceptions import MissingObjects
+from scaler.utility.exceptions import MissingObjects, ObjectStoreError
 from tests.support import functions
 from tests.support.commands import child_environment, free_address, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
@@ -88,6 +88,19 @@ def test_arrays_of_objects_and_odd_arrays(client: Client) -> None:
     assert client.submit(functions.identity, objects).result()[7] == {"key": 7}
     assert (client.submit(functions.identity, strided).result() == strided).all()
     assert client.submit(functions.identity, (empty, b"x" * 100_000)).result()[0].shape == (0, 5)
+
+
+def test_the_same_argument_travels_once(single_client: Client, gate) -> None:  # type: ignore[no-untyped-def]
+    """And one that differs in a single byte does not count as the same."""
+    single_client.submit(functions.wait_at_gate, *gate.paths)
+    array = make(COUNT)
+    futures = [single_client.submit(total, array) for _ in range(10)]
+    array[COUNT // 2 + 1] += 5
+    changed = single_client.submit(total, array)
+    assert len(single_client._pump.session._uploads) == 2
+    gate.open()
+    expected = total(make(COUNT))
+    assert [future.result() for future in futures] == [expected] * 10 and changed.result() == expected + 5
 
 
 def test_data_frames(client: Client) -> None:
@@ -184,9 +197,9 @@ def test_what_does_not_fit_goes_to_the_disk(small_store: Client) -> None:
 
 
 def test_an_object_larger_than_the_store(small_store: Client) -> None:
-    with pytest.raises(Exception, match="--object-store-memory"):
+    with pytest.raises(ObjectStoreError, match="--object-store-memory"):
         small_store.submit(make, 20_000_000).result(timeout=30)
-    with pytest.raises(Exception, match="--object-store-memory"):
+    with pytest.raises(ObjectStoreError, match="--object-store-memory"):
         small_store.send_object(make(20_000_000))
     assert small_store.submit(total, make(COUNT)).result(timeout=30) == total(make(COUNT))
 

@@ -51,14 +51,15 @@ from scaler.shell.connection import (
     nested_socket,
     parent_task,
 )
+from scaler.shell.host_store import HostStore
 from scaler.shell.pump import STOPPED, Pump
+from scaler.shell.residents import is_same
 from scaler.shell.waiting import Answer
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError, MissingObjects
 from scaler_protocol.address import parse_address
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Role, Status, TaskName, TaskOptions
-from scaler_protocol.objects.host import HostStore
 from scaler_protocol.objects.layout import Layout
 
 if TYPE_CHECKING:
@@ -554,7 +555,19 @@ class Client:
             data = payload if isinstance(payload, bytes) else payload.to_bytes()
         with pump.lock:
             pump.check_usable()
-            return pump.session.upload(key, data)
+            upload = pump.session.upload(key, data)
+        pump.objects.residents.add(payload, upload)
+        return upload
+
+    def upload_once(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
+        """As ``upload``, unless the same bytes are in the store already. The use is added to ``held``."""
+        known = self._pump.objects.residents.find(payload)
+        if known is not None and self._hold(known, held):
+            if is_same(known, payload):
+                return known
+            self.let_go([held.pop()])
+        held.append(self.upload(payload))
+        return held[-1]
 
     def let_go(self, uploads: Iterable[Upload]) -> None:
         """The caller's uses of these end."""
@@ -576,8 +589,7 @@ class Client:
                 slots.append(payload)  # type: ignore[arg-type]
                 continue
             if not isinstance(payload, Upload):
-                payload = self.upload(payload)
-                held.append(payload)
+                payload = self.upload_once(payload, held)
             slots.append(payload.key)
             uploads.append(payload)
         return slots, uploads, sum(len(slot) for slot in slots if isinstance(slot, bytes)) + 24 * len(uploads)

@@ -246,8 +246,7 @@ class GraphCall:
         if isinstance(payload, Upload):
             return
         self._pump.check_usable()
-        slots[index] = upload = self._client.upload(payload)
-        self._held.append(upload)
+        slots[index] = self._client.upload_once(payload, self._held)
 
     def _hold(self, uploads: Sequence[Upload]) -> None:
         """So that they last until the tasks are there that use them."""

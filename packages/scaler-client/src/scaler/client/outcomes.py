@@ -14,6 +14,7 @@ from scaler.utility.exceptions import (
     DisconnectedError,
     MissingObjects,
     NoWorkerError,
+    ObjectStoreError,
     ProcessorDiedError,
     RemoteTraceback,
     ScalerError,
@@ -24,6 +25,7 @@ from scaler.utility.exceptions import (
     WorkerDiedError,
 )
 from scaler_protocol.messages import Status
+from scaler_protocol.objects.errors import StoreFull
 
 _ERRORS_WITH_TEXT: dict[int, type[ScalerError]] = {
     Status.TIMED_OUT: TaskTimeoutError,
@@ -77,6 +79,8 @@ def _exception_of(status: int, pickled: bytes, type_name: str, message: str) -> 
         exception = pickle.loads(pickled)
     except Exception as error:
         return DeserializeObjectError(f"{text} (the exception could not be loaded here: {error})")
+    if isinstance(exception, StoreFull):
+        return ObjectStoreError(str(exception))
     if isinstance(exception, BaseException):
         return exception
     return TaskExceptionNotSerializableError(text)

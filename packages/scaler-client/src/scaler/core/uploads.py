@@ -26,7 +26,19 @@ class Upload:
     on their way to the scheduler, or in this host's store and leave only when the scheduler asks. ``uses`` counts the
     tasks and the reference."""
 
-    __slots__ = ("key", "data", "stored", "size", "sent", "limit", "uses", "is_function", "dropped", "_dropped_uploads")
+    __slots__ = (
+        "key",
+        "data",
+        "stored",
+        "size",
+        "sent",
+        "limit",
+        "uses",
+        "is_function",
+        "dropped",
+        "_dropped_uploads",
+        "__weakref__",
+    )
 
     def __init__(
         self,

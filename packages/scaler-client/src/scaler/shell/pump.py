@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from scaler.core.fetches import LargeResult
     from scaler.core.session import Session
     from scaler.shell.connection import Connection
+    from scaler.shell.host_store import HostStore
     from scaler.shell.waiting import Target
     from scaler_protocol.messages import TaskName
-    from scaler_protocol.objects.host import HostStore
 
 _take_first: Callable[[deque[Effect]], Effect] = deque.popleft
 _TICK_SECONDS = 0.001

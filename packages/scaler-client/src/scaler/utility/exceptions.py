@@ -34,6 +34,10 @@ class MissingObjects(ScalerError):
     """An object that the task needs is gone: cleared, of another client, or lost with its last host."""
 
 
+class ObjectStoreError(ScalerError, MemoryError):
+    """The object store of a host has no room for a large argument or result."""
+
+
 class DisconnectedError(ScalerError, TimeoutError):
     """The scheduler was out of reach for ``timeout_seconds``, or refused this client."""
 
