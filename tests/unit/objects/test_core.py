@@ -67,6 +67,7 @@ class World:
         self.disk_is_full = False
         self.moves: deque[Spill | Load] = deque()
         self.peers: dict[int, dict[str, Any]] = {}
+        self.inherited: list[tuple[int, dict[int, Any]]] = []  # pins of peers that are gone
         self.next_peer = 1
         self.next_tag = 0
         self.sources: set[str] = set()
@@ -189,8 +190,19 @@ class World:
         self.core.on_connected(number)
 
     def lose(self, number: int) -> None:
-        del self.peers[number]
+        """Its forks may map on."""
+        pins = self.peers.pop(number)["pins"]
         self.core.on_peer_lost(number, self.now)
+        if number > 0 and self.chance.random() < 0.3:
+            self.inherited.append((number, pins))
+        else:
+            self.core.on_pins_lost(number, self.now)
+
+    def end_fork(self) -> None:
+        number, pins = self.inherited.pop()
+        for extent, tags in pins.values():
+            assert self.pages_of(extent) == tags, "bytes changed under a fork"
+        self.core.on_pins_lost(number, self.now)
 
     def say(self, number: int, body: Any) -> None:
         self.core.on_message(number, body, self.now)
@@ -282,6 +294,8 @@ class World:
             self.connect(self.chance.choice([1, 1, -1]))
         elif roll < 0.12 and self.peers:
             self.lose(self.chance.choice(sorted(self.peers)))
+        elif roll < 0.13 and self.inherited:
+            self.end_fork()
         elif roll < 0.3 and self.moves:
             self.move()
         elif roll < 0.36:
@@ -321,6 +335,9 @@ def finish(world: World) -> None:
     """Everybody leaves: nothing is used, and after a while nothing is kept."""
     for number in list(world.peers):
         world.lose(number)
+        world.carry_out()
+    while world.inherited:
+        world.end_fork()
         world.carry_out()
     for endpoint in ENDPOINTS:
         world.core.on_source_lost(endpoint, world.now)

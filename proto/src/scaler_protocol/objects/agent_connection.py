@@ -11,8 +11,6 @@ Each verb sends a message; what it leads to comes out of ``on_readable``, in any
 
 from __future__ import annotations
 
-import weakref
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Union
@@ -35,17 +33,14 @@ from scaler_protocol.messages import (
     StoreGranted,
     StoreRefused,
     StoreRegion,
-    StoreRelease,
     StoreSeal,
     StoreSegmentClosed,
     StoreSettings,
     StoreStatus,
     StoreStatusRequest,
 )
-from scaler_protocol.objects.memory import Mapping
 from scaler_protocol.objects.segments import Segments
-from scaler_protocol.objects.starting import reach
-from scaler_protocol.transport.stream import StreamConnection
+from scaler_protocol.objects.starting import Reached, reach
 
 _KEYS_PER_MESSAGE = 1000
 
@@ -72,20 +67,19 @@ Answer = Union[StoreFound, ObjectMissing, StoreRefused, StoreStatus, Readable, W
 class AgentConnection:
     """One connection to one store. When ``lost``, all that was asked is void: close it and open another."""
 
-    def __init__(self, stream: StreamConnection, store: bytes) -> None:
-        self.store = store
+    def __init__(self, reached: Reached) -> None:
+        self.store = reached.store
         self.why_lost = "The object store of this host has ended."
         """One sentence, when ``lost``."""
-        self._stream = stream
+        self._stream = reached.stream
+        self._releases = reached.releases
         self._segments = Segments()
         self._granted: dict[ObjectKey, StoreGranted] = {}
-        self._mapped: dict[int, weakref.ref[Mapping]] = {}
-        self._released: deque[int] = deque()
 
     @classmethod
     def open(cls, cluster: bytes, settings: StoreSettings, may_start: bool = True) -> AgentConnection:
         """Starts the store when there is none and ``may_start``, which takes about 0.1 s. Raises StoreUnavailable."""
-        connection = cls(*reach(cluster, may_start))
+        connection = cls(reach(cluster, may_start))
         connection._send(settings)
         return connection
 
@@ -105,14 +99,12 @@ class AgentConnection:
         return self._stream.wants_write
 
     def flush(self) -> None:
-        """Send what waits, and let go of what is not used any more."""
-        while self._released:
-            pins = [self._released.popleft() for _ in range(min(len(self._released), _KEYS_PER_MESSAGE))]
-            self._stream.send(encode(Envelope(StoreRelease(tuple(pins)))))
+        """Send what waits."""
         self._stream.flush()
 
     def close(self) -> None:
-        """May be called twice. What is mapped must not be used any more."""
+        """May be called twice. What is mapped stays."""
+        self._releases.leave()
         self._stream.close()
         self._segments.close()
 
@@ -161,7 +153,6 @@ class AgentConnection:
         self._send(StoreStatusRequest())
 
     def _send(self, body: Any) -> None:
-        self.flush()
         self._stream.send(encode(Envelope(body)))
 
     # ---- answers -------------------------------------------------------------------------------------------------
@@ -177,14 +168,13 @@ class AgentConnection:
                 self.why_lost = body.text
             else:
                 answers.append(self._answer(body))
-        self.flush()
         return answers
 
     def _answer(self, body: Any) -> Answer:
         if isinstance(body, (StoreGranted, StoreExtent, StoreRegion)):
             self._take_segment(body)
         if isinstance(body, StoreExtent):
-            return Readable(body.key, self._view(body))
+            return Readable(body.key, self._segments.read(body, self._releases))
         if isinstance(body, StoreGranted):
             return self._grant(body)
         assert isinstance(body, (StoreFound, ObjectMissing, StoreRefused, StoreStatus))
@@ -195,20 +185,6 @@ class AgentConnection:
             return StoreFound(granted.key, granted.size)
         self._granted[granted.key] = granted
         return Writable(granted.key, granted.size)
-
-    def _view(self, extent: StoreExtent) -> memoryview:
-        view = self._segments.read(extent.segment, extent.offset, extent.size)
-        if isinstance(view.obj, Mapping):
-            pin = extent.pin
-            self._mapped[pin] = weakref.ref(view.obj, lambda _: self._release(pin))
-        else:
-            self._released.append(extent.pin)
-        return view
-
-    def _release(self, pin: int) -> None:
-        """Only noted: this may run in the middle of a sending."""
-        self._mapped.pop(pin, None)
-        self._released.append(pin)
 
     def _take_segment(self, body: StoreGranted | StoreExtent | StoreRegion) -> None:
         if body.segment and not self._segments.has(body.segment):

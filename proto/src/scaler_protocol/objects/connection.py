@@ -52,12 +52,8 @@ class StoreConnection:
         self._may_start = may_start
         self._lock = threading.Lock()
         self._link: Link | None = None
-        self._old_links: list[Link] = []
         self._closed = False
         self._place_lock = threading.Lock()
-        self._region: StoreRegion | None = None
-        self._region_link: Link | None = None
-        self._region_asked = False
         _connections.add(self)
 
     @property
@@ -157,22 +153,21 @@ class StoreConnection:
             return True
 
     def _region_for(self, link: Link, size: int) -> StoreRegion | None:
-        if self._region_link is not link:
-            self._region, self._region_link, self._region_asked = None, link, False
-        if self._region_asked:
-            self._region_asked = False
-            self._region = link.finish(REGION_KEY)
-        if self._region is None or self._region.size < pages(size):
-            self._region = link.ask(REGION_KEY, StoreReserve(_REGION_BYTES))
-        return self._region if self._region.size >= pages(size) else None
+        if link.region_asked:
+            link.region_asked = False
+            link.region = link.finish(REGION_KEY)
+        if link.region is None or link.region.size < pages(size):
+            link.region = link.ask(REGION_KEY, StoreReserve(_REGION_BYTES))
+        region: StoreRegion = link.region
+        return region if region.size >= pages(size) else None
 
     def _advance(self, link: Link, region: StoreRegion, size: int) -> None:
         """The next one is asked for before it is needed."""
         rest = region.size - size
-        self._region = StoreRegion(region.segment, region.segment_size, region.offset + size, rest, region.fresh)
+        link.region = StoreRegion(region.segment, region.segment_size, region.offset + size, rest, region.fresh)
         if rest < size:
             link.begin(REGION_KEY, StoreReserve(_REGION_BYTES))
-            self._region_asked = True
+            link.region_asked = True
 
     # ---- the connection ------------------------------------------------------------------------------------------
 
@@ -201,7 +196,7 @@ class StoreConnection:
             if self._closed:
                 raise StoreUnavailable("This connection to the object store is closed.")
             if self._link is None or not self._link.is_usable:
-                self._replace(Link(*reach(self._cluster, self._may_start)))
+                self._replace(Link(reach(self._cluster, self._may_start)))
             assert self._link is not None
             return self._link
 
@@ -209,26 +204,19 @@ class StoreConnection:
         """The old connection ends after the new one was made: a store that has no peer ends."""
         old, self._link = self._link, new
         if old is not None:
-            old.leave()
-            self._old_links = [each for each in self._old_links if each.has_mapped] + [old]
+            old.close()
 
     # ---- forks ---------------------------------------------------------------------------------------------------
 
     def _after_fork_in_parent(self) -> None:
-        """The child has inherited what is mapped, so the store must not take it back before both have let go."""
-        link = self._link
-        if link is not None and link.has_mapped:
-            link.retire()
+        if self._link is not None:
+            self._link.after_fork()
 
     def _after_fork_in_child(self) -> None:
+        """It shares nothing but what is mapped."""
         self._lock = threading.Lock()
         self._place_lock = threading.Lock()
-        self._region = self._region_link = None
-        links = self._old_links + ([self._link] if self._link is not None else [])
-        self._link = None
-        for link in links:
-            link.after_fork_in_child()
-        self._old_links = [link for link in links if link.has_mapped]
+        self._replace(None)
 
 
 def _checked(answer: Any) -> Any:

@@ -1,16 +1,12 @@
-"""One connection to a store, used by several threads: requests, their answers, and pins.
+"""One connection to a store, used by several threads: requests and their answers.
 
 Answers may come in any order; one request a key is under way. Whoever waits and finds nobody reading reads for all.
-A pin is released when its mapping is collected, which may happen in any thread at any moment: so releasing takes no
-lock that is held and never waits; who holds the lock sends what has come up meanwhile.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-import weakref
-from collections import deque
 from typing import Any
 
 from scaler_protocol.codec import decode, encode
@@ -21,19 +17,20 @@ from scaler_protocol.messages import (
     StoreExtent,
     StoreGranted,
     StoreRegion,
-    StoreRelease,
     StoreSegmentClosed,
     StoreStatus,
 )
 from scaler_protocol.objects.errors import StoreUnavailable
-from scaler_protocol.objects.memory import Mapping
 from scaler_protocol.objects.polling import wait_readable, wait_writable
 from scaler_protocol.objects.segments import Segments
-from scaler_protocol.transport.stream import StreamConnection
+from scaler_protocol.objects.starting import Reached
 
 REGION_KEY = ObjectKey(b"region", 0)
 STATUS_KEY = ObjectKey(b"status", 0)
 """Stand for the keys of answers that have none: there is one region and one status a connection."""
+
+
+_SPOIL_SECONDS = 1.0
 
 
 class LinkLost(StoreUnavailable):
@@ -43,27 +40,28 @@ class LinkLost(StoreUnavailable):
 class Link:
     """``store`` is the id of the store at the other end."""
 
-    def __init__(self, stream: StreamConnection, store: bytes) -> None:
-        self.store = store
+    def __init__(self, reached: Reached) -> None:
+        self.store = reached.store
         self.segments = Segments()
         self.lost = False
-        self._stream = stream
-        self._condition = threading.Condition(threading.Lock())
+        self.region: StoreRegion | None = None
+        """Where its small objects go. Whoever places one holds a lock of the caller's."""
+        self.region_asked = False
+        self._stream = reached.stream
+        self._releases = reached.releases
+        self._lock = threading.Lock()  # a Condition itself may be interrupted between taking its lock and saying so
+        self._condition = threading.Condition(self._lock)
         self._why_lost = "The object store of this host has ended."
         self._reading = False
         self._pending: dict[ObjectKey, list[Any]] = {}  # at most one answer each
-        self._mapped: dict[int, weakref.ref[Mapping]] = {}
-        self._released: deque[int] = deque()
-        self._retired = False  # says nothing more
-        self._left = False  # ends when nothing is mapped
+        self._retired = False
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
     def tell(self, body: Any) -> None:
         """Send what has no answer."""
-        with self._condition:
+        with self._lock:
             self._send(body)
-        self._send_released()
 
     def ask(self, key: ObjectKey, body: Any, timeout: float | None = None) -> Any:
         """The answer to ``body``, which is about ``key``. Raises TimeoutError and LinkLost."""
@@ -73,7 +71,7 @@ class Link:
     def begin(self, key: ObjectKey, body: Any, timeout: float | None = None) -> None:
         """Ask, and go on; ``finish`` takes the answer."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self._condition:
+        with self._lock:
             while key in self._pending:  # another thread asks about the same key, and waits for its answer
                 self._wait(deadline)
             self._pending[key] = []
@@ -91,10 +89,9 @@ class Link:
                     self._lead(deadline)
             return self._pending[key][0]
         finally:
-            with self._condition:
+            with self._lock:
                 del self._pending[key]
                 self._condition.notify_all()
-            self._send_released()
 
     def _send(self, body: Any) -> None:
         if self._retired:
@@ -106,7 +103,7 @@ class Link:
 
     def _wait_or_lead(self, key: ObjectKey, deadline: float | None) -> bool:
         """True: nobody reads, so the caller must."""
-        with self._condition:
+        with self._lock:
             if self._pending[key]:
                 return False
             if self._reading:
@@ -121,7 +118,7 @@ class Link:
         try:
             wait_readable(self._stream.fd, self._rest(deadline))
         finally:
-            with self._condition:
+            with self._lock:
                 self._reading = False
                 self._condition.notify_all()
                 self._take_all()
@@ -162,50 +159,15 @@ class Link:
         if waiting is not None and not waiting:
             waiting.append(body)
         elif isinstance(body, StoreExtent):
-            self._released.append(body.pin)  # whoever asked has given up
+            self._releases.release(body.pin)  # whoever asked has given up
 
     def _take_segment(self, body: StoreGranted | StoreExtent | StoreRegion) -> None:
         if body.segment and not self.segments.has(body.segment):
             self.segments.add(body.segment, self._stream.received_fds.popleft(), body.segment_size)
 
-    # ---- pins ----------------------------------------------------------------------------------------------------
-
     def read(self, extent: StoreExtent) -> memoryview:
         """The pinned bytes; the pin goes with them."""
-        if not extent.size:
-            self._release(extent.pin)
-            return memoryview(bytearray())
-        try:
-            view = self.segments.read(extent.segment, extent.offset, extent.size)
-        except BaseException:
-            self._release(extent.pin)
-            raise
-        if isinstance(view.obj, Mapping):
-            pin = extent.pin
-            self._mapped[pin] = weakref.ref(view.obj, lambda _: self._release(pin))
-        else:
-            self._release(extent.pin)
-        return view
-
-    def _release(self, pin: int) -> None:
-        self._mapped.pop(pin, None)
-        self._released.append(pin)
-        if self._retired:
-            self._close_if_unused()
-        else:
-            self._send_released()
-
-    def _send_released(self) -> None:
-        """What this call leaves in the queue, the one who holds the lock sends."""
-        while self._released and self._condition.acquire(blocking=False):
-            try:
-                pins = []
-                while self._released:
-                    pins.append(self._released.popleft())
-                if pins and not self._retired:
-                    self._stream.send(encode(Envelope(StoreRelease(tuple(pins)))))
-            finally:
-                self._condition.release()
+        return self.segments.read(extent, self._releases)
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
@@ -213,33 +175,23 @@ class Link:
     def is_usable(self) -> bool:
         return not (self.lost or self._retired)
 
-    @property
-    def has_mapped(self) -> bool:
-        return bool(self._mapped)
-
     def spoil(self) -> None:
-        """A request was interrupted: it cannot be known who waits for what. All who wait are sent away; pins stay."""
+        """A request was interrupted: it cannot be known who waits for what. All who wait are sent away."""
         self.lost = True
-        with self._condition:
+        if self._lock.acquire(timeout=_SPOIL_SECONDS):
             self._reading = False
             self._condition.notify_all()
+            self._lock.release()
 
-    def retire(self) -> None:
-        """Say nothing more: the store keeps all pins, until the connection ends."""
+    def after_fork(self) -> None:
+        """The child has inherited what is mapped: the store must hear of no release, only that both have ended all."""
+        if self._releases.mapped:
+            self._retired = True
+            self._releases.silence()
+
+    def close(self) -> None:
+        """What is mapped stays."""
         self._retired = True
-
-    def leave(self) -> None:
-        """End the connection when nothing is mapped through it, here and in every process that was forked while it was
-        open."""
-        self._retired = self._left = True
-        self._close_if_unused()
-
-    def after_fork_in_child(self) -> None:
-        """This process only keeps the connection open, for what it has inherited."""
-        self._condition = threading.Condition(threading.Lock())
-        self.leave()
-
-    def _close_if_unused(self) -> None:
-        if self._left and not self._mapped:
-            self._stream.close()
-            self.segments.close()
+        self._releases.leave()
+        self._stream.close()
+        self.segments.close()

@@ -3,13 +3,37 @@
 
 AVAILABLE: bool
 
+class Releases:
+    """The end of a pipe on which a store hears which pins are released; it hears the pipe's end too, and with it the
+    release of all that are left. No Python runs while an array is collected, so an interruption cannot come between."""
+
+    def __init__(self, fd: int) -> None:
+        """Owns ``fd``, which does not block."""
+
+    @property
+    def mapped(self) -> int:
+        """How many mappings have a pin on it."""
+
+    @property
+    def silent(self) -> bool: ...
+    def release(self, pin: int) -> None:
+        """Never waits. Nothing is said in a process that has only inherited this."""
+
+    def silence(self) -> None:
+        """Say nothing more: a fork may map what this process lets go."""
+
+    def leave(self) -> None:
+        """Close the pipe, now or with the last mapping that has a pin on it."""
+
 class Mapping:
     """``size`` bytes of a descriptor from ``offset`` (a multiple of the page size), as a writable buffer. It needs
     neither the descriptor nor the file's name after this, and is unmapped when nothing uses it any more. ``private``:
     what is written is seen by nobody else."""
 
-    def __init__(self, fd: int, offset: int, size: int, private: bool) -> None:
-        """Raises OSError."""
+    def __init__(
+        self, fd: int, offset: int, size: int, private: bool, releases: Releases | None = None, pin: int = 0
+    ) -> None:
+        """With ``releases``, ``pin`` is released when it is unmapped. Raises OSError."""
 
     def __buffer__(self, flags: int) -> memoryview: ...
     @property

@@ -1,10 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Mappings of memory files. See memory.pyi."""
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport errno
-from libc.stdint cimport uint64_t
-from libc.string cimport memcpy
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memmove
 
 import os
 
@@ -18,7 +20,30 @@ cdef extern from *:
     #include <sys/mman.h>
     #include <linux/falloc.h>
     #include <errno.h>
+    #include <signal.h>
+    #include <time.h>
+    #include <unistd.h>
     #define SCALER_MEMORY 1
+    /* Bytes written, or -1. A reader that is gone is no signal, whatever this process has made of SIGPIPE. */
+    static int64_t scaler_tell(int fd, const void *data, uint64_t size) {
+        sigset_t pipe, before, pending;
+        struct timespec now = {0, 0};
+        int64_t written;
+        int error;
+        sigemptyset(&pipe);
+        sigaddset(&pipe, SIGPIPE);
+        sigpending(&pending);
+        pthread_sigmask(SIG_BLOCK, &pipe, &before);
+        written = write(fd, data, size);
+        error = errno;
+        if (written < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE))
+            sigtimedwait(&pipe, NULL, &now);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        errno = error;
+        return written;
+    }
+    static int scaler_process(void) { return (int) getpid(); }
+    static void scaler_close(int fd) { close(fd); }
     static void *scaler_map(int fd, uint64_t offset, uint64_t size, int is_private) {
         void *start = mmap(NULL, size, PROT_READ | PROT_WRITE, is_private ? MAP_PRIVATE : MAP_SHARED, fd, (off_t) offset);
         return start == MAP_FAILED ? NULL : start;
@@ -31,6 +56,9 @@ cdef extern from *:
     #else
     #include <errno.h>
     #define SCALER_MEMORY 0
+    static int64_t scaler_tell(int fd, const void *data, uint64_t size) { return -1; }
+    static int scaler_process(void) { return 0; }
+    static void scaler_close(int fd) {}
     static void *scaler_map(int fd, uint64_t offset, uint64_t size, int is_private) { errno = ENOSYS; return NULL; }
     static void scaler_unmap(void *start, uint64_t size) {}
     static void scaler_populate(void *start, uint64_t size) {}
@@ -38,6 +66,9 @@ cdef extern from *:
     #endif
     """
     int SCALER_MEMORY
+    int64_t scaler_tell(int fd, const void* data, uint64_t size) nogil
+    int scaler_process() nogil
+    void scaler_close(int fd) nogil
     void* scaler_map(int fd, uint64_t offset, uint64_t size, int is_private) nogil
     void scaler_unmap(void* start, uint64_t size) nogil
     void scaler_populate(void* start, uint64_t size) nogil
@@ -54,12 +85,65 @@ cdef int fail() except -1:
     raise OSError(errno, os.strerror(errno))
 
 
+@cython.no_gc
+cdef class Releases:
+    cdef int _fd
+    cdef int _process
+    cdef uint64_t* _waiting  # what the pipe did not take
+    cdef uint64_t _count
+    cdef readonly long mapped
+    cdef readonly bint silent
+    cdef bint _left
+
+    def __cinit__(self, int fd):
+        self._fd = fd
+        self._process = scaler_process()
+
+    def __dealloc__(self):
+        self._left = True
+        self.end()
+        free(self._waiting)
+
+    def leave(self):
+        self._left = True
+        self.end()
+
+    cdef void end(self) noexcept:
+        if self._left and not self.mapped and self._fd >= 0:
+            scaler_close(self._fd)
+            self._fd = -1
+
+    def release(self, uint64_t pin):
+        self.push(pin)
+
+    def silence(self):
+        self.silent = True
+
+    cdef void push(self, uint64_t pin) noexcept:
+        cdef uint64_t* more
+        cdef int64_t written
+        if self._fd < 0 or self.silent or scaler_process() != self._process:
+            return
+        more = <uint64_t*> realloc(self._waiting, (self._count + 1) * sizeof(uint64_t))
+        if more == NULL:
+            return
+        self._waiting = more
+        self._waiting[self._count] = pin
+        self._count += 1
+        written = scaler_tell(self._fd, self._waiting, self._count * sizeof(uint64_t))
+        if written > 0:
+            self._count -= written // sizeof(uint64_t)
+            memmove(self._waiting, <char*> self._waiting + written, self._count * sizeof(uint64_t))
+
+
+@cython.no_gc
 cdef class Mapping:
     cdef uint64_t _size
     cdef char* _start
-    cdef object __weakref__
+    cdef Releases _releases
+    cdef uint64_t _pin
 
-    def __cinit__(self, int fd, uint64_t offset, uint64_t size, bint private):
+    def __cinit__(self, int fd, uint64_t offset, uint64_t size, bint private, Releases releases=None, uint64_t pin=0):
         if size == 0:
             raise ValueError("An empty mapping.")
         with nogil:
@@ -67,11 +151,20 @@ cdef class Mapping:
         if self._start == NULL:
             fail()
         self._size = size
+        self._pin = pin
+        self._releases = releases
+        if releases is not None:
+            releases.mapped += 1
 
     def __dealloc__(self):
-        if self._start != NULL:
-            with nogil:
-                scaler_unmap(self._start, self._size)
+        if self._start == NULL:
+            return
+        with nogil:
+            scaler_unmap(self._start, self._size)
+        if self._releases is not None:
+            self._releases.mapped -= 1
+            self._releases.push(self._pin)
+            self._releases.end()
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, self._start, self._size, 0, flags)

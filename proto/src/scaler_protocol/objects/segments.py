@@ -11,9 +11,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from scaler_protocol.messages import StoreExtent
 from scaler_protocol.objects.core.space import PAGE_BYTES, pages
 from scaler_protocol.objects.layout import Part
-from scaler_protocol.objects.memory import Mapping
+from scaler_protocol.objects.memory import Mapping, Releases
 
 COPY_BYTES = 256 * 1024
 """Smaller objects are copied out: mapping and unmapping them takes longer."""
@@ -62,21 +63,19 @@ class Segments:
         """Anywhere, whatever the pages are. Raises OSError as ``write`` does."""
         _write_all(self._segments[number].fd, offset, memoryview(data))
 
-    def read(self, number: int, offset: int, size: int) -> memoryview:
-        """A writable copy of small objects, a copy-on-write mapping of others. ``obj`` of it is a Mapping then, and
-        while that lives, the bytes in the segment must not change."""
-        segment = self._segments[number]
-        if size >= COPY_BYTES:
+    def read(self, extent: StoreExtent, releases: Releases) -> memoryview:
+        """A writable copy of small objects, a copy-on-write mapping of others. The pin is released when the bytes in
+        the segment are not needed any more."""
+        segment = self._segments[extent.segment]
+        if extent.size >= COPY_BYTES:
             try:
-                return memoryview(Mapping(segment.fd, offset, size, True))
+                return memoryview(Mapping(segment.fd, extent.offset, extent.size, True, releases, extent.pin))
             except OSError:
                 pass  # a process has at most 65,530 mappings
-        data = bytearray(size)
-        view = memoryview(data)
-        while view:
-            count = os.preadv(segment.fd, [view], offset)
-            view, offset = view[count:], offset + count
-        return memoryview(data)
+        try:
+            return _copy(segment.fd, extent.offset, extent.size)
+        finally:
+            releases.release(extent.pin)
 
     def _reserve(self, segment: _Segment, offset: int, size: int, parts: Sequence[Part]) -> None:
         for place, part in parts:
@@ -96,6 +95,15 @@ class Segments:
             segment.mapping.populate(offset, size)
             segment.entered[first:stop] = b"\1" * (stop - first)
         return segment.mapping
+
+
+def _copy(fd: int, offset: int, size: int) -> memoryview:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        count = os.preadv(fd, [view], offset)
+        view, offset = view[count:], offset + count
+    return memoryview(data)
 
 
 def _write_all(fd: int, offset: int, part: memoryview) -> None:

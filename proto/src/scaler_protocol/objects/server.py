@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import select
 import socket
+import struct
 import time
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 START_SECONDS = 5.0
 """A store that nobody has connected to in this time ends."""
 
+_RELEASES_BYTES = 64 * 1024
+
 _LOCAL = "ipc://store"  # what Hellos are checked against: peers here show the user's token
 
 
@@ -69,7 +73,10 @@ class Server:
         self._exchange: Exchange | None = None
         self._exchange_fds: list[int] = []
         self._exchange_version = 0
-        self._streams: dict[int, StreamConnection] = {}
+        self._numbers = itertools.count(1)
+        self._peers: dict[int, int] = {}  # by descriptor of their streams; descriptors are used again, numbers are not
+        self._holders: dict[int, int] = {}  # the same, by that of the pipe on which they release pins
+        self._streams: dict[int, StreamConnection] = {}  # by number
         self._welcomed: set[int] = set()
         self._writing: set[int] = set()
         self._started = time.monotonic()
@@ -127,11 +134,16 @@ class Server:
                 self._accept()
             elif fd == self._disk.fd:
                 self._take_from_disk()
-            elif fd in self._streams:
-                if event & select.EPOLLOUT:
-                    self._flush(fd)
-                if event & ~select.EPOLLOUT:
-                    self._read_peer(fd)
+            elif fd in self._holders:
+                self._read_releases(fd)
+            elif fd in self._peers:
+                self._serve_peer(self._peers[fd], event)
+
+    def _serve_peer(self, number: int, event: int) -> None:
+        if event & select.EPOLLOUT:
+            self._flush(number)
+        if event & ~select.EPOLLOUT:
+            self._read_peer(number)
 
     # ---- peers ---------------------------------------------------------------------------------------------------
 
@@ -147,27 +159,28 @@ class Server:
                 connected.close()
                 continue
             stream = StreamConnection(connected)
-            self._streams[stream.fd] = stream
+            number = self._peers[stream.fd] = next(self._numbers)
+            self._streams[number] = stream
             self._poll.register(stream.fd, select.EPOLLIN)
             self._had_peers = came = True
 
-    def _read_peer(self, fd: int) -> None:
-        stream = self._streams[fd]
+    def _read_peer(self, number: int) -> None:
+        stream = self._streams[number]
         try:
             while (frames := stream.receive()) is not None:
-                self._on_body(fd, decode(frames).body)
+                self._on_body(number, decode(frames).body)
         except (MalformedMessage, MalformedRequest) as error:
             logging.warning(f"A peer of the object store is disconnected: {error}")
-            self._lose(fd)
+            self._lose(number)
             return
         if stream.eof:
-            self._lose(fd)
+            self._lose(number)
 
-    def _on_body(self, fd: int, body: Any) -> None:
-        if fd not in self._welcomed:
-            self._on_hello(fd, body)
+    def _on_body(self, number: int, body: Any) -> None:
+        if number not in self._welcomed:
+            self._on_hello(number, body)
             return
-        self._core.on_message(fd, body, time.monotonic())
+        self._core.on_message(number, body, time.monotonic())
         if isinstance(body, StoreSettings):
             self._on_settings(body)
 
@@ -180,28 +193,60 @@ class Server:
             except (OSError, ValueError) as error:
                 logging.warning(f"Other hosts cannot fetch objects from here: {error}")
 
-    def _on_hello(self, fd: int, body: Any) -> None:
+    def _on_hello(self, number: int, body: Any) -> None:
+        stream = self._streams[number]
         refused: Refused | None = Refused(RefusalReason.MALFORMED, "Say Hello first.")
         if isinstance(body, Hello):
             refused = refusal_for(body, address=_LOCAL, token=read_token())
-        self._streams[fd].send(encode(Envelope(refused or Welcome(self._store, 0))))
+        stream.send(encode(Envelope(refused or Welcome(self._store, 0))))
         if refused is not None:
             raise MalformedRequest(refused.text)
-        self._welcomed.add(fd)
-        self._core.on_connected(fd)
+        self._welcomed.add(number)
+        self._core.on_connected(number)
+        if stream.received_fds:
+            pipe = stream.received_fds.popleft()
+            os.set_blocking(pipe, False)
+            self._holders[pipe] = number
+            self._poll.register(pipe, select.EPOLLIN)
 
-    def _lose(self, fd: int) -> None:
-        self._poll.unregister(fd)
-        self._streams.pop(fd).close()
-        self._writing.discard(fd)
-        if fd in self._welcomed:
-            self._welcomed.discard(fd)
-            self._core.on_peer_lost(fd, time.monotonic())
+    def _read_releases(self, pipe: int) -> None:
+        """Numbers of pins, 8 bytes each; the end of the pipe releases all that are left."""
+        number = self._holders[pipe]
+        try:
+            while data := os.read(pipe, _RELEASES_BYTES):
+                pins = struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
+                self._core.on_released(number, pins, time.monotonic())
+        except BlockingIOError:
+            return
+        except MalformedRequest as error:
+            logging.warning(f"A peer of the object store is not heard any more: {error}")
+        self._poll.unregister(pipe)
+        os.close(pipe)
+        del self._holders[pipe]
+        self._end_pins(number)
 
-    def _flush(self, fd: int) -> None:
-        if self._streams[fd].flush():
-            self._writing.discard(fd)
-            self._poll.modify(fd, select.EPOLLIN)
+    def _end_pins(self, number: int) -> None:
+        """When both its stream, on which it may still get some, and its pipe have ended."""
+        if number not in self._streams and number not in self._holders.values():
+            self._core.on_pins_lost(number, time.monotonic())
+
+    def _lose(self, number: int) -> None:
+        stream = self._streams.pop(number)
+        self._poll.unregister(stream.fd)
+        del self._peers[stream.fd]
+        stream.close()
+        self._writing.discard(number)
+        if number not in self._welcomed:
+            return
+        self._welcomed.discard(number)
+        self._core.on_peer_lost(number, time.monotonic())
+        self._end_pins(number)
+
+    def _flush(self, number: int) -> None:
+        stream = self._streams[number]
+        if stream.flush():
+            self._writing.discard(number)
+            self._poll.modify(stream.fd, select.EPOLLIN)
 
     # ---- effects -------------------------------------------------------------------------------------------------
 
@@ -239,7 +284,7 @@ class Server:
         stream.send(encode(Envelope(answer.body)), fds)
         if stream.wants_write and answer.peer not in self._writing:
             self._writing.add(answer.peer)
-            self._poll.modify(answer.peer, select.EPOLLIN | select.EPOLLOUT)
+            self._poll.modify(stream.fd, select.EPOLLIN | select.EPOLLOUT)
 
     def _take_from_disk(self) -> None:
         now = time.monotonic()
@@ -322,6 +367,7 @@ class Server:
     def _take_from_store(self, peer: int, body: Any, now: float) -> None:
         if body == GONE:
             self._core.on_peer_lost(peer, now)
+            self._core.on_pins_lost(peer, now)
         elif isinstance(body, Hello):
             self._core.on_connected(peer)
         else:

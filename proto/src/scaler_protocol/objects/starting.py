@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from typing import NamedTuple
 
 from scaler_protocol.codec import decode, encode
 from scaler_protocol.command.interpreter import module_command
@@ -12,7 +13,7 @@ from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Envelope, Refused, Role, Welcome
 from scaler_protocol.objects.errors import StoreUnavailable
-from scaler_protocol.objects.memory import AVAILABLE
+from scaler_protocol.objects.memory import AVAILABLE, Releases
 from scaler_protocol.objects.names import is_same_user, socket_name
 from scaler_protocol.objects.polling import wait_readable
 from scaler_protocol.transport.stream import StreamConnection
@@ -22,9 +23,16 @@ _PAUSE_SECONDS = 0.01
 _MODULE = "scaler_protocol.objects.store"
 
 
-def reach(cluster: bytes, may_start: bool) -> tuple[StreamConnection, bytes]:
-    """A welcomed connection to this host's store, and the store's id. Raises StoreUnavailable when there is none and
-    none may be, or can be, started."""
+class Reached(NamedTuple):
+    """A welcomed connection to a store, its id, and where it hears which pins are released."""
+
+    stream: StreamConnection
+    store: bytes
+    releases: Releases
+
+
+def reach(cluster: bytes, may_start: bool) -> Reached:
+    """This host's store. Raises StoreUnavailable when there is none and none may be, or can be, started."""
     if not AVAILABLE or not hasattr(os, "memfd_create"):
         raise StoreUnavailable("Object stores need Linux.")
     deadline = time.monotonic() + START_SECONDS
@@ -39,7 +47,7 @@ def reach(cluster: bytes, may_start: bool) -> tuple[StreamConnection, bytes]:
         _start(cluster, deadline)
 
 
-def _try(cluster: bytes, deadline: float) -> tuple[StreamConnection, bytes] | None:
+def _try(cluster: bytes, deadline: float) -> Reached | None:
     """None: nobody listens, or it ends just now."""
     try:
         stream = StreamConnection.connect(socket_name(cluster))
@@ -48,19 +56,28 @@ def _try(cluster: bytes, deadline: float) -> tuple[StreamConnection, bytes] | No
     try:
         if not is_same_user(stream.plain_socket):
             raise StoreUnavailable("Another user's process pretends to be the object store of this cluster.")
-        hello = make_hello(Role.WORK, new_session())
-        stream.send(encode(Envelope(hello)))
+        releases = _say_hello(stream)
         answer = _first(stream, deadline)
         if isinstance(answer, Refused):
             raise StoreUnavailable(answer.text)
         if isinstance(answer, Welcome):
-            return stream, answer.session
+            return Reached(stream, answer.session, releases)
     except BaseException:
         stream.close()
         raise
     stream.close()
     time.sleep(_PAUSE_SECONDS)
     return None
+
+
+def _say_hello(stream: StreamConnection) -> Releases:
+    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    releases = Releases(writing)
+    try:
+        stream.send(encode(Envelope(make_hello(Role.WORK, new_session()))), (reading,))
+    finally:
+        os.close(reading)
+    return releases
 
 
 def _first(stream: StreamConnection, deadline: float) -> object:

@@ -8,7 +8,7 @@ waited was read (``settle``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,7 @@ class StoreCore:
         self._pid = pid
         self._itself = Peer(_ITSELF)
         self._peers: dict[int, Peer] = {_ITSELF: self._itself}
+        self._holders: dict[int, Peer] = {_ITSELF: self._itself}  # whose pins count, though they may be gone themselves
         self._inner: list[tuple[int, Any]] = []  # answers that this core takes itself
         self._objects: dict[ObjectKey, Object] = {}
         self._owners: dict[bytes, dict[ObjectKey, None]] = {}
@@ -109,7 +110,7 @@ class StoreCore:
 
     def on_connected(self, peer: int) -> None:
         """``peer`` is positive on this host, negative for another store."""
-        self._peers[peer] = Peer(peer)
+        self._peers[peer] = self._holders[peer] = Peer(peer)
 
     def on_message(self, peer: int, body: Any, now: float) -> None:
         """Raises MalformedRequest when the connection must end."""
@@ -120,9 +121,8 @@ class StoreCore:
         self._after(now)
 
     def on_peer_lost(self, peer: int, now: float) -> None:
+        """It says nothing more. Its pins stay until ``on_pins_lost``."""
         lost = self._peers.pop(peer)
-        for pinned in list(lost.pins.values()):
-            self._unpin(pinned, now)
         for written in list(lost.writing.values()):
             self._stop_writing(lost, written, now)
         self._give_back_region(lost, now)
@@ -130,6 +130,24 @@ class StoreCore:
         for key in self.fetches.remove_peer(peer):
             self._end_fetch(key, None, now)
         self.memory.serve(now)
+        self._after(now)
+
+    def on_released(self, peer: int, pins: Sequence[int], now: float) -> None:
+        """Raises MalformedRequest for a pin that the peer does not hold."""
+        holder = self._holders[peer]
+        for pin in pins:
+            pinned = holder.pins.pop(pin, None)
+            if pinned is None:
+                raise MalformedRequest("A pin was released that the peer does not hold.")
+            self._unpin(pinned, now)
+        self._after(now)
+
+    def on_pins_lost(self, peer: int, now: float) -> None:
+        """The peer, and every process that was forked from it, maps nothing more."""
+        lost = self._holders.pop(peer)
+        for pinned in lost.pins.values():
+            self._unpin(pinned, now)
+        lost.pins.clear()
         self._after(now)
 
     def on_deadline(self, now: float) -> None:
@@ -303,11 +321,7 @@ class StoreCore:
         self._answer(peer.number, StoreExtent(known.key, number, size, offset, known.size, pin), number)
 
     def _on_release(self, peer: Peer, body: StoreRelease, now: float) -> None:
-        for pin in body.pins:
-            pinned = peer.pins.pop(pin, None)
-            if pinned is None:
-                raise MalformedRequest("A pin was released that the peer does not hold.")
-            self._unpin(pinned, now)
+        self.on_released(peer.number, body.pins, now)
 
     def _unpin(self, pinned: Object, now: float) -> None:
         pinned.pins -= 1
@@ -394,7 +408,7 @@ class StoreCore:
         if number == _ITSELF:
             self._take_own(body, now)
         elif peer is None:
-            return
+            return  # its pins are lost with it
         elif isinstance(body, StoreExtent):
             pinned = peer.pins[body.pin]
             assert pinned.extent is not None
@@ -593,7 +607,7 @@ class StoreCore:
         assert sorted(self._itself.writing) == sorted(key for key in self._itself.writing if key in self.fetches)
         assert {each.number: each for each in objects} == self._numbers, "an object was forgotten"
         self.memory.check(objects, [peer.region for peer in self._peers.values() if peer.region is not None])
-        pins = [each for peer in self._peers.values() for each in peer.pins.values()]
+        pins = [each for peer in self._holders.values() for each in peer.pins.values()]
         for each in objects:
             assert each.pins == pins.count(each)
             assert each.sealed or each.writer in self._peers
