@@ -127,6 +127,8 @@ QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}
 QAbstractScrollArea::corner {{ background: {theme.surface}; border: none; }}
 QSplitter::handle {{ background: {theme.border}; }}
 QSplitter::handle:vertical {{ height: 1px; }}
+QPushButton:disabled {{ background: {theme.raised}; color: {theme.muted}; border: 1px solid {theme.border}; }}
+QComboBox QLineEdit, QComboBox QLineEdit:focus {{ border: none; padding: 0; background: transparent; }}
 QStatusBar {{ color: {theme.muted}; }}
 QStatusBar::item {{ border: none; }}
 QMenuBar {{ background: {theme.window}; }}

@@ -70,7 +70,7 @@ class ConnectDialog(QDialog):
         self._problem.setProperty("role", "muted")
         self._problem.setTextFormat(Qt.TextFormat.PlainText)
         form = QFormLayout()
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.addRow("Monitor &address", self.address)
         form.addRow("&Key files", self._keys_row())
         box = QVBoxLayout(self)
