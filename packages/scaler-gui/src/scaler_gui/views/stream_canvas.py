@@ -1,299 +1,32 @@
-"""Draws the task stream: a row for each worker, a bar for each task, as many as there are pixels."""
+"""The task stream under keys and mouse."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, Signal
-from PySide6.QtGui import (
-    QColor,
-    QHelpEvent,
-    QImage,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QPen,
-    QResizeEvent,
-    QWheelEvent,
-)
-from PySide6.QtWidgets import QScrollBar, QToolTip, QWidget
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt, Signal
+from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QResizeEvent, QWheelEvent
+from PySide6.QtWidgets import QToolTip
 
 from scaler_gui.models import stream_rows
-from scaler_gui.models.stream_image import ink, paint, stretched
-from scaler_gui.models.stream_window import StreamWindow
-from scaler_gui.models.time_axis import span_text, ticks
 from scaler_gui.monitor import Monitor
-from scaler_gui.theme import LIGHT, Theme
-from scaler_protocol.monitor.model import StreamRow
-from scaler_protocol.monitor.palette import CANCELED_COLOUR, FAILED_COLOUR, function_colour
-from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
+from scaler_gui.views.stream_drawing import StreamDrawing
 
-_LEGEND_HEIGHT = 26
-_AXIS_HEIGHT = 24
-_LABEL_WIDTH_MOST = 190
-_TICK_PIXELS = 110
-_NAMES_FROM_PIXELS = 46
-_NAMES_FROM_HEIGHT = 16
-_NAMES_MOST = 400
-_MARKS_MOST = 300
-_LEGEND_MOST = 10
 _WHEEL_FACTOR = 0.8
 
 
-class StreamCanvas(QWidget):
+class StreamCanvas(StreamDrawing):
     """``task_chosen`` gives the number of a task that was double-clicked."""
 
     task_chosen = Signal(int)
 
     def __init__(self, monitor: Monitor) -> None:
-        super().__init__()
-        self._monitor = monitor
-        self.window_shown = StreamWindow()
-        self.bars: Bars | None = None
-        """What was painted last."""
-
-        self._rows: list[StreamRow] = []
-        self._labels: list[str] = []
-        self._theme: Theme = LIGHT
-        self._image: QImage | None = None
-        self._pixels: Any = None  # what the image shows; it must live as long
+        super().__init__(monitor)
         self._pressed: QPointF | None = None
-        self._marked: tuple[float, float] | None = None
-        self._scroll = QScrollBar(Qt.Orientation.Vertical, self)
-        self._scroll.valueChanged.connect(self._on_scroll)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setMouseTracking(False)
-        self.setMinimumSize(260, 120)
-        self.setAccessibleName("Task stream")
-        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-
-    def refresh(self) -> None:
-        """Look at the model again."""
-        model, now = self._monitor.model, self._monitor.now
-        self._rows = model.stream_rows()
-        self._labels = stream_rows.labels(self._rows)
-        first = model.log.row(model.log.first)
-        oldest = (first[1] - first[2]) / 1e6 if first is not None else now - self.window_shown.span_seconds
-        self.window_shown.set_data(oldest, now)
-        self._look()
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self._look()
-
-    # ---- places ------------------------------------------------------------------------------------------------
-
-    def _area(self) -> QRect:
-        """Where bars are."""
-        width = max((self.fontMetrics().horizontalAdvance(label) for label in self._labels[:200]), default=40)
-        left = min(_LABEL_WIDTH_MOST, width + 18)
-        right = self._scroll.sizeHint().width()
-        return QRect(
-            left, _LEGEND_HEIGHT, max(1, self.width() - left - right),
-            max(1, self.height() - _LEGEND_HEIGHT - _AXIS_HEIGHT),
-        )  # fmt: skip
-
-    def _visible(self) -> range:
-        """Rows that are seen, the last one perhaps in part."""
-        first = int(self.window_shown.first_row)
-        count = self._area().height() // self.window_shown.row_height + 1
-        return range(first, min(len(self._rows), first + count))
-
-    def _look(self) -> None:
-        """Something else is to be seen: read and paint it at the next turn."""
-        self._image = None
-        self.window_shown.fit_rows(len(self._rows), self._area().height())
-        self._set_scroll()
-        self.update()
-
-    def _set_scroll(self) -> None:
-        area = self._area()
-        page = max(1, area.height() // self.window_shown.row_height)
-        self._scroll.setGeometry(area.right() + 1, area.top(), self._scroll.sizeHint().width(), area.height())
-        self._scroll.blockSignals(True)
-        self._scroll.setRange(0, max(0, len(self._rows) - page))
-        self._scroll.setPageStep(page)
-        self._scroll.setValue(int(self.window_shown.first_row))
-        self._scroll.blockSignals(False)
-        self._scroll.setVisible(self._scroll.maximum() > 0)
-        self.window_shown.first_row = min(self.window_shown.first_row, float(self._scroll.maximum()))
-
-    def _on_scroll(self, value: int) -> None:
-        self.window_shown.first_row = float(value)
-        self._look()
-
-    # ---- painting ----------------------------------------------------------------------------------------------
-
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        with QPainter(self) as painter:  # ended in any case: Qt does not survive a painter that outlives its event
-            self._paint(painter)
-
-    def _paint(self, painter: QPainter) -> None:
-        painter.fillRect(self.rect(), QColor(self._theme.surface))
-        area, rows = self._area(), self._visible()
-        if self._image is None:
-            self._make_image(area, rows)
-        self._paint_axis(painter, area)
-        self._paint_bars(painter, area, rows)
-        self._paint_labels(painter, area, rows)
-        self._paint_legend(painter, area)
-        self._paint_frame(painter, area)
-
-    def _make_image(self, area: QRect, rows: range) -> None:
-        ratio = self.devicePixelRatioF()
-        width = max(1, int(area.width() * ratio))
-        shown, model = self.window_shown, self._monitor.model
-        workers = [self._rows[row].worker_index for row in rows]
-        self.bars = model.bars(shown.start, shown.end, width, workers)
-        lines = paint(self.bars, len(rows), width, ink(self._theme.surface))
-        self._pixels = stretched(lines, max(1, int(shown.row_height * ratio)), self._theme.surface)
-        height, wide = self._pixels.shape if rows else (1, 1)
-        self._image = (
-            QImage(self._pixels.data, wide, height, 4 * wide, QImage.Format.Format_RGB32) if rows else QImage()
-        )
-        self._image.setDevicePixelRatio(ratio)
-
-    def _paint_bars(self, painter: QPainter, area: QRect, rows: range) -> None:
-        if not rows or self._image is None or self.bars is None:
-            text = "No task has ended yet." if self._monitor.model.snapshot is not None else ""
-            painter.setPen(QColor(self._theme.muted))
-            painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
-            return
-        painter.save()
-        painter.setClipRect(area)
-        painter.drawImage(area.topLeft(), self._image)
-        self._paint_lines(painter, area)
-        if self.window_shown.row_height >= _NAMES_FROM_HEIGHT:
-            self._paint_names(painter, area, self.bars)
-        self._paint_marks(painter, area, self.bars)
-        painter.restore()
-
-    def _paint_names(self, painter: QPainter, area: QRect, bars: Bars) -> None:
-        """Of functions, into bars that have room for them."""
-        ratio, height = self.devicePixelRatioF(), self.window_shown.row_height
-        x0, x1 = numpy.frombuffer(bars.x0, numpy.float32) / ratio, numpy.frombuffer(bars.x1, numpy.float32) / ratio
-        alone = numpy.frombuffer(bars.counts, numpy.uint32) == 1
-        roomy = numpy.flatnonzero((x1 - x0 >= _NAMES_FROM_PIXELS) & alone)[:_NAMES_MOST]
-        font = painter.font()
-        font.setPixelSize(min(12, height - 5))
-        painter.setFont(font)
-        painter.setPen(QColor("#ffffff"))
-        metrics = painter.fontMetrics()
-        for bar in roomy.tolist():
-            box = QRectF(
-                area.left() + x0[bar] + 5, area.top() + bars.rows[bar] * height, x1[bar] - x0[bar] - 9, height - 2
-            )
-            name = self._monitor.model.activity.function_name(bars.functions[bar])
-            painter.drawText(
-                box,
-                Qt.AlignmentFlag.AlignVCenter,
-                metrics.elidedText(name, Qt.TextElideMode.ElideRight, int(box.width())),
-            )
-        painter.setFont(self.font())
-
-    def _paint_marks(self, painter: QPainter, area: QRect, bars: Bars) -> None:
-        """A small triangle over each failure, so that it is found among thousands without its colour."""
-        failed = numpy.flatnonzero(numpy.frombuffer(bars.statuses, numpy.uint8) == FAILED)[:_MARKS_MOST]
-        height, ratio = self.window_shown.row_height, self.devicePixelRatioF()
-        if height < 8:
-            return
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(QColor(self._theme.surface), 1))
-        painter.setBrush(QColor(self._theme.text))
-        for bar in failed.tolist():
-            x = area.left() + (bars.x0[bar] + bars.x1[bar]) / 2 / ratio
-            y = area.top() + bars.rows[bar] * height
-            painter.drawPolygon([QPointF(x - 4, y), QPointF(x + 4, y), QPointF(x, y + 6)])
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-
-    def _paint_labels(self, painter: QPainter, area: QRect, rows: range) -> None:
-        height = self.window_shown.row_height
-        font = self.font()
-        painter.setFont(font)
-        painter.setPen(QColor(self._theme.muted))
-        metrics = painter.fontMetrics()
-        every = max(1, -(-metrics.height() // height))
-        painter.setClipRect(0, area.top(), area.left(), area.height())
-        for place, row in enumerate(rows):
-            if row % every:
-                continue
-            text = metrics.elidedText(self._labels[row], Qt.TextElideMode.ElideLeft, area.left() - 14)
-            box = QRect(6, area.top() + place * height, area.left() - 12, max(height - 1, metrics.height()))
-            painter.drawText(box, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, text)
-        painter.setClipping(False)
-
-    def _paint_axis(self, painter: QPainter, area: QRect) -> None:
-        shown = self.window_shown
-        painter.setPen(QColor(self._theme.muted))
-        for tick in ticks(shown.start, shown.end, max(2, area.width() // _TICK_PIXELS)):
-            x = self._x(tick.time, area)
-            if x + painter.fontMetrics().horizontalAdvance(tick.label) / 2 < self.width():
-                box = QRectF(x - 60, area.bottom() + 4, 120, _AXIS_HEIGHT - 4)
-                painter.drawText(box, Qt.AlignmentFlag.AlignHCenter, tick.label)
-
-    def _paint_lines(self, painter: QPainter, area: QRect) -> None:
-        """Of the time axis; faint, over the bars."""
-        shown, colour = self.window_shown, QColor(self._theme.muted)
-        colour.setAlpha(60)
-        painter.setPen(colour)
-        for tick in ticks(shown.start, shown.end, max(2, area.width() // _TICK_PIXELS)):
-            x = round(self._x(tick.time, area))
-            painter.drawLine(x, area.top(), x, area.bottom())
-
-    def _paint_legend(self, painter: QPainter, area: QRect) -> None:
-        metrics, middle, x = painter.fontMetrics(), _LEGEND_HEIGHT / 2, float(area.left())
-        shown = self.window_shown
-        tail = span_text(shown.span_seconds) + (", following" if shown.follows else "")
-        tail_width = metrics.horizontalAdvance(tail) + 12
-        painter.setPen(QColor(self._theme.muted))
-        painter.drawText(
-            QRectF(area.right() - tail_width, 0, tail_width, _LEGEND_HEIGHT),
-            Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, tail,
-        )  # fmt: skip
-        for colour, name in self._legend():
-            text = metrics.elidedText(name, Qt.TextElideMode.ElideRight, 150)
-            width = 16 + metrics.horizontalAdvance(text) + 16
-            if x + width > area.right() - tail_width:
-                return
-            painter.fillRect(QRectF(x, middle - 5, 10, 10), QColor(colour))
-            painter.setPen(QColor(self._theme.text))
-            painter.drawText(QRectF(x + 16, 0, width, _LEGEND_HEIGHT), Qt.AlignmentFlag.AlignVCenter, text)
-            x += width
-
-    def _legend(self) -> list[tuple[str, str]]:
-        if self.bars is None or not len(self.bars):
-            return []
-        activity = self._monitor.model.activity
-        seen = set(self.bars.statuses)
-        ends = ((FAILED, FAILED_COLOUR, "failed"), (CANCELED, CANCELED_COLOUR, "canceled"))
-        entries = [(colour, name) for status, colour, name in ends if status in seen]
-        for function in stream_rows.functions_in(self.bars, _LEGEND_MOST):
-            entries.append((function_colour(function), activity.function_name(function) or "?"))
-        return entries
-
-    def _paint_frame(self, painter: QPainter, area: QRect) -> None:
-        if self._marked is not None:
-            colour = QColor(self._theme.accent)
-            colour.setAlpha(60)
-            painter.fillRect(
-                QRectF(min(self._marked), area.top(), abs(self._marked[1] - self._marked[0]), area.height()), colour
-            )
-        painter.setPen(QColor(self._theme.border))
-        painter.drawLine(area.left(), area.bottom() + 1, area.right(), area.bottom() + 1)
-        if self.hasFocus():
-            painter.setPen(QColor(self._theme.accent))
-            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
-
-    def _x(self, moment: float, area: QRect) -> float:
-        shown = self.window_shown
-        return area.left() + (moment - shown.start) / shown.span_seconds * area.width()
-
-    # ---- keys and mouse ----------------------------------------------------------------------------------------
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        self._look()
+        self.look()
 
     def focusInEvent(self, event: Any) -> None:  # noqa: N802
         self.update()
@@ -303,7 +36,7 @@ class StreamCanvas(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         shown, key = self.window_shown, event.key()
-        page = max(1, self._area().height() // shown.row_height)
+        page = max(1, self.area().height() // shown.row_height)
         rows = {
             Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1, Qt.Key.Key_PageUp: -page, Qt.Key.Key_PageDown: page,
         }  # fmt: skip
@@ -317,58 +50,58 @@ class StreamCanvas(QWidget):
             Qt.Key.Key_BracketRight: lambda: shown.resize_rows(1),
         }  # fmt: skip
         if key in rows:
-            shown.scroll_rows(rows[Qt.Key(key)], page, len(self._rows))
+            shown.scroll_rows(rows[Qt.Key(key)], page, len(self.rows))
         elif key in actions:
             actions[Qt.Key(key)]()
         else:
             super().keyPressEvent(event)
             return
-        self._look()
+        self.look()
 
     def _anchor(self) -> float:
         """Keys zoom about the newest while it is followed, else about the middle."""
         return 1.0 if self.window_shown.follows else 0.5
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
-        area, steps = self._area(), (event.angleDelta().y() or event.angleDelta().x()) / 120
+        area, steps = self.area(), (event.angleDelta().y() or event.angleDelta().x()) / 120
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             self.window_shown.resize_rows(1 if steps > 0 else -1)
         elif event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            self.window_shown.scroll_rows(-3 * steps, area.height() // self.window_shown.row_height, len(self._rows))
+            self.window_shown.scroll_rows(-3 * steps, area.height() // self.window_shown.row_height, len(self.rows))
         elif event.angleDelta().x() and not event.angleDelta().y():
             self.window_shown.pan(-0.1 * steps)
         else:
             self.window_shown.zoom(_WHEEL_FACTOR**steps, (event.position().x() - area.left()) / area.width())
-        self._look()
+        self.look()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         self._pressed = event.position()
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            self._marked = (event.position().x(), event.position().x())
+            self.marked = (event.position().x(), event.position().x())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         if self._pressed is None:
             return
-        area, moved = self._area(), event.position() - self._pressed
-        if self._marked is not None:
-            self._marked = (self._marked[0], event.position().x())
+        area, moved = self.area(), event.position() - self._pressed
+        if self.marked is not None:
+            self.marked = (self.marked[0], event.position().x())
             self.update()
             return
         self.window_shown.pan(-moved.x() / area.width())
         self._pressed = event.position()
-        self._look()
+        self.look()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        marked, self._marked, self._pressed = self._marked, None, None
+        marked, self.marked, self._pressed = self.marked, None, None
         if marked is not None and abs(marked[1] - marked[0]) > 3:
-            area, shown = self._area(), self.window_shown
+            area, shown = self.area(), self.window_shown
             times = [shown.start + (x - area.left()) / area.width() * shown.span_seconds for x in sorted(marked)]
             shown.show(*times)
-        self._look()
+        self.look()
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         bar = self._bar_at(event.position().toPoint())
-        task = None if bar is None or self.bars is None else stream_rows.task_of(self._monitor.model, self.bars, bar)
+        task = None if bar is None or self.bars is None else stream_rows.task_of(self.monitor.model, self.bars, bar)
         if task is not None:
             self.task_chosen.emit(task)
 
@@ -381,10 +114,10 @@ class StreamCanvas(QWidget):
     def text_at(self, position: QPoint) -> str:
         """What the bar there stands for; empty when there is none."""
         bar = self._bar_at(position)
-        return "" if bar is None or self.bars is None else stream_rows.tip(self._monitor.model, self.bars, bar)
+        return "" if bar is None or self.bars is None else stream_rows.tip(self.monitor.model, self.bars, bar)
 
     def _bar_at(self, position: QPoint) -> int | None:
-        area = self._area()
+        area = self.area()
         if self.bars is None or not area.contains(position):
             return None
         row = (position.y() - area.top()) // self.window_shown.row_height
