@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import signal
@@ -103,7 +104,7 @@ def test_a_serializer_of_the_users(scheduler: FakeScheduler) -> None:
 def test_what_does_not_load_fails_its_own_task(scheduler: FakeScheduler) -> None:
     class Unloadable:
         def __reduce__(self) -> object:
-            return (__import__, ("no_such_module_at_all",))
+            return (importlib.import_module, ("no_such_module_at_all",))
 
     scheduler.submit(lambda value: 1, [(Unloadable(),), (2,)])
     scheduler.wait_for_results(2)
