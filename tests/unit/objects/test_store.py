@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +17,9 @@ import pytest
 from scaler_protocol.messages import ObjectKey, StoreStatus
 from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
+from scaler_protocol.objects.names import socket_name
 from tests.unit.objects.conftest import Connect
+from tests.unit.objects.programs import Program
 
 OWNER = b"owner of objects"
 LARGE = 3 * 1024 * 1024
@@ -183,3 +187,43 @@ def test_threads_that_put_one_key_at_once(connect: Connect) -> None:
         thread.join()
     assert one.get(key(1), 30) == bytes([7]) * size
     assert status_when(one, lambda status: status.used_bytes <= size + 4096).objects == 1
+
+
+def test_a_host_without_shared_memory_files(cluster: bytes) -> None:
+    """A container may have no /dev/shm, or one of 64 MiB: objects are not there."""
+    if os.getuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("only root can take /dev/shm away, with the command unshare")
+    command = (
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'while umount --lazy /dev/shm 2> /dev/null; do :; done; exec "$@"',
+        "sh",
+    )
+    code = "say(os.path.ismount('/dev/shm')); store.put(key(1), bytes(80_000_000)); say(len(store.get(key(1), 30)))"
+    with Program(cluster, code, command) as program:
+        assert program.hear() == "False"
+        assert program.hear() == "80000000"
+
+
+def test_a_system_without_memory_files_has_no_store(cluster: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    connection = StoreConnection(cluster, may_start=True)
+    with pytest.raises(StoreUnavailable, match="Linux"):
+        connection.put(key(1), b"x")
+    connection.close()
+
+
+def test_whoever_is_no_peer_is_sent_away(connect: Connect, cluster: bytes) -> None:
+    one = connect()
+    one.put(key(1), b"x")
+    for words in (b"GET / HTTP/1.1\r\n\r\n", bytes(100), b"\xff" * 100):
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.settimeout(30)
+            stranger.connect("\0" + socket_name(cluster)[1:])
+            stranger.sendall(words)
+            stranger.shutdown(socket.SHUT_WR)
+            while stranger.recv(1000):
+                pass
+    assert one.get(key(1), 30) == b"x"

@@ -51,7 +51,7 @@ from scaler_protocol.transport.stream import StreamConnection
 if TYPE_CHECKING:
     from scaler_protocol.objects.exchange import Exchange
 
-START_SECONDS = 5.0
+START_SECONDS = 3.0
 """A store that nobody has connected to in this time ends."""
 
 _RELEASES_BYTES = 64 * 1024
