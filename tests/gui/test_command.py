@@ -117,6 +117,14 @@ def test_help_needs_no_screen() -> None:
     assert done.returncode == 0 and done.stdout.startswith("usage: scaler_gui")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems always have one")
+def test_no_display_is_one_line() -> None:
+    nothing = dict.fromkeys(("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"), "")
+    done = run_command("scaler_gui", "ipc:///tmp/x", **nothing)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1 and "no display" in done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_in_good_order(environment: dict[str, str], tmp_path: Path, number: int) -> None:
     with Command([sys.executable, "-c", PROBE, f"ipc://{tmp_path}/nobody"], environment) as window:

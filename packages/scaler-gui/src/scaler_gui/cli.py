@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 from scaler_protocol.command import BadInput, argument, option, run_command
+
+_DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +37,19 @@ def run(settings: GuiSettings) -> int:
     """The exit code."""
     if settings.address is not None:
         _check_address(settings.address)
+    _check_display()
     # Here, because -h and bad input need no window.
     try:
         from scaler_gui.application import run_application
     except ImportError as error:
         raise BadInput(f"Qt cannot be loaded ({error}): the README of scaler-gui names what it needs") from None
     return run_application(settings)
+
+
+def _check_display() -> None:
+    """Qt would abort the process without one."""
+    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in _DISPLAYS):
+        raise BadInput("there is no display for a window here (DISPLAY is not set); scaler_top needs only a terminal")
 
 
 def _check_address(address: str) -> None:
