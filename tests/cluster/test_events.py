@@ -286,6 +286,23 @@ def test_an_event_log_has_everything_though_its_scheduler_and_publisher_were_kil
     assert _snapshots_in(folder)[-1].tasks.success > 5000
 
 
+def test_an_event_log_has_all_from_the_first_task_to_the_last_and_ends_with_the_true_totals(tmp_path: Path) -> None:
+    address = free_address()
+    with start_scheduler(address, "--event-log", str(tmp_path)) as scheduler:
+        with start_cluster(address, "-n", "2"), Client(address) as client:
+            client.map(functions.square, range(3000))
+        scheduler.process.terminate()
+        assert scheduler.process.wait() == 0
+    kinds = [
+        record.kind
+        for message in _messages_in(tmp_path)
+        if isinstance(message, Events)
+        for record in records.records(message.records)
+    ]
+    assert kinds.count(Kind.CLIENT_JOINED) == kinds.count(Kind.AGENT_JOINED) == kinds.count(Kind.CLIENT_LEFT) == 1
+    assert _ended_in(tmp_path) == _snapshots_in(tmp_path)[-1].tasks.success == 3000
+
+
 def test_a_log_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     finished = run_command("scaler_scheduler", free_address(), "--event-log", str(tmp_path / "file"))

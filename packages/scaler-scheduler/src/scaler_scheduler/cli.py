@@ -88,10 +88,11 @@ def _serve(
     gc.freeze()  # what the imports made lives for ever: collections need not look at it
     install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds))
     try:
-        gateway.start()
         reporter.start()
-        _report_ready(address, monitor_address)
-        loop.run_forever()
+        if reporter.error is None:
+            gateway.start()
+            _report_ready(address, monitor_address)
+            loop.run_forever()
     finally:
         if metrics is not None:
             metrics.close()

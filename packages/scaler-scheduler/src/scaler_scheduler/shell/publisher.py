@@ -32,7 +32,7 @@ _LINE_LIMIT_BYTES = 4096
 
 
 class Publisher:
-    """Not thread-safe. Only ``start`` and ``close`` wait; the other calls return at once, whatever the child does.
+    """Not thread-safe. Only ``start``, ``wait_for_ring``, ``publish_last`` and ``close`` wait; the other calls return at once, whatever the child does.
     The child ends with this process, however it ends; a child that died is started again by ``watched``."""
 
     def __init__(self, address: str, event_log: str | None = None) -> None:
@@ -100,6 +100,17 @@ class Publisher:
             self._drop_ring()
         return RingWriter(memory)
 
+    def wait_for_ring(self, first: int, epoch: int, timeout_seconds: float = START_TIMEOUT_SECONDS) -> RingWriter | None:
+        """The same, once it is ready; for one that keeps an event log, where records are wanted from the start. None:
+        the child is gone, or took too long."""
+        deadline = time.monotonic() + timeout_seconds
+        while self._read() and self._error is None:
+            ring = self.ring(first, epoch) if self.wants_events() else None
+            if ring is not None:
+                return ring
+            self._wait_readable(deadline)
+        return None
+
     def _offer_ring(self, first: int, epoch: int) -> None:
         descriptor = os.memfd_create("scaler_events", os.MFD_CLOEXEC)
         self._ring_descriptor, self._ring_ready = descriptor, False
@@ -122,6 +133,13 @@ class Publisher:
             return
         self._sequence += 1
         self._hand_over(self._socket, feed.encode(message, self._sequence))
+
+    def publish_last(self, message: MonitorMessage, timeout_seconds: float = EXIT_TIMEOUT_SECONDS) -> None:
+        """The same before the end, when no other comes that could replace it: waits until the one before is taken."""
+        deadline = time.monotonic() + timeout_seconds
+        while self._read() and not self._taken and time.monotonic() < deadline:
+            self._wait_readable(deadline)
+        self.publish(message)
 
     def close(self) -> None:
         """End the child and wait for it. May be called twice."""

@@ -27,7 +27,8 @@ _START_SECONDS = 0.25
 
 
 class Reporter:
-    """Starts the publisher beside the running scheduler: tasks need not wait for monitors."""
+    """Starts the publisher beside the running scheduler: tasks need not wait for monitors. Only an event log, which is
+    to have everything, is there before the first message is taken in."""
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class Reporter:
         self._loop = loop
         self._gateway = gateway
         self._publisher = Publisher(monitor_address, event_log)
+        self._keeps_log = event_log is not None
         self._recording = 0
         self._due = 0.0
         self._process = psutil.Process()
@@ -49,8 +51,14 @@ class Reporter:
         gateway.describe = self._describe
 
     def start(self) -> None:
-        """Returns at once. If the publisher cannot listen, the loop stops and ``error`` says why."""
-        self._timer = self._loop.call_later(_START_SECONDS, self._start_thread)
+        """``error`` says why the publisher cannot listen. Without an event log this returns at once, and the loop is
+        stopped should there be an error."""
+        if self._keeps_log:
+            self._start()
+            self._record_from_the_start()
+            self._started()
+        else:
+            self._timer = self._loop.call_later(_START_SECONDS, self._start_thread)
 
     def close(self) -> None:
         self._closed = True
@@ -58,19 +66,32 @@ class Reporter:
             self._timer.cancel()
         if self._starting is not None:
             self._starting.join()
+        if self._keeps_log and self.error is None:
+            self._publisher.publish_last(self._snapshot())
         self._publisher.close()
 
     def _start_thread(self) -> None:
-        self._starting = threading.Thread(target=self._start, name="publisher-start", daemon=True)
+        self._starting = threading.Thread(target=self._start_beside, name="publisher-start", daemon=True)
         self._starting.start()
+
+    def _start_beside(self) -> None:
+        self._start()
+        if not self._closed:
+            self._loop.call_soon_threadsafe(self._started)
 
     def _start(self) -> None:
         try:
             self._publisher.start()
         except OSError as error:
             self.error = str(error)
-        if not self._closed:
-            self._loop.call_soon_threadsafe(self._started)
+
+    def _record_from_the_start(self) -> None:
+        if self.error is not None:
+            return
+        ring = self._publisher.wait_for_ring(0, self._gateway.core.settings.epoch)
+        if ring is not None:
+            self._recording = self._publisher.wants_events()
+            self._gateway.record(ring, time.time() - time.monotonic())
 
     def _started(self) -> None:
         if self._closed:
