@@ -32,8 +32,9 @@ _LINE_LIMIT_BYTES = 4096
 
 
 class Publisher:
-    """Not thread-safe. Only ``start``, ``wait_for_ring``, ``publish_last`` and ``close`` wait; the other calls return at once, whatever the child does.
-    The child ends with this process, however it ends; a child that died is started again by ``watched``."""
+    """Not thread-safe. Only ``start``, ``wait_for_ring``, ``publish_last`` and ``close`` wait; the other calls return at
+    once, whatever the child does. The child ends with this process, however it ends; a child that died is started
+    again by ``watched``."""
 
     def __init__(self, address: str, event_log: str | None = None) -> None:
         """``event_log``: a file that keeps all that is published."""
@@ -100,7 +101,9 @@ class Publisher:
             self._drop_ring()
         return RingWriter(memory)
 
-    def wait_for_ring(self, first: int, epoch: int, timeout_seconds: float = START_TIMEOUT_SECONDS) -> RingWriter | None:
+    def wait_for_ring(
+        self, first: int, epoch: int, timeout_seconds: float = START_TIMEOUT_SECONDS
+    ) -> RingWriter | None:
         """The same, once it is ready; for one that keeps an event log, where records are wanted from the start. None:
         the child is gone, or took too long."""
         deadline = time.monotonic() + timeout_seconds
