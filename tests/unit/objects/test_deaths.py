@@ -11,6 +11,7 @@ import threading
 import numpy
 import pytest
 
+from scaler_protocol.messages import StoreAbandon, StoreCreate
 from scaler_protocol.objects.errors import MissingObject
 from tests.unit.objects.conftest import Connect
 from tests.unit.objects.programs import Program
@@ -202,3 +203,25 @@ def test_nobody_else_of_this_host_gets_in(connect: Connect, cluster: bytes) -> N
     )
     assert done.stdout.strip() in ("0", "") and "secret" not in done.stdout
     wait_until(lambda: one.status(30).objects == 1)
+
+
+def test_threads_go_on_when_one_is_interrupted(connect: Connect) -> None:
+    """The interruption ends the connection that they share; each goes on with the next one."""
+    one, other = connect(), connect()
+    other.connect()
+    outcomes: list[object] = []
+
+    def wait() -> None:
+        outcomes.append(one.contains(key(1), 60))
+
+    writer = other._connected()
+    writer.ask(key(1), StoreCreate(key(1), LARGE))
+    threads = [threading.Thread(target=wait) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    one._connected().spoil()
+    assert one.contains(key(2)) is None
+    writer.tell(StoreAbandon(key(1)))
+    for thread in threads:
+        thread.join(30)
+    assert outcomes == [None] * 3

@@ -132,7 +132,7 @@ class StoreConnection:
         if granted.sealed:
             return
         try:
-            link.segments.write(granted.segment, granted.offset, parts, granted.fresh)
+            link.write(granted, parts)
         except OSError as error:
             link.tell(StoreAbandon(key))
             raise StoreFull(_no_memory(size, error)) from None
@@ -145,7 +145,7 @@ class StoreConnection:
             if region is None:
                 return False
             try:
-                link.segments.write(region.segment, region.offset, parts, region.fresh)
+                link.write(region, parts)
             except OSError as error:
                 raise StoreFull(_no_memory(size, error)) from None
             link.tell(StorePlace(key, region.offset, size))
@@ -216,7 +216,9 @@ class StoreConnection:
         """It shares nothing but what is mapped."""
         self._lock = threading.Lock()
         self._place_lock = threading.Lock()
-        self._replace(None)
+        link, self._link = self._link, None
+        if link is not None:
+            link.close(is_inherited=True)
 
 
 def _checked(answer: Any) -> Any:

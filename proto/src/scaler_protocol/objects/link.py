@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from scaler_protocol.codec import decode, encode
@@ -21,6 +22,7 @@ from scaler_protocol.messages import (
     StoreStatus,
 )
 from scaler_protocol.objects.errors import StoreUnavailable
+from scaler_protocol.objects.layout import Part
 from scaler_protocol.objects.polling import wait_readable, wait_writable
 from scaler_protocol.objects.segments import Segments
 from scaler_protocol.objects.starting import Reached
@@ -166,8 +168,18 @@ class Link:
             self.segments.add(body.segment, self._stream.received_fds.popleft(), body.segment_size)
 
     def read(self, extent: StoreExtent) -> memoryview:
-        """The pinned bytes; the pin goes with them."""
-        return self.segments.read(extent, self._releases)
+        """The pinned bytes; the pin goes with them. Raises LinkLost."""
+        try:
+            return self.segments.read(extent, self._releases)
+        except KeyError:
+            raise LinkLost(self._why_lost) from None  # closed meanwhile by another thread
+
+    def write(self, place: StoreGranted | StoreRegion, parts: Sequence[Part]) -> None:
+        """What was granted. Raises LinkLost, and OSError when the host has no memory left."""
+        try:
+            self.segments.write(place.segment, place.offset, parts, place.fresh)
+        except KeyError:
+            raise LinkLost(self._why_lost) from None
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
@@ -189,9 +201,12 @@ class Link:
             self._retired = True
             self._releases.silence()
 
-    def close(self) -> None:
-        """What is mapped stays."""
+    def close(self, is_inherited: bool = False) -> None:
+        """What is mapped stays. Threads that wait are woken, unless the connection ``is_inherited``: then it is this
+        process's copy that ends."""
         self._retired = True
+        if not is_inherited:
+            self._stream.shut_down()
         self._releases.leave()
         self._stream.close()
         self.segments.close()

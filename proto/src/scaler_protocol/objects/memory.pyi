@@ -3,6 +3,13 @@
 
 AVAILABLE: bool
 
+class Descriptor:
+    """Owns ``fd``, and closes it when nothing uses this any more: so nobody writes to what has got its number since."""
+
+    def __init__(self, fd: int) -> None: ...
+    @property
+    def fd(self) -> int: ...
+
 class Releases:
     """The end of a pipe on which a store hears which pins are released; it hears the pipe's end too, and with it the
     release of all that are left. No Python runs while an array is collected, so an interruption cannot come between."""

@@ -85,6 +85,16 @@ cdef int fail() except -1:
     raise OSError(errno, os.strerror(errno))
 
 
+cdef class Descriptor:
+    cdef readonly int fd
+
+    def __cinit__(self, int fd):
+        self.fd = fd
+
+    def __dealloc__(self):
+        scaler_close(self.fd)
+
+
 @cython.no_gc
 cdef class Releases:
     cdef int _fd

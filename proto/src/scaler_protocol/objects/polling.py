@@ -1,4 +1,5 @@
-"""Waiting for one descriptor. ``select`` cannot watch numbers above 1,023."""
+"""Waiting for one descriptor. ``select`` cannot watch numbers above 1,023. One that another thread has closed (below 0)
+is ready: whoever uses it will see."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ def wait_writable(fd: int, seconds: float | None) -> bool:
 
 
 def _wait(fd: int, event: int, seconds: float | None) -> bool:
+    if fd < 0:
+        return True
     poll = select.poll()
     poll.register(fd, event)
     return bool(poll.poll(None if seconds is None else max(0, math.ceil(seconds * 1000))))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from scaler_protocol.messages import StoreExtent
 from scaler_protocol.objects.core.space import PAGE_BYTES, pages
 from scaler_protocol.objects.layout import Part
-from scaler_protocol.objects.memory import Mapping, Releases
+from scaler_protocol.objects.memory import Descriptor, Mapping, Releases
 
 COPY_BYTES = 256 * 1024
 """Smaller objects are copied out: mapping and unmapping them takes longer."""
@@ -22,10 +22,14 @@ COPY_BYTES = 256 * 1024
 
 @dataclass(slots=True)
 class _Segment:
-    fd: int
+    descriptor: Descriptor
     size: int
     mapping: Mapping | None = None
     entered: bytearray = field(default_factory=bytearray)  # per page: 1 when the mapping has it
+
+    @property
+    def fd(self) -> int:
+        return self.descriptor.fd
 
 
 class Segments:
@@ -34,22 +38,21 @@ class Segments:
 
     def add(self, number: int, fd: int, size: int) -> None:
         """It owns ``fd`` from now on."""
-        self._segments[number] = _Segment(fd, size)
+        self._segments[number] = _Segment(Descriptor(fd), size)
 
     def has(self, number: int) -> bool:
         return number in self._segments
 
     def remove(self, number: int) -> None:
-        segment = self._segments.pop(number, None)
-        if segment is not None:
-            os.close(segment.fd)
+        """Whoever is reading or writing it may end that."""
+        self._segments.pop(number, None)
 
     def close(self) -> None:
-        for number in list(self._segments):
-            self.remove(number)
+        self._segments.clear()
 
     def write(self, number: int, offset: int, parts: Sequence[Part], fresh: bool) -> None:
-        """``parts`` begin at ``offset``, the start of a page. Raises OSError when the system has no memory left."""
+        """``parts`` begin at ``offset``, the start of a page. Raises OSError when the system has no memory left, and
+        KeyError when the segment was removed."""
         segment = self._segments[number]
         size = parts[-1][0] + len(parts[-1][1])
         if fresh:

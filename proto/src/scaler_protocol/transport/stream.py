@@ -111,6 +111,14 @@ class StreamConnection:
                 return None
         return frames
 
+    def shut_down(self) -> None:
+        """End the connection for both ends and all processes that have it; ``close`` is still to be called. Whoever
+        waits for it in another thread wakes up."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it has ended
+
     def close(self) -> None:
         """May be called twice."""
         if self._closed:
