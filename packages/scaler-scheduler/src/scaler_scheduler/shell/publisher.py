@@ -32,8 +32,8 @@ _LINE_LIMIT_BYTES = 4096
 
 
 class Publisher:
-    """Not thread-safe. Only ``start``, ``wait_for_ring``, ``publish_last`` and ``close`` wait; the other calls return at
-    once, whatever the child does. The child ends with this process, however it ends; a child that died is started
+    """Not thread-safe. Only ``start``, ``wait_for_ring``, ``publish_last`` and ``close`` wait; the other calls return
+    at once, whatever the child does. The child ends with this process, however it ends; a child that died is started
     again by ``watched``."""
 
     def __init__(self, address: str, event_log: str | None = None) -> None:
