@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
+import socket
 import stat
 import tempfile
 import time
@@ -85,7 +87,7 @@ def _socket_files() -> dict[str, str]:
     held = _held_socket_files()
     folders = {"/tmp", tempfile.gettempdir(), os.environ.get("SCALER_HOME", "/tmp")}
     paths = {str(path) for folder in folders for path in _sockets_in(Path(folder))}
-    return {f"socket-file {path}": f"socket file {path}" for path in sorted(paths - held)}
+    return {f"socket-file {path}": f"socket file {path}" for path in sorted(paths - held) if _is_deserted(path)}
 
 
 def _sockets_in(folder: Path) -> list[Path]:
@@ -99,8 +101,16 @@ def _sockets_in(folder: Path) -> list[Path]:
 
 
 def _held_socket_files() -> set[str]:
+    """By processes of this network namespace."""
     with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as lines:
         return {line.split()[-1] for line in lines if "/" in line}
+
+
+def _is_deserted(path: str) -> bool:
+    """Asked only of what nobody holds in this network namespace: in another one somebody may."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        return probe.connect_ex(path) == errno.ECONNREFUSED
 
 
 def _shared_memory() -> dict[str, str]:
