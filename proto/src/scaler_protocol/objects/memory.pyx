@@ -12,6 +12,7 @@ import os
 
 cdef extern from *:
     """
+    #include <stdint.h>
     #if defined(__linux__)
     #ifndef _GNU_SOURCE
     #define _GNU_SOURCE
