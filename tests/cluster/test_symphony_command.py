@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -57,6 +58,24 @@ def test_without_soamapi() -> None:
     done = run_command("scaler_symphony_cluster", free_address(), SERVICE)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "soamapi" in done.stderr and "install Symphony's client on this host" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (
+            "raise OSError('libsoam.so: no such file')",
+            "cannot be imported (libsoam.so: no such file): install Symphony's",
+        ),
+        ("", "soamapi.py is not the Python API of IBM Spectrum Symphony: it has no Message; put the directory"),
+    ],
+)
+def test_a_module_that_is_no_soamapi(content: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "soamapi.py").write_text(content)
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    done = run_command("scaler_symphony_cluster", free_address(), SERVICE, PYTHONPATH=path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert text in done.stderr
 
 
 def test_an_unknown_service(symphony: Symphony) -> None:

@@ -35,7 +35,7 @@ def rig(shared_rig: Rig) -> Iterator[Rig]:
     yield shared_rig
     shared_rig.symphony.faults(
         shuffled=False, twice=False, early_seconds=0.0, refused_sessions=0, refused_inputs=0, failed_tasks=0,
-        unknown_answers=0, garbage=(), held=False, silent_end=False,
+        embedded=b"", unknown_answers=0, garbage=(), held=False, silent_end=False,
     )  # fmt: skip
 
 
@@ -174,6 +174,15 @@ def test_a_task_that_symphony_fails(rig: Rig, client: Client) -> None:
     with pytest.raises(ScalerError, match="could not run square: SoamException: the host of the task caught fire"):
         client.submit(functions.square, 3).result(timeout=20)
     assert client.submit(functions.square, 3).result(timeout=20) == 9
+
+
+def test_a_task_that_symphony_fails_with_an_exception(rig: Rig, client: Client) -> None:
+    rig.symphony.faults(failed_tasks=1, embedded=pickle.dumps(MemoryError("no room for the input")))
+    with pytest.raises(MemoryError, match="no room for the input") as caught:
+        client.submit(functions.square, 3).result(timeout=20)
+    assert "the service ScalerService could not run the task: MemoryError: no room" in str(caught.value.__cause__)
+    rig.symphony.faults(failed_tasks=1)
+    assert client.submit_verbose(functions.square, (3,), retries=1).result(timeout=20) == 9
 
 
 def test_a_task_that_kills_its_instance(client: Client, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class Faults:
     refused_sessions: int = 0
     refused_inputs: int = 0
     failed_tasks: int = 0
+    embedded: bytes = b""  # the pickled exception that they fail with; otherwise it is one of soamapi's
     unknown_answers: int = 0  # an answer to a task that nobody sent goes before them
     garbage: tuple[bytes, ...] = ()  # outputs of the next tasks
     held: bool = False  # tasks are taken and not started
@@ -191,7 +192,9 @@ class Broker:
         faults = self._faults
         if faults.failed_tasks:
             faults.failed_tasks -= 1
-            self._answer(task, {"error": "the host of the task caught fire", "output": b""})
+            self._answer(
+                task, {"error": "the host of the task caught fire", "embedded": faults.embedded, "output": b""}
+            )
         elif faults.garbage:
             output, faults.garbage = faults.garbage[0], faults.garbage[1:]
             self._answer(task, {"error": None, "output": output})

@@ -128,6 +128,15 @@ def test_a_failure_names_the_task() -> None:
     assert stage.results() == {0: (Status.WORKER_DIED, b"Symphony could not run nothing.")}
 
 
+def test_a_failure_with_its_exception() -> None:
+    stage = GridStage()
+    stage.give(run_of(1))
+    stage.core.on_failure(stage.number_of(0), "Symphony could not run {task}.", stage.now, b"report")
+    stage.turn()
+    stage.pass_time(0.7)
+    assert stage.tasks_there == [] and stage.results() == {0: (Status.EXCEPTION, b"report")}
+
+
 def test_a_failure_that_announces_the_end_of_the_session_does_not_count() -> None:
     stage = GridStage()
     stage.give(run_of(2))

@@ -240,6 +240,46 @@ def test_a_task_that_failed(api: Api, gateway: Gateway, posted: Posted, error: A
     assert f"Symphony: the service ScalerService could not run {{task}}: {text}" in posted.of(Failed)[0].text
 
 
+class Unpicklable(ValueError):
+    def __reduce__(self) -> Any:
+        raise TypeError
+
+
+def fail_with(embedded: Any, api: Api, gateway: Gateway, posted: Posted) -> bytes:
+    """What is said about the exception."""
+    send(gateway, 1)
+    posted.wait_for(Taken)
+    error = SimpleNamespace(get_embedded_exception=lambda: embedded)
+    api.sessions[0].callback.on_response(Handle(1, b"", error))
+    return posted.of(Failed)[0].report
+
+
+def test_an_embedded_exception_is_the_exception_of_the_task(api: Api, gateway: Gateway, posted: Posted) -> None:
+    data, name, message, text = pickle.loads(fail_with(KeyError("inner\ntext"), api, gateway, posted))
+    error = pickle.loads(data)
+    assert type(error) is KeyError and error.args == ("inner\ntext",) and name == "KeyError"
+    assert text.startswith("Symphony: the service ScalerService could not run the task: KeyError: ")
+
+
+@pytest.mark.parametrize("kind", ["of soamapi", "unpicklable", "no exception"])
+def test_an_embedded_exception_that_a_client_cannot_have(api: Api, gateway: Gateway, posted: Posted, kind: str) -> None:
+    import soamapi
+
+    embedded = {"of soamapi": soamapi.SoamException("a"), "unpicklable": Unpicklable(), "no exception": "text"}[kind]
+    assert fail_with(embedded, api, gateway, posted) == b""
+
+
+def test_a_reason_that_cannot_be_read_leaves_no_task_without_an_end(api: Api, gateway: Gateway, posted: Posted) -> None:
+    send(gateway, 1, 2)
+    posted.wait_for(Taken, 2)
+    first, second = Handle(1, b"", error="failed"), Handle(2, b"")
+    first.get_exception = None  # type: ignore[assignment, method-assign]
+    second.is_successful = None  # type: ignore[assignment, method-assign]
+    for handle in (first, second):
+        api.sessions[0].callback.on_response(handle)
+    assert [event.number for event in posted.of(Failed)] == [1, 2] and not posted.of(Failed)[0].report
+
+
 def test_a_task_that_failed_without_a_reason(api: Api, gateway: Gateway, posted: Posted) -> None:
     send(gateway, 1)
     posted.wait_for(Taken)

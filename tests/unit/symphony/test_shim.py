@@ -167,6 +167,24 @@ def test_failures_are_told_apart(made: Call, status: Status, name: str) -> None:
     assert (answer.status, pickle.loads(answer.payload)[1]) == (status, name)
 
 
+def recurse() -> Any:
+    return recurse()
+
+
+def raise_much() -> None:
+    raise ValueError("x" * 1_000_000) from KeyError("y" * 1_000_000)
+
+
+def test_large_exceptions_keep_their_type() -> None:
+    """As with ordinary workers: what is too deep or too long is left out."""
+    deep, long = [run_here(call(each)) for each in (recurse, raise_much)]
+    assert deep.status == long.status == Status.EXCEPTION
+    error = pickle.loads(pickle.loads(deep.payload)[0])
+    assert type(error) is RecursionError and "maximum recursion depth" in str(error)
+    error = pickle.loads(pickle.loads(long.payload)[0])
+    assert type(error) is ValueError and str(error).endswith("x... (1,000,000 characters)")
+
+
 def good_output(number: int = 5) -> bytes:
     return pickle.dumps(struct.pack(shim.HEADER, shim.MAGIC, number, 0, 1, 2, 3, 1, 1) + b"oer")
 

@@ -188,8 +188,10 @@ class TaskOutputHandle:
         message.on_deserialize(_InputStream(self._message["output"]))
 
     def get_exception(self) -> SoamException | None:
-        error = self._message["error"]
-        return None if error is None else SoamException("the task failed", SoamException(error))
+        error, embedded = self._message["error"], self._message.get("embedded")
+        if error is None:
+            return None
+        return SoamException("the task failed", pickle.loads(embedded) if embedded else SoamException(error))
 
 
 def initialize() -> None:

@@ -52,7 +52,7 @@ class SymphonyAgent:
             Taken: lambda event, now: self._core.on_taken(event.number, now),
             NotTaken: lambda event, now: self._core.on_refused(event.number, event.text, now),
             Answered: lambda event, now: self._core.on_answer(event.number, event.answer, now),
-            Failed: lambda event, now: self._core.on_failure(event.number, event.text, now),
+            Failed: lambda event, now: self._core.on_failure(event.number, event.text, now, event.report),
             Noted: lambda event, now: logging.warning(event.text),
         }
 

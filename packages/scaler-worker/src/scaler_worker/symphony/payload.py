@@ -76,6 +76,21 @@ def unpack_answer(output: bytes, number: int) -> Answer:
     )  # fmt: skip
 
 
+def failure_report(error: BaseException, text: str) -> bytes:
+    """What is told of a task that raised ``error``, with ``text`` in place of its traceback. Nothing when the exception
+    cannot be pickled."""
+    data = shim.pickled(error)
+    return pickle.dumps((data, type(error).__qualname__, describe_text(error), text)) if data else b""
+
+
+def describe_text(error: Any) -> str:
+    """In one line; empty when there is none."""
+    try:
+        return " ".join(str(error).split())
+    except Exception:
+        return ""
+
+
 def _environment(call: Call, scheduler_address: str, worker_name: str) -> dict[str, str | None]:
     """What a client inside the task needs to know. There is no agent on the host: it connects by itself."""
     return {

@@ -15,7 +15,7 @@ from typing import Any
 from scaler_protocol.command import BadInput
 from scaler_worker.symphony.core.answer import Answer
 from scaler_worker.symphony.core.effects import OpenSession, SendInput
-from scaler_worker.symphony.payload import Garbage, pack_call, unpack_answer
+from scaler_worker.symphony.payload import Garbage, describe_text, failure_report, pack_call, unpack_answer
 from scaler_worker.symphony.soam import Soam
 
 # ---- events ----------------------------------------------------------------------------------------------------
@@ -53,10 +53,12 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """``{task}`` in the text stands for the name of the task."""
+    """``{task}`` in the text stands for the name of the task. ``report`` is what ``failure_report`` makes of
+    the exception that is the reason, if there is one."""
 
     number: int
     text: str
+    report: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Session:
         self._post = post
         self._lock = threading.Lock()
         self._executions: dict[Any, int] = {}
-        self._early: dict[Any, tuple[bytes | None, str]] = {}
+        self._early: dict[Any, _Said] = {}
         self._is_sending = False
         self._is_open = False
         self._end_text: str | None = None
@@ -120,7 +122,7 @@ class Session:
                 self._executions[identity] = number
         self._stop_sending()
         if early is not None:
-            self._deliver(number, *early)
+            self._deliver(number, early)
 
     def _stop_sending(self) -> None:
         with self._lock:
@@ -134,7 +136,7 @@ class Session:
     def on_response(self, handle: Any) -> None:
         """Nothing may be raised into Symphony."""
         try:
-            identity, output, problem = handle.get_id(), *self._read(handle)
+            identity, said = handle.get_id(), self._read(handle)
         except Exception as error:
             self._post(Noted(f"Symphony sent an answer that cannot be read: {describe(error)}"))
             return
@@ -144,9 +146,9 @@ class Session:
             number = self._executions.pop(identity, None)
             is_early = number is None and self._is_sending
             if is_early:
-                self._early[identity] = output, problem
+                self._early[identity] = said
         if number is not None:
-            self._deliver(number, output, problem)
+            self._deliver(number, said)
         elif not is_early:
             self._post(Noted(f"Symphony answered task {identity}, which is not known or was answered before"))
 
@@ -160,21 +162,27 @@ class Session:
         if was_open:
             self._post(Ended(self.number, text))
 
-    def _read(self, handle: Any) -> tuple[bytes | None, str]:
-        """The output, or why there is none."""
-        if handle.is_successful():
-            try:
-                return self._soam.output(handle), ""
-            except Exception as error:
-                return None, f"the output of {{task}} cannot be read: {_safe(describe(error))}"
-        return None, f"the service {self._service} could not run {{task}}: {_safe(_embedded(handle))}"
+    def _read(self, handle: Any) -> _Said:
+        """Nothing that Symphony raises may leave a task without an end."""
+        try:
+            if handle.is_successful():
+                return _Said(self._soam.output(handle))
+        except Exception as error:
+            return _Said(None, f"the output of {{task}} cannot be read: {_safe(describe(error))}")
+        exception, embedded = _reason(handle)
+        reason = exception if embedded is None else embedded
+        what = "Symphony gives no reason" if reason is None else _safe(describe(reason))
+        problem = f"the service {self._service} could not run {{task}}: {what}"
+        return _Said(None, problem, self._soam.users_own(embedded))
 
-    def _deliver(self, number: int, output: bytes | None, problem: str) -> None:
-        if output is None:
-            self._post(Failed(number, f"Symphony: {problem}. {self._advice()}"))
+    def _deliver(self, number: int, said: _Said) -> None:
+        if said.output is None:
+            text = f"Symphony: {said.problem}. {self._advice()}"
+            report = b"" if said.error is None else failure_report(said.error, text.replace("{task}", "the task"))
+            self._post(Failed(number, text, report))
             return
         try:
-            self._post(Answered(number, unpack_answer(output, number)))
+            self._post(Answered(number, unpack_answer(said.output, number)))
         except Garbage as error:
             text = f"Symphony: the service {self._service} returned {_safe(str(error))} for {{task}}. {self._advice()}"
             self._post(Failed(number, text))
@@ -184,6 +192,15 @@ class Session:
             "Check that the service is that of examples/symphony/service.py, and that its hosts have cloudpickle and "
             "this version of Python."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """An output; or what the problem is, and the exception that users are to get, if there is one."""
+
+    output: bytes | None
+    problem: str = ""
+    error: BaseException | None = None
 
 
 class SessionEnded(Exception):
@@ -274,23 +291,20 @@ class Gateway:
 
 def describe(error: Any) -> str:
     """One line, whatever it is."""
-    try:
-        text = " ".join(str(error).split())
-    except Exception:
-        text = ""
-    name = type(error).__name__
+    name, text = type(error).__name__, describe_text(error)
     return f"{name}: {text}" if text else name
 
 
-def _embedded(handle: Any) -> str:
-    """Why a task failed, as Symphony has it."""
-    exception = handle.get_exception()
+def _reason(handle: Any) -> tuple[Any, Any]:
+    """Why a task failed, as Symphony has it: an exception, most often, and the one embedded in it, if there is one."""
     try:
-        embedded = exception.get_embedded_exception()
+        exception = handle.get_exception()
+    except Exception as error:
+        return error, None
+    try:
+        return exception, exception.get_embedded_exception()
     except Exception:
-        embedded = None
-    reason = exception if embedded is None else embedded
-    return "Symphony gives no reason" if reason is None else describe(reason)
+        return exception, None
 
 
 def _safe(text: str) -> str:

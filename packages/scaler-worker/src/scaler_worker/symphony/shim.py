@@ -7,6 +7,7 @@ they run. (tblib, if it is there, makes tracebacks whole; a task that uses ``Cli
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import os
 import pickle
@@ -29,6 +30,7 @@ SUCCESS, EXCEPTION, EXCEPTION_NOT_SERIALIZABLE, DESERIALIZE_FAILED = 0, 2, 3, 8
 _MESSAGE_LIMIT_CHARACTERS = 16 * 1024
 _TRACEBACK_LIMIT_CHARACTERS = 64 * 1024
 _EXCEPTION_LIMIT_BYTES = 256 * 1024
+_CHAIN_LIMIT = 100
 _OUTPUT_LIMIT_CHARACTERS = 256 * 1024
 
 
@@ -102,7 +104,7 @@ def _failure(error: BaseException, status: int) -> tuple[int, bytes]:
     name = type(error).__qualname__
     message = _text(lambda: str(error), "(its message could not be made)")
     trace = _text(lambda: "".join(traceback.format_exception(type(error), error, error.__traceback__)), "")
-    data = _pickled(error)
+    data = pickled(error)
     if not data and status == EXCEPTION:
         status = EXCEPTION_NOT_SERIALIZABLE
     short = (data, name, message[:_MESSAGE_LIMIT_CHARACTERS], trace[-_TRACEBACK_LIMIT_CHARACTERS:])
@@ -116,14 +118,48 @@ def _text(make: Any, otherwise: str) -> str:
         return otherwise
 
 
-def _pickled(error: BaseException) -> bytes:
-    """Nothing when it cannot be pickled, or is too large."""
+def pickled(error: BaseException) -> bytes:
+    """As ordinary workers do: without tracebacks when they are too deep, shortened when it is too large even then.
+    Nothing when it cannot be pickled."""
+    data = _dumps(error)
+    if not data:
+        _strip_tracebacks(error)
+        data = _dumps(error)
+    return data or _dumps_shortened(error)
+
+
+def _dumps(error: BaseException) -> bytes:
     try:
         _keep_tracebacks(error)
         data = bytes(cloudpickle.dumps(error))
     except BaseException:
         return b""
     return data if len(data) <= _EXCEPTION_LIMIT_BYTES else b""
+
+
+def _strip_tracebacks(error: BaseException | None) -> None:
+    for _ in range(_CHAIN_LIMIT):
+        if error is None:
+            return
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+def _dumps_shortened(error: BaseException) -> bytes:
+    """Without causes, and with the beginning of its texts."""
+    try:
+        short = copy.copy(error)
+        short.__cause__ = short.__context__ = None
+        short.args = tuple(_beginning(each) for each in short.args)
+    except BaseException:  # what cannot be copied cannot be shortened
+        return b""
+    return _dumps(short)
+
+
+def _beginning(value: Any) -> Any:
+    if type(value) is not str or len(value) <= _MESSAGE_LIMIT_CHARACTERS:
+        return value
+    return f"{value[:_MESSAGE_LIMIT_CHARACTERS]}... ({len(value):,} characters)"
 
 
 def _keep_tracebacks(error: BaseException) -> None:

@@ -11,6 +11,10 @@ from scaler_protocol.command import BadInput
 _USER, _PASSWORD = "Guest", "Guest"
 _SESSION_TYPE = "RecoverableAllHistoricalData"
 _SESSION_NAME = "ScalerSession"
+_NAMES = (
+    "Message", "SessionCallback", "SessionCreationAttributes", "SessionFlags", "TaskSubmissionAttributes",
+    "DefaultSecurityCallback", "connect", "initialize",
+)  # fmt: skip
 
 
 class Soam:
@@ -47,6 +51,11 @@ class Soam:
         attributes.set_task_input(self._message_class(payload))
         return session.send_task_input(attributes).get_id()
 
+    def users_own(self, embedded: Any) -> BaseException | None:
+        """What is embedded in a failure when it is an exception that clients know, too: not one of the API's own."""
+        package = type(embedded).__module__.partition(".")[0].lstrip("_")
+        return embedded if isinstance(embedded, BaseException) and package != self._api.__name__ else None
+
     def output(self, handle: Any) -> bytes:
         """What the service returned."""
         message = self._message_class()
@@ -56,12 +65,19 @@ class Soam:
 
 def _import() -> Any:
     try:
-        return importlib.import_module("soamapi")
-    except ImportError as error:
+        api = importlib.import_module("soamapi")
+    except Exception as error:  # it is no Python of ours: libraries that are missing end it in ways of their own
         raise BadInput(
             f"soamapi, the Python API of IBM Spectrum Symphony, cannot be imported ({error}): install Symphony's "
             "client on this host and put the directory of its Python API into PYTHONPATH."
         ) from None
+    missing = [name for name in _NAMES if not hasattr(api, name)]
+    if missing:
+        raise BadInput(
+            f"the module soamapi in {getattr(api, '__file__', None) or 'no file'} is not the Python API of IBM "
+            f"Spectrum Symphony: it has no {missing[0]}; put the directory of Symphony's into PYTHONPATH first."
+        )
+    return api
 
 
 def _message_class(api: Any) -> type:

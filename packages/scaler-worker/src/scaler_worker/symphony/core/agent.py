@@ -66,10 +66,11 @@ class SymphonyCore(AgentCore):
                 self.on_output(number, 0, stream, data, now)
         self.grid.on_answer(number, answer)
 
-    def on_failure(self, number: int, text: str, now: float) -> None:
-        """Symphony or the service has no answer. ``text`` is a sentence in which ``{task}`` stands for the task."""
+    def on_failure(self, number: int, text: str, now: float, report: bytes = b"") -> None:
+        """Symphony or the service has no answer. ``text`` is a sentence in which ``{task}`` stands for the task;
+        ``report`` is the exception that is the reason, as the payload of a result."""
         self._turn(now)
-        self.grid.on_failure(number, text, now)
+        self.grid.on_failure(number, text, now, report)
 
     # ---- while Symphony is away ------------------------------------------------------------------------------
 

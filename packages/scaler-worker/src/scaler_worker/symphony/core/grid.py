@@ -142,12 +142,13 @@ class Grid(Slots):
         if not sent.is_over:
             self._end(sent, answer)
 
-    def on_failure(self, number: int, text: str, now: float) -> None:
+    def on_failure(self, number: int, text: str, now: float, report: bytes = b"") -> None:
         """Symphony or the service failed: ``text`` is a sentence for the user. It counts a moment later, unless the
         session ends before."""
         sent = self.sent.by_number.get(number)
         if sent is not None:
             sent.failure = text.replace("{task}", sent.run.function_name)
+            sent.report = report
             self.sent.limit(sent, now + DOUBT_SECONDS)
 
     def _fail(self, sent: Sent, text: str) -> None:
@@ -244,6 +245,10 @@ class Grid(Slots):
                 self._end_late(sent)
 
     def _end_late(self, sent: Sent) -> None:
+        if sent.report:
+            self._close(sent)
+            self._fail_run(sent.run, Status.EXCEPTION, sent.report)
+            return
         if sent.failure:
             self._fail(sent, sent.failure)
             return

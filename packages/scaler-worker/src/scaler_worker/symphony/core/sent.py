@@ -12,7 +12,8 @@ from scaler_worker.core.nodes import Named
 @dataclass(slots=True)
 class Sent:
     """One execution of a task. One that passed the bound has no slot. ``is_over``: its task has ended for its client,
-    only the slot is still taken. ``failure``: why it failed, as far as is known."""
+    only the slot is still taken. ``failure``: why it failed, as far as is known; ``report``: the exception that is the
+    reason, if there is one."""
 
     number: int
     run: TaskRun
@@ -20,6 +21,7 @@ class Sent:
     ends_at: float | None
     is_over: bool = False
     failure: str = ""
+    report: bytes = b""
 
     @property
     def name(self) -> Named:
