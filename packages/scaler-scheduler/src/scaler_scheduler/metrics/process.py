@@ -25,6 +25,8 @@ from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.metrics.families import families_of
 
 _STALE_SECONDS = 5.0
+_LOOK_MILLISECONDS = 1000
+"""How soon it is noticed that the monitor address lets nobody in."""
 
 
 class LastSnapshot:
@@ -50,6 +52,20 @@ def main(arguments: list[str]) -> int:
     restore_environment()
     scheduler = socket.socket(fileno=int(arguments[0]))
     host, port, monitor_address = arguments[1], int(arguments[2]), arguments[3]
+    with zmq.Context() as context:
+        try:
+            subscription = Subscription(context, monitor_address)
+        except ValueError as error:
+            hint = f"--prometheus-address needs a peer's keys for {monitor_address}, or an ipc --monitor-address"
+            scheduler.send(f"error {hint}: {error}".encode())
+            return 1
+        try:
+            return _serve(subscription, scheduler, host, port)
+        finally:
+            subscription.close()
+
+
+def _serve(subscription: Subscription, scheduler: socket.socket, host: str, port: int) -> int:
     collector, registry = LastSnapshot(), CollectorRegistry()
     registry.register(collector)
     try:
@@ -59,36 +75,45 @@ def main(arguments: list[str]) -> int:
         return 1
     scheduler.send(f"ready {server.server_port}".encode())
     try:
-        _watch(monitor_address, scheduler, collector)
+        _watch(subscription, scheduler, collector)
     finally:
         server.shutdown()
         server.server_close()
     return 0
 
 
-def _watch(monitor_address: str, scheduler: socket.socket, collector: LastSnapshot) -> None:
-    """Until the scheduler is gone."""
-    with zmq.Context() as context:
-        subscription = Subscription(context, monitor_address)
-        poller = zmq.Poller()
-        poller.register(scheduler, zmq.POLLIN)
-        poller.register(subscription.socket, zmq.POLLIN)
+class Watcher:
+    """Takes in what the monitor address says. A reason why that is not possible is said once on stderr."""
+
+    def __init__(self, subscription: Subscription, collector: LastSnapshot) -> None:
+        self._subscription = subscription
+        self._collector = collector
+        self._problem = ""
+
+    def take(self) -> None:
         try:
-            while scheduler.fileno() not in (ready := dict(poller.poll())):
-                if ready:
-                    _take(subscription, collector)
-        finally:
-            subscription.close()
+            received = self._subscription.receive()
+        except FeedError as error:
+            self._say(f"scaler_scheduler: nothing for Prometheus: {error}")
+            return
+        if received is not None and isinstance(received.message, Snapshot):
+            self._problem = ""
+            self._collector.take(received.message)
+
+    def _say(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            print(problem, file=sys.stderr, flush=True)
 
 
-def _take(subscription: Subscription, collector: LastSnapshot) -> None:
-    try:
-        received = subscription.receive()
-    except FeedError as error:
-        print(f"scaler_scheduler: the monitor stream cannot be read: {error}", file=sys.stderr)
-        return
-    if received is not None and isinstance(received.message, Snapshot):
-        collector.take(received.message)
+def _watch(subscription: Subscription, scheduler: socket.socket, collector: LastSnapshot) -> None:
+    """Until the scheduler is gone."""
+    watcher = Watcher(subscription, collector)
+    poller = zmq.Poller()
+    poller.register(scheduler, zmq.POLLIN)
+    poller.register(subscription.socket, zmq.POLLIN)
+    while scheduler.fileno() not in dict(poller.poll(_LOOK_MILLISECONDS)):
+        watcher.take()
 
 
 if __name__ == "__main__":

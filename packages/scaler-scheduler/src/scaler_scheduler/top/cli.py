@@ -23,6 +23,9 @@ from scaler_protocol.monitor.subscription import Subscription
 if TYPE_CHECKING:
     from scaler_scheduler.top.source import Source
 
+_LOOK_SECONDS = 0.1
+"""How soon it is noticed that there is no way in."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TopSettings:
@@ -104,7 +107,7 @@ def _watch(subscription: Subscription, settings: TopSettings) -> int:
 
 
 def _play(replay: Replay, settings: TopSettings) -> int:
-    from scaler_scheduler.top.player import Player
+    from scaler_protocol.monitor.player import Player
     from scaler_scheduler.top.source import Recording
 
     return _show(Recording(Player(replay, settings.timeout)), settings.replay or "")
@@ -149,10 +152,10 @@ def _print(message: Snapshot) -> int:
 
 def _wait_for_message(subscription: Subscription, deadline: float) -> Snapshot | None:
     while (remaining := deadline - time.monotonic()) > 0:
-        if subscription.socket.poll(int(remaining * 1000) + 1):
-            received = subscription.receive()
-            if received is not None and isinstance(received.message, Snapshot):
-                return received.message
+        subscription.socket.poll(int(min(remaining, _LOOK_SECONDS) * 1000) + 1)
+        received = subscription.receive()
+        if received is not None and isinstance(received.message, Snapshot):
+            return received.message
     return None
 
 
