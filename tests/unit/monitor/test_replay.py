@@ -145,3 +145,18 @@ def test_events_keep_their_numbers(folder: Path) -> None:
     replay = Replay(folder)
     events = [message for message in replay.messages(replay.start, replay.end) if isinstance(message, Events)]
     assert all(one.first + one.count == other.first for one, other in zip(events, events[1:], strict=False))
+
+
+def test_each_step_reads_one_frame_and_what_was_given_up_leaves_nothing_to_go_on_from(folder: Path) -> None:
+    replay = Replay(folder)
+    middle, end = START_TIME + 5, replay.end
+    given_up = replay.steps(START_TIME, middle)
+    assert [next(given_up).time for _ in range(3)] == [START_TIME] * 3
+    given_up.close()
+    steps = list(replay.steps(middle, end))
+    assert isinstance(steps[0].message, Snapshot) and steps[0].time == middle
+    looked_through = [step for step in steps if step.message is None]
+    assert len(looked_through) == sum(message.time <= middle for message in recorded())
+    messages = [step.message for step in steps if step.message is not None]
+    assert model_of(messages).rows("tasks") == model_of(list(Replay(folder).messages(middle, end))).rows("tasks")
+    assert all(step.message is not None for step in replay.steps(middle - 1, end))

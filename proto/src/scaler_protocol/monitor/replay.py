@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from scaler_protocol.monitor import feed
-from scaler_protocol.monitor.log_frames import SUFFIX, BadLog, Frame, frames, read_frame
+from scaler_protocol.monitor.log_frames import SNAPSHOT, SUFFIX, BadLog, Frame, frames, read_frame
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
 from scaler_protocol.monitor.ring import names_in
 
 PROBLEM_LIMIT = 100
+
+
+class Step(NamedTuple):
+    """A frame that was read: its time, and what it says; None when it was only looked through for names, or cannot be
+    read."""
+
+    time: float
+    message: MonitorMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +67,20 @@ class Replay:
         """Messages after ``start`` up to ``stop``; from the first one when ``start`` is not after that. When this does
         not go on where the last call stopped, what a watcher needs to know comes first: all names, and the last
         snapshot."""
+        return (step.message for step in self.steps(start, stop) if step.message is not None)
+
+    def steps(self, start: float, stop: float) -> Iterator[Step]:
+        """What :meth:`messages` gives, but never more than one frame is read for a step: for whoever has something else
+        to do meanwhile. Reading that was given up leaves nothing to go on from."""
         goes_on = self._read_to == start
         first = 0 if start <= self.start and not goes_on else bisect_right(self._times, start)
         last = bisect_right(self._times, stop)
-        self._read_to = stop
+        self._read_to = None
         if not goes_on:
             yield from self._context(first)
         for place in self._places[first:last]:
-            message = self._read(place)
-            if message is not None:
-                yield message
+            yield Step(place.frame.time, self._read(place))
+        self._read_to = stop
 
     def close(self) -> None:
         for file in self._files:
@@ -101,30 +113,38 @@ class Replay:
         if len(self._places) == before:
             self._complain(f"{path.name}: nothing was recorded")
 
-    def _context(self, first: int) -> Iterator[MonitorMessage]:
+    def _context(self, first: int) -> Iterator[Step]:
         """What was known before the frame at ``first``."""
-        snapshot = next(filter(None, map(self._snapshot_at, range(first - 1, -1, -1))), None)
-        if snapshot is not None:
-            yield snapshot
-        self._read_names(first)
+        snapshot = yield from self._last_snapshot(first)
+        yield from self._read_names(first)
         epoch = snapshot.scheduler.epoch if snapshot is not None else self._epoch
         names = self._names.get(epoch)
         if names and first:
-            yield Events(self._times[first - 1], 0, b"".join(names.values()), 0, 0, epoch)
+            time = self._times[first - 1]
+            yield Step(time, Events(time, 0, b"".join(names.values()), 0, 0, epoch))
 
-    def _snapshot_at(self, index: int) -> Snapshot | None:
-        message = self._read(self._places[index])
-        return message if isinstance(message, Snapshot) else None
+    def _last_snapshot(self, first: int) -> Generator[Step, None, Snapshot | None]:
+        for index in range(first - 1, -1, -1):
+            place = self._places[index]
+            if place.frame.kind == SNAPSHOT:
+                message = self._read(place)
+                found = message if isinstance(message, Snapshot) else None
+                yield Step(place.frame.time, found)
+                if found is not None:
+                    return found
+        return None
 
-    def _read_names(self, first: int) -> None:
+    def _read_names(self, first: int) -> Iterator[Step]:
         """Those in all frames before ``first``. Each frame is looked through once."""
         while self._names_to < first:
-            message = self._read(self._places[self._names_to])
+            place = self._places[self._names_to]
+            message = self._read(place)
             self._names_to += 1
             if isinstance(message, Events):
                 self._epoch = message.epoch or self._epoch
                 names = self._names.setdefault(self._epoch, {})
                 names.update({(naming, index): record for naming, index, record in names_in(message.records)})
+            yield Step(place.frame.time)
 
     def _read(self, place: _Place) -> MonitorMessage | None:
         try:

@@ -75,7 +75,7 @@ class Application:
         """Draw, unless that was a moment ago; how long to wait for anything to happen."""
         due = self._painted_at + FRAME_SECONDS - time.monotonic()
         if due > 0 and not self._resized:
-            return due
+            return min(due, self._source.repaint_seconds)
         self._paint()
         return self._source.repaint_seconds
 

@@ -9,9 +9,10 @@ import zmq
 
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.subscription import Subscription
+from scaler_scheduler.top import replay
 from scaler_scheduler.top.lines import Line
-from scaler_scheduler.top.player import Player
 
 TURN_SECONDS = 0.05
 """After so long, keys get their turn before the next message."""
@@ -20,8 +21,9 @@ TURN_SECONDS = 0.05
 class Source(Protocol):
     """What the application draws."""
 
-    repaint_seconds: float
-    """At least so often, since ages on the screen grow by themselves."""
+    @property
+    def repaint_seconds(self) -> float:
+        """At least so often, since ages on the screen grow by themselves."""
 
     @property
     def model(self) -> Model: ...
@@ -88,10 +90,13 @@ class Live:
 class Recording:
     """A recording that is played."""
 
-    repaint_seconds = 0.1
-
     def __init__(self, player: Player) -> None:
         self._player = player
+        self._advanced_at = time.monotonic()
+
+    @property
+    def repaint_seconds(self) -> float:
+        return 0.0 if self._player.reading else 0.1
 
     @property
     def model(self) -> Model:
@@ -99,16 +104,29 @@ class Recording:
 
     @property
     def now(self) -> float:
-        return self._player.position
+        return self._player.now
 
     def register(self, poller: zmq.Poller) -> None:
         """Nothing: it goes by the clock."""
 
     def take(self) -> None:
-        self._player.tick(time.monotonic())
+        now = time.monotonic()
+        self._player.advance(now - self._advanced_at)
+        self._advanced_at = now
+        while self._player.read() and time.monotonic() < now + TURN_SECONDS:
+            pass
+        self._tell_problem()
 
     def pressed(self, key: str) -> bool:
-        return self._player.pressed(key)
+        return replay.press(self._player, key)
 
     def line(self, width: int, blocks: bool) -> Line:
-        return self._player.line(width, blocks)
+        return replay.line(self._player, width, blocks)
+
+    def _tell_problem(self) -> None:
+        """For a while: the status line has other things to say too."""
+        problem = self._player.problem
+        if self._player.problem_is_new:
+            self.model.refuse(problem)
+        elif self.model.problem == problem:
+            self.model.problem = None
