@@ -9,13 +9,23 @@ import zmq
 
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
-from scaler_scheduler.web.player import Player
 from scaler_scheduler.web.status import live_status, replay_status
 
 TURN_SECONDS = 0.1
 """How long messages are taken in before pages get their turn."""
+
+
+def obey(player: Player, wish: dict[str, Any]) -> None:
+    """``seek`` to unix seconds, ``play`` or not, at a ``speed``."""
+    if "seek" in wish:
+        player.seek(float(wish["seek"]))
+    if "speed" in wish:
+        player.set_speed(float(wish["speed"]))
+    if "play" in wish and bool(wish["play"]) is not player.plays:
+        player.toggle()
 
 
 class Source(Protocol):
@@ -28,7 +38,7 @@ class Source(Protocol):
     def status(self) -> dict[str, Any]: ...
 
     def control(self, wish: dict[str, Any]) -> None:
-        """What somebody did to the time scrubber."""
+        """What somebody did to the time scrubber. ValueError or TypeError for what nobody can do."""
 
     def close(self) -> None: ...
 
@@ -92,13 +102,16 @@ class RecordedSource:
         now = time.monotonic()
         self._player.advance(now - self._advanced_at)
         self._advanced_at = now
+        while self._player.read():
+            if time.monotonic() > now + TURN_SECONDS:
+                return False
         return True
 
     def status(self) -> dict[str, Any]:
         return replay_status(self._player, self._folder)
 
     def control(self, wish: dict[str, Any]) -> None:
-        self._player.control(wish)
+        obey(self._player, wish)
 
     def close(self) -> None:
         self._replay.close()

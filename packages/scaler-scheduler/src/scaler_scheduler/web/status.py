@@ -6,7 +6,7 @@ from typing import Any
 
 from scaler_protocol.monitor.format import format_count, format_duration, format_span, format_time
 from scaler_protocol.monitor.model import FeedState, Model
-from scaler_scheduler.web.player import Player
+from scaler_protocol.monitor.player import Player
 
 PATIENCE_SECONDS = 2.0
 """How long a first message may take before the page says that there is none."""
@@ -31,21 +31,22 @@ def live_status(model: Model, now: float, address: str) -> dict[str, Any]:
 
 
 def replay_status(player: Player, folder: str) -> dict[str, Any]:
-    model, replay = player.model, player.replay
+    model = player.model
     return {
         "state": "replay",
         "label": "Replay",
         "facts": [(folder, False), *_facts(model, folder)] if model.snapshot is not None else [(folder, False)],
-        "notices": [("warning", f"{_sentence(problem)} The rest is shown.") for problem in replay.problems[-3:]],
+        "notices": [("warning", player.problem)] if player.problem else [],
         "badges": badges(model),
         "replay": {
-            "start": replay.start,
-            "end": replay.end,
+            "start": player.start,
+            "end": player.end,
             "position": player.position,
-            "playing": player.playing,
+            "playing": player.plays,
             "speed": player.speed,
             "text": format_time(player.position),
-            "length": format_span(replay.end - replay.start),
+            "length": format_span(player.end - player.start),
+            "reading": player.reading,
         },
     }
 

@@ -21,7 +21,7 @@ export class Replay {
     if (!this.dragging) this.slider.value = replay.position;
     setText(this.play, replay.playing ? "❚❚" : "▶");
     this.play.setAttribute("aria-label", replay.playing ? "Pause" : "Play");
-    this.time.replaceChildren(h("b", {}, replay.text), `, ${replay.length} in all`);
+    this.time.replaceChildren(h("b", {}, replay.text), `, ${replay.reading || `${replay.length} in all`}`);
     this.speed.value = replay.speed;
   }
 
