@@ -260,13 +260,13 @@ def test_tasks_that_were_stopped_say_where_they_ran() -> None:
     with SchedulerClusterCombo(2) as combo, Client(combo.get_address()) as client, zmq.Context() as context:
         watcher = Heard(Subscription(context, default_monitor_address(combo.get_address()), True))
         wait_until(lambda: watcher.listen().names)
-        stopped = client.submit_verbose(functions.sleep_and_return, (60.0,), timeout_seconds=0.3)
+        stopped = client.submit_verbose(functions.sleep_and_return, (60.0,), timeout_seconds=1.0)
         died = client.submit_verbose(os._exit, (3,), rerun=False)
         assert stopped.exception() is not None and died.exception() is not None
         wait_until(lambda: sum(watcher.listen().ended.values()) == 2)
         assert set(watcher.places) == {Status.TIMED_OUT, Status.PROCESSOR_DIED}
         assert all(worker in (0, 1) for worker, _ in watcher.places.values())
-        assert 300_000 <= watcher.places[Status.TIMED_OUT][1] < 5_000_000
+        assert 500_000 <= watcher.places[Status.TIMED_OUT][1] < 10_000_000  # less than the limit: loading counts there
         watcher.subscription.close()
 
 
