@@ -117,13 +117,24 @@ class SymphonyAgent:
 def run_agent(settings: SymphonySettings) -> int:
     """Run until it is told to stop, or its scheduler or Symphony is gone for good. Returns the exit code."""
     loop = new_event_loop(settings.event_loop)
+    try:
+        return _run(_connected(settings, loop), settings, loop)
+    finally:  # also of a command that ends before it began: a loop left open complains when Python ends
+        loop.close()
+
+
+def _connected(settings: SymphonySettings, loop: asyncio.AbstractEventLoop) -> SymphonyAgent:
+    """With its first session open. Raises BadInput."""
     inbox: Inbox[Event] = Inbox(loop)
     gateway = Gateway(settings.service, settings.address, _name(settings), inbox.post)
     gateway.connect()
     try:
-        agent = SymphonyAgent(settings, gateway, inbox, loop)
+        return SymphonyAgent(settings, gateway, inbox, loop)
     except (OSError, ValueError) as error:
         raise BadInput(str(error)) from None
+
+
+def _run(agent: SymphonyAgent, settings: SymphonySettings, loop: asyncio.AbstractEventLoop) -> int:
     install_stop_signals(loop, agent.stop)
     logging.info(
         f"ClusterProcess: starting {settings.base_concurrency} workers, "
@@ -137,7 +148,6 @@ def run_agent(settings: SymphonySettings) -> int:
         return loop.run_until_complete(agent.run())
     finally:
         agent.disconnect()
-        loop.close()
 
 
 def _name(settings: SymphonySettings) -> str:
