@@ -113,5 +113,5 @@ def test_details_name_everything() -> None:
     failures = Failures()
     failures.add(failure(5))
     text = details_text(failures.groups[0])
-    for part in ("ValueError: no such price", "1 task(s), exception", "node", "task 5 of abababab", 'File "job.py"'):
+    for part in ("ValueError: no such price", "1 failed execution(s), exception", "node", "task 5 of abababab", 'File "job.py"'):
         assert part in text

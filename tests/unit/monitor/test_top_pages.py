@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scaler_protocol.messages import Status
+from scaler_protocol.monitor.failures import Failure
 from scaler_protocol.monitor.format import display_width
 from scaler_protocol.monitor.model import Model
 from scaler_scheduler.top.lines import FunctionColour, Style, text_of
@@ -78,6 +80,17 @@ def test_waiting_tasks_say_why(model: Model) -> None:
     text = "\n".join(lines(drawn(model, "3")))
     assert "no worker has the capability gpu" in text
     assert "33 s" in text
+
+
+def test_failed_tasks_are_counted_once_however_often_they_died() -> None:
+    made = Model(0.0)
+    for attempt in (1, 2, 3):
+        made.activity.failures.add(
+            Failure(1.0, 7, b"", "f", "h", "w", attempt, Status.PROCESSOR_DIED, "ProcessorDiedError", "SIGKILL", "")
+        )
+    made.apply(snapshot(failed=1), 100.0)
+    text = "\n".join(lines(drawn(made, "4", width=120)))
+    assert "1 cause of 3 failed executions seen, 1 task failed in all" in text
 
 
 def test_failures_and_their_details(model: Model) -> None:

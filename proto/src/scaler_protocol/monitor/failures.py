@@ -44,7 +44,7 @@ STATUS_NAMES = {status: status.name.lower().replace("_", " ") for status in Stat
 
 
 class Failure(NamedTuple):
-    """One failed task, in words."""
+    """One failed execution, in words. Its task may have run again."""
 
     time: float
     task: int
@@ -94,8 +94,8 @@ class FailureGroup:
 
 
 class Failures:
-    """All groups. ``total`` counts the failures that came with details; the scheduler's counts say how many there were
-    in truth."""
+    """All groups. ``total`` counts the failed executions that came with details; the scheduler's counts say how many
+    tasks failed in truth: fewer, where a task died and ran again; more, where not every failure was recorded."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -162,7 +162,7 @@ def _heading(group: FailureGroup) -> str:
     error = ": ".join(part for part in (cause.type, cause.message) if part) or status_name(cause.status)
     lines = [
         error,
-        f"{group.count:,} task(s), {status_name(cause.status)}",
+        f"{group.count:,} failed execution(s), {status_name(cause.status)}",
         f"functions: {', '.join(group.functions) or '-'}",
         f"hosts: {', '.join(group.hosts) or '-'}",
     ]

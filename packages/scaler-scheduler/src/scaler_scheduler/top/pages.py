@@ -162,9 +162,9 @@ def _note(model: Model, view: View, total: int) -> Line:
     truths = {"functions": snapshot.function_count, "waits": snapshot.wait_count, "graphs": snapshot.graph_count}
     if page == "failures":
         seen = model.activity.failures.total
-        shown = f"{_counted(total, 'cause')} of {format_count(seen)} failures seen"
-        all_failed = format_count(max(seen, snapshot.tasks.failed))
-        return _noted(shown, f", {all_failed} failed in all   up, down, Enter: details")
+        shown = f"{_counted(total, 'cause')} of {_counted(seen, 'failed execution')} seen"
+        failed = _counted(snapshot.tasks.failed, "task")
+        return _noted(shown, f", {failed} failed in all   up, down, Enter: details")
     shown = _counted(total, _COUNTED[page])
     if page == "tasks":
         return _noted(shown, f" of {_counted(model.log.ended, 'task')} that ended while this monitor looked")
