@@ -113,5 +113,6 @@ def test_details_name_everything() -> None:
     failures = Failures()
     failures.add(failure(5))
     text = details_text(failures.groups[0])
-    for part in ("ValueError: no such price", "1 failed execution(s), exception", "node", "task 5 of abababab", 'File "job.py"'):
+    heading = "1 failed execution(s), exception"
+    for part in ("ValueError: no such price", heading, "node", "task 5 of abababab", 'File "job.py"'):
         assert part in text

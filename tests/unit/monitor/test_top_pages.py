@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor.failures import Failure
 from scaler_protocol.monitor.format import display_width
+from scaler_protocol.monitor.messages import TaskCounts
 from scaler_protocol.monitor.model import Model
 from scaler_scheduler.top.lines import FunctionColour, Style, text_of
 from scaler_scheduler.top.screen import Screen, draw
@@ -88,7 +91,7 @@ def test_failed_tasks_are_counted_once_however_often_they_died() -> None:
         made.activity.failures.add(
             Failure(1.0, 7, b"", "f", "h", "w", attempt, Status.PROCESSOR_DIED, "ProcessorDiedError", "SIGKILL", "")
         )
-    made.apply(snapshot(failed=1), 100.0)
+    made.apply(replace(snapshot(), tasks=TaskCounts(0, 0, 5, 1, 0, 0)), 100.0)
     text = "\n".join(lines(drawn(made, "4", width=120)))
     assert "1 cause of 3 failed executions seen, 1 task failed in all" in text
 

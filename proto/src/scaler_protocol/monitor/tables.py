@@ -175,7 +175,7 @@ FAILURES = TableSpec(
     "failures",
     "Failures",
     (
-        Column("count", "count", "count", 6, "executions that failed like this; a task that dies and runs again has several"),
+        Column("count", "count", "count", 6, "failed executions; a task that died and ran again has several"),
         Column("status", "status", "text", 16, "what kind of end"),
         Column("type", "error", "text", 20, "the type of the exception"),
         Column("message", "message", "text", 44, "the first line of its message"),
