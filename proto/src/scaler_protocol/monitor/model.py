@@ -16,6 +16,7 @@ from scaler_protocol.monitor.failures import details_text
 from scaler_protocol.monitor.graphs import Graph, GraphNode, nodes_of
 from scaler_protocol.monitor.history import History
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot, TaskCounts
+from scaler_protocol.monitor.natural_order import NaturalKey, natural_key
 from scaler_protocol.monitor.records import BadRecord
 from scaler_protocol.monitor.tables import Row
 from scaler_protocol.monitor.task_log import TaskLog
@@ -215,8 +216,8 @@ class Model:
         self._histories["failures"].add(time, max(0, failed) / seconds)
 
 
-def _place(worker: WorkerName) -> tuple[str, str, bool, int]:
-    return worker.host, worker.agent, worker.number is None, worker.number or 0
+def _place(worker: WorkerName) -> tuple[NaturalKey, NaturalKey, bool, int]:
+    return natural_key(worker.host), natural_key(worker.agent), worker.number is None, worker.number or 0
 
 
 def ended_count(tasks: TaskCounts) -> int:

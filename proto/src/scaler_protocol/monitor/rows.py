@@ -9,6 +9,7 @@ from scaler_protocol.messages import Status
 from scaler_protocol.monitor.failures import status_name
 from scaler_protocol.monitor.format import format_flags
 from scaler_protocol.monitor.messages import AgentStatus
+from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
 
@@ -60,12 +61,17 @@ def _filtered(table: TableSpec, rows: Iterable[Row], text: str) -> list[Row]:
 
 def _ordered(table: TableSpec, rows: list[Row], key: str, descending: bool) -> list[Row]:
     """Equal values stand in the order of the table's key, whichever way the column runs."""
-    parts = [table.index(part) for part in table.key]
-    rows = sorted(rows, key=lambda row: tuple(row[part] for part in parts))
+    parts = [_value_of(table, part) for part in table.key]
+    rows = sorted(rows, key=lambda row: tuple(part(row) for part in parts))
+    return sorted(rows, key=_value_of(table, key), reverse=descending)
+
+
+def _value_of(table: TableSpec, key: str) -> Callable[[Row], Any]:
+    """What to sort by."""
     index = table.index(key)
     if table.columns[index].kind == "text":
-        return sorted(rows, key=lambda row: row[index].casefold(), reverse=descending)
-    return sorted(rows, key=lambda row: row[index], reverse=descending)
+        return lambda row: natural_key(row[index])
+    return lambda row: row[index]
 
 
 # ---- tables made of the last snapshot --------------------------------------------------------------------------------

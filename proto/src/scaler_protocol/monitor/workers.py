@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from scaler_protocol.messages import WorkerStatus
 from scaler_protocol.monitor.messages import AgentStatus, PeerState
+from scaler_protocol.monitor.natural_order import natural_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class SortKey(enum.Enum):
 
 
 _SORT_VALUES: dict[SortKey, Callable[[WorkerRow], Any]] = {
-    SortKey.WORKER: lambda row: (row.host, row.pid, row.name),
+    SortKey.WORKER: lambda row: (natural_key(row.host), row.pid, natural_key(row.name)),
     SortKey.AGENT_CPU: lambda row: row.agent_cpu_percent,
     SortKey.AGENT_RSS: lambda row: row.agent_rss_bytes,
     SortKey.CPU: lambda row: row.cpu_percent,

@@ -24,6 +24,7 @@ from scaler_protocol.monitor.format import (
 )
 from scaler_protocol.monitor.messages import AgentStatus, GraphStatus
 from scaler_protocol.monitor.model import Model, StreamRow, ended_count
+from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.palette import function_colour
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.tables import TABLES, Column, Row, TableSpec
@@ -186,7 +187,8 @@ def _scheduler(model: Model, query: Query) -> list[tuple[str, str]]:
 
 
 def _processors(model: Model, query: Query) -> dict[str, Any]:
-    agents = sorted(model.snapshot.agents, key=lambda each: (each.host, each.name)) if model.snapshot else []
+    unsorted = model.snapshot.agents if model.snapshot is not None else ()
+    agents = sorted(unsorted, key=lambda each: (natural_key(each.host), natural_key(each.name)))
     return {"hosts": [_host(agent) for agent in agents[:HOST_LIMIT]], "more": max(0, len(agents) - HOST_LIMIT)}
 
 
