@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,6 +95,10 @@ def make_window(qtbot: QtBot, monitor: Monitor, settings_path: str) -> MainWindo
 
 
 def feed(monitor: Monitor, seconds: float = 10.0, workers: int = 12, tasks_per_second: int = 500) -> None:
+    from scaler_protocol.monitor.model import Model
     from tests.support.monitor_stream import synthetic_messages
 
-    monitor.start_again(list(synthetic_messages(seconds, workers, tasks_per_second)))
+    model = Model(time.monotonic())
+    for message in synthetic_messages(seconds, workers, tasks_per_second):
+        model.apply(message, time.monotonic())
+    monitor.show(model)

@@ -1,4 +1,4 @@
-"""The other models without widgets: addresses, alerts, spans of charts, sentences, the clock of recordings, CSV."""
+"""The other models without widgets: addresses, alerts, spans of charts, sentences, CSV."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from scaler_gui.models.graph_view import Camera
 from scaler_gui.models.overview import SPANS, Overview, figures, series
 from scaler_gui.models.places import problem_of
 from scaler_gui.models.recent import Place
-from scaler_gui.models.replay_clock import ReplayClock
 from scaler_gui.models.status import live_status
 from scaler_protocol.monitor.model import Model
 from tests.support.monitor_stream import synthetic_messages
@@ -149,29 +148,6 @@ def test_what_cannot_be_read_is_one_sentence() -> None:
     model.refuse("the scheduler speaks monitor protocol 9, this program 1: use both from the same release")
     trouble = live_status(model, 100.0, "a").trouble
     assert trouble == "The scheduler speaks monitor protocol 9, this program 1: use both from the same release."
-
-
-# ---- the clock of recordings -----------------------------------------------------------------------------------------
-
-
-def test_a_recording_plays_to_its_end_and_from_its_start_again() -> None:
-    clock = ReplayClock(1000.0, 1010.0)
-    clock.change_speed(2)
-    clock.advance(1.0)
-    assert clock.position == 1005.0 and clock.fraction == 0.5
-    clock.advance(100.0)
-    assert clock.position == 1010.0 and not clock.plays
-    clock.toggle()
-    assert clock.position == 1000.0 and clock.plays
-
-
-def test_a_jump_stays_inside() -> None:
-    clock = ReplayClock(1000.0, 1010.0)
-    clock.seek_fraction(2.0)
-    assert clock.position == 1010.0
-    clock.seek(0.0)
-    assert clock.position == 1000.0
-    assert ReplayClock(5.0, 5.0).fraction == 1.0
 
 
 # ---- drawings and CSV ------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import zmq
 from PySide6.QtCore import QObject, QSocketNotifier, QTimer
 
 from scaler_gui.models.recent import Place
-from scaler_gui.models.replay_clock import ReplayClock
 from scaler_protocol.monitor.feed import FeedError
+from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
 
@@ -21,8 +21,6 @@ TURN_SECONDS = 0.02
 """After so long, keys and paintings get their turn before the next message."""
 
 REPLAY_TICK_MILLISECONDS = 100
-LOOK_BACK_SECONDS = 120.0
-"""How much before the moment chosen is read, so that charts and task stream have a past."""
 
 
 class LiveFeed(QObject):
@@ -72,40 +70,38 @@ class LiveFeed(QObject):
 
 
 class ReplayFeed(QObject):
-    """Plays a recording by its clock; whoever moves the clock calls :meth:`seek`. ValueError or OSError with a sentence
-    when there is nothing to play."""
+    """Plays a recording; whoever moves through it moves ``player``. ValueError or OSError with a sentence when there is
+    nothing to play."""
 
     def __init__(self, folder: str, monitor: Monitor) -> None:
         super().__init__(monitor)
         self._monitor = monitor
         self._recording = Replay(folder)
-        self.clock = ReplayClock(self._recording.start, self._recording.end)
-        self._shown_to = self.clock.position
+        self.player = Player(self._recording)
         self._last_tick = time.monotonic()
         self._timer = QTimer(self, interval=REPLAY_TICK_MILLISECONDS)
         self._timer.timeout.connect(self._on_timer)
         self._timer.start()
+        self._again = QTimer(self, singleShot=True, interval=0)
+        self._again.timeout.connect(self._read)
 
     def close(self) -> None:
         self._timer.stop()
+        self._again.stop()
         self._recording.close()
         self.deleteLater()
 
     def _on_timer(self) -> None:
         now = time.monotonic()
-        passed, self._last_tick = now - self._last_tick, now
-        self.clock.advance(passed)
-        if self.clock.position != self._shown_to:
-            self._show()
+        self.player.advance(now - self._last_tick)
+        self._last_tick = now
+        self._read()
 
-    def _show(self) -> None:
-        """What the clock says now: on from where it was, or all anew after a jump."""
-        position = self.clock.position
-        if position < self._shown_to or position - self._shown_to > LOOK_BACK_SECONDS:
-            first = max(self.clock.start, position - LOOK_BACK_SECONDS)
-            self._monitor.start_again(list(self._recording.messages(first, position)))
-        else:
-            for message in self._recording.messages(self._shown_to, position):
-                self._monitor.take(message)
-        self._shown_to = position
-        self._monitor.problem = "; ".join(self._recording.problems[:1])
+    def _read(self) -> None:
+        """On to the moment to be shown, but not for longer than a turn."""
+        until, before = time.monotonic() + TURN_SECONDS, self.player.now
+        while self.player.read():
+            if time.monotonic() > until:
+                self._again.start()
+                break
+        self._monitor.follow(self.player, self.player.now != before)

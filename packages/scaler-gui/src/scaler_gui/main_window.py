@@ -138,14 +138,14 @@ class MainWindow(QMainWindow):
 
     def _on_tick(self) -> None:
         self.docks.refresh()
-        self.scrubber.show_clock()
+        self.scrubber.show_moment()
         self._tell_of_failures()
 
     def _on_replaced(self) -> None:
-        self.scrubber.clock = self.monitor.clock
-        self.scrubber.show_clock()
+        self.scrubber.player = self.monitor.player
+        self.scrubber.show_moment()
         for action in self._replay_actions:
-            action.setEnabled(self.monitor.clock is not None)
+            action.setEnabled(self.monitor.player is not None)
         self.docks.replaced()
 
     def _on_status(self, status: Status) -> None:
@@ -157,7 +157,7 @@ class MainWindow(QMainWindow):
 
     def _tell_of_failures(self) -> None:
         snapshot = self.monitor.model.snapshot
-        if snapshot is None or self.monitor.clock is not None or not self._notify.isChecked():
+        if snapshot is None or self.monitor.player is not None or not self._notify.isChecked():
             return
         new = self._alerts.due(snapshot.scheduler.epoch, snapshot.tasks.failed, self.monitor.now)
         if new:
@@ -227,25 +227,25 @@ class MainWindow(QMainWindow):
             self._theme_actions[choice] = action
 
     def _make_replay_actions(self) -> list[QAction]:
-        play = self._action("&Play or pause", "Ctrl+Space", lambda: self._with_clock("toggle"))
+        play = self._action("&Play or pause", "Ctrl+Space", lambda: self._with_player("toggle"))
         back = self._action("&Back 10 s", "Ctrl+Left", lambda: self._jump(-10))
         on = self._action("&On 10 s", "Ctrl+Right", lambda: self._jump(10))
-        slower = self._action("&Slower", "Ctrl+,", lambda: self._with_clock("change_speed", -1))
-        faster = self._action("&Faster", "Ctrl+.", lambda: self._with_clock("change_speed", 1))
+        slower = self._action("&Slower", "Ctrl+,", lambda: self._with_player("change_speed", -1))
+        faster = self._action("&Faster", "Ctrl+.", lambda: self._with_player("change_speed", 1))
         actions = [play, back, on, slower, faster]
         for action, text in zip(actions, _REPLAY_BUTTONS, strict=True):
             action.setIconText(text)
             action.setEnabled(False)
         return actions
 
-    def _with_clock(self, method: str, *arguments: object) -> None:
-        if self.monitor.clock is not None:
-            getattr(self.monitor.clock, method)(*arguments)
-            self.scrubber.show_clock()
+    def _with_player(self, method: str, *arguments: object) -> None:
+        if self.monitor.player is not None:
+            getattr(self.monitor.player, method)(*arguments)
+            self.scrubber.show_moment()
 
     def _jump(self, seconds: float) -> None:
-        if self.monitor.clock is not None:
-            self._with_clock("seek", self.monitor.clock.position + seconds)
+        if self.monitor.player is not None:
+            self._with_player("seek", self.monitor.player.position + seconds)
 
     def _add(self, menu: QMenu, text: str, key: str, do: Callable[[], object]) -> QAction:
         action = self._action(text, key, do)

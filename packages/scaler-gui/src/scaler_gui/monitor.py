@@ -9,10 +9,10 @@ from typing import Protocol
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from scaler_gui.models.recent import Place
-from scaler_gui.models.replay_clock import ReplayClock
 from scaler_gui.models.status import Status, live_status, replay_status
-from scaler_protocol.monitor.messages import Events, MonitorMessage
+from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
 from scaler_protocol.monitor.model import DEFAULT_TIMEOUT_SECONDS, Model
+from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.tables import Row
 
 TICK_MILLISECONDS = 1000
@@ -44,7 +44,7 @@ class Monitor(QObject):
         self.model = self._new_model()
         self.place: Place | None = None
         self.recording = ""
-        self.clock: ReplayClock | None = None
+        self.player: Player | None = None
         """Of the recording that is shown; None while the stream is live."""
 
         self.problem = ""
@@ -53,6 +53,7 @@ class Monitor(QObject):
         self._feed: Feed | None = None
         self._status: Status | None = None
         self._heard_at = 0.0
+        self._snapshot: Snapshot | None = None
         self._tick = QTimer(self, interval=TICK_MILLISECONDS)
         self._tick.timeout.connect(self._on_tick)
         self._tick.start()
@@ -82,7 +83,7 @@ class Monitor(QObject):
         except (ValueError, OSError) as error:
             self.problem = str(error)
         else:
-            self._feed, self.clock = feed, feed.clock
+            self._feed, self.player, self.model = feed, feed.player, feed.player.model
         self._finish_start()
 
     def close(self) -> None:
@@ -97,9 +98,8 @@ class Monitor(QObject):
         first = self.model.snapshot is None
         self.model.apply(message, self._heard_at)
         if isinstance(message, Events):
-            if not self._events.isActive():
-                self._events.start()
-        elif first or self.clock is not None:
+            self._tell_of_events()
+        elif first:
             self._on_tick()
         else:
             self._tick.start()  # the next one comes with the next snapshot, not just before it
@@ -109,12 +109,21 @@ class Monitor(QObject):
         self.model.refuse(problem)
         self._tell_status()
 
-    def start_again(self, messages: Sequence[MonitorMessage] = ()) -> None:
-        """Another moment of a recording: all that was known is forgotten."""
-        self.model = self._new_model()
-        for message in messages:
-            self.model.apply(message, time.monotonic())
+    def show(self, model: Model) -> None:
+        """Another model: all that was known is forgotten."""
+        self.model = model
         self.replaced.emit()
+        self._tell_status()
+
+    def follow(self, player: Player, has_moved: bool) -> None:
+        """A recording is being read, which may have moved what it shows."""
+        if player.model is not self.model:
+            self.show(player.model)
+        elif has_moved:
+            self._tell_of_events()
+            if player.model.snapshot is not self._snapshot:
+                self._on_tick()
+        self._snapshot = player.model.snapshot
         self._tell_status()
 
     # ---- what panes ask ----------------------------------------------------------------------------------------
@@ -122,8 +131,8 @@ class Monitor(QObject):
     @property
     def now(self) -> float:
         """The scheduler's clock, which runs on between messages."""
-        if self.clock is not None:
-            return self.clock.position
+        if self.player is not None:
+            return self.player.now
         ahead = min(time.monotonic() - self._heard_at, _CLOCK_AHEAD_SECONDS) if self._heard_at else 0.0
         return self.model.time + ahead if self.model.time else time.time()
 
@@ -138,7 +147,7 @@ class Monitor(QObject):
     @property
     def status(self) -> Status:
         if self.recording:
-            return replay_status(self.model, self.recording, self.problem)
+            return replay_status(self.player, self.recording, self.problem)
         if self.place is None:
             return Status("Not connected")
         if self.problem:
@@ -152,7 +161,7 @@ class Monitor(QObject):
 
     def _start(self, place: Place | None = None, recording: str = "") -> None:
         self._drop_feed()
-        self.place, self.recording, self.clock, self.problem = place, recording, None, ""
+        self.place, self.recording, self.player, self.problem = place, recording, None, ""
         self.model = self._new_model()
         self._heard_at = 0.0
 
@@ -168,6 +177,10 @@ class Monitor(QObject):
     def _on_tick(self) -> None:
         self.ticked.emit()
         self._tell_status()
+
+    def _tell_of_events(self) -> None:
+        if not self._events.isActive():
+            self._events.start()
 
     def _tell_status(self) -> None:
         status = self.status

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from scaler_protocol.monitor.format import format_duration
 from scaler_protocol.monitor.model import FeedState, Model
+from scaler_protocol.monitor.player import Player
 
 PATIENCE_SECONDS = 2.0
 RESTART_SHOWN_SECONDS = 30.0
@@ -25,8 +26,12 @@ def live_status(model: Model, now: float, address: str) -> Status:
     return Status(f"{address}   {_about(model)}", _sentence(trouble))
 
 
-def replay_status(model: Model, path: str, problem: str) -> Status:
-    return Status(f"Recording {path}   {_about(model)}", _sentence(problem or model.problem or ""))
+def replay_status(player: Player | None, path: str, problem: str) -> Status:
+    """``player`` is None when there is nothing to play, for a ``problem``."""
+    if player is None:
+        return Status(f"Recording {path}", _sentence(problem))
+    text = f"Recording {path}   {player.reading or _about(player.model)}"
+    return Status(text, player.problem or _sentence(player.model.problem or ""))
 
 
 def _trouble(model: Model, now: float, address: str) -> str:

@@ -8,18 +8,18 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QToolButton, QWidget
 
-from scaler_gui.models.replay_clock import ReplayClock
 from scaler_gui.models.time_axis import span_text
+from scaler_protocol.monitor.player import Player
 
 _STEPS = 10_000
 
 
 class Scrubber(QWidget):
-    """Moves ``clock`` and shows where it is; ``show_clock`` is called whenever the clock may have moved."""
+    """Moves ``player`` and shows where it is; ``show_moment`` is called whenever it may have moved."""
 
     def __init__(self, actions: list[QAction]) -> None:
         super().__init__()
-        self.clock: ReplayClock | None = None
+        self.player: Player | None = None
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(0, _STEPS)
         self.slider.setAccessibleName("Moment of the recording")
@@ -35,21 +35,21 @@ class Scrubber(QWidget):
         line.addWidget(self.slider, 1)
         line.addWidget(self._text)
 
-    def show_clock(self) -> None:
-        clock = self.clock
-        self.setVisible(clock is not None)
-        if clock is None:
+    def show_moment(self) -> None:
+        player = self.player
+        self.setVisible(player is not None)
+        if player is None:
             return
-        self.slider.setSingleStep(max(1, int(_STEPS / max(1.0, clock.end - clock.start))))
-        self.slider.setPageStep(max(1, int(10 * _STEPS / max(1.0, clock.end - clock.start))))
+        self.slider.setSingleStep(max(1, int(_STEPS / max(1.0, player.end - player.start))))
+        self.slider.setPageStep(max(1, int(10 * _STEPS / max(1.0, player.end - player.start))))
         if not self.slider.isSliderDown():
             self.slider.blockSignals(True)
-            self.slider.setValue(round(clock.fraction * _STEPS))
+            self.slider.setValue(round(player.fraction * _STEPS))
             self.slider.blockSignals(False)
-        moment = time.strftime("%d %b %H:%M:%S", time.localtime(clock.position))
-        self._text.setText(f"{moment}  of {span_text(clock.end - clock.start)},  {clock.speed:g} x")
+        moment = time.strftime("%d %b %H:%M:%S", time.localtime(player.position))
+        self._text.setText(f"{moment}  of {span_text(player.end - player.start)},  {player.speed:g} x")
 
     def _on_slider(self, value: int) -> None:
-        if self.clock is not None:
-            self.clock.seek_fraction(value / _STEPS)
-            self.show_clock()
+        if self.player is not None:
+            self.player.seek_fraction(value / _STEPS)
+            self.show_moment()
