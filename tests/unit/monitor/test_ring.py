@@ -41,6 +41,18 @@ def test_what_is_written_is_read_once_and_in_order() -> None:
     assert reader.take(1 << 20) == (b"", 0, 500)
 
 
+def test_a_batch_ends_where_the_memory_ends_with_a_record() -> None:
+    writer, reader = ring(10 * 48)
+    for number in range(5):
+        writer.write(handed(number))
+    assert reader.take(1 << 20)[1] == 5
+    for number in range(5, 15):
+        assert writer.write(handed(number))
+    batches = [reader.take(1 << 20) for _ in range(3)]
+    assert [(count, first) for _, count, first in batches] == [(5, 5), (5, 10), (0, 15)]
+    assert [each.first for data, _, _ in batches for each in records.records(data)] == list(range(5, 15))
+
+
 def test_a_full_ring_drops_and_says_how_many() -> None:
     writer, reader = ring(480)
     kept = [number for number in range(30) if writer.write(handed(number))]

@@ -266,6 +266,8 @@ cdef class RingReader:
             raise ValueError("The ring of event records is damaged.")
         while at < head:
             offset = at % self.capacity
+            if offset == 0 and at > start:
+                break  # a batch is copied in one piece, and the one before ended just where the memory does
             header = <Header*> (self.base + PAGE + offset)
             if self.capacity - offset < HEADER or header.kind == SKIP:
                 if at > start:
