@@ -132,7 +132,7 @@ def test_what_was_put_before_a_word_on_another_way_is_there(connect: Connect) ->
         assert other.get(key(number), 30) == b"x" * 10
         one.put(key(number + 1000), b"x" * 10)
         other.drop([key(number + 1000)])
-    assert other.status(30).objects == 500
+    status_when(other, lambda status: status.objects == 500)  # the last drop may wait for what it drops
 
 
 def test_without_leave_no_store_is_started(cluster: bytes) -> None:
