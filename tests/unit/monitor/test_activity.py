@@ -14,7 +14,7 @@ from scaler_protocol.messages import Status
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.format import format_value
 from scaler_protocol.monitor.graphs import NodeState
-from scaler_protocol.monitor.messages import Events, Snapshot
+from scaler_protocol.monitor.messages import Events, EventTotals, Snapshot
 from scaler_protocol.monitor.model import HISTORIES, Model, ended_count
 from scaler_protocol.monitor.records import NONE, Kind, Naming
 from scaler_protocol.monitor.tables import TABLES
@@ -28,6 +28,19 @@ def model_of(*messages: Any) -> Model:
     for message in messages or synthetic_messages(SECONDS, WORKERS, RATE):
         model.apply(message, 1.0)
     return model
+
+
+def test_what_is_missing_is_known_from_the_next_snapshot() -> None:
+    model = Model(0.0)
+    before = next(each for each in synthetic_messages(1, 1, 1) if isinstance(each, Snapshot))
+    model.apply(replace(before, events=EventTotals(90, 10)), 1.0)
+    assert model.activity.missed == 0  # of these, none were promised
+    model.apply(events(ended(1), first=100), 1.0)
+    for _ in range(2):
+        model.apply(replace(before, events=EventTotals(140, 10)), 2.0)
+        assert model.activity.missed == 49
+    model.apply(events(ended(2), first=150), 3.0)
+    assert model.activity.missed == 49
 
 
 @pytest.fixture(scope="module")

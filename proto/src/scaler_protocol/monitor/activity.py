@@ -99,6 +99,13 @@ class Activity:
             if take is not None and (number >= seen or record.kind == Kind.NAME):
                 take(self, record)
 
+    def expect(self, recorded: int, time: float) -> None:
+        """So many records were made before this time: what has not come by now does not come. Harmless before the
+        first ones."""
+        if self._next is not None and recorded > self._next:
+            self._on_missed(recorded - self._next, time)
+            self._next = recorded
+
     def _follow_numbers(self, events: Events) -> int:
         """How many of these records have been seen."""
         expected = events.first if self._next is None else self._next

@@ -182,6 +182,7 @@ class Model:
         before, self.snapshot = self.snapshot, snapshot
         self.worker_rows = tuple(row for agent in snapshot.agents for row in rows_of(agent))
         time = snapshot.time or now
+        self.activity.expect(snapshot.events.recorded + snapshot.events.dropped, time)
         self._add_levels(snapshot, time)
         if before is not None and before.scheduler.epoch == snapshot.scheduler.epoch:
             self._add_rates(before, snapshot)
