@@ -57,6 +57,14 @@ def default_monitor_address(address: Address | str) -> str:
     return f"ipc:///tmp/inproc_{parsed.path.replace('/', '_')}_monitor"
 
 
+def parse_watched_address(text: str) -> Address:
+    """A monitor address that a program of its own can watch. Raises ValueError with one plain sentence."""
+    parsed = parse_address(text)
+    if parsed.scheme == "inproc":
+        raise ValueError(f"{text!r} cannot be reached from another process: expected tcp://host:port or ipc://path.")
+    return parsed
+
+
 def _parse_tcp(text: str, rest: str) -> Address:
     host, separator, port = rest.rpartition(":")
     if not separator or not host:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_protocol.address import Address, default_monitor_address, parse_address
+from scaler_protocol.address import Address, default_monitor_address, parse_address, parse_watched_address
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,11 @@ def test_default_monitor_address(text: str, monitor: str) -> None:
     assert default_monitor_address(text) == monitor
     assert default_monitor_address(parse_address(text)) == monitor
     assert parse_address(monitor).scheme == "ipc"
+
+
+def test_what_a_monitor_cannot_watch_is_told_in_one_sentence() -> None:
+    assert parse_watched_address("tcp://127.0.0.1:2345") == Address("tcp", host="127.0.0.1", port=2345)
+    with pytest.raises(ValueError, match="'inproc://x' cannot be reached from another process: expected tcp://"):
+        parse_watched_address("inproc://x")
+    with pytest.raises(ValueError, match="is not an address"):
+        parse_watched_address("nonsense")

@@ -53,11 +53,9 @@ def _check_display() -> None:
 
 
 def _check_address(address: str) -> None:
-    from scaler_protocol.address import parse_address
+    from scaler_protocol.address import parse_watched_address
 
     try:
-        scheme = parse_address(address).scheme
+        parse_watched_address(address)
     except ValueError as error:
         raise BadInput(str(error)) from None
-    if scheme == "inproc":
-        raise BadInput(f"{address!r} cannot be reached from another process: expected tcp://host:port or ipc://path.")

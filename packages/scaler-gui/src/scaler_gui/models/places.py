@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scaler_gui.models.recent import Place
-from scaler_protocol.address import parse_address
+from scaler_protocol.address import parse_watched_address
 
 _NEEDED = ("peer.key", "peer.pub", "scheduler.pub")
 
@@ -13,11 +13,9 @@ _NEEDED = ("peer.key", "peer.pub", "scheduler.pub")
 def problem_of(place: Place) -> str:
     """One sentence, or nothing when one can try."""
     try:
-        address = parse_address(place.address)
+        parse_watched_address(place.address)
     except ValueError as error:
         return str(error)
-    if address.scheme == "inproc":
-        return f"{place.address} cannot be reached from another process: expected tcp://host:port or ipc://path."
     return _problem_of_keys(place.keys) if place.keys else ""
 
 

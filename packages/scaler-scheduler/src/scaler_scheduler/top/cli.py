@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import zmq
 
-from scaler_protocol.address import parse_address
+from scaler_protocol.address import parse_watched_address
 from scaler_protocol.command import BadInput, argument, option, run_command
 from scaler_protocol.monitor.document import document_of
 from scaler_protocol.monitor.feed import FeedError
@@ -80,11 +80,9 @@ def _run_replay(settings: TopSettings, folder: str) -> int:
 
 def _check_address(address: str) -> None:
     try:
-        scheme = parse_address(address).scheme
+        parse_watched_address(address)
     except ValueError as error:
         raise BadInput(str(error)) from None
-    if scheme == "inproc":
-        raise BadInput(f"{address!r} cannot be reached from another process: expected tcp://host:port or ipc://path.")
 
 
 def _check_terminal() -> None:

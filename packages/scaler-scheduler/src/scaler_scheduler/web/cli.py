@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from scaler_protocol.address import parse_address
+from scaler_protocol.address import parse_watched_address
 from scaler_protocol.command import (
     BadInput,
     argument,
@@ -79,15 +79,10 @@ def _source(settings: UiSettings) -> Source:
             return RecordedSource(settings.replay)
         if settings.address is None:
             raise BadInput("ADDRESS is missing: give the monitor address that the scheduler logs, or --replay DIR")
-        _check_address(settings.address)
+        parse_watched_address(settings.address)
         return LiveSource(settings.address)
     except ValueError as error:
         raise BadInput(str(error)) from None
-
-
-def _check_address(address: str) -> None:
-    if parse_address(address).scheme == "inproc":
-        raise BadInput(f"{address!r} cannot be reached from another process: expected tcp://host:port or ipc://path.")
 
 
 async def _serve(loop: asyncio.AbstractEventLoop, source: Source, settings: UiSettings) -> None:
