@@ -34,7 +34,7 @@ from tests.support.commands import (
     start_scheduler,
 )
 from tests.support.monitor_stream import START_TIME, synthetic_messages
-from tests.support.monitoring import agent_status, snapshot
+from tests.support.monitoring import agent_status, monitor_address_with_keys, snapshot
 from tests.support.tmux import Tmux
 from tests.support.waiting import wait_until
 
@@ -385,6 +385,13 @@ def test_a_lost_scheduler_is_said_on_every_page(serving: Feed) -> None:
             terminal.wait_for("scheduler lost: silent for")
         serving.serve(agent_status(0, 3), epoch=8)
         terminal.wait_for("the scheduler has restarted")
+
+
+def test_a_scheduler_with_keys_is_said() -> None:
+    with monitor_address_with_keys() as address, Tmux(command_line("scaler_top", address), 120, 24) as terminal:
+        terminal.wait_for("has keys: name their folder with SCALER_KEYS")
+        terminal.press("q")
+        assert terminal.wait_for_exit() == 0
 
 
 def test_another_protocol_version_is_one_sentence_and_the_screen_goes_on(feed: Feed) -> None:

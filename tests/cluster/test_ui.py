@@ -33,7 +33,7 @@ from tests.support.commands import (
     start_cluster,
     start_scheduler,
 )
-from tests.support.monitoring import snapshot
+from tests.support.monitoring import monitor_address_with_keys, snapshot
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -471,6 +471,11 @@ def test_a_foreign_stream_is_one_sentence_and_the_page_goes_on(
             stream.stop()
         watched.wait_for_text("The scheduler is silent")
         assert watched.errors == []
+
+
+def test_a_scheduler_with_keys_is_said(browser: Browser) -> None:
+    with monitor_address_with_keys() as address, Ui(address, "--port", 0) as ui, Watched(browser, ui.url) as watched:
+        watched.wait_for_text("has keys: name their folder with SCALER_KEYS")
 
 
 def test_a_restarted_scheduler_is_said_and_counts_anew(browser: Browser) -> None:

@@ -24,6 +24,7 @@ from scaler_gui.views.table_pane import TablePane
 from scaler_protocol.monitor.tables import TABLES
 from tests.gui.conftest import feed, make_window
 from tests.support.monitor_stream import EPOCH, synthetic_messages
+from tests.support.monitoring import monitor_address_with_keys
 
 Key = Qt.Key
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -375,3 +376,10 @@ def test_a_thousand_workers_and_panes_that_nobody_sees(window: MainWindow, qtbot
     window.docks.refresh()
     assert time.perf_counter() - began < 1.0
     assert table(window, "workers").table.rowCount() == 1000
+
+
+def test_a_scheduler_with_keys_is_said(window: MainWindow, qtbot: QtBot) -> None:
+    with monitor_address_with_keys() as address:
+        window.monitor.connect_to(Place(address))
+        qtbot.waitUntil(lambda: "has keys: name their folder" in window.monitor.status.trouble, timeout=10_000)
+        window.monitor.close()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import zmq
+
 from scaler_protocol.messages import WorkerStatus
 from scaler_protocol.monitor.messages import (
     AgentStatus,
@@ -17,6 +22,16 @@ from scaler_protocol.monitor.messages import (
 MIB = 1024 * 1024
 SENT = {"Acknowledgement": 5_204, "HeartbeatEcho": 283_701, "Results": 53_766, "Tasks": 53_782, "Welcome": 9}
 RECEIVED = {"AgentAttach": 2, "Heartbeat": 283_701, "Hello": 9, "Results": 53_794, "Tasks": 50_215, "Goodbye": 3}
+
+
+@contextmanager
+def monitor_address_with_keys() -> Iterator[str]:
+    """A monitor address that lets in nobody who has no keys."""
+    with zmq.Context() as context, context.socket(zmq.XPUB) as publisher:
+        publisher.setsockopt(zmq.CURVE_SERVER, 1)
+        publisher.setsockopt(zmq.CURVE_SECRETKEY, zmq.curve_keypair()[1])
+        port = publisher.bind_to_random_port("tcp://127.0.0.1")
+        yield f"tcp://127.0.0.1:{port}"
 
 
 def worker_status(number: int, *, name: str = "", has_task: bool = False, cpu_percent: float = 0.0) -> WorkerStatus:

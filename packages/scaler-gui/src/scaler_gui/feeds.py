@@ -22,6 +22,9 @@ TURN_SECONDS = 0.02
 
 REPLAY_TICK_MILLISECONDS = 100
 
+LOOK_MILLISECONDS = 1000
+"""How soon it is noticed that the scheduler lets nobody in, of which the descriptor does not tell."""
+
 
 class LiveFeed(QObject):
     """ValueError with a sentence when one cannot connect there."""
@@ -41,10 +44,14 @@ class LiveFeed(QObject):
         self._notifier.activated.connect(self._read)
         self._again = QTimer(self, singleShot=True, interval=0)
         self._again.timeout.connect(self._read)
+        self._look = QTimer(self, interval=LOOK_MILLISECONDS)
+        self._look.timeout.connect(self._read)
+        self._look.start()
         self._again.start()  # the descriptor tells of changes only: what came before it was watched is read now
 
     def close(self) -> None:
         self._again.stop()
+        self._look.stop()
         self._notifier.setEnabled(False)
         self._subscription.close()
         self._context.destroy(linger=0)

@@ -84,7 +84,7 @@ def _notices(model: Model, now: float, address: str) -> list[Notice]:
     notices: list[Notice] = []
     state = model.state(now)
     if model.problem is not None:
-        notices.append(("error", _sentence(f"What arrives from {address} cannot be shown: {model.problem}")))
+        notices.append(("error", _sentence(model.problem[:1].upper() + model.problem[1:])))
     elif state is FeedState.WAITING and model.silent_seconds(now) > PATIENCE_SECONDS:
         notices.append(("warning", _nothing_heard(address)))
     elif state is FeedState.LOST:
