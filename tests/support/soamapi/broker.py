@@ -217,9 +217,9 @@ class Broker:
             self._program,
             env={**os.environ, "SOAMAPI_BROKER": self._path, "SOAMAPI_NUMBER": str(number)},
         )
-        await asyncio.sleep(0)
         self._starting.discard(number)
-        self._starting.add(process.pid)
+        if process.pid not in self._instances:  # on a busy host it may be here before this goes on
+            self._starting.add(process.pid)
         await process.wait()
         self._starting.discard(process.pid)
 
