@@ -216,6 +216,7 @@ def test_a_killed_publisher_is_started_again(
     wait_until(lambda: watcher.receive() is None and publisher.watched())
     publish(publisher, 6)
     wait_until(lambda: receive(watcher) == 6)
+    assert [warning for warning in publisher.take_warnings() if "is started again" in warning] != []
     watcher.close()
 
 

@@ -181,6 +181,7 @@ class Publisher:
         if self._process is None or time.monotonic() - self._started_at < RESTART_INTERVAL_SECONDS:
             return
         self.close()
+        self._warnings.append("The publisher of the monitor address ended by itself: it is started again.")
         self._spawn()
 
     def _wait_readable(self, deadline: float) -> None:
