@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,32 @@ def test_the_scheduler_dies_above_them() -> None:
             wait_until(lambda before=before: rig.symphony.state()["tasks"] > before + 3 or future.done(), 20)
             rig.restart_scheduler()
         assert future.result(timeout=50) == 8
+
+
+@functools.cache
+def kept_client() -> Client:
+    return Client()
+
+
+def leave_a_child() -> None:
+    kept_client().submit(time.sleep, 0.5)
+
+
+def ask_a_child() -> int:
+    return kept_client().submit(abs, -1).result()
+
+
+def ask_somebody_who_asks() -> int:
+    with Client() as client:
+        return client.submit(ask_a_child).result()
+
+
+def test_a_client_kept_by_a_module_is_as_deep_as_the_task_that_uses_it() -> None:
+    """The instance that made it at the top is idle for longer than the other, so it runs the deeper task."""
+    with Rig("-n", 1) as rig, Client(rig.address) as client:
+        client.submit(leave_a_child).result(timeout=20)
+        wait_until(lambda: rig.symphony.state()["answered"] == 2)
+        assert client.submit(ask_somebody_who_asks).result(timeout=20) == 1
 
 
 def test_a_cancelled_parent_ends_with_its_children(client: Client, rig: Rig, gate: Gate, tmp_path: Path) -> None:

@@ -247,6 +247,11 @@ class Session:
         dropped = self._dropped_uploads or self._dropped_results
         return self.welcomed and not (self.has_unfinished or self._uploads or asked or answered or dropped)
 
+    @property
+    def is_nested(self) -> bool:
+        """It is that of a client inside a task."""
+        return bool(self._hello.parent_session)
+
     def live_in(self, parent: TaskName) -> None:
         """What is sent from now on is sent by this task. One without a session is none: nothing changes."""
         hello = self._hello

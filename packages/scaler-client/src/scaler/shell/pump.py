@@ -110,7 +110,7 @@ class Pump:
     def turn(self) -> None:
         """With the lock held: receive what is there, send what wants to go. Call ``settle_notices`` once the lock is
         released."""
-        if self._connection.nested:
+        if self.session.is_nested:  # also where there is no agent, in Symphony
             self.session.live_in(parent_task())  # a client may be used by one task after the other
         self._exchange(time.monotonic())
 
