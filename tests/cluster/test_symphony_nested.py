@@ -145,8 +145,14 @@ def kept_client() -> Client:
     return Client()
 
 
-def leave_a_child() -> None:
-    kept_client().submit(time.sleep, 0.5)
+def outlive_parent(started: str) -> None:
+    Path(started).touch()
+    time.sleep(0.5)
+
+
+def leave_a_child(started: str) -> None:
+    kept_client().submit(outlive_parent, started)
+    wait_until(Path(started).exists)
 
 
 def ask_a_child() -> int:
@@ -158,10 +164,10 @@ def ask_somebody_who_asks() -> int:
         return client.submit(ask_a_child).result()
 
 
-def test_a_client_kept_by_a_module_is_as_deep_as_the_task_that_uses_it() -> None:
+def test_a_client_kept_by_a_module_is_as_deep_as_the_task_that_uses_it(tmp_path: Path) -> None:
     """The instance that made it at the top is idle for longer than the other, so it runs the deeper task."""
     with Rig("-n", 1) as rig, Client(rig.address) as client:
-        client.submit(leave_a_child).result(timeout=20)
+        client.submit(leave_a_child, str(tmp_path / "started")).result(timeout=20)
         wait_until(lambda: rig.symphony.state()["answered"] == 2)
         assert client.submit(ask_somebody_who_asks).result(timeout=20) == 1
 
