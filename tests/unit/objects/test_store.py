@@ -55,6 +55,46 @@ def test_what_one_puts_another_gets(connect: Connect, size: int) -> None:
             one.get(key(number), 30)
 
 
+@pytest.mark.parametrize("position", [None, 0, LARGE - 1])
+def test_a_mapping_used_again_shows_the_next_object_and_nothing_written_before(
+    connect: Connect, position: int | None
+) -> None:
+    """``position``: where a reader writes."""
+    one, other = connect(), connect()
+    for number in range(1, 21):
+        data = bytes([number]) * LARGE
+        one.put(key(number), data)
+        view = other.get(key(number), 30)
+        assert view == data
+        if position is not None:
+            view[position] = 255
+        one.drop([key(number)])
+        del view
+        status_when(one, lambda status: status.pinned_bytes == 0 and status.objects == 0)
+
+
+def test_mappings_that_are_kept_end_with_their_connection(connect: Connect) -> None:
+    one, other = connect(), connect()
+    one.put(key(1), bytes(LARGE))
+    before = mappings()
+    views = [other.get(key(1), 30)]
+    assert mappings() == before + 1
+    views.clear()
+    other.unmap_unused()
+    assert mappings() == before
+    views.append(other.get(key(1), 30))
+    other.close()
+    assert bytes(views[0][:10]) == bytes(10)
+    views.clear()
+    assert mappings() == before
+
+
+def mappings() -> int:
+    """Of this process, of segments, private."""
+    with open("/proc/self/maps") as file:
+        return sum("rw-p" in line and "memfd:" in line for line in file)
+
+
 @pytest.mark.parametrize("size", [1000, LARGE])
 def test_what_a_reader_writes_is_its_own(connect: Connect, size: int) -> None:
     one, other = connect(), connect()

@@ -148,6 +148,9 @@ class StageProcessor:
         self._store.results[self.number, sequence] = payload
         return len(payload).to_bytes(8, "little"), payload
 
+    def unmap_unused(self) -> None:
+        """It maps nothing."""
+
     def wait(self, seconds: float) -> None:
         raise AssertionError("nobody makes room")
 

@@ -119,6 +119,12 @@ class StoreConnection:
         status: StoreStatus = self._again(lambda link: link.ask(STATUS_KEY, StoreStatusRequest(), timeout))
         return status
 
+    def unmap_unused(self) -> None:
+        """Mappings that are kept for objects to come, which makes reading those faster."""
+        link = self._link
+        if link is not None:
+            link.segments.unmap_unused()
+
     def close(self) -> None:
         """May be called twice. What is mapped stays until it is unmapped."""
         with self._lock:

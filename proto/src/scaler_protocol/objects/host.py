@@ -62,6 +62,11 @@ class HostStore:
             except StoreUnavailable:
                 pass
 
+    def unmap_unused(self) -> None:
+        """What is kept mapped for objects to come."""
+        if self._writer is not None:
+            self._writer.unmap_unused()
+
     def close(self) -> None:
         """What is mapped stays."""
         if self._writer is not None:

@@ -32,15 +32,37 @@ class Releases:
     def leave(self) -> None:
         """Close the pipe, now or with the last mapping that has a pin on it."""
 
+class Kept:
+    """A few large private mappings that nothing uses and nobody has written to: what is written into the same pages of
+    the file next is seen through them at once, without a fault for each page."""
+
+    def clear(self) -> None:
+        """Unmap them all."""
+
+    def forget(self, segment: int) -> None:
+        """Unmap those of this segment."""
+
+    def close(self) -> None:
+        """Unmap them, and keep no others."""
+
 class Mapping:
     """``size`` bytes of a descriptor from ``offset`` (a multiple of the page size), as a writable buffer. It needs
     neither the descriptor nor the file's name after this, and is unmapped when nothing uses it any more. ``private``:
     what is written is seen by nobody else."""
 
     def __init__(
-        self, fd: int, offset: int, size: int, private: bool, releases: Releases | None = None, pin: int = 0
+        self,
+        fd: int,
+        offset: int,
+        size: int,
+        private: bool,
+        releases: Releases | None = None,
+        pin: int = 0,
+        kept: Kept | None = None,
+        segment: int = 0,
     ) -> None:
-        """With ``releases``, ``pin`` is released when it is unmapped. Raises OSError."""
+        """With ``releases``, ``pin`` is released when nothing uses it any more. With ``kept``, a private one is taken
+        from there and goes back there; ``segment`` names the file. Raises OSError."""
 
     def __buffer__(self, flags: int) -> memoryview: ...
     @property

@@ -22,6 +22,8 @@ cdef extern from *:
     #include <linux/falloc.h>
     #include <errno.h>
     #include <signal.h>
+    #include <string.h>
+    #include <sys/ioctl.h>
     #include <time.h>
     #include <unistd.h>
     #define SCALER_MEMORY 1
@@ -51,6 +53,32 @@ cdef extern from *:
     }
     static void scaler_unmap(void *start, uint64_t size) { munmap(start, size); }
     static void scaler_populate(void *start, uint64_t size) { madvise(start, size, 23); /* MADV_POPULATE_WRITE */ }
+    /* PAGEMAP_SCAN of linux/fs.h, which older headers lack; older systems answer with an error. */
+    struct scaler_scan {
+        uint64_t size, flags, start, end, walk_end, regions, region_count, max_pages;
+        uint64_t inverted, all_of, any_of, returned;
+    };
+    /* Whether no page of a private mapping has become this process's own by being written. */
+    static int scaler_untouched(void *start, uint64_t size) {
+        enum { FILE_PAGE = 1 << 2, PRESENT = 1 << 3, SWAPPED = 1 << 4 };
+        uint64_t region[3];
+        struct scaler_scan scan;
+        int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC), found;
+        if (fd < 0)
+            return 0;
+        memset(&scan, 0, sizeof scan);
+        scan.size = sizeof scan;
+        scan.start = (uint64_t) (uintptr_t) start;
+        scan.end = scan.start + size;
+        scan.regions = (uint64_t) (uintptr_t) region;
+        scan.region_count = scan.max_pages = 1;
+        scan.inverted = scan.all_of = FILE_PAGE;
+        scan.any_of = PRESENT | SWAPPED;
+        scan.returned = PRESENT | SWAPPED;
+        found = ioctl(fd, _IOWR('f', 16, struct scaler_scan), &scan);
+        close(fd);
+        return found == 0;
+    }
     static int scaler_punch(int fd, uint64_t offset, uint64_t size) {
         return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) offset, (off_t) size);
     }
@@ -63,6 +91,7 @@ cdef extern from *:
     static void *scaler_map(int fd, uint64_t offset, uint64_t size, int is_private) { errno = ENOSYS; return NULL; }
     static void scaler_unmap(void *start, uint64_t size) {}
     static void scaler_populate(void *start, uint64_t size) {}
+    static int scaler_untouched(void *start, uint64_t size) { return 0; }
     static int scaler_punch(int fd, uint64_t offset, uint64_t size) { errno = ENOSYS; return -1; }
     #endif
     """
@@ -73,11 +102,14 @@ cdef extern from *:
     void* scaler_map(int fd, uint64_t offset, uint64_t size, int is_private) nogil
     void scaler_unmap(void* start, uint64_t size) nogil
     void scaler_populate(void* start, uint64_t size) nogil
+    int scaler_untouched(void* start, uint64_t size) nogil
     int scaler_punch(int fd, uint64_t offset, uint64_t size) nogil
 
 cdef enum:
     PAGE = 4096
     COPY_ALONE = 262144  # bytes from which a copy takes longer than handing the interpreter over
+    KEPT = 16
+    LEAST_KEPT = 1048576  # bytes: smaller ones are mapped anew in no time
 
 AVAILABLE = bool(SCALER_MEMORY)
 
@@ -147,20 +179,102 @@ cdef class Releases:
             memmove(self._waiting, <char*> self._waiting + written, self._count * sizeof(uint64_t))
 
 
+cdef struct Unused:
+    uint64_t segment
+    uint64_t offset
+    uint64_t size
+    char* start
+
+
+@cython.no_gc
+cdef class Kept:
+    cdef Unused _unused[KEPT]
+    cdef int _next
+    cdef bint _closed
+
+    def __dealloc__(self):
+        self.close()
+
+    def close(self):
+        self._closed = True
+        self.clear()
+
+    def clear(self):
+        cdef int index
+        for index in range(KEPT):
+            self.unmap(index)
+
+    def forget(self, uint64_t segment):
+        cdef int index
+        for index in range(KEPT):
+            if self._unused[index].segment == segment:
+                self.unmap(index)
+
+    cdef void unmap(self, int index) noexcept:
+        cdef char* start = self._unused[index].start
+        cdef uint64_t size = self._unused[index].size
+        self._unused[index].start = NULL
+        if start != NULL:
+            with nogil:
+                scaler_unmap(start, size)
+
+    cdef char* take(self, uint64_t segment, uint64_t offset, uint64_t size) noexcept:
+        """A mapping of just that, or NULL."""
+        cdef int index
+        cdef Unused* each
+        cdef char* start
+        for index in range(KEPT):
+            each = &self._unused[index]
+            if each.start != NULL and each.segment == segment and each.offset == offset and each.size == size:
+                start = each.start
+                each.start = NULL
+                return start
+        return NULL
+
+    cdef bint put(self, uint64_t segment, uint64_t offset, uint64_t size, char* start) noexcept:
+        """False: the caller still has it."""
+        cdef bint untouched
+        cdef int index
+        if self._closed or size < LEAST_KEPT:
+            return False
+        with nogil:
+            untouched = scaler_untouched(start, size)
+        if not untouched or self._closed:
+            return False
+        index = self._next = (self._next + 1) % KEPT
+        self.unmap(index)
+        if self._closed or self._unused[index].start != NULL:  # another thread came meanwhile
+            return False
+        self._unused[index] = Unused(segment, offset, size, start)
+        return True
+
+
 @cython.no_gc
 cdef class Mapping:
     cdef uint64_t _size
     cdef char* _start
     cdef Releases _releases
     cdef uint64_t _pin
+    cdef Kept _kept
+    cdef uint64_t _segment
+    cdef uint64_t _offset
 
-    def __cinit__(self, int fd, uint64_t offset, uint64_t size, bint private, Releases releases=None, uint64_t pin=0):
+    def __cinit__(
+        self, int fd, uint64_t offset, uint64_t size, bint private, Releases releases=None, uint64_t pin=0,
+        Kept kept=None, uint64_t segment=0,
+    ):
         if size == 0:
             raise ValueError("An empty mapping.")
-        with nogil:
-            self._start = <char*> scaler_map(fd, offset, size, private)
+        if kept is not None:
+            self._start = kept.take(segment, offset, size)
+        if self._start == NULL:
+            with nogil:
+                self._start = <char*> scaler_map(fd, offset, size, private)
         if self._start == NULL:
             fail()
+        self._kept = kept
+        self._segment = segment
+        self._offset = offset
         self._size = size
         self._pin = pin
         self._releases = releases
@@ -170,8 +284,9 @@ cdef class Mapping:
     def __dealloc__(self):
         if self._start == NULL:
             return
-        with nogil:
-            scaler_unmap(self._start, self._size)
+        if self._kept is None or not self._kept.put(self._segment, self._offset, self._size, self._start):
+            with nogil:
+                scaler_unmap(self._start, self._size)
         if self._releases is not None:
             self._releases.mapped -= 1
             self._releases.push(self._pin)

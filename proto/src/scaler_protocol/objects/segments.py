@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from scaler_protocol.messages import StoreExtent
 from scaler_protocol.objects.core.space import PAGE_BYTES, pages
 from scaler_protocol.objects.layout import Part
-from scaler_protocol.objects.memory import Descriptor, Mapping, Releases
+from scaler_protocol.objects.memory import Descriptor, Kept, Mapping, Releases
 
 COPY_BYTES = 256 * 1024
 """Smaller objects are copied out: mapping and unmapping them takes longer."""
@@ -35,6 +35,7 @@ class _Segment:
 class Segments:
     def __init__(self) -> None:
         self._segments: dict[int, _Segment] = {}
+        self._kept = Kept()
 
     def add(self, number: int, fd: int, size: int) -> None:
         """It owns ``fd`` from now on."""
@@ -46,9 +47,15 @@ class Segments:
     def remove(self, number: int) -> None:
         """Whoever is reading or writing it may end that."""
         self._segments.pop(number, None)
+        self._kept.forget(number)
 
     def close(self) -> None:
         self._segments.clear()
+        self._kept.close()
+
+    def unmap_unused(self) -> None:
+        """Mappings that are kept for the next object in the same place."""
+        self._kept.clear()
 
     def write(self, number: int, offset: int, parts: Sequence[Part], fresh: bool) -> None:
         """``parts`` begin at ``offset``, the start of a page. Raises OSError when the system has no memory left, and
@@ -72,7 +79,11 @@ class Segments:
         segment = self._segments[extent.segment]
         if extent.size >= COPY_BYTES:
             try:
-                return memoryview(Mapping(segment.fd, extent.offset, extent.size, True, releases, extent.pin))
+                return memoryview(
+                    Mapping(
+                        segment.fd, extent.offset, extent.size, True, releases, extent.pin, self._kept, extent.segment
+                    )
+                )
             except OSError:
                 pass  # a process has at most 65,530 mappings
         try:

@@ -143,6 +143,10 @@ class Processor:
             raise ObjectMissing("An argument that travels by reference is not there: its owner or its store is gone.")
         return view
 
+    def unmap_unused(self) -> None:
+        """What is kept mapped for later tasks is not to count as memory of the next."""
+        self._store.unmap_unused()
+
     def notify(self) -> None:
         if self._connection.wants_write:
             self._connection.flush()

@@ -77,7 +77,7 @@ cdef void _write_parent(bytes prefix, uint64_t task, bytes suffix) noexcept:
 cdef class Runner:
     """Runs handed-over tasks in order. ``host`` does what needs the outside: ``function(run)``, ``serializer(run)``,
     ``object(key)`` (memory of an object), ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
-    ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``."""
+    ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``, ``unmap_unused()``."""
 
     cdef readonly Board board
     cdef object host
@@ -140,6 +140,7 @@ cdef class Runner:
         cdef object slots = run.slots if run.has_references else run.slot_bytes
         cdef object host = self.host
         cdef bint profiling = options.profiling, output = options.stream_output
+        cdef bint measured = profiling or options.memory_bytes
         cdef bint references = run.has_references
         cdef bint is_node = options.graph != 0
         cdef bytes session = run.session
@@ -156,6 +157,8 @@ cdef class Runner:
             if not board.claim(sequence):
                 continue
             _write_parent(prefix, first_task + index, suffix)
+            if measured:
+                host.unmap_unused()
             if profiling:
                 host.memory_peak(True)
             if output:
