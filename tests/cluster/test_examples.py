@@ -32,6 +32,7 @@ SAYS = {
     "capabilities": r"ran on: graphics\n.*quantum=1",
     "option_pricing --tasks 50 --paths 1000": r"simulated 7\.\d+ \+- 0\.\d+, exact 7\.1281",
     "bigrams --files 50": r"pairs in 50 files",
+    "distinctive_words": r"most common pairs: .*\n(.*\n)*.* tasks in ",
     "custom_serializer": r"A +11\.5",
     "grid_search": r"C=\S+ +gamma=\S+ +accuracy 0\.97",
 }

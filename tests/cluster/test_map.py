@@ -48,6 +48,11 @@ def test_a_single_item_that_is_no_tuple_keeps_the_builtin_meaning(client: Client
     assert client.map(functions.identity, [(1, 2), 3]) == [(1, 2), 3]
 
 
+def test_large_and_small_arguments_of_one_task_in_more_than_one_batch(client: Client) -> None:
+    large, small = [[bytes([n]) * size for n in range(30)] for size in (60_000, 30_000)]
+    assert client.map(functions.add, large, small) == [one + other for one, other in zip(large, small, strict=True)]
+
+
 def test_generators_are_consumed(client: Client) -> None:
     assert client.map(functions.square, (n for n in range(50))) == [n * n for n in range(50)]
 

@@ -109,7 +109,7 @@ class MapCall:
                 entry, used = self._open(shape), 0
             assert entry.builder is not None
             if uploads:
-                self._pump.session.refer(entry, entry.builder.count, uploads)
+                self._refer(entry, uploads)
             entry.builder.append(slots)
             used += size + SLOT_OVERHEAD_BYTES
         if entry is not None:
@@ -128,11 +128,16 @@ class MapCall:
             pump.session.close_map(entry)
             pump.turn()
         pump.settle_notices()
-        self._let_go()
         self._absorb()
 
+    def _refer(self, entry: MapRange, uploads: list[Upload]) -> None:
+        """The task that comes next in ``entry`` uses these until it ends: this call's own uses are over."""
+        assert entry.builder is not None
+        with self._pump.lock:
+            self._pump.session.refer(entry, entry.builder.count, uploads)
+        self._let_go()
+
     def _let_go(self) -> None:
-        """Of uploads that the tasks sent so far use."""
         held, self._held = self._held, []
         if held:
             self._client.let_go(held)
