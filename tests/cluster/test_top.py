@@ -574,12 +574,13 @@ def test_pages_of_a_real_cluster() -> None:
         assert "pid: " in terminal.screen
         terminal.press("Escape", "8")
         wait_until(lambda: re.search(r"3,00\d executions of 3,004 tasks", terminal.screen))
-        terminal.press("7", "-", "-")
-        terminal.wait_for("identity")
+        client.submit(functions.sleep_and_return, 0.6).result()  # wider than a character of the stream
+        terminal.press("7")
+        terminal.wait_for("sleep_and_return")
         terminal.press("0")
         terminal.wait_for("worker_timeout_seconds")
         terminal.press("1")
-        terminal.wait_for("success  3,000")
+        terminal.wait_for("success  3,001")
         terminal.wait_for("failed      4")
 
 
