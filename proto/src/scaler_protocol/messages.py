@@ -29,6 +29,12 @@ CHUNK_SIZE_BYTES = 512 * 1024
 OBJECT_WINDOW_BYTES = 8 * CHUNK_SIZE_BYTES
 """Object bytes that may be under way to one receiver before it grants more."""
 
+CREDIT_WITHOUT_END = 2**64 - 1
+"""The offset of a credit that says: no more is wanted, or needed."""
+
+UPLOAD_NUMBER = 2**63
+"""Numbers of uploaded arguments count down from the top to this, ids of tasks count up and stay below."""
+
 
 class Role(enum.IntEnum):
     """What a peer may do. Each value is on the wire for ever."""

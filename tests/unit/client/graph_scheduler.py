@@ -10,8 +10,6 @@ from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import Cancel, Envelope, ObjectChunk, ObjectCredit, ObjectKey, Results, Status, Tasks
 from tests.unit.client.fake_scheduler import FakeScheduler
 
-_CREDIT_WITHOUT_END = 2**64 - 1
-
 
 class GraphScheduler(FakeScheduler):
     """``executed`` counts what ran; ``lasts``: the last id of each graph by its number."""

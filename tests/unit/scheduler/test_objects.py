@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
+    CREDIT_WITHOUT_END,
     OBJECT_WINDOW_BYTES,
     Goodbye,
     ObjectChunk,
@@ -18,7 +19,6 @@ from scaler_protocol.messages import (
     Status,
     StoreAttached,
 )
-from scaler_scheduler.core.objects import ALL_OF_IT
 from tests.unit.scheduler.playbook import Playbook, handed, results, statuses, tasks
 
 SIZE = (1000).to_bytes(8, "little")
@@ -87,7 +87,7 @@ def test_what_is_there_already_need_not_be_uploaded():
     client, other = book.client(), book.client("other")
     key = ObjectKey(b"digest..........", 0)
     client.says(upload(key, 20, 0, 20))
-    assert other.says(upload(key, 20, 0, 10)) == [("other", ObjectCredit(key, ALL_OF_IT))]
+    assert other.says(upload(key, 20, 0, 10)) == [("other", ObjectCredit(key, CREDIT_WITHOUT_END))]
 
 
 def large(book):

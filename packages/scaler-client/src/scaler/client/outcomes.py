@@ -71,7 +71,7 @@ def _raised_by_task(status: int, payload: bytes) -> BaseException:
 
 def _exception_of(status: int, pickled: bytes, type_name: str, message: str) -> BaseException:
     text = f"{type_name}: {message}" if message else type_name
-    if status == Status.DESERIALIZE_FAILED and type_name != StoreFull.__name__:
+    if status == Status.DESERIALIZE_FAILED:
         return DeserializeObjectError(text)
     if status == Status.EXCEPTION_NOT_SERIALIZABLE or not pickled:
         return TaskExceptionNotSerializableError(text)
@@ -81,8 +81,6 @@ def _exception_of(status: int, pickled: bytes, type_name: str, message: str) -> 
         return DeserializeObjectError(f"{text} (the exception could not be loaded here: {error})")
     if isinstance(exception, StoreFull):
         return ObjectStoreError(str(exception))
-    if status == Status.DESERIALIZE_FAILED:  # it only has that name
-        return DeserializeObjectError(text)
     if isinstance(exception, BaseException):
         return exception
     return TaskExceptionNotSerializableError(text)

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from scaler_protocol.messages import CHUNK_SIZE_BYTES, INLINE_LIMIT_BYTES, OBJECT_WINDOW_BYTES, ObjectChunk, ObjectKey
-
-CREDIT_WITHOUT_END = 2**64 - 1
+from scaler_protocol.messages import (
+    CHUNK_SIZE_BYTES,
+    CREDIT_WITHOUT_END,
+    INLINE_LIMIT_BYTES,
+    OBJECT_WINDOW_BYTES,
+    ObjectChunk,
+    ObjectKey,
+)
 
 
 class Stored:

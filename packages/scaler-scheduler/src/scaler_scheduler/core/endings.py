@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from scaler_protocol.messages import (
+    CREDIT_WITHOUT_END,
     ObjectCredit,
     ObjectKey,
     ObjectMissing,
@@ -16,7 +17,6 @@ from scaler_protocol.messages import (
 )
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.objects import ALL_OF_IT
 from scaler_scheduler.core.states import LOSSES_LIMIT, TaskState
 from scaler_scheduler.core.tasks import GraphNews
 from scaler_scheduler.core.watching import Watching
@@ -214,7 +214,7 @@ class Endings(Watching):
         for key, holder, others in self.relays.forget_reader(session) if self.relays else ():
             agent = self.agents.get(holder)
             if agent is not None:
-                self._send(agent, self.relays.request(key) if others else ObjectCredit(key, ALL_OF_IT), now)
+                self._send(agent, self.relays.request(key) if others else ObjectCredit(key, CREDIT_WITHOUT_END), now)
 
     def _forget_holder(self, session: bytes, now: float) -> None:
         """Agents that waited for values of a lost agent give up the tasks that need them; clients wait on."""

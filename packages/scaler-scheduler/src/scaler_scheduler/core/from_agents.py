@@ -9,6 +9,7 @@ from typing import Any
 from scaler_protocol import codec
 from scaler_protocol.link import LinkGap
 from scaler_protocol.messages import (
+    UPLOAD_NUMBER,
     AgentAttach,
     Blocked,
     Envelope,
@@ -40,7 +41,7 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Send
 from scaler_scheduler.core.hellos import Hellos
-from scaler_scheduler.core.objects import LOST_TEXT, UPLOAD_NUMBER
+from scaler_scheduler.core.objects import LOST_TEXT
 from scaler_scheduler.core.relays import is_last
 from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT, LOSSES_LIMIT
 

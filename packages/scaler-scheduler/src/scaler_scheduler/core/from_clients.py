@@ -9,6 +9,8 @@ from typing import Any
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.link import LinkGap
 from scaler_protocol.messages import (
+    CREDIT_WITHOUT_END,
+    UPLOAD_NUMBER,
     Cancel,
     Clear,
     ClusterInfo,
@@ -37,7 +39,6 @@ from scaler_scheduler.core import explanation
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Describe
-from scaler_scheduler.core.objects import ALL_OF_IT, UPLOAD_NUMBER
 from scaler_scheduler.core.outcomes import Outcomes
 from scaler_scheduler.core.settings import CLIENT_ACKNOWLEDGEMENT_SECONDS, HOLD_SECONDS, STOP_SECONDS
 from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
@@ -243,7 +244,7 @@ class FromClients(Outcomes):
         holder = self.relays.holder(credit.key, reader)
         if holder is not None and holder in self.agents:
             self._send(self.agents[holder], credit, now)
-            if credit.offset == ALL_OF_IT:
+            if credit.offset == CREDIT_WITHOUT_END:
                 self._serve_next(self.agents[holder], credit.key, now)
 
     def _serve_next(self, holder: Agent, key: ObjectKey, now: float) -> None:

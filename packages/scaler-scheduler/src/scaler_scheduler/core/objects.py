@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
+    CREDIT_WITHOUT_END,
     OBJECT_WINDOW_BYTES,
     ObjectChunk,
     ObjectCredit,
@@ -17,10 +18,6 @@ from scaler_protocol.messages import (
     ObjectRequest,
     ObjectStored,
 )
-
-ALL_OF_IT = 2**64 - 1
-UPLOAD_NUMBER = 2**63
-"""Numbers of uploaded arguments count down from the top, task ids count up."""
 
 READERS_PER_STORE = 2
 """How many stores fetch an object from one store at a time."""
@@ -89,7 +86,7 @@ class ObjectStore:
         replies: list[tuple[bytes, object]] = []
         if end < chunk.size:
             complete = stored.received >= stored.size
-            replies.append((client, ObjectCredit(chunk.key, ALL_OF_IT if complete else end)))
+            replies.append((client, ObjectCredit(chunk.key, CREDIT_WITHOUT_END if complete else end)))
         for agent in list(stored.readers):
             replies += self._pump(stored, agent)
         return replies
@@ -181,7 +178,7 @@ class ObjectStore:
             return [*self._ask(stored), *self._relay_waiting(stored)]
         if stored is None or agent not in stored.readers:
             return []
-        if credit.offset == ALL_OF_IT:
+        if credit.offset == CREDIT_WITHOUT_END:
             del stored.readers[agent]
             return []
         reader = stored.readers[agent]

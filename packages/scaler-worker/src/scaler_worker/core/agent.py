@@ -15,6 +15,8 @@ from scaler_protocol.codec import ResultRun, TaskRun, split_results
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.link import Link, LinkGap
 from scaler_protocol.messages import (
+    CREDIT_WITHOUT_END,
+    UPLOAD_NUMBER,
     Acknowledgement,
     AgentAttach,
     Blocked,
@@ -84,11 +86,7 @@ OUTPUT_BUDGET_BYTES = 4 * 1024 * 1024
 """What tasks have printed and the scheduler has not yet received; beyond it, tasks that print wait."""
 
 OUTPUT_MESSAGE_BYTES = 64 * 1024
-UPLOAD_NUMBER = 2**63
-"""Numbers of uploaded arguments count down from the top, task ids count up."""
-
 LOST_PER_MESSAGE = 4096
-WANTS_NO_MORE = 2**64 - 1
 FAREWELL_SECONDS = 0.5
 """How long the last acknowledgements are waited for."""
 
@@ -425,7 +423,7 @@ class AgentCore:
         size = self._fetched.pop(key, None)
         if size is not None and not self._objects.is_wanted(key):
             self._effects.append(DropStored([key]))
-            self._outbox.append(ObjectCredit(key, WANTS_NO_MORE))
+            self._outbox.append(ObjectCredit(key, CREDIT_WITHOUT_END))
         elif size is not None and self._host_store is not None:
             self._outbox.append(ObjectStored(key, size, self._host_store.store))
         self._take_ready(self._objects.on_found(key))
@@ -447,7 +445,7 @@ class AgentCore:
     def _on_object_locations(self, locations: ObjectLocations, now: float) -> None:
         key = locations.key
         if not self._objects.is_wanted(key):
-            self._outbox.append(ObjectCredit(key, WANTS_NO_MORE))
+            self._outbox.append(ObjectCredit(key, CREDIT_WITHOUT_END))
         elif not self._cluster:
             self._outbox.append(ObjectRequest(key, relayed=True))
         else:

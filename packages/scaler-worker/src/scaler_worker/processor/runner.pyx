@@ -12,6 +12,7 @@ from libc.string cimport memcpy, strlen
 from scaler_worker.board cimport Board, monotonic_ns, process_cpu_ns
 
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
+from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.objects.layout import load
 from scaler_worker.processor.errors import ObjectMissing, TaskCancelled, exception_payload
 from scaler_worker.processor.serialization import NONE_BYTES, dumps
@@ -194,13 +195,13 @@ cdef class Runner:
                 if board.interrupted() or (is_node and stage == LOADING):
                     status, payload = CANCELLED, b""
                 else:  # user code has raised it by itself: nobody cancelled anything
-                    status, payload = _failure(error, DESERIALIZE_FAILED if stage == LOADING else EXCEPTION)
+                    status, payload = _failure(error, _status_of(error, stage))
             except ObjectMissing as error:
                 status, payload = _failure(error, OBJECT_MISSING if stage == LOADING else EXCEPTION)
             except BaseException as error:
                 if function is None and failure is None:
                     failure, trace = error, error.__traceback__
-                status, payload = _failure(error, DESERIALIZE_FAILED if stage == LOADING else EXCEPTION)
+                status, payload = _failure(error, _status_of(error, stage))
             board.finish()  # from here on it may not
             if self.forked:
                 host.leave_fork()
@@ -343,6 +344,13 @@ cdef object _dump(object result):
     if kind is int or kind is float or kind is str or kind is bytes or kind is bool:
         return plain_dumps(result, -1)
     return dumps(result)
+
+
+cdef int _status_of(error, int stage):
+    """That this host has no room for an argument says nothing against the argument."""
+    if stage == LOADING and not isinstance(error, StoreFull):
+        return DESERIALIZE_FAILED
+    return EXCEPTION
 
 
 cdef _failure(error, int status):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scaler_protocol.messages import ObjectChunk, ObjectCredit, ObjectKey, ObjectRequest
+from scaler_protocol.messages import CREDIT_WITHOUT_END, ObjectChunk, ObjectCredit, ObjectKey, ObjectRequest
 from scaler_protocol.objects.core.effects import AskSource, CloseSource, Effect, OpenSource
 
 FIRST_CHUNK_SECONDS = 3.0
@@ -27,8 +27,6 @@ CONNECT_SECONDS = 2.0
 """One that cannot be connected to is given up after so long, and not tried again for ``AVOID_SECONDS``."""
 
 AVOID_SECONDS = 30.0
-
-NO_MORE = 2**64 - 1
 
 
 @dataclass(slots=True, eq=False)
@@ -195,7 +193,7 @@ class Fetches:
         source = self._sources[endpoint]
         del source.fetches[fetch.key]
         if tell and source.store:
-            self._effects.append(AskSource(endpoint, ObjectCredit(fetch.key, NO_MORE)))
+            self._effects.append(AskSource(endpoint, ObjectCredit(fetch.key, CREDIT_WITHOUT_END)))
         source.closes = now + IDLE_SECONDS
 
     def _avoid(self, endpoint: str, now: float) -> None:
