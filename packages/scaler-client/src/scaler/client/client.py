@@ -8,13 +8,12 @@ import pickle
 import threading
 import time
 import weakref
-from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from scaler.client import kits
+from scaler.client.arguments import Arguments
 from scaler.client.calls import (
     Encoder,
     FunctionBook,
@@ -24,6 +23,7 @@ from scaler.client.calls import (
 )
 from scaler.client.future import ScalerFuture
 from scaler.client.graphs import get
+from scaler.client.imap import ImapCall
 from scaler.client.kits import Kit
 from scaler.client.mapping import MapCall
 from scaler.client.object_reference import ObjectReference
@@ -38,11 +38,10 @@ from scaler.client.options import (
 from scaler.client.outcomes import failure_of
 from scaler.client.progress import progress_bar
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
-from scaler.client.unordered import EndedQueue, QueuedFuture
 from scaler.core.functions import Function, Shape
 from scaler.core.outcome import Outcome, Sink
-from scaler.core.session import BATCH_LIMIT_BYTES, Session
-from scaler.core.uploads import Stored, Upload
+from scaler.core.session import Session
+from scaler.core.uploads import Upload
 from scaler.shell.connection import (
     SCHEDULER_VARIABLE,
     AgentConnection,
@@ -53,13 +52,12 @@ from scaler.shell.connection import (
 )
 from scaler.shell.host_store import HostStore
 from scaler.shell.pump import STOPPED, Pump
-from scaler.shell.residents import is_same
 from scaler.shell.waiting import Answer
-from scaler.utility.exceptions import ClientQuitException, DisconnectedError, MissingObjects
+from scaler.utility.exceptions import ClientQuitException, DisconnectedError
 from scaler_protocol.address import parse_address
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
-from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Role, Status, TaskName, TaskOptions
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, Role, Status, TaskName, TaskOptions
 from scaler_protocol.objects.layout import Layout
 
 if TYPE_CHECKING:
@@ -67,10 +65,7 @@ if TYPE_CHECKING:
 
 _FIRST_ANSWER_SECONDS = 0.5
 _dumps = pickle.dumps
-_SMALL_SLOT_BYTES = 1024
 _IMAP_BUFFER_SIZE = 4096
-_REFILL_BELOW = 0.75
-_FILL_SECONDS = 0.001
 
 
 class Client:
@@ -85,7 +80,7 @@ class Client:
     C code write goes to the output of their cluster only. Of more than can be taken in some is left out, and a line
     says how much."""
 
-    _encoder: Encoder
+    _arguments: Arguments
     _functions: FunctionBook
     _known: dict[int, tuple[Callable[..., Any], Function]]
     _pump: Pump
@@ -163,11 +158,11 @@ class Client:
         return self._send_call(shape, (*args, *kwargs.values()))
 
     def _send_call(self, shape: Shape, values: Sequence[Any], future: ScalerFuture | None = None) -> ScalerFuture:
-        if len(values) == 1 and type(values[0]) in self._encoder.plain_types:
+        if len(values) == 1 and type(values[0]) in self._arguments.plain_types:
             slots = [_dumps(values[0], PICKLE_PROTOCOL)]
             size = len(slots[0])
         else:
-            slots = self.encode_all(values)
+            slots = self._arguments.encode(values)
             size = sum(map(len, slots))
         pump = self._pump
         if future is None:
@@ -209,7 +204,7 @@ class Client:
         pump.check_usable()
         held: list[Upload] = []
         try:
-            slots, uploads, size = self._place(payloads, held)
+            slots, uploads, size = self._arguments.place(payloads, held)
             with pump.lock:
                 pump.check_usable()
                 pump.session.add(shape, slots, size, future)
@@ -219,7 +214,7 @@ class Client:
                     pump.session.refer(entry, future._index, uploads)
                 pump.turn()
         finally:
-            self.let_go(held)
+            self._arguments.let_go(held)
         pump.settle_notices()
         return future
 
@@ -287,26 +282,24 @@ class Client:
             shaped.append((shape_of(function, arity, (), options), items))
         count = sum(len(items) for _, items in groups)
         if not progress:
-            return MapCall(self, self._pump, count).run(shaped)
+            return MapCall(self._arguments, self._pump, count).run(shaped)
         with progress_bar(count, function.name) as bar:
-            return MapCall(self, self._pump, count, bar.update).run(shaped)
+            return MapCall(self._arguments, self._pump, count, bar.update).run(shaped)
 
     def imap(self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None) -> Iterator[Any]:
         """Lazy: takes from the iterables as results are taken, at most ``buffer_size`` ahead. Results in order; tuples
         are never unpacked."""
-        calls, shape, ahead = self._prepare_imap(fn, iterables, buffer_size)
-        return self._imap_in_order(calls, shape, ahead)
+        return self._prepare_imap(fn, iterables, buffer_size).in_order()
 
     def imap_unordered(
         self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None
     ) -> Iterator[Any]:
         """As ``imap``, with results in the order in which tasks end."""
-        calls, shape, ahead = self._prepare_imap(fn, iterables, buffer_size)
-        return self._imap_as_ended(calls, shape, ahead)
+        return self._prepare_imap(fn, iterables, buffer_size).as_ended()
 
     def _prepare_imap(
         self, fn: Callable[..., Any], iterables: tuple[Iterable[Any], ...], buffer_size: int | None
-    ) -> tuple[Iterator[tuple[Any, ...]], Shape, int]:
+    ) -> ImapCall:
         self._pump.check_usable()
         if not iterables:
             raise TypeError("imap() must have at least one iterable.")
@@ -314,55 +307,8 @@ class Client:
             raise ValueError(f"buffer_size must be at least 1, not {buffer_size}.")
         check_call(fn, (None,) * len(iterables), {})
         shape = shape_of(self._functions.find(fn), len(iterables), (), self._options)
-        return zip(*iterables, strict=False), shape, buffer_size or _IMAP_BUFFER_SIZE
-
-    def _imap_in_order(self, calls: Iterator[tuple[Any, ...]], shape: Shape, ahead: int) -> Generator[Any, None, None]:
-        futures: deque[ScalerFuture] = deque()
-        try:
-            while True:
-                if len(futures) <= ahead * _REFILL_BELOW:
-                    self._fill(calls, shape, ahead - len(futures), futures, None)
-                if not futures:
-                    return
-                yield futures.popleft().result()
-        finally:
-            for future in futures:
-                future.cancel()
-
-    def _imap_as_ended(self, calls: Iterator[tuple[Any, ...]], shape: Shape, ahead: int) -> Generator[Any, None, None]:
-        queue = EndedQueue(self._pump)
-        running: dict[int, ScalerFuture] = {}
-        try:
-            while True:
-                if len(running) <= ahead * _REFILL_BELOW:
-                    sent: deque[ScalerFuture] = deque()
-                    self._fill(calls, shape, ahead - len(running), sent, queue)
-                    running.update((id(future), future) for future in sent)
-                if not running:
-                    return
-                future = queue.take()
-                del running[id(future)]
-                yield future.result()
-        finally:
-            for future in running.values():
-                future.cancel()
-
-    def _fill(
-        self,
-        calls: Iterator[tuple[Any, ...]],
-        shape: Shape,
-        count: int,
-        futures: deque[ScalerFuture],
-        queue: EndedQueue | None,
-    ) -> None:
-        """Submit up to ``count`` calls. An iterable that is slow does not hold back a result that is there."""
-        until = time.monotonic() + _FILL_SECONDS
-        for call in islice(calls, count):
-            future = None if queue is None else QueuedFuture(self._pump, queue)
-            futures.append(self._send_call(shape, call, future))
-            ready = futures[0].is_settled() if queue is None else queue.is_settled()
-            if ready and time.monotonic() > until:
-                return
+        send = partial(self._send_call, shape)
+        return ImapCall(self._pump, send, zip(*iterables, strict=False), buffer_size or _IMAP_BUFFER_SIZE)
 
     # ---- graphs ------------------------------------------------------------------------------------------------------
 
@@ -389,7 +335,7 @@ class Client:
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send ``obj`` once; the reference stands for it as an argument or as an item of a map."""
         self._pump.check_usable()
-        upload = self.upload(self._encoder.encode_argument(obj))
+        upload = self._arguments.upload(self._arguments.encode_object(obj))
         self._pump.take_turn()
         owner, number = upload.key
         return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)
@@ -494,106 +440,6 @@ class Client:
             if isinstance(error, Exception):  # an interrupt cannot leave from here: it need not be told
                 raise
 
-    # ---- for the other classes of this package ------------------------------------------------------------------
-
-    def encode_all(self, values: Sequence[Any]) -> list[Any]:
-        """One slot each, in bytes or, when it is large, as what can be uploaded; a reference gives its upload."""
-        plain, encode, dumps, protocol = (
-            self._encoder.plain_types,
-            self._encoder.encode_argument,
-            _dumps,
-            PICKLE_PROTOCOL,
-        )
-        return [
-            dumps(value, protocol)
-            if type(value) in plain
-            else encode(value)
-            if type(value) is not ObjectReference
-            else self._referred(value)
-            for value in values
-        ]
-
-    def slots_of(
-        self, values: Sequence[Any], known_uploads: dict[int, Upload], held: list[Upload]
-    ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
-        """Slots of one call of a map, the uploads among them, and their size. One object that is an argument of several
-        tasks travels once: ``known_uploads`` has those of this map by the id of the object. The caller holds a use of
-        those that are added to ``held``."""
-        payloads: list[bytes | Layout | Upload] = []
-        for value in values:
-            known = known_uploads.get(id(value))
-            usable = known is not None and self._hold(known, held)
-            payloads.append(known if usable else self.encode_all((value,))[0])  # type: ignore[arg-type]
-        if sum(map(len, payloads)) <= INLINE_LIMIT_BYTES:
-            return payloads, [], sum(map(len, payloads))  # type: ignore[return-value]
-        slots, uploads, size = self._place(payloads, held)
-        by_key = {upload.key: upload for upload in uploads}
-        known_uploads.update(
-            (id(value), by_key[slot]) for value, slot in zip(values, slots, strict=True) if slot in by_key
-        )
-        return slots, uploads, size
-
-    def _hold(self, upload: Upload, held: list[Upload]) -> bool:
-        """Take a use of it, if it is still there."""
-        with self._pump.lock:
-            if not self._pump.session.owns(upload):
-                return False
-            upload.uses += 1
-        held.append(upload)
-        return True
-
-    def upload(self, payload: bytes | Layout) -> Upload:
-        """Into this host's store if it has one, else on its way to the scheduler. The caller holds a use of it."""
-        pump = self._pump
-        with pump.lock:
-            key = pump.session.next_upload()
-        place = pump.objects.put(key, payload)
-        data: bytes | Stored
-        if place is not None:
-            data = Stored(place.size, place.store, lambda: pump.objects.get(key))
-        else:
-            data = payload if isinstance(payload, bytes) else payload.to_bytes()
-        with pump.lock:
-            pump.check_usable()
-            upload = pump.session.upload(key, data)
-        pump.objects.residents.add(payload, upload)
-        return upload
-
-    def upload_once(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
-        """As ``upload``, unless the same bytes are in the store already. The use is added to ``held``."""
-        known = self._pump.objects.residents.find(payload)
-        if known is not None and self._hold(known, held):
-            if is_same(known, payload):
-                return known
-            self.let_go([held.pop()])
-        held.append(self.upload(payload))
-        return held[-1]
-
-    def let_go(self, uploads: Iterable[Upload]) -> None:
-        """The caller's uses of these end."""
-        with self._pump.lock:
-            for upload in uploads:
-                self._pump.session.let_go(upload)
-
-    def _place(
-        self, payloads: Sequence[bytes | Layout | Upload], held: list[Upload]
-    ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
-        """What is large goes by reference; so does what is not small, when a call has very much of it. The caller holds
-        a use of what is uploaded, which is added to ``held``."""
-        inline = [len(payload) for payload in payloads if len(payload) <= INLINE_LIMIT_BYTES]
-        limit = INLINE_LIMIT_BYTES if sum(inline) <= BATCH_LIMIT_BYTES else _SMALL_SLOT_BYTES
-        slots: list[bytes | ObjectKey] = []
-        uploads: list[Upload] = []
-        for payload in payloads:
-            if not isinstance(payload, Upload) and len(payload) <= limit:
-                slots.append(payload)  # type: ignore[arg-type]
-                continue
-            if not isinstance(payload, Upload):
-                payload = self.upload_once(payload, held)
-            slots.append(payload.key)
-            uploads.append(payload)
-        return slots, uploads, sum(len(slot) for slot in slots if isinstance(slot, bytes)) + 24 * len(uploads)
-
     # ---- inside -------------------------------------------------------------------------------------------------
 
     if not TYPE_CHECKING:
@@ -613,7 +459,7 @@ class Client:
                 raise ClientQuitException(STOPPED)
             agent = nested_socket(self._settings[0])
             kit = kits.take(self._kind(), parent_task()) if agent else None
-            self._encoder, self._functions, pump = kit or self._make_kit(agent)
+            self._arguments, self._functions, pump = kit or self._make_kit(agent)
             self._known = self._functions.by_reference
             self._pump = pump
 
@@ -641,13 +487,12 @@ class Client:
             now=time.monotonic(),
         )
         host_store = HostStore(lambda: session.cluster, agent is not None or parse_address(self._address).is_local)
-        return Kit(
-            encoder, FunctionBook(encoder), Pump(session, connection, host_store, encoder.decode, encoder.decode_object)
-        )
+        pump = Pump(session, connection, host_store, encoder.decode, encoder.decode_object)
+        return Kit(Arguments(encoder, pump), FunctionBook(encoder), pump)
 
     def _leave(self) -> bool:
         """Leave the kit to the next client in this process, if it may be used again."""
-        if not kits.leave(Kit(self._encoder, self._functions, self._pump), self._kind()):
+        if not kits.leave(Kit(self._arguments, self._functions, self._pump), self._kind()):
             return False
         for name in _KIT:
             del self.__dict__[name]
@@ -697,12 +542,6 @@ class Client:
             capabilities=capabilities_of(capabilities),
         )
 
-    def _referred(self, reference: ObjectReference) -> Any:
-        upload = reference._upload
-        if upload is None or not self._pump.session.owns(upload):
-            raise MissingObjects(f"{reference!r} was cleared, or belongs to another client.")
-        return upload
-
 
 def _scheduler_connection(address: str, session: bytes) -> Connection:
     from scaler.shell.scheduler_connection import SchedulerConnection  # processors do without
@@ -727,7 +566,7 @@ def _by_length(items: Sequence[tuple[Any, ...]]) -> list[tuple[int, Sequence[Any
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # not for long; the garbage collector may call a client that is being opened
-_KIT = ("_encoder", "_functions", "_known", "_pump")
+_KIT = ("_arguments", "_functions", "_known", "_pump")
 
 
 @atexit.register

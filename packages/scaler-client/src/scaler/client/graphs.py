@@ -161,6 +161,7 @@ class GraphCall:
         self, client: Client, graph: Graph, capabilities: Mapping[str, int] | Sequence[str] | None = None
     ) -> None:
         self._client = client
+        self._arguments = client._arguments
         self._pump = client._pump
         self._graph = split_wide(graph, _SLOTS_LIMIT, pack, call_with_packs)
         self._options = dataclasses.replace(client._options, capabilities=capabilities_of(capabilities))
@@ -194,7 +195,7 @@ class GraphCall:
         if not isinstance(value, ObjectReference):
             return value
         with self._pump.lock:
-            upload = self._client._referred(value)
+            upload = self._arguments.upload_of(value)
         content = upload.content()
         if content is None:
             raise MissingObjects(f"{value!r} is lost: its store has died.")
@@ -205,11 +206,11 @@ class GraphCall:
         graph = self._graph
         used = {~slot for slot in set(graph.slots) if slot < 0}
         if len(used) == len(graph.data):
-            slots: list[bytes | Upload] = list(self._client.encode_all(graph.data))
+            slots: list[bytes | Upload] = list(self._arguments.encode(graph.data))
         else:
             slots = [b""] * len(graph.data)
             for index in used:
-                slots[index] = self._client.encode_all((graph.data[index],))[0]
+                slots[index] = self._arguments.encode((graph.data[index],))[0]
         self._hold([slot for slot in slots if isinstance(slot, Upload)])
         self._upload_large(slots)
         self._relieve_crowded(slots)
@@ -246,7 +247,7 @@ class GraphCall:
         if isinstance(payload, Upload):
             return
         self._pump.check_usable()
-        slots[index] = self._client.upload_once(payload, self._held)
+        slots[index] = self._arguments.upload_once(payload, self._held)
 
     def _hold(self, uploads: Sequence[Upload]) -> None:
         """So that they last until the tasks are there that use them."""
@@ -258,7 +259,7 @@ class GraphCall:
                 self._held.append(upload)
 
     def _let_go(self) -> None:
-        self._client.let_go(self._held)
+        self._arguments.let_go(self._held)
         self._held.clear()
 
     # ---- functions ------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from functools import partial
 from typing import NamedTuple
 
-from scaler.client.calls import Encoder, FunctionBook
+from scaler.client.arguments import Arguments
+from scaler.client.calls import FunctionBook
 from scaler.shell.pump import Pump
 from scaler_protocol.messages import TaskName
 
@@ -15,7 +16,7 @@ _LEFT_LIMIT = 4
 
 
 class Kit(NamedTuple):
-    encoder: Encoder
+    arguments: Arguments
     functions: FunctionBook
     pump: Pump
 

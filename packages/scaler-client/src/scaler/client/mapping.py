@@ -16,7 +16,7 @@ from scaler.shell.waiting import Answer
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
 if TYPE_CHECKING:
-    from scaler.client.client import Client
+    from scaler.client.arguments import Arguments
     from scaler.core.functions import Shape
     from scaler.core.ranges import MapRange
     from scaler.shell.pump import Pump
@@ -31,9 +31,11 @@ class MapCall:
     """Sends items and collects results. Everything that loads user data runs in the thread that called map; other
     threads only put what arrived into ``_pending``."""
 
-    def __init__(self, client: Client, pump: Pump, count: int, report: Callable[[int], object] | None = None) -> None:
+    def __init__(
+        self, arguments: Arguments, pump: Pump, count: int, report: Callable[[int], object] | None = None
+    ) -> None:
         """``report`` is told, in the thread that called map, how many more tasks have ended."""
-        self._client = client
+        self._arguments = arguments
         self._pump = pump
         self._count = count
         self._report = report
@@ -81,7 +83,7 @@ class MapCall:
 
     def _send_plain(self, shape: Shape, chunk: Sequence[Any]) -> bool:
         """The common case: one small argument each. False: nothing was sent."""
-        slots = self._client.encode_all(chunk)
+        slots = self._arguments.encode(chunk)
         total = sum(map(len, slots)) + len(slots) * SLOT_OVERHEAD_BYTES
         if (
             total > 2 * BATCH_LIMIT_BYTES
@@ -101,7 +103,7 @@ class MapCall:
         used = 0
         for item in chunk:
             values = item if shape.arity != 1 else (item,)
-            slots, uploads, size = self._client.slots_of(values, self._uploads, self._held)
+            slots, uploads, size = self._arguments.slots_of(values, self._uploads, self._held)
             if entry is not None and used + size > BATCH_LIMIT_BYTES:
                 self._close(entry)
                 entry = None
@@ -140,7 +142,7 @@ class MapCall:
     def _let_go(self) -> None:
         held, self._held = self._held, []
         if held:
-            self._client.let_go(held)
+            self._arguments.let_go(held)
 
     # ---- receiving -----------------------------------------------------------------------------------------------
 

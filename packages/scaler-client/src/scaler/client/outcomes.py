@@ -38,7 +38,7 @@ _ERRORS_WITH_TEXT: dict[int, type[ScalerError]] = {
 }
 
 
-def loads_result(loads: Callable[[bytes], Any], payload: bytes) -> Any:
+def loads_result(loads: Callable[[Any], Any], payload: bytes | memoryview) -> Any:
     """Raises DeserializeObjectError."""
     try:
         return loads(payload)

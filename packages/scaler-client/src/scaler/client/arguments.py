@@ -1,0 +1,138 @@
+"""Arguments of calls, on their way: small ones as bytes in the slots of their task, large ones by reference."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from scaler.client.calls import Encoder
+from scaler.client.object_reference import ObjectReference
+from scaler.client.serializer import PICKLE_PROTOCOL
+from scaler.core.session import BATCH_LIMIT_BYTES
+from scaler.core.uploads import Stored, Upload
+from scaler.shell.pump import Pump
+from scaler.shell.residents import is_same
+from scaler.utility.exceptions import MissingObjects
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
+from scaler_protocol.objects.layout import Layout
+
+_SMALL_SLOT_BYTES = 1024
+_dumps = pickle.dumps
+
+
+class Arguments:
+    """Encodes and places them. A payload is bytes, a Layout (an object whose buffers are still in place) or an Upload
+    (what is there already). Whoever is given an upload holds a use of it until ``let_go``."""
+
+    def __init__(self, encoder: Encoder, pump: Pump) -> None:
+        self.plain_types = encoder.plain_types
+        self._encode = encoder.encode_argument
+        self._pump = pump
+
+    def encode(self, values: Sequence[Any]) -> list[Any]:
+        """A payload each; a reference gives its upload, without a use."""
+        plain, encode, dumps, protocol = self.plain_types, self._encode, _dumps, PICKLE_PROTOCOL
+        return [
+            dumps(value, protocol)
+            if type(value) in plain
+            else encode(value)
+            if type(value) is not ObjectReference
+            else self.upload_of(value)
+            for value in values
+        ]
+
+    def encode_object(self, value: Any) -> bytes | Layout:
+        """As ``encode``, for an object that is sent by itself."""
+        return self._encode(value)
+
+    def upload_of(self, reference: ObjectReference) -> Upload:
+        """Raises MissingObjects when it was cleared or is another client's."""
+        upload = reference._upload
+        if upload is None or not self._pump.session.owns(upload):
+            raise MissingObjects(f"{reference!r} was cleared, or belongs to another client.")
+        return upload
+
+    # ---- slots -----------------------------------------------------------------------------------------------------
+
+    def place(
+        self, payloads: Sequence[bytes | Layout | Upload], held: list[Upload]
+    ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
+        """Slots, the uploads among them, and their size. What is large goes by reference; so does what is not small,
+        when a call has very much of it. Uses of what is uploaded are added to ``held``."""
+        inline = [len(payload) for payload in payloads if len(payload) <= INLINE_LIMIT_BYTES]
+        limit = INLINE_LIMIT_BYTES if sum(inline) <= BATCH_LIMIT_BYTES else _SMALL_SLOT_BYTES
+        slots: list[bytes | ObjectKey] = []
+        uploads: list[Upload] = []
+        for payload in payloads:
+            if not isinstance(payload, Upload) and len(payload) <= limit:
+                slots.append(payload)  # type: ignore[arg-type]
+                continue
+            if not isinstance(payload, Upload):
+                payload = self.upload_once(payload, held)
+            slots.append(payload.key)
+            uploads.append(payload)
+        return slots, uploads, sum(len(slot) for slot in slots if isinstance(slot, bytes)) + 24 * len(uploads)
+
+    def slots_of(
+        self, values: Sequence[Any], known_uploads: dict[int, Upload], held: list[Upload]
+    ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
+        """As ``place``, for one call of a map. One object that is an argument of several tasks travels once:
+        ``known_uploads`` has those of this map by the id of the object."""
+        payloads: list[bytes | Layout | Upload] = []
+        for value in values:
+            known = known_uploads.get(id(value))
+            usable = known is not None and self._hold(known, held)
+            payloads.append(known if usable else self.encode((value,))[0])  # type: ignore[arg-type]
+        if sum(map(len, payloads)) <= INLINE_LIMIT_BYTES:
+            return payloads, [], sum(map(len, payloads))  # type: ignore[return-value]
+        slots, uploads, size = self.place(payloads, held)
+        by_key = {upload.key: upload for upload in uploads}
+        known_uploads.update(
+            (id(value), by_key[slot]) for value, slot in zip(values, slots, strict=True) if slot in by_key
+        )
+        return slots, uploads, size
+
+    # ---- uploads ---------------------------------------------------------------------------------------------------
+
+    def upload(self, payload: bytes | Layout) -> Upload:
+        """Into this host's store if it has one, else on its way to the scheduler. The caller holds a use of it."""
+        pump = self._pump
+        with pump.lock:
+            key = pump.session.next_upload()
+        place = pump.objects.put(key, payload)
+        data: bytes | Stored
+        if place is not None:
+            data = Stored(place.size, place.store, lambda: pump.objects.get(key))
+        else:
+            data = payload if isinstance(payload, bytes) else payload.to_bytes()
+        with pump.lock:
+            pump.check_usable()
+            upload = pump.session.upload(key, data)
+        pump.objects.residents.add(payload, upload)
+        return upload
+
+    def upload_once(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
+        """As ``upload``, unless the same bytes are in the store already. The use is added to ``held``."""
+        known = self._pump.objects.residents.find(payload)
+        if known is not None and self._hold(known, held):
+            if is_same(known, payload):
+                return known
+            self.let_go([held.pop()])
+        held.append(self.upload(payload))
+        return held[-1]
+
+    def let_go(self, uploads: Iterable[Upload]) -> None:
+        """The caller's uses of these end."""
+        with self._pump.lock:
+            for upload in uploads:
+                self._pump.session.let_go(upload)
+
+    def _hold(self, upload: Upload, held: list[Upload]) -> bool:
+        """Take a use of it, if it is still there."""
+        with self._pump.lock:
+            if not self._pump.session.owns(upload):
+                return False
+            upload.uses += 1
+        held.append(upload)
+        return True
