@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import leftovers
+from tests.support.watchdog import Watchdog
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,6 +20,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith(commands)]:
         del os.environ[name]
     leftovers.adopt_orphans()
+    if not config.getoption("usepdb"):
+        config.pluginmanager.register(Watchdog(config))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
