@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
@@ -30,7 +31,9 @@ from scaler_protocol.messages import (
     TaskOptions,
     Withdrawn,
 )
+from tests.support import functions
 from tests.support.commands import Command, alive, start_cluster
+from tests.support.waiting import wait_until
 from tests.unit.worker.fake_scheduler import FakeScheduler
 from tests.unit.worker.playbook import CLIENT
 
@@ -61,10 +64,17 @@ def ok(scheduler: FakeScheduler, task: int) -> object:
     return pickle.loads(payload)
 
 
-def sleep(seconds: float) -> None:
+def sleep(seconds: float, started: str = "") -> None:
+    """``started`` is a file that appears when the task runs."""
     import time
 
+    if started:
+        functions.note(started)
     time.sleep(seconds)
+
+
+def wait_until_started(scheduler: FakeScheduler, started: Path, count: int = 1) -> None:
+    scheduler.serve(lambda: len(functions.notes(started)) == count)
 
 
 def test_results_of_many_kinds(scheduler: FakeScheduler) -> None:
@@ -168,16 +178,15 @@ def test_a_task_knows_its_name_and_so_do_its_subprocesses(scheduler: FakeSchedul
     assert ok(scheduler, 18_000_000_000) == (name, name, name.encode())
 
 
-def test_processors_draw_different_random_numbers(scheduler: FakeScheduler) -> None:
-    def draw() -> tuple[int, float]:
-        import os
+def test_processors_draw_different_random_numbers(scheduler: FakeScheduler, tmp_path: Path) -> None:
+    def draw(started: str) -> float:
         import random
-        import time
 
-        time.sleep(0.1)
-        return os.getpid(), random.random()
+        functions.note(started)
+        wait_until(lambda: len(functions.notes(started)) == 2)  # so each draws in a processor of its own
+        return random.random()
 
-    scheduler.submit(draw, [()] * 2)
+    scheduler.submit(draw, [(str(tmp_path / "started"),)] * 2)
     scheduler.wait_for_results(2)
     one, other = (ok(scheduler, task) for task in range(2))
     assert one != other
@@ -235,32 +244,23 @@ def test_a_large_argument_and_a_large_result(scheduler: FakeScheduler) -> None:
     scheduler.send(ObjectRelease((key, result)))
 
 
-def test_a_running_task_is_interrupted(scheduler: FakeScheduler) -> None:
-    scheduler.submit(sleep, [(30,)] * 4)
-    scheduler.serve_for(0.3)
-    started = time.monotonic()
+def test_a_running_task_is_interrupted(scheduler: FakeScheduler, tmp_path: Path) -> None:
+    scheduler.submit(sleep, [(30, str(tmp_path / "started"))] * 4)
+    wait_until_started(scheduler, tmp_path / "started", 2)
+    cancelled = time.monotonic()
     scheduler.send(Cancel((TaskColumn(CLIENT, (0, 1, 2, 3)),)))
     scheduler.wait_for_results(4)
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - cancelled < 1.0
     assert {row[0] for row in scheduler.results.values()} == {Status.CANCELLED}
 
 
-def test_a_task_that_ignores_its_interrupt_is_killed(scheduler: FakeScheduler) -> None:
-    def stubborn() -> None:
-        import time
-
-        while True:
-            try:
-                time.sleep(0.1)
-            except BaseException:
-                pass
-
-    scheduler.submit(stubborn, [()])
-    scheduler.serve_for(0.2)
-    started = time.monotonic()
+def test_a_task_that_ignores_its_interrupt_is_killed(scheduler: FakeScheduler, tmp_path: Path) -> None:
+    scheduler.submit(functions.swallow_interrupts, [(str(tmp_path / "started"), 30)])
+    wait_until_started(scheduler, tmp_path / "started")
+    cancelled = time.monotonic()
     scheduler.send(Cancel((TaskColumn(CLIENT, (0,)),)))
     scheduler.wait_for_results(1)
-    assert 1.5 < time.monotonic() - started < 4 and scheduler.results[0][0] == Status.CANCELLED
+    assert 1.5 < time.monotonic() - cancelled < 4 and scheduler.results[0][0] == Status.CANCELLED
 
 
 def test_time_and_memory_limits(scheduler: FakeScheduler) -> None:
@@ -324,11 +324,14 @@ def test_what_a_dead_processor_had_started_ends_with_it(scheduler: FakeScheduler
     scheduler.serve(lambda: not alive(pid), 3)
 
 
-def test_status_reports(scheduler: FakeScheduler) -> None:
-    scheduler.submit(sleep, [(0.6,)])
-    scheduler.serve_for(0.5)
+def test_status_reports(scheduler: FakeScheduler, tmp_path: Path) -> None:
+    started, gate = tmp_path / "started", tmp_path / "gate"
+    scheduler.submit(functions.wait_at_gate, [(str(started), str(gate))])
+    wait_until_started(scheduler, started)
+    scheduler.serve(lambda: sum(each.has_task for each in scheduler.heartbeats[-1].workers) == 1)
     report = scheduler.heartbeats[-1]
-    assert len(report.workers) == 2 and sum(each.has_task for each in report.workers) == 1
+    gate.touch()
+    assert len(report.workers) == 2
     assert report.rss_bytes > 1_000_000 and all(each.rss_bytes > 1_000_000 for each in report.workers)
     scheduler.wait_for_results(1)
 
@@ -338,18 +341,17 @@ def test_status_reports(scheduler: FakeScheduler) -> None:
 
 def test_log_lines() -> None:
     with agent(2) as (scheduler, command):
-        scheduler.serve_for(0.3)
+        scheduler.serve(lambda: "Worker[0] started" in command.output and "Worker[1] started" in command.output)
         assert (
             "ClusterProcess: starting 2 workers, heartbeat_interval_seconds=2, object_retention_seconds=3600"
             in command.output
         )
-        assert "Worker[0] started" in command.output and "Worker[1] started" in command.output
 
 
-def test_sigterm_lets_running_tasks_end() -> None:
+def test_sigterm_lets_running_tasks_end(tmp_path: Path) -> None:
     with agent() as (scheduler, command):
-        scheduler.submit(sleep, [(0.5,)] * 3)
-        scheduler.serve_for(0.2)
+        scheduler.submit(sleep, [(0.5, str(tmp_path / "started"))] * 3)
+        wait_until_started(scheduler, tmp_path / "started")
         command.signal(signal.SIGTERM)
         scheduler.serve(lambda: command.process.poll() is not None)
         assert command.process.returncode == 0
@@ -357,24 +359,23 @@ def test_sigterm_lets_running_tasks_end() -> None:
         assert {task for each in scheduler.of(Withdrawn) for column in each.columns for task in column.tasks} == {1, 2}
 
 
-def test_the_grace_time() -> None:
+def test_the_grace_time(tmp_path: Path) -> None:
     with agent(1, "--grace-seconds", 0.3) as (scheduler, command):
-        scheduler.submit(sleep, [(30,)])
-        scheduler.serve_for(0.2)
+        scheduler.submit(sleep, [(30, str(tmp_path / "started"))])
+        wait_until_started(scheduler, tmp_path / "started")
         command.signal(signal.SIGTERM)
         scheduler.serve(lambda: command.process.poll() is not None, 3)
 
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_outlives_the_agent(kill: signal.Signals) -> None:
+def test_nothing_outlives_the_agent(kill: signal.Signals, tmp_path: Path) -> None:
     with agent(2) as (scheduler, command):
-        scheduler.submit(sleep, [(30,)])
-        scheduler.serve_for(0.2)
+        scheduler.submit(sleep, [(30, str(tmp_path / "started"))])
+        wait_until_started(scheduler, tmp_path / "started")
         family = [process.pid for process in command.family()]
         assert len(family) == 3
         command.signal(kill)
         if kill != signal.SIGKILL:
-            time.sleep(0.2)
             command.signal(signal.SIGINT if kill == signal.SIGTERM else signal.SIGTERM)
         scheduler.serve(lambda: not any(alive(pid) for pid in [command.pid, *family]), 3)
 
@@ -390,7 +391,7 @@ def test_a_dead_zygote_is_replaced() -> None:
         scheduler.submit(os.getpid, [()])
         processor = ok_pid(scheduler)
         psutil.Process(zygote.pid).kill()
-        scheduler.serve_for(0.5)
+        command.wait_for_output("starting another")
         scheduler.submit(os.getpid, [()])
         assert ok_pid(scheduler) == processor
         os.kill(processor, signal.SIGKILL)
@@ -499,8 +500,11 @@ def test_memory_is_given_back_above_the_threshold(threshold: int, trimmed: bool)
         scheduler.wait_for_results(1)
         processor = psutil.Process(scheduler_pid := int(str(ok(scheduler, 0))))
         assert processor.pid == scheduler_pid
-        scheduler.serve_for(0.8)
-        assert (processor.memory_info().rss < 80_000_000) is trimmed
+        if trimmed:
+            scheduler.serve(lambda: processor.memory_info().rss < 80_000_000, 5)
+        else:
+            scheduler.serve_for(0.8)
+            assert processor.memory_info().rss >= 80_000_000
 
 
 def test_threads_that_move_bytes() -> None:
