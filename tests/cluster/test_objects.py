@@ -90,6 +90,13 @@ def test_arrays_of_objects_and_odd_arrays(client: Client) -> None:
     assert client.submit(functions.identity, (empty, b"x" * 100_000)).result()[0].shape == (0, 5)
 
 
+def test_an_array_that_repeats_itself_travels_once(small_store: Client) -> None:
+    """A terabyte, where there is room for 64 MB."""
+    array = numpy.broadcast_to(numpy.arange(1000.0), (125_000_000, 1000))
+    result = small_store.submit(functions.identity, array).result(timeout=30)
+    assert result.shape == array.shape and (result[-3:] == array[-3:]).all() and not result.flags.writeable
+
+
 def test_the_same_argument_travels_once(single_client: Client, gate) -> None:  # type: ignore[no-untyped-def]
     """And one that differs in a single byte does not count as the same."""
     single_client.submit(functions.wait_at_gate, *gate.paths)

@@ -13,6 +13,7 @@ import cloudpickle
 
 from scaler_protocol.messages import INLINE_LIMIT_BYTES
 from scaler_protocol.objects.layout import Layout, plan
+from scaler_protocol.objects.reducers import ArrayReducers
 
 PICKLE_PROTOCOL = 5
 _KEPT_BUFFER_LIMIT_BYTES = 64 * 1024
@@ -48,6 +49,10 @@ def serialize_apart(obj: Any) -> bytes | Layout:
     return _reused.dumps_apart(obj)
 
 
+class _Pickler(cloudpickle.Pickler):
+    dispatch_table = ArrayReducers(cloudpickle.Pickler.dispatch_table)
+
+
 class ReusedPickler:
     """cloudpickle's pickler, kept between calls: making one costs more than most arguments. Whoever finds it in use
     (another thread, or an object whose pickling pickles) takes a fresh one."""
@@ -60,7 +65,7 @@ class ReusedPickler:
 
     def dumps(self, obj: Any) -> bytes:
         if not self._in_use.acquire(blocking=False):
-            return cloudpickle.dumps(obj, PICKLE_PROTOCOL)
+            return ReusedPickler().dumps(obj)
         try:
             return self._dumps(obj)
         except BaseException:
@@ -112,7 +117,7 @@ class ReusedPickler:
 
     def _make(self) -> tuple[io.BytesIO, cloudpickle.Pickler]:
         buffer = io.BytesIO()
-        return buffer, cloudpickle.Pickler(buffer, PICKLE_PROTOCOL, buffer_callback=self._stays)
+        return buffer, _Pickler(buffer, PICKLE_PROTOCOL, buffer_callback=self._stays)
 
 
 _reused = ReusedPickler()

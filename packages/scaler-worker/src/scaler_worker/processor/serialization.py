@@ -11,6 +11,7 @@ import cloudpickle
 
 from scaler_protocol.messages import INLINE_LIMIT_BYTES
 from scaler_protocol.objects.layout import Layout, plan
+from scaler_protocol.objects.reducers import ArrayReducers
 
 PROTOCOL = pickle.HIGHEST_PROTOCOL
 NONE_BYTES = pickle.dumps(None, PROTOCOL)
@@ -25,6 +26,10 @@ class _BuiltinPickler(pickle.Pickler):
 
     def reducer_override(self, obj: object) -> Any:
         raise _NeedsCloudpickle
+
+
+class _Pickler(cloudpickle.Pickler):
+    dispatch_table = ArrayReducers(cloudpickle.Pickler.dispatch_table)
 
 
 def dumps(value: object) -> bytes | Layout:
@@ -46,5 +51,7 @@ def dumps(value: object) -> bytes | Layout:
         buffers.append(buffer)
         return False
 
-    payload = cloudpickle.dumps(value, PROTOCOL, buffer_callback=stays)
-    return plan(payload, buffers) if buffers else bytes(payload)
+    buffer = io.BytesIO()
+    _Pickler(buffer, PROTOCOL, buffer_callback=stays).dump(value)
+    payload = buffer.getvalue()
+    return plan(payload, buffers) if buffers else payload

@@ -1,0 +1,49 @@
+"""How NumPy's arrays are pickled where NumPy itself would write more than there is, or write it twice.
+
+An array that repeats itself (``numpy.broadcast_to``; what ``dask.array.ones`` is made of) stays one: what it repeats
+travels. A piece of a larger array is gathered once, so that it can lie beside the pickle as other arrays do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_PICKLE_PROTOCOL = 5
+
+Reducer = Callable[[Any], Any]
+
+
+class ArrayReducers(ChainMap[type, Reducer]):
+    """The dispatch table of a pickler: ``table``, and arrays as said above. Imports nothing."""
+
+    def __init__(self, table: Mapping[type, Reducer]) -> None:
+        super().__init__({}, table)  # type: ignore[arg-type]
+
+    def __missing__(self, kind: type) -> Reducer:
+        if kind.__name__ != "ndarray" or kind.__module__ != "numpy":
+            raise KeyError(kind)
+        self[kind] = _reduce
+        return _reduce
+
+
+def _reduce(array: Any) -> Any:
+    if _repeats(array):
+        return _reduce_repeated(array)
+    if not (array.flags.c_contiguous or array.flags.f_contiguous) and not array.dtype.hasobject:
+        array = array.copy("K")
+    return array.__reduce_ex__(_PICKLE_PROTOCOL)
+
+
+def _repeats(array: Any) -> bool:
+    """Nobody can tell it from one that was made anew by ``broadcast_to``: it cannot be written to, either."""
+    if 0 not in array.strides or not array.size or array.flags.writeable:
+        return False
+    return any(not stride and length > 1 for stride, length in zip(array.strides, array.shape, strict=True))
+
+
+def _reduce_repeated(array: Any) -> Any:
+    once = tuple(slice(0, 1) if not stride else slice(None) for stride in array.strides)
+    return sys.modules["numpy"].broadcast_to, (array[once], array.shape)
