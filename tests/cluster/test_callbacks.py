@@ -115,7 +115,7 @@ def test_what_is_submitted_while_another_thread_disconnects_is_refused_or_cancel
         client, futures = Client(combo.get_address()), []
         thread = threading.Thread(target=submit_until_refused)
         thread.start()
-        time.sleep(0.02)
+        wait_until(lambda futures=futures: len(futures) > 50)
         client.disconnect()
         thread.join(10)
         assert all(future.done() for future in futures)

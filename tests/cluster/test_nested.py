@@ -379,11 +379,8 @@ def test_cancelled_children_do_not_come_back(single_client: Client, gate: Gate) 
     future = single_client.submit(parent, single_client, path, *gate.paths)
     wait_until(lambda: gate.waiting_pids)
     assert future.cancel()
-    seen = single_client.submit(ends, path).result(timeout=20)
-    deadline = time.monotonic() + 20
-    while False in seen and time.monotonic() < deadline:
-        seen = single_client.submit(ends, path).result(timeout=20)
-    assert False not in seen and functions.notes(path) == []
+    wait_until(lambda: all(single_client.submit(ends, path).result(timeout=20)), 20)
+    assert functions.notes(path) == []
 
 
 def test_a_client_kept_by_a_module_is_as_deep_as_the_task_that_uses_it(single_client: Client) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pickle
-import time
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import Cancel, Envelope, ObjectChunk, ObjectCredit, ObjectKey, Results, Status, Tasks
+from tests.support.waiting import wait_until
 from tests.unit.client.fake_scheduler import FakeScheduler
 
 
@@ -81,7 +81,4 @@ class GraphScheduler(FakeScheduler):
         return [run for body in list(self.seen) if isinstance(body, Tasks) for run in body.runs]
 
     def wait_for_tasks(self, count: int) -> None:
-        deadline = time.monotonic() + 5
-        while sum(run.count for run in self.runs()) < count:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+        wait_until(lambda: sum(run.count for run in self.runs()) >= count)

@@ -13,7 +13,7 @@ import pickle
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,6 +21,7 @@ import scaler
 from scaler import Client
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError, MissingObjects, ScalerError
 from scaler_protocol.messages import Tasks
+from tests.support.waiting import wait_until
 from tests.unit.client.fake_scheduler import FakeScheduler
 
 
@@ -34,13 +35,6 @@ def scheduler() -> Iterator[FakeScheduler]:
 def client(scheduler: FakeScheduler) -> Iterator[Client]:
     with Client(scheduler.address) as connected:
         yield connected
-
-
-def wait_until(condition: Callable[[], object], limit_seconds: float = 5.0) -> None:
-    deadline = time.monotonic() + limit_seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 # ---- results -----------------------------------------------------------------------------------------------------
@@ -171,8 +165,10 @@ def test_disconnecting_wakes_who_waits(scheduler: FakeScheduler) -> None:
     client = Client(scheduler.address)
     future = client.submit(math.sqrt, 4.0)
     outcomes: list[object] = []
+    all_there = threading.Barrier(4)
 
     def wait() -> None:
+        all_there.wait()
         try:
             future.result()
         except BaseException as error:
@@ -181,7 +177,7 @@ def test_disconnecting_wakes_who_waits(scheduler: FakeScheduler) -> None:
     threads = [threading.Thread(target=wait) for _ in range(3)]
     for thread in threads:
         thread.start()
-    time.sleep(0.05)
+    all_there.wait()
     client.disconnect()
     for thread in threads:
         thread.join(2)
@@ -295,7 +291,8 @@ def test_a_collected_client_leaves_when_its_tasks_have_ended(scheduler: FakeSche
     future = client.submit(math.sqrt, 4.0)
     del client
     gc.collect()
-    time.sleep(0.05)
+    thread.join(0.05)
+    assert thread.is_alive()
     scheduler.hold.clear()
     assert future.result(5) == 2.0
     thread.join(5)

@@ -10,9 +10,8 @@ import inspect
 import operator
 import random
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from scaler.client import graphs
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError, MissingObjects
 from scaler_protocol.codec import encode
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Cancel, Envelope, ObjectChunk, ObjectKey, Tasks
+from tests.support.waiting import wait_until
 from tests.unit.client.graph_scheduler import GraphScheduler
 
 
@@ -48,13 +48,6 @@ def fail(value: Any) -> Any:
 
 def total(*values: int) -> int:
     return sum(values)
-
-
-def wait_until(condition: Callable[[], object], limit_seconds: float = 5.0) -> None:
-    deadline = time.monotonic() + limit_seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 GRAPH = {
@@ -451,7 +444,7 @@ def test_threads_submit_while_graphs_are_built(client: Client) -> None:
     def submit() -> None:
         while not stop.is_set():
             submitted.append(client.submit(increment, len(submitted)))
-            time.sleep(0.0001)
+            stop.wait(0.0001)
 
     thread = threading.Thread(target=submit)
     thread.start()

@@ -12,6 +12,8 @@ import psutil
 import pytest
 
 from scaler_protocol.command import BadInput, ChildCommand
+from tests.support.commands import alive
+from tests.support.waiting import wait_until
 
 HERE = Path(__file__).parent
 MODULE = "command_under_test"
@@ -34,13 +36,6 @@ def child(mark: Path) -> Iterator[ChildCommand]:
     command = ChildCommand(MODULE, ["serve", f"--mark={mark}", "-lp", "/dev/null"])
     yield command
     command.kill()
-
-
-def wait_gone(pid: int, seconds: float = 5.0) -> None:
-    deadline = time.monotonic() + seconds
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, f"process {pid} still runs"
-        time.sleep(0.01)
 
 
 def test_start_ready_terminate_join(child: ChildCommand, mark: Path) -> None:
@@ -149,7 +144,7 @@ def test_it_ends_with_the_script_without_main_guard(mark: Path, ending: str) -> 
             assert psutil.pid_exists(pid)
             script.kill()
         started = time.monotonic()
-        wait_gone(pid)
+        wait_until(lambda: not alive(pid))
         script.wait(10)
     assert time.monotonic() - started < 3
     assert not mark.exists()

@@ -13,9 +13,10 @@ import pytest
 
 from scaler_protocol.messages import StoreAbandon, StoreCreate
 from scaler_protocol.objects.errors import MissingObject
+from tests.support.waiting import wait_until
 from tests.unit.objects.conftest import Connect
 from tests.unit.objects.programs import Program
-from tests.unit.objects.test_store import LARGE, key, status_when, wait_until
+from tests.unit.objects.test_store import LARGE, key, status_when
 
 
 def test_a_reader_killed_while_it_maps_gives_the_memory_back(cluster: bytes, connect: Connect) -> None:

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +17,7 @@ from scaler_protocol.messages import ObjectKey, StoreStatus
 from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
 from scaler_protocol.objects.names import socket_name
+from tests.support.waiting import wait_until
 from tests.unit.objects.conftest import Connect
 from tests.unit.objects.programs import Program
 
@@ -30,15 +30,8 @@ def key(number: int) -> ObjectKey:
     return ObjectKey(OWNER, number)
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.005)
-
-
 def status_when(connection: StoreConnection, condition: Callable[[StoreStatus], bool]) -> StoreStatus:
-    wait_until(lambda: condition(connection.status(30)))
+    wait_until(lambda: condition(connection.status(30)), 30)
     return connection.status(30)
 
 
