@@ -1,4 +1,4 @@
-"""The linter and the type checker find nothing."""
+"""The linter, the formatter and the type checker find nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 
 from tests.unit.architecture.sources import REPOSITORY
 
+TOOLS = [["ruff", "check", "--quiet"], ["ruff", "format", "--check", "--quiet"], ["mypy"]]
+
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("command", [["ruff", "check", "--quiet"], ["mypy"]], ids=lambda command: command[0])
+@pytest.mark.parametrize("command", TOOLS, ids=" ".join)
 def test_a_tool_finds_nothing(command: list[str]) -> None:
     if importlib.util.find_spec(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
