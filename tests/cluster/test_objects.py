@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import subprocess
@@ -169,6 +170,26 @@ def test_a_store_that_dies(client: Client) -> None:
     with pytest.raises(MissingObjects):
         client.submit(total, reference).result(timeout=30)
     assert client.submit(total, make(COUNT)).result(timeout=30) == total(make(COUNT))
+
+
+def test_a_store_that_is_stopped(client: Client) -> None:
+    """It counts as one that has died, once it has been silent for long: nothing waits for it for ever."""
+    reference = client.send_object(make(COUNT))
+    assert client.submit(total, reference).result() == total(make(COUNT))
+    finished = client.submit(make, COUNT)
+    wait_until(finished.done, 20)
+    stopped = store_of(client)
+    stopped.suspend()
+    try:
+        futures = [client.submit(make, COUNT) for _ in range(4)]
+        assert client.submit(total, make(COUNT)).result(timeout=60) == total(make(COUNT))
+        assert [total(each.result(timeout=60)) for each in (*futures, finished)] == [total(make(COUNT))] * 5
+        with pytest.raises(MissingObjects):
+            client.submit(total, reference).result(timeout=60)
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            stopped.resume()
+    assert store_of(client).pid != stopped.pid
 
 
 def test_a_reader_that_is_killed_while_it_maps(client: Client) -> None:

@@ -40,6 +40,7 @@ from scaler_protocol.messages import (
     StoreStatusRequest,
 )
 from scaler_protocol.objects.segments import Segments
+from scaler_protocol.objects.silence import ENDED_TEXT, Silence
 from scaler_protocol.objects.starting import Reached, reach
 
 _KEYS_PER_MESSAGE = 1000
@@ -72,13 +73,17 @@ class AgentConnection:
         self.why_lost = "The object store of this host has ended."
         """One sentence, when ``lost``."""
         self._stream = reached.stream
+        self._silence = Silence(reached.stream.plain_socket)
+        self._has_heard = True
+        self._ended = False
         self._releases = reached.releases
         self._segments = Segments()
         self._granted: dict[ObjectKey, StoreGranted] = {}
 
     @classmethod
     def open(cls, cluster: bytes, settings: StoreSettings, may_start: bool = True) -> AgentConnection:
-        """Starts the store when there is none and ``may_start``, which takes about 0.1 s. Raises StoreUnavailable."""
+        """Starts the store when there is none and ``may_start``, which takes about 0.1 s; up to 20 s when there is one
+        that does not answer. Raises StoreUnavailable."""
         connection = cls(reach(cluster, may_start))
         connection._send(settings)
         return connection
@@ -91,7 +96,7 @@ class AgentConnection:
     @property
     def lost(self) -> bool:
         """The store has ended. What is mapped stays valid."""
-        return self._stream.eof
+        return self._ended or self._stream.eof
 
     @property
     def wants_write(self) -> bool:
@@ -152,6 +157,20 @@ class AgentConnection:
     def ask_status(self) -> None:
         self._send(StoreStatusRequest())
 
+    def on_period(self) -> list[Answer]:
+        """To be called every ``PERIOD_SECONDS`` of ``silence``: asks for a sign of life. A store that has not given one
+        for too long is ended, and ``lost``. What has come, as from ``on_readable``."""
+        answers = self.on_readable()
+        if self._has_heard:
+            self._silence.end()
+        elif self._silence.is_final():
+            self._ended = True
+            self.why_lost = ENDED_TEXT
+        self._has_heard = False
+        if not self.wants_write:
+            self.ask_status()
+        return answers
+
     def _send(self, body: Any) -> None:
         self._stream.send(encode(Envelope(body)))
 
@@ -161,6 +180,7 @@ class AgentConnection:
         """What has come. Check ``lost`` after it."""
         answers: list[Answer] = []
         while (frames := self._stream.receive()) is not None:
+            self._has_heard = True
             body = decode(frames).body
             if isinstance(body, StoreSegmentClosed):
                 self._segments.remove(body.segment)

@@ -113,7 +113,7 @@ class Exchange:
 
     def _from_peers(self, router: RouterSocket) -> list[Arrival]:
         arrivals = []
-        for routing_id, frames in router.receive_many(1000):
+        for routing_id, frames, _ in router.receive_many(1000):
             try:
                 body = decode(frames).body
             except MalformedMessage:

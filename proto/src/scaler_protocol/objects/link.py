@@ -20,7 +20,9 @@ from scaler_protocol.messages import (
     StoreRegion,
     StoreSegmentClosed,
     StoreStatus,
+    StoreStatusRequest,
 )
+from scaler_protocol.objects import silence
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.layout import Part
 from scaler_protocol.objects.polling import wait_readable, wait_writable
@@ -50,6 +52,7 @@ class Link:
         """Where its small objects go. Whoever places one holds a lock of the caller's."""
         self.region_asked = False
         self._stream = reached.stream
+        self._silence = silence.Silence(reached.stream.plain_socket)
         self._releases = reached.releases
         self._lock = threading.Lock()  # a Condition itself may be interrupted between taking its lock and saying so
         self._condition = threading.Condition(self._lock)
@@ -100,7 +103,10 @@ class Link:
             raise LinkLost("This connection to the object store is not used any more.")
         self._stream.send(encode(Envelope(body)))
         while not self._stream.flush() and not self._stream.eof:
-            wait_writable(self._stream.fd, 1.0)
+            if wait_writable(self._stream.fd, silence.PERIOD_SECONDS):
+                self._silence.end()
+            else:
+                self._count_silence()
         self._check_alive()
 
     def _wait_or_lead(self, key: ObjectKey, deadline: float | None) -> bool:
@@ -117,13 +123,33 @@ class Link:
 
     def _lead(self, deadline: float | None) -> None:
         """Take in what comes for all. No lock is held while nothing comes."""
+        is_silent = False
         try:
-            wait_readable(self._stream.fd, self._rest(deadline))
+            rest = self._rest(deadline)
+            period = silence.PERIOD_SECONDS
+            is_ready = wait_readable(self._stream.fd, period if rest is None else min(rest, period))
+            is_silent = not is_ready and (rest is None or rest >= period)
         finally:
             with self._lock:
                 self._reading = False
                 self._condition.notify_all()
                 self._take_all()
+        if is_silent:
+            self._ask_whether_it_lives()
+
+    def _ask_whether_it_lives(self) -> None:
+        """Whoever waits for an object may wait long, but not for a sign of life."""
+        with self._lock:
+            self._count_silence()
+            if not self._stream.wants_write:
+                self._stream.send(encode(Envelope(StoreStatusRequest())))
+
+    def _count_silence(self) -> None:
+        if self._silence.is_final():
+            self.lost = True
+            self._why_lost = silence.ENDED_TEXT
+            self._condition.notify_all()
+        self._check_alive()
 
     def _wait(self, deadline: float | None) -> None:
         self._condition.wait(self._rest(deadline))
@@ -148,6 +174,7 @@ class Link:
             self._take(decode(frames).body)
 
     def _take(self, body: Any) -> None:
+        self._silence.end()
         if isinstance(body, StoreSegmentClosed):
             self.segments.remove(body.segment)
             return

@@ -8,7 +8,7 @@ import struct
 
 from scaler_protocol.ids import digest
 
-_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+_CREDENTIALS = struct.Struct("3i")
 
 
 def cluster_id(address: str, host: str, user: str) -> bytes:
@@ -23,8 +23,18 @@ def socket_name(cluster: bytes) -> str:
 
 def is_same_user(connected: socket.socket) -> bool:
     """Whether the process at the other end runs as this user, as the kernel says."""
+    return _credentials(connected)[1] == os.getuid()
+
+
+def peer_process(connected: socket.socket) -> int:
+    """The number of the process that listens at the other end, as the kernel says; 0: it cannot be seen from here."""
+    return _credentials(connected)[0]
+
+
+def _credentials(connected: socket.socket) -> tuple[int, int, int]:
+    """pid, uid, gid."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
-        return False
-    data = connected.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
-    return bool(_CREDENTIALS.unpack(data)[1] == os.getuid())
+        return 0, -1, -1
+    pid, uid, gid = _CREDENTIALS.unpack(connected.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size))
+    return pid, uid, gid

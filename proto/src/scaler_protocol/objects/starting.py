@@ -12,13 +12,14 @@ from scaler_protocol.command.interpreter import module_command
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Envelope, Refused, Role, Welcome
+from scaler_protocol.objects import silence
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.memory import AVAILABLE, Releases
 from scaler_protocol.objects.names import is_same_user, socket_name
 from scaler_protocol.objects.polling import wait_readable
 from scaler_protocol.transport.stream import StreamConnection
 
-START_SECONDS = 10.0
+START_SECONDS = 20.0
 _PAUSE_SECONDS = 0.01
 _MODULE = "scaler_protocol.objects.store"
 
@@ -32,7 +33,8 @@ class Reached(NamedTuple):
 
 
 def reach(cluster: bytes, may_start: bool) -> Reached:
-    """This host's store. Raises StoreUnavailable when there is none and none may be, or can be, started."""
+    """This host's store. Raises StoreUnavailable when there is none and none may be, or can be, started. One that does
+    not answer is ended first, which takes 15 s."""
     if not AVAILABLE or not hasattr(os, "memfd_create"):
         raise StoreUnavailable("Object stores need Linux.")
     deadline = time.monotonic() + START_SECONDS
@@ -81,13 +83,20 @@ def _say_hello(stream: StreamConnection) -> Releases:
 
 
 def _first(stream: StreamConnection, deadline: float) -> object:
+    """None: it has ended, perhaps since it said nothing."""
+    silent = silence.Silence(stream.plain_socket)
     while True:
         frames = stream.receive()
         if frames is not None:
             return decode(frames).body
         if stream.eof:
             return None
-        if not wait_readable(stream.fd, deadline - time.monotonic()):
+        rest = deadline - time.monotonic()
+        if wait_readable(stream.fd, min(rest, silence.PERIOD_SECONDS)):
+            continue
+        if silent.is_final():
+            return None
+        if rest <= 0:
             raise StoreUnavailable("The object store of this host does not answer.")
 
 

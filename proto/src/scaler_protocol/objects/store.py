@@ -21,28 +21,34 @@ _BACKLOG = 1024
 def main() -> int:
     """0 also when another store was first."""
     restore_environment()
-    cluster = bytes.fromhex(sys.argv[1])
-    listening = _listen(cluster)
-    if listening is None or os.fork():
+    bound = _bind(bytes.fromhex(sys.argv[1]))
+    if bound is None:
         return 0
+    listens, listening = os.pipe()
+    if os.fork():
+        os.close(listening)
+        os.read(listens, 1)  # ends when the child listens, or has failed
+        return 0
+    os.close(listens)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # they are meant for its peers
+    bound.listen(_BACKLOG)  # not before the fork: peers are told the number of the process that called this
+    os.close(listening)
     allow_many_descriptors()
     from scaler_protocol.objects.server import Server  # only the one that serves
 
-    Server(listening).run()
+    Server(bound).run()
     return 0
 
 
-def _listen(cluster: bytes) -> socket.socket | None:
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def _bind(cluster: bytes) -> socket.socket | None:
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listening.bind("\0" + socket_name(cluster)[1:])
+        bound.bind("\0" + socket_name(cluster)[1:])
     except OSError:
-        listening.close()
+        bound.close()
         return None
-    listening.listen(_BACKLOG)
-    return listening
+    return bound
 
 
 if __name__ == "__main__":

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
+import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from scaler_protocol.address import Address
 from scaler_protocol.messages import ObjectKey, ObjectMissing, StoreFound, StoreRefused, StoreSettings, StoreStatus
-from scaler_protocol.objects.agent_connection import AgentConnection, Readable
+from scaler_protocol.objects.agent_connection import AgentConnection, Answer, Readable
 from scaler_protocol.objects.errors import StoreUnavailable
+from scaler_protocol.objects.silence import PERIOD_SECONDS
+
+Use = Callable[[AgentConnection | None], None]
+"""Does something with the connection; None: there is no store."""
 
 
 class HostStore:
-    """Connects when something is asked of it. ``agent`` has the methods ``store_status(status)``,
-    ``store_lost()``, ``stored(key)``, ``not_stored(key, relayed)`` and ``stored_view(key, view)``, and ``heard()``,
-    called after all that waited."""
+    """Connects when something is asked of it, in a thread, since that may take long. ``agent`` has the methods
+    ``store_status(status)``, ``store_lost()``, ``stored(key)``, ``not_stored(key, relayed)`` and
+    ``stored_view(key, view)``, and ``heard()``, called after all that waited."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, agent: Any, settings: StoreSettings) -> None:
         self._loop = loop
@@ -24,7 +31,10 @@ class HostStore:
         self._settings = settings
         self._cluster = b""
         self._connection: AgentConnection | None = None
+        self._attempt: object | None = None  # to connect, under way
+        self._uses: list[tuple[Use, bool]] = []  # that wait for the connection, and whether they need a store
         self._watches_write = False
+        self._closed = False
         self._sought: dict[ObjectKey, bool] = {}  # True: fetched from other stores
         self._read: dict[ObjectKey, bool] = {}
 
@@ -33,77 +43,143 @@ class HostStore:
         clients here know that it is of use, and other stores reach it."""
         if cluster != self._cluster:
             self._cluster = cluster
+            self._attempt = None
             self._lose()
-            if self._settings.host:
-                self._opened(True)
+            self._use(None, True)
+            self._be_reachable()
 
     def attach(self) -> None:
         """Something is there: this host's store must be connected."""
-        if self._opened(False) is None:
-            self._agent.store_lost()
-            self._agent.heard()
+        if (self._attached, False) not in self._uses:
+            self._when_connected(self._attached, False)
 
     def find(self, keys: Sequence[ObjectKey]) -> None:
-        connection = self._opened(False)
-        for key in keys:
-            if connection is None:
-                self._agent.not_stored(key, False)
-            else:
-                self._sought[key] = False
-                connection.find(key)
-        if connection is None:
-            self._agent.heard()
-        self._watch()
+        self._when_connected(partial(self._find, keys), False)
 
     def fetch(self, key: ObjectKey, size: int, sources: Sequence[str]) -> None:
-        connection = self._opened(True)
-        if connection is None:
-            self._agent.not_stored(key, True)
-            self._agent.heard()
-            return
-        self._sought[key] = True
-        connection.fetch(key, size, sources)
-        self._watch()
+        self._when_connected(partial(self._fetch, key, size, sources), True)
 
     def read(self, key: ObjectKey) -> None:
-        connection = self._opened(False)
-        if connection is None:
-            self._agent.stored_view(key, None)
-            self._agent.heard()
-            return
-        self._read[key] = True
-        connection.read(key)
-        self._watch()
+        self._when_connected(partial(self._begin_read, key), False)
 
     def drop(self, keys: Sequence[ObjectKey]) -> None:
-        if self._connection is not None:
-            self._connection.drop(keys)
-            self._watch()
+        if self._connection is not None or self._attempt is not None:
+            self._when_connected(partial(self._drop, keys), False)
 
     def ask_status(self) -> None:
         """So that the agent is told of it."""
         if self._connection is not None:
             self._connection.ask_status()
             self._watch()
+        self._be_reachable()
 
     def close(self) -> None:
+        self._closed = True
+        self._disconnect()
+
+    # ---- what is asked of it ---------------------------------------------------------------------------------------
+
+    def _attached(self, connection: AgentConnection | None) -> None:
+        if connection is None:
+            self._agent.store_lost()
+
+    def _find(self, keys: Sequence[ObjectKey], connection: AgentConnection | None) -> None:
+        for key in keys:
+            if connection is None:
+                self._agent.not_stored(key, False)
+            else:
+                self._sought[key] = False
+                connection.find(key)
+
+    def _fetch(self, key: ObjectKey, size: int, sources: Sequence[str], connection: AgentConnection | None) -> None:
+        if connection is None:
+            self._agent.not_stored(key, True)
+        else:
+            self._sought[key] = True
+            connection.fetch(key, size, sources)
+
+    def _begin_read(self, key: ObjectKey, connection: AgentConnection | None) -> None:
+        if connection is None:
+            self._agent.stored_view(key, None)
+        else:
+            self._read[key] = True
+            connection.read(key)
+
+    def _drop(self, keys: Sequence[ObjectKey], connection: AgentConnection | None) -> None:
+        if connection is not None:
+            connection.drop(keys)
+
+    # ---- the connection ------------------------------------------------------------------------------------------
+
+    def _when_connected(self, use: Use, may_start: bool) -> None:
+        if self._connection is not None:
+            use(self._connection)
+            self._watch()
+            return
+        self._uses.append((use, may_start))
+        if self._attempt is None:
+            self._connect(may_start)
+
+    def _connect(self, may_start: bool) -> None:
+        if not self._cluster:
+            self._use(None, True)
+            self._agent.heard()
+            return
+        self._attempt = attempt = object()
+        arguments = attempt, self._cluster, may_start
+        threading.Thread(target=self._open, args=arguments, name="scaler-store", daemon=True).start()
+
+    def _open(self, attempt: object, cluster: bytes, may_start: bool) -> None:
+        """In a thread."""
+        connection = None
+        try:
+            connection = AgentConnection.open(cluster, self._settings, may_start)
+        except StoreUnavailable:
+            pass
+        finally:
+            try:
+                self._loop.call_soon_threadsafe(self._opened, attempt, may_start, connection)
+            except RuntimeError:  # the loop has ended
+                if connection is not None:
+                    connection.close()
+
+    def _opened(self, attempt: object, may_start: bool, connection: AgentConnection | None) -> None:
+        if attempt is not self._attempt or self._closed:
+            if connection is not None:
+                connection.close()
+            return
+        self._attempt = None
+        if connection is not None:
+            self._connection = connection
+            self._loop.add_reader(connection.fd, self._on_readable)
+            self._loop.call_later(PERIOD_SECONDS, self._on_period, connection)
+            connection.ask_status()
+        self._use(connection, may_start)
+        self._watch()
+        self._agent.heard()
+
+    def _use(self, connection: AgentConnection | None, may_start: bool) -> None:
+        """Those that need a store get one, when none was found."""
+        uses, self._uses = self._uses, []
+        for use, needs_store in uses:
+            if connection is None and needs_store and not may_start:
+                self._uses.append((use, needs_store))
+            else:
+                use(connection)
+        if self._uses:
+            self._connect(True)
+
+    def _be_reachable(self) -> None:
+        if self._cluster and self._settings.host and self._connection is None and self._attempt is None:
+            self._connect(True)
+
+    def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._loop.remove_reader(connection.fd)
             self._loop.remove_writer(connection.fd)
+            self._watches_write = False
             connection.close()
-
-    # ---- the connection ------------------------------------------------------------------------------------------
-
-    def _opened(self, may_start: bool) -> AgentConnection | None:
-        if self._connection is None and self._cluster:
-            try:
-                self._connection = AgentConnection.open(self._cluster, self._settings, may_start)
-            except StoreUnavailable:
-                return None
-            self._loop.add_reader(self._connection.fd, self._on_readable)
-            self._connection.ask_status()
-        return self._connection
 
     def _watch(self) -> None:
         connection = self._connection
@@ -122,11 +198,19 @@ class HostStore:
 
     def _on_readable(self) -> None:
         connection = self._connection
-        if connection is None:
-            return
-        for answer in connection.on_readable():
+        if connection is not None:
+            self._take(connection, connection.on_readable())
+
+    def _on_period(self, connection: AgentConnection) -> None:
+        if connection is self._connection:
+            self._loop.call_later(PERIOD_SECONDS, self._on_period, connection)
+            self._take(connection, connection.on_period())
+
+    def _take(self, connection: AgentConnection, answers: Sequence[Answer]) -> None:
+        for answer in answers:
             _HANDLERS[type(answer)](self, answer)
         if connection.lost:
+            logging.warning(connection.why_lost)
             self._lose()
         self._watch()
         self._agent.heard()
@@ -135,8 +219,7 @@ class HostStore:
         """It has died: all that was asked of it is not there."""
         if self._connection is None:
             return
-        self.close()
-        self._watches_write = False
+        self._disconnect()
         self._agent.store_lost()
         sought, self._sought = self._sought, {}
         read, self._read = self._read, {}

@@ -1,0 +1,78 @@
+"""Whether a store that says nothing will ever say something again. One that is stopped, or stuck, is ended, and what
+follows is what follows the death of a store.
+
+Time is counted in periods of whoever asks, each ``PERIOD_SECONDS`` of its own running time: when both were stopped, or
+the machine slept, no time has passed. A store that is at work, or waits for a disk, gets more of it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+
+from scaler_protocol.objects.names import peer_process
+
+PERIOD_SECONDS = 3.0
+
+ENDED_TEXT = "The object store of this host did not answer any more, and was ended."
+
+_IDLE_PERIODS = 5
+"""A store that does nothing has so many periods to answer in."""
+
+_BUSY_PERIODS = 20
+
+
+class Silence:
+    """Of the store at the other end of ``connected``. It is told of every period, and when something is heard."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.pid = peer_process(connected)
+        self._connected = connected
+        self._periods = 0
+        self._cpu_ticks = -1
+
+    def end(self) -> None:
+        """Something was heard."""
+        self._periods = 0
+
+    def is_final(self) -> bool:
+        """Another period has passed without a word, although something was asked. True: the store was ended for it."""
+        self._periods += 1
+        is_busy = self._is_busy()
+        if self._periods < (_BUSY_PERIODS if is_busy else _IDLE_PERIODS):
+            return False
+        self._kill()
+        return True
+
+    def _is_busy(self) -> bool:
+        """It has used a processor since the last period, or is inside a disk."""
+        try:
+            with open(f"/proc/{self.pid}/stat", encoding="ascii", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            return False
+        before, self._cpu_ticks = self._cpu_ticks, int(fields[11]) + int(fields[12])
+        return fields[0] == "D" or 0 <= before < self._cpu_ticks
+
+    def _kill(self) -> None:
+        """While the connection stands its process lives, so the number means nobody else when it is taken before."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except (OSError, AttributeError):
+            return
+        try:
+            if self._stands():
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        except OSError:
+            pass  # it has ended
+        finally:
+            os.close(descriptor)
+
+    def _stands(self) -> bool:
+        try:
+            return bool(self._connected.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
