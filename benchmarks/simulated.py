@@ -7,8 +7,10 @@ per agent and second counts as well.
 
 from __future__ import annotations
 
+import mmap
 import time
 from collections import deque
+from collections.abc import Iterator
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.link import Link
@@ -25,6 +27,7 @@ from scaler_protocol.messages import (
     TaskOptions,
     Tasks,
 )
+from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
 from scaler_scheduler.core.effects import Send
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
@@ -32,6 +35,7 @@ from scaler_scheduler.core.settings import Settings
 SLOTS = 2
 DURATION_US = 100
 RUN_TASKS = 10_000
+RING_BYTES = 32 * 1024 * 1024
 WARM_UP_TASKS = 2 * SLOTS
 """Per agent: then the duration of the function is known."""
 
@@ -56,22 +60,36 @@ class Peer:
         elif type(body) is Results:
             self.results += sum(run.count for run in body.runs)
 
-    def answer(self) -> Results:
+    def answer(self, duration_us: int = DURATION_US) -> Results:
         """The results of all that it was given."""
         runs, self.runs = self.runs, []
-        return Results([ResultRun(run.session, _rows(run)) for run in runs])
+        return Results([ResultRun(run.session, _rows(run, duration_us)) for run in runs])
+
+    def answers(self, rows: int) -> Iterator[Results]:
+        """The same, at most so many in a message, of tasks that take next to no time; each says which worker made
+        them, and when."""
+        for run in [each for whole in self.answer(0).runs for each in _slices(whole, rows)]:
+            run.set_place(0, bytes(4 * run.count))
+            yield Results([run])
 
 
-def _rows(run: TaskRun) -> list[tuple[int, int, int, bytes, int, int, int]]:
+def _rows(run: TaskRun, duration_us: int) -> list[tuple[int, int, int, bytes, int, int, int]]:
     stop = run.first_task + run.count
     attempt, status = run.attempt, int(Status.SUCCESS)
-    return [(task, attempt, status, b"N.", DURATION_US, DURATION_US, 0) for task in range(run.first_task, stop)]
+    return [(task, attempt, status, b"N.", duration_us, duration_us, 0) for task in range(run.first_task, stop)]
+
+
+def _slices(run: ResultRun, rows: int) -> list[ResultRun]:
+    return [run.slice(first, min(first + rows, run.count)) for first in range(0, run.count, rows)]
 
 
 class Bench:
-    """A core with a client. ``seconds``: of processor time spent in the core."""
+    """A core with a client. ``seconds``: of processor time spent in the core. ``rows``: how many results come in a
+    message, None: as many as there are."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int | None = None) -> None:
+        self.rows = rows
+        self.ring: RingReader | None = None
         self.core = SchedulerCore(Settings(address="inproc://core", session=b"s" * 16, epoch=1), time.perf_counter())
         self.seconds = 0.0
         self.busy: deque[Peer] = deque()
@@ -118,9 +136,18 @@ class Bench:
     def _answer_until(self, results: int) -> None:
         while self.client.results < results:
             agent = self.busy.popleft()
-            self.says(agent, agent.answer())
+            for body in [agent.answer()] if self.rows is None else agent.answers(self.rows):
+                self.says(agent, body)
             if self.client.link.owes_acknowledgement:
                 self.says(self.client, Acknowledgement())
+            while self.ring is not None and self.ring.take(RING_BYTES)[1]:
+                pass
+
+    def watch(self) -> None:
+        """Event records are wanted from now on."""
+        memory = mmap.mmap(-1, RING_HEADER_BYTES + RING_BYTES, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)
+        self.ring = RingReader(memory)
+        self.core.watch(RingWriter(memory), 0.0, time.perf_counter())
 
     def run(self, agents: int, tasks: int) -> float:
         """Microseconds of the core per task: to take it in, to hand it out and to forward its result. The first

@@ -89,6 +89,10 @@ WORKLOADS = {
             1e9, False,
         ),
         Workload(
+            "records", "core alone, event records", core.records_alone, "here", "records_ns_500_rows", 0, 0, False,
+            True,
+        ),
+        Workload(
             "monitoring", "a map with three watchers", monitoring.watched_map, "here", "watched_to_unwatched", 0, 0,
             False, True,
         ),

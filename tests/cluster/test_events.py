@@ -88,7 +88,7 @@ class Heard:
             self.names[record.flags, record.first] = records.name_of(record)
         elif record.kind == Kind.HANDED:
             self.firsts.append(record.first)
-        elif record.kind == Kind.ENDED:
+        elif record.kind in records.ENDINGS:
             columns = records.ended_columns(record)
             statuses = columns.statuses
             if record.agent != records.NONE:

@@ -81,6 +81,6 @@ class SchedulerNode(Node):
     def _read_records(self) -> None:
         data, _, _ = self._records.take(1024 * 1024)
         for record in records.records(data):
-            if record.kind == Kind.ENDED:
+            if record.kind in records.ENDINGS:
                 statuses = records.ended_columns(record).statuses
                 self._ended.update(status for status in statuses.tolist() if not status & AGAIN)

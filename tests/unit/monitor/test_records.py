@@ -30,6 +30,16 @@ def test_an_ended_record_has_the_columns_it_was_given(
     assert columns == [[4, 5, 6], [1, 2, 3], [1, 1, 2], functions, ages, workers, [0, 2, 4]]
 
 
+@pytest.mark.parametrize("longest", [9, 70_000])
+def test_executions_in_a_row_are_spelled_out(longest: int) -> None:
+    data = records.ran_record(
+        100, [1, 2, longest], [30, 20, 10], time=9, session=0, status=4, agent=1, function=7, attempt=3, worker=2
+    )
+    (record,) = records.records(data)
+    columns = [None if column is None else column.tolist() for column in records.ended_columns(record)]
+    assert columns == [[100, 101, 102], [1, 2, longest], [3, 3, 3], None, [30, 20, 10], None, [4, 4, 4]]
+
+
 def test_a_long_failure_keeps_its_start_and_its_size() -> None:
     payload = b"x" * 100_000
     (record,) = records.records(records.failed_record(2, payload, time=1, session=0, task=77, attempt=1))
@@ -48,8 +58,16 @@ def test_any_cut_of_records_is_records_or_bad() -> None:
             list(records.records(data[:length]))
 
 
-def test_any_damaged_byte_is_records_or_bad() -> None:
-    data = bytearray(records.ended_record([1, 2], [3, 4], [1, 1], [0, 0], time=1, session=0))
+@pytest.mark.parametrize(
+    "whole",
+    [
+        records.ended_record([1, 2], [3, 4], [1, 1], [0, 0], time=1, session=0),
+        records.ran_record(1, [3, 4], [1, 0], time=1, session=0),
+    ],
+    ids=["ended", "ran"],
+)
+def test_any_damaged_byte_is_records_or_bad(whole: bytes) -> None:
+    data = bytearray(whole)
     for position in range(len(data)):
         damaged = bytes(data[:position]) + bytes([data[position] ^ 0xFF]) + bytes(data[position + 1 :])
         try:

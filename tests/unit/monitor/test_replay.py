@@ -131,6 +131,12 @@ def test_what_is_not_a_recording_is_one_sentence(tmp_path: Path) -> None:
         Replay(tmp_path)
 
 
+def test_a_log_of_a_later_version_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / f"a{SUFFIX}").write_bytes(b"scaler events 3\n")
+    with pytest.raises(ValueError, match="of version 3, this program reads up to 2: use the scheduler's release"):
+        Replay(tmp_path)
+
+
 def test_a_small_frame_cannot_fill_the_memory(tmp_path: Path) -> None:
     bomb = zlib.compress(b"\0" * (64 * 1024 * 1024))
     checked = struct.pack("<Bd", EVENTS, 5.0)

@@ -104,7 +104,9 @@ def test_results_become_one_record(placed: bool, segments: list[tuple[int, int]]
     (record,) = records.records(reader.take(1 << 20)[0])
     kept = [row for row in range(6) if codes is None or codes[row] != LEFT_OUT]
     columns = records.ended_columns(record)
-    assert (record.kind, record.count, record.time, record.session, record.agent) == (Kind.ENDED, len(kept), 99, 1, 2)
+    alike = placed and fates is None and len(segments) == 1
+    assert record.kind == (Kind.RAN if alike else Kind.ENDED)
+    assert (record.count, record.time, record.session, record.agent) == (len(kept), 99, 1, 2)
     assert (record.worker, columns.workers) == (7 if placed else NONE, None)
     assert columns.tasks.tolist() == [100 + row for row in kept]
     assert columns.durations.tolist() == [10 + row for row in kept]
@@ -114,6 +116,71 @@ def test_results_become_one_record(placed: bool, segments: list[tuple[int, int]]
     )
     functions = [record.function] * len(kept) if columns.functions is None else columns.functions.tolist()
     assert functions == [[number for first, number in segments if first <= row][-1] for row in kept]
+
+
+def placed_run(rows: list[tuple[int, int, int, int]], ages: list[int]) -> ResultRun:
+    """Rows: task, attempt, status, duration."""
+    run = ResultRun(SESSION, [(task, attempt, status, b"", duration, 5, 0) for task, attempt, status, duration in rows])
+    run.set_place(3, array.array("I", ages).tobytes())
+    return run
+
+
+def written(run: ResultRun) -> list[records.Record]:
+    writer, reader = ring()
+    writer.write_ended(run, 99, 1, 2, [(0, 5)], None)
+    return list(records.records(reader.take(1 << 20)[0]))
+
+
+def executions(found: list[records.Record]) -> list[tuple[int, ...]]:
+    """Task, attempt, status, duration and age of each."""
+    rows: list[tuple[int, ...]] = []
+    for record in found:
+        columns = records.ended_columns(record)
+        assert columns.ages is not None
+        rows += zip(columns.tasks, columns.attempts, columns.statuses, columns.durations, columns.ages, strict=True)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("longest", "oldest", "kind", "size"),
+    [(0xFFFF, 0xFFFF, Kind.RAN, 4), (0x10000, 0, Kind.RAN, 8), (0, 0x10000, Kind.RAN, 8), (1 << 32, 0, Kind.ENDED, 25)],
+)
+def test_durations_and_ages_are_exact_however_long(longest: int, oldest: int, kind: Kind, size: int) -> None:
+    rows = [(task, 1, 0, duration) for task, duration in enumerate([*range(30), longest, 0])]
+    ages = [oldest, *range(30, -1, -1)]
+    (record,) = found = written(placed_run(rows, ages))
+    assert (record.kind, record.function, record.worker) == (kind, 5, 3)
+    assert len(record.body) == size * len(rows)
+    assert executions(found) == [(*row, age) for row, age in zip(rows, ages, strict=True)]
+
+
+def test_what_did_not_end_alike_is_a_record_of_its_own() -> None:
+    rows = [(task, 1, 0, 10) for task in range(40)] + [(task, 2, 0, 10) for task in range(40, 60)]
+    rows += [(60, 2, Status.EXCEPTION, 10)] + [(task, 2, 0, 10) for task in range(80, 99)]
+    found = written(placed_run(rows, [1] * len(rows)))
+    assert [(each.kind, each.first, each.count) for each in found] == [
+        (Kind.RAN, 0, 40), (Kind.RAN, 40, 20), (Kind.RAN, 60, 1), (Kind.RAN, 80, 19),
+    ]  # fmt: skip
+    assert executions(found) == [(*row, 1) for row in rows]
+
+
+def test_tasks_that_lie_apart_share_a_record() -> None:
+    rows = [(task, 1, 0, 10) for task in range(0, 200, 2)]
+    (record,) = found = written(placed_run(rows, [1] * len(rows)))
+    assert record.kind == Kind.ENDED
+    assert executions(found) == [(*row, 1) for row in rows]
+
+
+def test_a_ring_that_is_read_in_time_goes_on_at_its_start() -> None:
+    memory = bytearray(RING_HEADER_BYTES + 64 * 1024 * 1024)
+    writer, reader = RingWriter(memory), RingReader(memory)
+    body = b"x" * 100_000
+    for number in range(3000):
+        writer.write(records.record(Kind.NAME, time=1, first=number, body=body))
+        data, count, first = reader.take(1 << 20)
+        assert (count, first) == (1, number)
+        assert [record.first for record in records.records(data)] == [number]
+    assert not any(memory[RING_HEADER_BYTES + 2 * 1024 * 1024 :: 4096])
 
 
 def test_a_record_of_nothing_is_not_written() -> None:

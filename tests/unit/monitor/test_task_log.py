@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from scaler_protocol.monitor.records import AGAIN, EndedColumns
+from scaler_protocol.monitor.records import AGAIN, EndedColumns, RanColumns
 from scaler_protocol.monitor.task_log import NO_WORKER, NOT_ENDED, PAGE_ROWS, TaskLog, extent
 
 
@@ -46,6 +46,20 @@ def test_what_a_record_says_once_is_true_of_all_its_rows() -> None:
     log = TaskLog()
     log.extend(9, 3, NO_WORKER, 1_000_000, columns(2), array("I"))
     assert log.row(1) == (1, 1_000_000, 100, 9, 3, NO_WORKER, 1, 0)
+
+
+@pytest.mark.parametrize("code", ["H", "I"])
+def test_tasks_in_a_row_that_ended_alike(code: str) -> None:
+    log, count = TaskLog(), PAGE_ROWS + 10
+    durations, ages = range(count), range(count, 0, -1)
+    given = RanColumns(view(code, [each % 60_000 for each in durations]), view(code, [each % 60_000 for each in ages]))
+    log.extend_stretch(9, 3, 41, 1_000_000, 500, 2, 4, given)
+    assert (log.total, log.ended) == (count, count)
+    for row in (0, PAGE_ROWS - 1, PAGE_ROWS, count - 1):
+        end = 1_000_000 - (count - row) % 60_000
+        assert log.row(row) == (500 + row, end, row % 60_000, 9, 3, 41, 2, 4)
+    log.extend_stretch(9, 3, 41, 1_000_000, 0, 2, 5 | AGAIN, given)
+    assert (log.total, log.ended) == (2 * count, count)
 
 
 def test_the_oldest_page_goes_and_serials_stay() -> None:

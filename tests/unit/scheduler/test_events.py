@@ -41,7 +41,7 @@ class Watcher:
     def rows(self) -> list[tuple[int, int, int]]:
         """(task, attempt, status) of all executions that ended since the last call."""
         found = []
-        for record in self.take(Kind.ENDED):
+        for record in self.take(*records.ENDINGS):
             columns = records.ended_columns(record)
             found += list(zip(columns.tasks, columns.attempts, columns.statuses, strict=True))
         return found
@@ -84,7 +84,7 @@ def test_tasks_of_several_functions_keep_theirs() -> None:
     client.says(Tasks([run(client, 0, 1), run(client, 1, 1, function=other), run(client, 2, 1)]))
     watcher.take()
     agent.says(results(client, 0, 1, 2))
-    (ended,) = watcher.take(Kind.ENDED)
+    (ended,) = watcher.take(*records.ENDINGS)
     functions = records.ended_columns(ended).functions
     assert functions is not None
     assert functions[0] == functions[2] != functions[1]
@@ -149,7 +149,7 @@ def test_tasks_that_end_without_an_agent() -> None:
     watcher = Watcher(book)
     client.says(tasks(client, 0, 5000))
     client.says(Cancel((TaskColumn(client.session, tuple(range(5000))),)))
-    ended = watcher.take(Kind.ENDED)
+    ended = watcher.take(*records.ENDINGS)
     assert sum(record.count for record in ended) == 5000
     assert {record.agent for record in ended} == {NONE}
     assert set(records.ended_columns(ended[0]).statuses) == {Status.CANCELLED}

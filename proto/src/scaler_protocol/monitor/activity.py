@@ -165,6 +165,13 @@ class Activity:
             worker = self.worker_index(record.agent, record.worker) if some_unknown else NO_WORKER
         self.log.extend(record.session, record.function, worker, record.time, columns, indices)
 
+    def _on_ran(self, record: Record) -> None:
+        worker = self.worker_index(record.agent, record.worker)
+        self.log.extend_stretch(
+            record.session, record.function, worker, record.time, record.first, record.attempt, record.flags & 0xFF,
+            records.ran_columns(record),
+        )  # fmt: skip
+
     def _on_failed(self, record: Record) -> None:
         _, payload = records.failure_of(record)
         kind, message, details = read_payload(record.flags, payload)
@@ -257,6 +264,7 @@ _TAKERS: dict[int, Callable[[Activity, Record], None]] = {
     Kind.NAME: Activity._on_name,
     Kind.HANDED: Activity._on_handed,
     Kind.ENDED: Activity._on_ended,
+    Kind.RAN: Activity._on_ran,
     Kind.FAILED: Activity._on_failed,
     Kind.GRAPH: Activity._on_graph,
     Kind.AGENT_JOINED: Activity._on_agent,

@@ -1,19 +1,23 @@
 """Frames of event logs: messages of the monitor stream, one after another in a file.
 
-A file begins with ``MAGIC``. A frame is a header of 17 bytes, little-endian: u32 size of the payload, u32 CRC-32 of all
-that follows, u8 kind, f64 time (seconds since 1970); then the payload: the message as ``feed.encode`` makes it,
-compressed with zlib. A file that was cut, by SIGKILL or a full disk, is good up to its last whole frame.
+A file begins with ``MAGIC``; the digit is the version, and older ones are read, too: version 1 had no RAN records. A
+frame is a header of 17 bytes, little-endian: u32 size of the payload, u32 CRC-32 of all that follows, u8 kind, f64 time
+(seconds since 1970); then the payload: the message as ``feed.encode`` makes it, compressed with zlib. A file that was
+cut, by SIGKILL or a full disk, is good up to its last whole frame.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
-MAGIC = b"scaler events 1\n"
+VERSION = 2
+MAGIC = b"scaler events %d\n" % VERSION
+_MAGICS = re.compile(rb"scaler events (\d)\n")
 SUFFIX = ".events"
 SNAPSHOT, EVENTS = 1, 2
 """Kinds of frames."""
@@ -52,8 +56,7 @@ def frames(file: BinaryIO) -> Iterator[Frame]:
     that is no event log."""
     length = file.seek(0, os.SEEK_END)
     file.seek(0)
-    if file.read(len(MAGIC)) != MAGIC:
-        raise BadLog("not an event log")
+    _check_version(file.read(len(MAGIC)))
     at = len(MAGIC)
     while at < length:
         file.seek(at)
@@ -63,6 +66,14 @@ def frames(file: BinaryIO) -> Iterator[Frame]:
             raise BadLog(f"cut off, the last {length - at:,} bytes are left out")
         yield Frame(at + _HEADER.size, size, checksum, kind, time)
         at += _HEADER.size + size
+
+
+def _check_version(start: bytes) -> None:
+    magic = _MAGICS.fullmatch(start)
+    if magic is None:
+        raise BadLog("not an event log")
+    if int(magic[1]) > VERSION:
+        raise BadLog(f"of version {int(magic[1])}, this program reads up to {VERSION}: use the scheduler's release")
 
 
 def read_frame(file: BinaryIO, found: Frame) -> bytes:

@@ -14,7 +14,7 @@ from typing import Union
 from scaler_protocol.messages import WorkerStatus
 
 MONITOR_MAJOR = 1
-MONITOR_MINOR = 1
+MONITOR_MINOR = 2
 """A watcher refuses another major; fields and message kinds are added under the same one."""
 
 

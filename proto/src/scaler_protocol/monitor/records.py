@@ -33,6 +33,8 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
   AGES age u32 (microseconds from its end until ``time``; else all ended at ``time``), with WORKERS worker u16 (else
   ``worker``), status u8: a ``Status``, plus AGAIN when the task is not over: it is queued again. In a worker column
   0xFFFF stands for none.
+* RAN: tasks ``first .. first + count - 1`` each ended at ``worker`` of ``agent``, all in attempt ``attempt`` and with
+  the ``Status`` in the lower byte of ``flags``. Columns: duration, then age, as in ENDED; u16 with SHORT, else u32.
 * FAILED: why task ``first`` failed; ``flags`` is its ``Status``. The body: u32 size of the payload, u32 how much of it
   follows (32 KiB at most), and that. Payloads: docs/protocol.md, "How a task ends". At most 100 are recorded a second.
 * GRAPH: nodes ``first .. first + count - 1`` of a graph, all of ``function``. The body: u64 number of the graph's last
@@ -48,6 +50,7 @@ from __future__ import annotations
 import enum
 import json
 import struct
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -75,6 +78,11 @@ class Kind(enum.IntEnum):
     CLIENT_JOINED = 9
     CLIENT_LEFT = 10
     GAP = 11
+    RAN = 12
+
+
+ENDINGS = (Kind.ENDED, Kind.RAN)
+"""Kinds that say of executions that they ended."""
 
 
 class Naming(enum.IntEnum):
@@ -86,12 +94,13 @@ class Naming(enum.IntEnum):
 
 
 class Flag(enum.IntFlag):
-    """Of ENDED records: the columns that may be missing; of GRAPH records: CUT."""
+    """Of ENDED records: the columns that may be missing; of GRAPH records: CUT; of RAN records: SHORT."""
 
     FUNCTIONS = 1
     AGES = 2
     WORKERS = 4
     CUT = 1
+    SHORT = 0x100
 
 
 class BadRecord(ValueError):
@@ -126,6 +135,13 @@ class EndedColumns(NamedTuple):
     statuses: memoryview  # u8
 
 
+class RanColumns(NamedTuple):
+    """The columns of a RAN record, as views: both u16, or both u32."""
+
+    durations: memoryview
+    ages: memoryview
+
+
 def records(data: bytes | memoryview) -> Iterator[Record]:
     """All records, in order. BadRecord for bytes that are none, after those that are."""
     view = memoryview(data)
@@ -142,7 +158,9 @@ def records(data: bytes | memoryview) -> Iterator[Record]:
 
 
 def ended_columns(record: Record) -> EndedColumns:
-    """BadRecord when the body is shorter than its columns."""
+    """Of a record of ENDINGS. BadRecord when the body is shorter than its columns."""
+    if record.kind == Kind.RAN:
+        return _spelled_out(record, ran_columns(record))
     columns: list[memoryview | None] = []
     at = 0
     for code, size, flag in _ENDED:
@@ -155,6 +173,28 @@ def ended_columns(record: Record) -> EndedColumns:
         columns.append(memoryview.cast(record.body[at:stop], code))  # type: ignore[call-overload]
         at = stop
     return EndedColumns(*columns)  # type: ignore[arg-type]
+
+
+def _spelled_out(record: Record, columns: RanColumns) -> EndedColumns:
+    count = record.count
+    return EndedColumns(
+        memoryview(array("Q", range(record.first, record.first + count))),
+        memoryview(array("Q", columns.durations)),
+        memoryview(array("I", [record.attempt]) * count),
+        None,
+        memoryview(array("I", columns.ages)),
+        None,
+        memoryview(bytes([record.flags & 0xFF]) * count),
+    )
+
+
+def ran_columns(record: Record) -> RanColumns:
+    """BadRecord when the body is shorter than its columns."""
+    code, size = ("H", 2) if record.flags & Flag.SHORT else ("I", 4)
+    stop = size * record.count
+    if 2 * stop > len(record.body):
+        raise BadRecord("The columns of an event record are cut off.")
+    return RanColumns(record.body[:stop].cast(code), record.body[stop : 2 * stop].cast(code))  # type: ignore[arg-type]
 
 
 _ENDED: tuple[tuple[str, int, int], ...] = (
@@ -243,3 +283,22 @@ def ended_record(
             body += struct.pack(f"<{len(values)}{code}", *values)
             flags |= flag
     return record(Kind.ENDED, time=time, flags=flags, count=len(tasks), session=session, body=body, **header)
+
+
+def ran_record(
+    first: int,
+    durations: Sequence[int],
+    ages: Sequence[int],
+    *,
+    time: int,
+    session: int,
+    status: int = 0,
+    **header: int,
+) -> bytes:
+    """``header``: agent, function, attempt, worker; for tests."""
+    is_short = max([*durations, *ages], default=0) <= 0xFFFF
+    body = struct.pack(f"<{2 * len(durations)}{'H' if is_short else 'I'}", *durations, *ages)
+    flags = status | (Flag.SHORT if is_short else 0)
+    return record(
+        Kind.RAN, time=time, flags=flags, count=len(durations), session=session, first=first, body=body, **header
+    )

@@ -1,5 +1,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
+from scaler_protocol.result_run cimport ResultRun
+
 cdef struct Header:  # of an event record; see records.py
     uint16_t kind
     uint16_t flags
@@ -28,7 +30,13 @@ cdef class RingWriter:
     cdef Header* begin(self, uint64_t size) noexcept nogil
     cdef void commit(self) noexcept nogil
     cdef uint8_t* place(self, uint64_t size) noexcept nogil
+    cdef void begin_anew(self) noexcept nogil
+    cdef void skip(self, uint64_t offset, uint64_t rest) noexcept nogil
     cdef void note_gap(self) noexcept nogil
+    cdef bint write_ran(self, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, uint32_t function)
+    cdef bint write_columns_of(
+        self, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, list segments, bytearray fates
+    )
 
 cdef class RingReader:
     cdef object memory

@@ -2,7 +2,8 @@
 
 One side writes, one reads; neither ever waits for the other. When the ring is full, records are dropped and counted,
 and a GAP record comes before the next one that fits. The memory begins with a page for two counters: bytes written, at
-64, and bytes read, at 128. A record lies in one piece; what is left at the end of the ring is skipped.
+64, and bytes read, at 128. A record lies in one piece; what is left at the end of the ring is skipped, and so is the
+rest of it when all was taken: the writer goes on at the start, in memory that is still in the processor's caches.
 """
 
 from typing import Any
@@ -34,8 +35,9 @@ class RingWriter:
         segments: list[tuple[int, int]],
         fates: bytearray | None,
     ) -> bool:
-        """One ENDED record of the rows of ``run``. ``segments``: (first row, function) each; ``fates``: what to write
-        as the statuses instead of those in ``run``, 255 leaves a row out. True: some did not succeed."""
+        """The rows of ``run``, as RAN records where many in a row ended alike, else as one ENDED record. ``segments``:
+        (first row, function) each; ``fates``: what to write as the statuses instead of those in ``run``, 255 leaves a
+        row out. True: some did not succeed."""
 
 def failed_rows(run: ResultRun, limit: int) -> list[int]:
     """The first rows of ``run``, at most ``limit``, that neither succeeded nor were cancelled."""

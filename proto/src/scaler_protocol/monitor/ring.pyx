@@ -30,9 +30,15 @@ cdef enum:
     NAME = 1
     ENDED = 4
     GAP = 11
+    RAN = 12
     NONE = 0xFFFFFFFF
     FUNCTIONS = 1
     AGES = 2
+    SHORT = 0x100
+    SHORT_LIMIT = 0xFFFF
+    LONG_LIMIT = 0xFFFFFFFF
+    WARM = 1 << 20
+    STRETCH_ROWS = 16
     LEFT_OUT = 0xFF
     SUCCESS_LARGE = 1
     CANCELLED = 4
@@ -51,9 +57,11 @@ cdef class RingWriter:
 
     cdef uint8_t* place(self, uint64_t size) noexcept nogil:
         """Where a record of this size may be written, in one piece. NULL: nowhere."""
-        cdef uint64_t offset = self.head % self.capacity
-        cdef uint64_t rest = self.capacity - offset
-        cdef uint64_t needed = size if size <= rest else size + rest
+        cdef uint64_t offset, rest, needed
+        self.begin_anew()
+        offset = self.head % self.capacity
+        rest = self.capacity - offset
+        needed = size if size <= rest else size + rest
         if size > self.capacity:
             return NULL
         if self.capacity - (self.head - self.tail) < needed:
@@ -61,12 +69,24 @@ cdef class RingWriter:
             if self.capacity - (self.head - self.tail) < needed:
                 return NULL
         if size > rest:
-            if rest >= HEADER:
-                (<Header*> (self.base + PAGE + offset)).kind = SKIP
-            self.head += rest
+            self.skip(offset, rest)
             offset = 0
         self.pending = size
         return self.base + PAGE + offset
+
+    cdef inline void begin_anew(self) noexcept nogil:
+        """When all was taken, go on at the start of the memory: it is in the processor's caches, the rest is not."""
+        cdef uint64_t offset = self.head % self.capacity
+        if offset < WARM:
+            return
+        self.tail = scaler_ring_load(self.base + TAIL)
+        if self.tail == self.head:
+            self.skip(offset, self.capacity - offset)
+
+    cdef inline void skip(self, uint64_t offset, uint64_t rest) noexcept nogil:
+        if rest >= HEADER:
+            (<Header*> (self.base + PAGE + offset)).kind = SKIP
+        self.head += rest
 
     cdef void note_gap(self) noexcept nogil:
         """Say, now that there is room again, how many records were dropped."""
@@ -129,6 +149,49 @@ cdef class RingWriter:
 
     def write_ended(self, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, list segments,
                     bytearray fates):
+        cdef list parts
+        cdef bint troubled = False
+        if fates is not None or len(segments) > 1 or run.ages == NULL or run.count == 0:
+            return self.write_columns_of(run, time, session, agent, segments, fates)
+        if is_alike(run):
+            return self.write_ran(run, time, session, agent, segments[0][1])
+        parts = stretches(run)
+        if parts is None:
+            return self.write_columns_of(run, time, session, agent, segments, fates)
+        for start, stop in parts:
+            troubled |= self.write_ran(run.slice(start, stop), time, session, agent, segments[0][1])
+        return troubled
+
+    cdef bint write_ran(self, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, uint32_t function):
+        """Whether some did not succeed."""
+        cdef uint64_t longest = most64(run.durations, run.count)
+        cdef bint short = (longest | most32(run.ages, run.count)) <= SHORT_LIMIT
+        cdef bint well = run.statuses[0] <= SUCCESS_LARGE
+        cdef Header* header
+        if longest > LONG_LIMIT:
+            return self.write_columns_of(run, time, session, agent, [(0, function)], None)
+        header = self.begin((HEADER + run.count * <uint64_t> (4 if short else 8) + 7) & ~<uint64_t> 7)
+        if header == NULL:
+            return not well
+        header.kind = RAN
+        header.flags = run.statuses[0] | (SHORT if short else 0)
+        header.count = run.count
+        header.time = time
+        header.session = session
+        header.first = load64(run.tasks)
+        header.agent = agent
+        header.function = function
+        header.attempt = load32(run.attempts)
+        header.worker = run.worker if run.worker != NO_WORKER else <uint32_t> NONE
+        if short:
+            write_short(header, run)
+        else:
+            write_long(header, run)
+        self.commit()
+        return not well
+
+    cdef bint write_columns_of(self, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, list segments,
+                               bytearray fates):
         cdef const uint8_t* statuses = run.statuses if fates is None else <uint8_t*> PyByteArray_AS_STRING(fates)
         cdef uint32_t rows = kept_rows(statuses, run.count) if fates is not None else run.count
         cdef bint mixed = len(segments) > 1
@@ -159,6 +222,82 @@ cdef class RingWriter:
             write_rows(header, run, statuses, segments if mixed else None)
         self.commit()
         return not well
+
+
+cdef bint is_alike(ResultRun run) noexcept nogil:
+    """Whether its tasks follow one another, and ended the same way in the same attempt."""
+    cdef uint64_t first = load64(run.tasks), differing = 0
+    cdef uint32_t attempt = load32(run.attempts), others = 0
+    cdef uint8_t status = run.statuses[0], ends = 0
+    cdef uint64_t row
+    cdef uint64_t count = run.count
+    if load64(run.tasks + 8 * (count - 1)) != first + count - 1:
+        return False
+    for row in range(count):
+        differing |= load64(run.tasks + 8 * row) ^ (first + row)
+    for row in range(count):
+        others |= load32(run.attempts + 4 * row) ^ attempt
+    for row in range(count):
+        ends |= run.statuses[row] ^ status
+    return not (differing or others or ends)
+
+
+cdef list stretches(ResultRun run):
+    """(first row, row behind the last) of each part whose tasks follow one another and ended alike. None: these are too
+    short to be worth a record each."""
+    cdef list found = []
+    cdef uint32_t start = 0, row
+    cdef uint32_t limit = run.count // STRETCH_ROWS
+    for row in range(1, run.count + 1):
+        if row < run.count and follows(run, row):
+            continue
+        if <uint32_t> len(found) == limit:
+            return None
+        found.append((start, row))
+        start = row
+    return found
+
+
+cdef inline bint follows(ResultRun run, uint32_t row) noexcept nogil:
+    return (
+        load64(run.tasks + 8 * row) == load64(run.tasks + 8 * (row - 1)) + 1
+        and load32(run.attempts + 4 * row) == load32(run.attempts + 4 * (row - 1))
+        and run.statuses[row] == run.statuses[row - 1]
+    )
+
+
+cdef uint64_t most64(const uint8_t* column, uint64_t count) noexcept nogil:
+    """No value in it is larger, and at most all bits that any of them has are set."""
+    cdef uint64_t row, bits = 0
+    for row in range(count):
+        bits |= load64(column + 8 * row)
+    return bits
+
+
+cdef uint64_t most32(const uint8_t* column, uint64_t count) noexcept nogil:
+    cdef uint64_t row
+    cdef uint32_t bits = 0
+    for row in range(count):
+        bits |= load32(column + 4 * row)
+    return bits
+
+
+cdef void write_short(Header* header, ResultRun run) noexcept nogil:
+    cdef uint16_t* durations = <uint16_t*> (<uint8_t*> header + HEADER)
+    cdef uint64_t row, count = run.count
+    cdef uint16_t* ages = durations + count
+    for row in range(count):
+        durations[row] = <uint16_t> load64(run.durations + 8 * row)
+    for row in range(count):
+        ages[row] = <uint16_t> load32(run.ages + 4 * row)
+
+
+cdef void write_long(Header* header, ResultRun run) noexcept nogil:
+    cdef uint32_t* durations = <uint32_t*> (<uint8_t*> header + HEADER)
+    cdef uint64_t row, count = run.count
+    for row in range(count):
+        durations[row] = <uint32_t> load64(run.durations + 8 * row)
+    memcpy(durations + count, run.ages, 4 * count)
 
 
 def failed_rows(ResultRun run, int64_t limit):

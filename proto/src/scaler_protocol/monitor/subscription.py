@@ -11,6 +11,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import VARIABLE, PeerKeys, peer_keys
+from scaler_protocol.messages import Role
 from scaler_protocol.monitor import feed
 
 _RECONNECT_MILLISECONDS = 100
@@ -59,7 +60,7 @@ class Subscription:
         self.socket = context.socket(zmq.SUB)
         self._handshakes = self.socket.get_monitor_socket(_HANDSHAKES)
         if key_pair is not None:
-            self.socket.setsockopt(zmq.CURVE_SERVERKEY, key_pair.scheduler_public)
+            self.socket.setsockopt(zmq.CURVE_SERVERKEY, key_pair.server_public)
             self.socket.setsockopt(zmq.CURVE_SECRETKEY, key_pair.secret)
             self.socket.setsockopt(zmq.CURVE_PUBLICKEY, key_pair.public)
         _set_options(self.socket)
@@ -124,7 +125,7 @@ class Subscription:
 
 def _read_keys(address: Address, folder: Path | str | None) -> PeerKeys | None:
     try:
-        return peer_keys(address, Path(folder) if folder else None)
+        return peer_keys(address, Role.OBSERVE, Path(folder) if folder else None)
     except OSError as error:
         raise ValueError(str(error)) from None
 

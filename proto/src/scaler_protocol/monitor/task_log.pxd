@@ -22,6 +22,20 @@ cdef struct Rows:
     int64_t time_us
 
 
+cdef struct Stretch:
+    # Of a RAN record: tasks in a row that ended alike.
+    uint64_t first
+    const uint8_t* durations
+    const uint8_t* ages
+    bint short  # columns of 16 bits, not 32
+    uint32_t attempt
+    uint8_t status
+    uint32_t session
+    uint32_t function
+    uint32_t worker
+    int64_t time_us
+
+
 cdef class TaskPage:
     cdef readonly uint32_t count
     cdef readonly int64_t earliest_start_us
@@ -48,6 +62,7 @@ cdef class TaskPage:
         uint32_t worker, uint32_t attempt, uint8_t status,
     ) noexcept
     cdef uint32_t take(self, Rows* rows, uint32_t start, uint32_t count) noexcept
+    cdef uint32_t take_stretch(self, Stretch* stretch, uint32_t start, uint32_t count) noexcept
 
 
 cdef class TaskLog:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from scaler_protocol.monitor.records import EndedColumns
+from scaler_protocol.monitor.records import EndedColumns, RanColumns
 
 PAGE_ROWS: int
 NO_WORKER: int
@@ -53,6 +53,18 @@ class TaskLog:
     ) -> None:
         """The rows of an ENDED record. ``function`` and ``worker`` are for rows whose column says none; ``indices``, an
         array of type I, are the model's indices of the agent's workers."""
+    def extend_stretch(
+        self,
+        session: int,
+        function: int,
+        worker: int,
+        time_us: int,
+        first: int,
+        attempt: int,
+        status: int,
+        columns: RanColumns,
+    ) -> None:
+        """Tasks of a RAN record."""
     def endings(self, session: int, first_task: int, count: int) -> bytearray:
         """The status of each of these tasks, or NOT_ENDED."""
     def pages(self) -> list[TaskPage]:

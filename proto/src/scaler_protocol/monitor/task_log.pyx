@@ -7,7 +7,7 @@ Pages never move, so that their columns can be handed out without copying; the o
 from cpython.array cimport array, clone
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 NO_WORKER = 0xFFFFFFFF
 NOT_ENDED = 255
@@ -29,6 +29,10 @@ cdef inline uint32_t worker_of(Rows* rows, uint32_t row) noexcept nogil:
     if rows.workers != NULL and rows.workers[row] < rows.known_workers:
         return rows.indices[rows.workers[row]]
     return rows.worker
+
+
+cdef inline uint64_t value_in(const uint8_t* column, bint short, uint32_t row) noexcept nogil:
+    return (<const uint16_t*> column)[row] if short else (<const uint32_t*> column)[row]
 
 
 cdef class TaskPage:
@@ -93,6 +97,29 @@ cdef class TaskPage:
             self.workers[at + index] = worker_of(rows, start + index)
             if rows.functions == NULL:
                 self.functions[at + index] = rows.function
+        self.count = at + count
+        return count
+
+    cdef uint32_t take_stretch(self, Stretch* stretch, uint32_t start, uint32_t count) noexcept:
+        """The same for tasks in a row that ended alike."""
+        cdef uint32_t at = self.count
+        cdef uint32_t index
+        cdef uint64_t duration
+        cdef int64_t end
+        count = min(count, PAGE_ROWS - at)
+        for index in range(count):
+            duration = value_in(stretch.durations, stretch.short, start + index)
+            end = stretch.time_us - <int64_t> value_in(stretch.ages, stretch.short, start + index)
+            self.tasks[at + index] = stretch.first + start + index
+            self.durations[at + index] = duration
+            self.ended[at + index] = end
+            self.earliest_start_us = min(self.earliest_start_us, end - <int64_t> duration)
+            self.latest_end_us = max(self.latest_end_us, end)
+            self.sessions[at + index] = stretch.session
+            self.functions[at + index] = stretch.function
+            self.workers[at + index] = stretch.worker
+            self.attempts[at + index] = stretch.attempt
+        memset(self.statuses + at, stretch.status, count)
         self.count = at + count
         return count
 
@@ -161,6 +188,26 @@ cdef class TaskLog:
             self.ended += not statuses[part] & AGAIN_FLAG
         while done < count:
             part = self.room().take(&rows, done, count - done)
+            self.total += part
+            done += part
+
+    def extend_stretch(self, uint32_t session, uint32_t function, uint32_t worker, uint64_t time_us, uint64_t first,
+                       uint32_t attempt, uint8_t status, columns):
+        cdef Stretch stretch
+        cdef const uint8_t[::1] durations = columns.durations.cast("B")
+        cdef const uint8_t[::1] ages = columns.ages.cast("B")
+        cdef uint32_t count = <uint32_t> len(columns.durations)
+        cdef uint32_t done = 0, part
+        if not count:
+            return
+        stretch.first, stretch.durations, stretch.ages = first, &durations[0], &ages[0]
+        stretch.short, stretch.attempt, stretch.status = columns.durations.itemsize == 2, attempt, status
+        stretch.session, stretch.function, stretch.worker = session, function, worker
+        stretch.time_us = <int64_t> time_us
+        if not status & AGAIN_FLAG:
+            self.ended += count
+        while done < count:
+            part = self.room().take_stretch(&stretch, done, count - done)
             self.total += part
             done += part
 
