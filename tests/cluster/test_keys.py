@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,12 @@ import zmq
 
 from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import DisconnectedError
+from scaler_protocol.codec import decode, encode
+from scaler_protocol.keys import peer_keys
+from scaler_protocol.messages import Envelope, Goodbye, Refused, Role
 from scaler_protocol.monitor.feed import Received
 from scaler_protocol.monitor.subscription import RefusedError, Subscription
+from scaler_protocol.transport.sockets import DealerConnection
 from tests.support.commands import free_address, run_command, start_scheduler
 from tests.support.waiting import wait_until
 
@@ -24,17 +30,102 @@ def make_keys(folder: Path) -> Path:
     return folder
 
 
+def copy_keys(keys: Path, folder: Path, *roles: str) -> Path:
+    """All that is public, and what these roles need."""
+    folder.mkdir()
+    for path in (*keys.glob("*.pub"), *(keys / f"{role}.key" for role in roles)):
+        shutil.copy2(path, folder)
+    return folder
+
+
 @pytest.fixture(scope="module")
-def public_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_keys(tmp_path_factory.mktemp("keys") / "of the cluster")
+
+
+@pytest.fixture(scope="module")
+def public_address(keys: Path) -> Iterator[str]:
+    """Of a cluster whose scheduler and workers have the keys that they need, and no other."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SCALER_KEYS", str(make_keys(tmp_path_factory.mktemp("keys") / "of the cluster")))
-        with SchedulerClusterCombo(1, address="tcp://0.0.0.0:0") as combo:
+        patch.setenv("SCALER_KEYS", str(copy_keys(keys, keys.parent / "servers", "scheduler", "work")))
+        with SchedulerClusterCombo(1, address="tcp://0.0.0.0:0", protected=False) as combo:
             yield combo.get_address().replace("0.0.0.0", "127.0.0.1")
 
 
-def test_peers_with_the_keys_work_together(public_address: str) -> None:
+@pytest.fixture
+def submitter(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This process may submit, and nothing else."""
+    folder = copy_keys(keys, tmp_path / "submitter", "submit")
+    monkeypatch.setenv("SCALER_KEYS", str(folder))
+    return folder
+
+
+def test_peers_with_the_keys_work_together(public_address: str, submitter: Path) -> None:
     with Client(public_address) as client:
         assert client.map(math.sqrt, [(4,), (9,)]) == [2.0, 3.0]
+        assert client.submit(len, b"x" * 1_000_000).result() == 1_000_000
+
+
+def test_a_key_that_only_submits_does_not_shut_down(public_address: str, submitter: Path) -> None:
+    with Client(public_address) as client:
+        with pytest.raises(ValueError, match="needs admin.key"):
+            client.shutdown()
+        with pytest.raises(ValueError, match="needs admin.key"):
+            client.submit(shut_down_from_inside).result()
+        assert client.submit(math.sqrt, 4).result() == 2.0
+
+
+def shut_down_from_inside() -> None:
+    Client().shutdown()
+
+
+def test_a_key_that_only_observes_does_not_submit(public_address: str, submitter: Path, keys: Path) -> None:
+    for half in ("key", "pub"):
+        shutil.copy2(keys / f"observe.{half}", submitter / f"submit.{half}")
+    with pytest.raises(DisconnectedError, match="may observe, not submit: it needs submit.key or admin.key"):
+        Client(public_address)
+
+
+def test_a_worker_needs_a_key_that_works(public_address: str, submitter: Path) -> None:
+    refused = run_command("scaler_cluster", public_address, "-n", 1)
+    assert refused.returncode == 2 and "work.key is missing" in refused.stderr
+    for half in ("key", "pub"):
+        shutil.copy2(submitter / f"submit.{half}", submitter / f"work.{half}")
+    refused = run_command("scaler_cluster", public_address, "-n", 1)
+    assert refused.returncode != 0 and "may submit, not work" in refused.stderr + refused.stdout
+
+
+def test_an_unknown_key_is_told_and_let_in_once_it_is_known(
+    public_address: str, submitter: Path, keys: Path, tmp_path: Path
+) -> None:
+    own = make_keys(tmp_path / "own")
+    for half in ("key", "pub"):
+        shutil.copy2(own / f"submit.{half}", submitter)
+    with pytest.raises(DisconnectedError, match="does not know this peer's key: .* as submit.pub or submit-NAME.pub"):
+        Client(public_address)
+    known = shutil.copy2(own / "submit.pub", keys.parent / "servers" / "submit-alice.pub")
+    try:
+        with Client(public_address) as client:
+            assert client.submit(math.sqrt, 4).result() == 2.0
+    finally:
+        Path(known).unlink()
+
+
+def test_a_session_is_not_taken_over_with_another_key(
+    public_address: str, submitter: Path, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who watches may learn the id of a session, and libzmq lets each connection have any id."""
+    with Client(public_address) as client, zmq.Context() as context:
+        assert client.submit(math.sqrt, 4).result() == 2.0
+        monkeypatch.setenv("SCALER_KEYS", str(copy_keys(keys, tmp_path / "watcher", "observe")))
+        thief = DealerConnection(context, public_address, client.identity, partial(peer_keys, role=Role.OBSERVE))
+        try:
+            wait_until(lambda: thief.send(encode(Envelope(Goodbye(), sequence=2))))
+            answer = decode(wait_until(thief.receive)).body
+        finally:
+            thief.close()
+        assert isinstance(answer, Refused) and "began with another key" in answer.text
+        assert client.submit(math.sqrt, 9).result() == 3.0
 
 
 def test_a_client_with_other_keys_is_kept_out(
@@ -86,7 +177,8 @@ def test_a_monitor_with_keys_says_that_there_are_none(tmp_path: Path, monkeypatc
         scheduler.remember_family()
         assert run_command("scaler_top", monitor_address, "--json", "--timeout", 15).returncode == 0
         monkeypatch.setenv("SCALER_KEYS", str(make_keys(tmp_path / "keys")))
-        assert "has no keys" in refusal(monitor_address, 1) or "or none" in refusal(monitor_address, 1)
+        said = refusal(monitor_address, 1)
+        assert "has no keys" in said or "or none" in said
 
 
 def test_a_monitor_gets_in_once_the_keys_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,15 +197,14 @@ def test_a_monitor_gets_in_once_the_keys_fit(tmp_path: Path, monkeypatch: pytest
             subscription.close()
 
 
-def test_figures_for_prometheus_need_a_peers_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = make_keys(tmp_path / "keys")
-    (keys / "peer.key").unlink()
+def test_figures_for_prometheus_need_an_observers_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = copy_keys(make_keys(tmp_path / "keys"), tmp_path / "scheduler", "scheduler", "work", "submit")
     monkeypatch.setenv("SCALER_KEYS", str(keys))
     done = run_command(
         "scaler_scheduler", free_address(), "--monitor-address", free_address(), "--prometheus-address", "127.0.0.1:0"
     )
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
-    assert "--prometheus-address needs a peer's keys" in done.stderr
+    assert "--prometheus-address needs observe.key" in done.stderr
 
 
 def refusal(monitor_address: str, returncode: int) -> str:

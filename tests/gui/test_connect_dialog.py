@@ -42,7 +42,7 @@ def test_an_address_brings_its_key_files(qtbot: QtBot, tmp_path: Path) -> None:
     dialog = make(qtbot, *RECENT)
     dialog.address.setCurrentIndex(1)
     assert dialog.place == RECENT[1]
-    assert not can_connect(dialog) and "has no peer.key" in texts(dialog)
+    assert not can_connect(dialog) and "has no observe.key" in texts(dialog)
 
 
 def test_what_is_no_address_is_said_while_it_is_typed(qtbot: QtBot) -> None:

@@ -10,6 +10,7 @@ import sys
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.ids import ID_SIZE_BYTES
+from scaler_protocol.keys import may_act_as, role_of_user
 from scaler_protocol.messages import PROTOCOL_MAJOR, PROTOCOL_MINOR, Hello, RefusalReason, Refused, Role
 from scaler_protocol.security import read_token
 
@@ -51,8 +52,9 @@ def make_hello(
     )
 
 
-def refusal_for(hello: Hello, *, address: Address | str, token: bytes) -> Refused | None:
-    """Why a scheduler that listens on ``address`` and knows ``token`` refuses ``hello``; None: it is welcome."""
+def refusal_for(hello: Hello, *, address: Address | str, token: bytes, user: bytes = b"") -> Refused | None:
+    """Why a scheduler that listens on ``address`` and knows ``token`` refuses ``hello``; None: it is welcome. ``user``:
+    whose key the connection showed; empty: the scheduler has none."""
     parsed = parse_address(address) if isinstance(address, str) else address
     if hello.major != PROTOCOL_MAJOR:
         return Refused(RefusalReason.VERSION, _version_text(hello))
@@ -60,6 +62,8 @@ def refusal_for(hello: Hello, *, address: Address | str, token: bytes) -> Refuse
         return Refused(RefusalReason.MALFORMED, f"A session has {ID_SIZE_BYTES} bytes, not {len(hello.session)}.")
     if parsed.is_local and parsed.scheme != "inproc" and not hmac.compare_digest(hello.token, token):
         return Refused(RefusalReason.TOKEN, _token_text(hello))
+    if user and not may_act_as(role_of_user(user), hello.role):
+        return Refused(RefusalReason.ROLE, _role_text(hello.role, user))
     return None
 
 
@@ -87,6 +91,19 @@ def _version_text(hello: Hello) -> str:
     return (
         f"The scheduler speaks protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}, this peer "
         f"{hello.major}.{hello.minor}: install the same major version of scaler on both."
+    )
+
+
+def _role_text(wanted: Role, user: bytes) -> str:
+    role, name = role_of_user(user), wanted.name.lower()
+    if role is None:
+        return (
+            "The scheduler does not know this peer's key: copy its public half into the scheduler's folder of keys, "
+            f"as {name}.pub or {name}-NAME.pub."
+        )
+    return (
+        f"This peer's key may {role.name.lower()}, not {name}: "
+        f"it needs {name}.key or admin.key of the scheduler's set in its folder of keys."
     )
 
 

@@ -36,7 +36,8 @@ def _generate(settings: KeygenSettings) -> None:
         raise BadInput(str(error) if error.errno is None else f"{directory}: {error.strerror}.") from error
     for path in paths:
         print(path)
-    print("The scheduler's host needs scheduler.key and peer.pub, every other host all but scheduler.key.")
+    print("The scheduler's host needs scheduler.key, other hosts the .key of what they do: observe, submit, work, or")
+    print("admin for all of it. The .pub files are for all hosts.")
     print(f"Set {keys.VARIABLE}={directory.absolute()} on each.")
 
 

@@ -13,10 +13,12 @@ import zmq
 from scaler_protocol import keys
 from scaler_protocol.address import parse_address
 from scaler_protocol.ids import new_session
+from scaler_protocol.messages import Role
 from scaler_protocol.security import check_bind_allowed
 from scaler_protocol.transport.doorkeeper import new_key_pair
 from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
-from tests.unit.protocol.test_sockets import Closing, closing, context, eventually, readable
+from tests.support.waiting import wait_until
+from tests.unit.protocol.test_sockets import Closing, closing, context, readable
 
 __all__ = ["closing", "context"]
 
@@ -39,7 +41,8 @@ def test_command_writes_private_files_once(tmp_path: Path) -> None:
     target = tmp_path / "new" / "keys"
     first = keygen(str(target))
     assert first.returncode == 0 and f"SCALER_KEYS={target}" in first.stdout
-    assert sorted(os.listdir(target)) == ["peer.key", "peer.pub", "scheduler.key", "scheduler.pub"]
+    names = ("admin", "observe", "scheduler", "submit", "work")
+    assert sorted(os.listdir(target)) == [f"{name}.{half}" for name in names for half in ("key", "pub")]
     assert {path.stat().st_mode & 0o777 for path in target.iterdir()} == {0o600}
     before = {path: path.read_bytes() for path in target.iterdir()}
     again = keygen(str(target))
@@ -56,32 +59,90 @@ def test_command_tells_bad_input_in_a_line(tmp_path: Path) -> None:
 
 def test_keys_protect_the_network_and_nothing_else(directory: Path) -> None:
     assert keys.scheduler_keys(parse_address("ipc:///tmp/x")) is None
-    assert keys.peer_keys(parse_address("inproc://x")) is None
-    served, used = keys.scheduler_keys(NETWORK), keys.peer_keys(NETWORK)
+    assert keys.client_keys(parse_address("inproc://x")) is None
+    served, used = keys.scheduler_keys(NETWORK), keys.client_keys(NETWORK)
     assert served is not None and used is not None
-    assert zmq.curve_public(served.secret) == used.scheduler_public and served.peer_public == used.public
+    assert zmq.curve_public(served.secret) == used.server_public and zmq.curve_public(used.secret) == used.public
     check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
 
 
 def test_without_a_directory_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALER_KEYS", raising=False)
-    assert keys.scheduler_keys(NETWORK) is None and keys.peer_keys(NETWORK) is None
+    assert keys.scheduler_keys(NETWORK) is None and keys.client_keys(NETWORK) is None
 
 
 def test_a_wrong_directory_is_told(directory: Path) -> None:
-    good = (directory / "peer.pub").read_text()
-    (directory / "peer.pub").write_text("short")
-    with pytest.raises(ValueError, match="peer.pub is not a key"):
+    good = (directory / "submit.pub").read_text()
+    (directory / "submit.pub").write_text("short")
+    with pytest.raises(ValueError, match="submit.pub is not a key"):
         check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
-    with pytest.raises(ValueError, match="peer.pub is not a key"):
-        keys.scheduler_keys(NETWORK)
-    (directory / "peer.pub").write_text(good)
+    (directory / "submit.pub").write_text(good)
     (directory / "scheduler.pub").unlink()
     with pytest.raises(ValueError, match="scheduler.pub is missing"):
-        keys.peer_keys(NETWORK)
-    (directory / "peer.key").chmod(0o644)
+        keys.client_keys(NETWORK)
+    (directory / "admin.key").chmod(0o644)
     with pytest.raises(PermissionError, match="chmod 600"):
-        keys.peer_keys(NETWORK)
+        keys.client_keys(NETWORK)
+    for path in directory.glob("*.pub"):
+        path.unlink()
+    with pytest.raises(ValueError, match="nobody could connect"):
+        keys.scheduler_keys(NETWORK)
+
+
+def test_a_peer_uses_the_key_of_its_role_or_that_of_an_administrator(directory: Path) -> None:
+    def public(name: str) -> bytes:
+        return (directory / f"{name}.pub").read_bytes().strip()
+
+    assert used_by(keys.client_keys) == used_by(keys.worker_keys) == public("admin")
+    (directory / "admin.key").unlink()
+    assert used_by(keys.client_keys) == public("submit")
+    assert used_by(keys.worker_keys) == used_by(keys.store_peer_keys) == public("work")
+    (directory / "work.key").unlink()
+    assert used_by(keys.store_peer_keys) == public("submit")
+    with pytest.raises(ValueError, match="work.key is missing"):
+        keys.worker_keys(NETWORK)
+    with pytest.raises(ValueError, match="work.key is missing"):
+        keys.store_keys(NETWORK)
+
+
+def used_by(choose: Any) -> bytes:
+    chosen = choose(NETWORK)
+    assert zmq.curve_public(chosen.secret) == chosen.public
+    return bytes(chosen.public)
+
+
+def test_who_is_let_in_where(directory: Path) -> None:
+    """By the scheduler everybody, to be told in words what is wrong."""
+    stranger, _ = new_key_pair()
+    publics = {path.stem: path.read_bytes().strip() for path in directory.glob("*.pub")} | {"stranger": stranger}
+    for choose, expected in (
+        (keys.scheduler_keys, {*publics}),
+        (keys.monitor_keys, {"observe", "admin"}),
+        (keys.store_keys, {"submit", "work", "admin"}),
+    ):
+        served = choose(NETWORK)
+        assert served is not None
+        assert {name for name, public in publics.items() if served.user_of(public) is not None} == expected
+
+
+def test_keys_are_added_and_taken_away_while_a_scheduler_runs(directory: Path) -> None:
+    served = keys.scheduler_keys(NETWORK)
+    assert served is not None
+    public, _ = new_key_pair()
+
+    def role() -> Role | None:
+        user = served.user_of(public)
+        assert user is not None and public in user
+        return keys.role_of_user(user)
+
+    assert role() is None
+    (directory / "submit-alice.pub").write_bytes(public)
+    (directory / "submit-alice.pub").chmod(0o600)
+    assert role() == Role.SUBMIT
+    (directory / "submit-broken.pub").write_bytes(b"broken")
+    assert role() == Role.SUBMIT
+    (directory / "submit-alice.pub").unlink()
+    assert role() is None
 
 
 def test_peers_with_the_keys_talk(context: Any, closing: Closing, directory: Path) -> None:
@@ -89,30 +150,51 @@ def test_peers_with_the_keys_talk(context: Any, closing: Closing, directory: Pat
     bound = router.bind("tcp://127.0.0.1:0")
     session = new_session()
     dealer = closing(DealerConnection(context, bound, session))
-    assert readable(dealer.monitor_fd) and eventually(dealer.connection_events) == ["connected"]
+    assert readable(dealer.monitor_fd) and wait_until(dealer.connection_events) == ["connected"]
     assert dealer.send([b"secret words"])
-    assert eventually(router.receive) == (session, [b"secret words"])
-    assert router.send(session, [b"answer"]) == "sent" and eventually(dealer.receive) == [b"answer"]
+    assert wait_until(router.receive) == (session, [b"secret words"])
+    assert router.send(session, [b"answer"]) == "sent" and wait_until(dealer.receive) == [b"answer"]
 
 
-def test_a_peer_without_the_keys_is_kept_out(
-    context: Any, closing: Closing, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_messages_come_with_the_user_of_their_connection(context: Any, closing: Closing, directory: Path) -> None:
+    router = closing(RouterSocket(context))
+    bound = router.bind("tcp://127.0.0.1:0")
+    (directory / "admin.key").unlink()
+    for choose, role in ((keys.client_keys, Role.SUBMIT), (keys.worker_keys, Role.WORK)):
+        session = new_session()
+        dealer = closing(DealerConnection(context, bound, session, choose))
+        assert wait_until(dealer.connection_events) == ["connected"] and dealer.send([b"one", b"two"])
+        [(peer, frames, user)] = wait_until(lambda: router.receive_many(10))
+        assert (peer, frames, keys.role_of_user(user)) == (session, [b"one", b"two"], role)
+        assert user.endswith(used_by(choose))
+
+
+def test_a_peer_without_keys_is_kept_out(
+    context: Any, closing: Closing, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither without any, nor with a key of its own that the scheduler does not know."""
     router = closing(RouterSocket(context))
     bound = router.bind("tcp://127.0.0.1:0")
     monkeypatch.delenv("SCALER_KEYS")
     plain = closing(DealerConnection(context, bound, new_session()))
-    assert "handshake_failed" in eventually(plain.connection_events)
+    assert "handshake_failed" in wait_until(plain.connection_events)
+    assert not plain.send([b"x"]) and router.receive() is None
+
+
+def test_a_store_keeps_out_whose_key_it_does_not_know(
+    context: Any, closing: Closing, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    router = closing(RouterSocket(context, keys.store_keys))
+    bound = router.bind("tcp://127.0.0.1:0")
     keys.generate(tmp_path / "others", new_key_pair)
-    (tmp_path / "others" / "scheduler.pub").write_bytes((directory / "scheduler.pub").read_bytes())
+    (tmp_path / "others" / "work.pub").write_bytes((directory / "work.pub").read_bytes())
     monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "others"))
-    stranger = closing(DealerConnection(context, bound, new_session()))
-    assert "handshake_failed" in eventually(stranger.connection_events)
-    assert not plain.send([b"x"]) and not stranger.send([b"x"]) and router.receive() is None
+    stranger = closing(DealerConnection(context, bound, new_session(), keys.store_peer_keys))
+    assert "handshake_failed" in wait_until(stranger.connection_events)
+    assert not stranger.send([b"x"]) and router.receive() is None
 
 
 def test_missing_keys_stop_a_peer_at_once(context: Any, directory: Path) -> None:
-    (directory / "peer.key").unlink()
-    with pytest.raises(ValueError, match="peer.key is missing"):
+    (directory / "admin.key").unlink()
+    (directory / "submit.key").unlink()
+    with pytest.raises(ValueError, match="submit.key is missing"):
         DealerConnection(context, "tcp://127.0.0.1:9", new_session())

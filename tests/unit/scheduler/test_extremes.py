@@ -60,7 +60,7 @@ class FakeRouter:
 def test_a_message_that_the_core_stumbles_over_costs_only_its_sender(monkeypatch):
     bad, good = b"b" * 16, b"g" * 16
     ping = encode(Envelope(Ping()))
-    router = FakeRouter((bad, ping), (good, ping))
+    router = FakeRouter((bad, ping, b""), (good, ping, b""))
     loop = asyncio.new_event_loop()
     gateway = Gateway(loop, router, Settings(address="tcp://127.0.0.1:1", session=b"s" * 16, epoch=1))
     take, answered = gateway.core.on_message, []
@@ -81,7 +81,7 @@ def test_a_message_that_the_core_stumbles_over_costs_only_its_sender(monkeypatch
 
 def test_an_effect_that_cannot_be_carried_out_does_not_take_the_others_with_it(monkeypatch):
     ping = encode(Envelope(Ping()))
-    router = FakeRouter((b"b" * 16, ping), (b"g" * 16, ping))
+    router = FakeRouter((b"b" * 16, ping, b""), (b"g" * 16, ping, b""))
     loop = asyncio.new_event_loop()
     gateway = Gateway(loop, router, Settings(address="tcp://127.0.0.1:1", session=b"s" * 16, epoch=1))
     send = router.send

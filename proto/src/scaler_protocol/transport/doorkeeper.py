@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import zmq
 from zmq.utils import z85
@@ -18,11 +19,11 @@ def new_key_pair() -> tuple[bytes, bytes]:
 
 
 class Doorkeeper:
-    """Lets in who has the secret key of ``public``. Answers in a thread of its own, so a busy interpreter delays only
-    new connections. There is one per context."""
+    """Lets in whom ``user_of`` names by the public key; None: it is refused. What the connection sends has that name.
+    Answers in a thread of its own, so a busy interpreter delays only new connections. There is one per context."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], public: bytes) -> None:
-        self._public = z85.decode(public)
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], user_of: Callable[[bytes], bytes | None]) -> None:
+        self._user_of = user_of
         self._questions = context.socket(zmq.REP)
         self._questions.setsockopt(zmq.LINGER, 0)
         self._questions.bind(_ENDPOINT)
@@ -49,6 +50,8 @@ class Doorkeeper:
     def _answer(self, question: list[bytes]) -> list[bytes]:
         """Version, request id, domain, address, identity, mechanism, then the key."""
         version, request = question[0], question[1]
-        if len(question) == 7 and question[5] == b"CURVE" and question[6] == self._public:
-            return [version, request, b"200", b"OK", b"", b""]
-        return [version, request, b"400", b"unknown key", b"", b""]
+        is_key = len(question) == 7 and question[5] == b"CURVE"
+        user = self._user_of(z85.encode(question[6])) if is_key else None
+        if user is None:
+            return [version, request, b"400", b"unknown key", b"", b""]
+        return [version, request, b"200", b"OK", user, b""]

@@ -19,7 +19,7 @@ from typing import Literal
 import zmq
 
 from scaler_protocol.address import Address, parse_address
-from scaler_protocol.keys import PeerKeys, SchedulerKeys, peer_keys, scheduler_keys
+from scaler_protocol.keys import PeerKeys, ServerKeys, client_keys, scheduler_keys
 from scaler_protocol.transport.doorkeeper import Doorkeeper
 from scaler_protocol.transport.zeromq import DealerFrames, RouterFrames
 
@@ -52,7 +52,7 @@ class DealerConnection(DealerFrames):
         context: zmq.Context[zmq.Socket[bytes]],
         address: Address | str,
         session: bytes,
-        keys: Callable[[Address], PeerKeys | None] = peer_keys,
+        keys: Callable[[Address], PeerKeys | None] = client_keys,
     ) -> None:
         parsed = parse_address(address) if isinstance(address, str) else address
         self._socket = context.socket(zmq.DEALER)
@@ -84,7 +84,7 @@ class DealerConnection(DealerFrames):
     def _use_keys(self, address: Address) -> None:
         keys = self._keys(address)
         if keys is not None:
-            self._socket.setsockopt(zmq.CURVE_SERVERKEY, keys.scheduler_public)
+            self._socket.setsockopt(zmq.CURVE_SERVERKEY, keys.server_public)
             self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
             self._socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public)
 
@@ -123,7 +123,7 @@ class RouterSocket(RouterFrames):
     def __init__(
         self,
         context: zmq.Context[zmq.Socket[bytes]],
-        keys: Callable[[Address], SchedulerKeys | None] = scheduler_keys,
+        keys: Callable[[Address], ServerKeys | None] = scheduler_keys,
     ) -> None:
         self._keys = keys
         self._socket = context.socket(zmq.ROUTER)
@@ -158,7 +158,8 @@ class RouterSocket(RouterFrames):
         keys = self._keys(address)
         if keys is None or self._doorkeeper is not None:
             return
-        self._doorkeeper = Doorkeeper(self._context, keys.peer_public)
+        self._doorkeeper = Doorkeeper(self._context, keys.user_of)
+        self.name_users()
         self._socket.setsockopt(zmq.CURVE_SERVER, 1)
         self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
         self._socket.setsockopt(zmq.ZAP_DOMAIN, b"scaler")

@@ -28,5 +28,9 @@ class RouterFrames(Socket):
     def receive(self) -> tuple[bytes, list[bytes]] | None:
         """One message and its sender; None: nothing waiting. Liveness probes are swallowed."""
 
-    def receive_many(self, limit: int) -> list[tuple[bytes, list[bytes]]]:
-        """All that waits, at most ``limit`` messages, in order."""
+    def receive_many(self, limit: int) -> list[tuple[bytes, list[bytes], bytes]]:
+        """All that waits, at most ``limit`` messages, in order: sender, frames, and the user whose key its connection
+        showed, as a Doorkeeper named it (empty: there are no keys)."""
+
+    def name_users(self) -> None:
+        """Connections show keys: from now on each message comes with its user."""

@@ -38,6 +38,7 @@ ctypedef int (*MoreFunction)(const Message*) noexcept nogil
 ctypedef int (*CloseFunction)(Message*) noexcept nogil
 ctypedef int (*MoveFunction)(Message*, void*, int) noexcept nogil
 ctypedef int (*ErrorFunction)() noexcept nogil
+ctypedef const char* (*PropertyFunction)(const Message*, const char*) noexcept nogil
 
 
 def _library():
@@ -63,6 +64,7 @@ cdef MoreFunction message_more = <MoreFunction> _address(_libzmq, "zmq_msg_more"
 cdef CloseFunction message_close = <CloseFunction> _address(_libzmq, "zmq_msg_close")
 cdef MoveFunction message_send = <MoveFunction> _address(_libzmq, "zmq_msg_send")
 cdef MoveFunction message_receive = <MoveFunction> _address(_libzmq, "zmq_msg_recv")
+cdef PropertyFunction message_property = <PropertyFunction> _address(_libzmq, "zmq_msg_gets")
 cdef ErrorFunction error_number = <ErrorFunction> _address(_libzmq, "zmq_errno")
 
 cdef int _EHOSTUNREACH = zmq.EHOSTUNREACH
@@ -175,10 +177,12 @@ cdef inline int receive_one(void* handle, Message* message) except -1:
     return 0
 
 
-cdef list receive_frames(void* handle):
-    """The frames of one message; None: nothing waits. All frames of a message come at once."""
+cdef list receive_frames(void* handle, bint with_user=False):
+    """The frames of one message; None: nothing waits. All frames of a message come at once. ``with_user``: one more
+    behind them, which names whose key its connection showed."""
     cdef Message message
     cdef list frames
+    cdef const char* user
     message_init(&message)
     try:
         if receive_one(handle, &message) == EAGAIN:
@@ -188,6 +192,9 @@ cdef list receive_frames(void* handle):
             if receive_one(handle, &message) == EAGAIN:
                 break
             frames.append(PyBytes_FromStringAndSize(<char*> message_data(&message), message_size(&message)))
+        if with_user:
+            user = message_property(&message, b"User-Id")
+            frames.append(b"" if user == NULL else <bytes> user)
         return frames
     finally:
         message_close(&message)
@@ -224,27 +231,37 @@ cdef class DealerFrames(Socket):
 
 
 cdef class RouterFrames(Socket):
+    cdef bint names_users
+
+    def name_users(self):
+        self.names_users = True
+
     def send(self, peer, frames):
         cdef int number = send_frames(self.live(), peer, frames)
         if number == 0:
             return "sent"
         return "full" if number == EAGAIN else "gone"
 
-    def receive(self):
+    cdef tuple next_message(self):
         cdef void* handle = self.live()
         cdef list frames
         while True:
-            frames = receive_frames(handle)
+            frames = receive_frames(handle, self.names_users)
             if frames is None:
                 return None
+            user = frames.pop() if self.names_users else b""
             peer = frames.pop(0)
             if len(frames) > 1 or (frames and PyBytes_GET_SIZE(frames[0])):
-                return peer, frames
+                return peer, frames, user
+
+    def receive(self):
+        message = self.next_message()
+        return message if message is None else message[:2]
 
     def receive_many(self, Py_ssize_t limit):
         cdef list messages = []
         while len(messages) < limit:
-            message = self.receive()
+            message = self.next_message()
             if message is None:
                 break
             messages.append(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.address import parse_address
+from scaler_protocol.keys import client_keys
 from scaler_protocol.transport.context import new_context, shared_context
 from scaler_protocol.transport.sockets import DealerConnection
 
@@ -20,7 +21,7 @@ class SchedulerConnection:
         self._context = shared_context() if shared else new_context()
         self._owns_context = not shared
         try:
-            self._dealer = DealerConnection(self._context, address, session)
+            self._dealer = DealerConnection(self._context, address, session, client_keys)
         except BaseException:
             self._close_context()
             raise

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from scaler_gui.models.recent import Place
 from scaler_protocol.address import parse_watched_address
-
-_NEEDED = ("peer.key", "peer.pub", "scheduler.pub")
+from scaler_protocol.keys import files_of_peer
+from scaler_protocol.messages import Role
 
 
 def problem_of(place: Place) -> str:
@@ -20,7 +20,7 @@ def problem_of(place: Place) -> str:
 
 
 def _problem_of_keys(folder: str) -> str:
-    missing = [name for name in _NEEDED if not (Path(folder) / name).is_file()]
+    missing = [path.name for path in files_of_peer(Path(folder), Role.OBSERVE) if not path.is_file()]
     if not missing:
         return ""
     return f"{folder} has no {' and no '.join(missing)}: make keys with scaler_keygen and copy them from the scheduler."

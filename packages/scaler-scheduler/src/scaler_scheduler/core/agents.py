@@ -18,6 +18,7 @@ class Agent:
         """``cancelling`` collects the agents that are to be told to stop something."""
         self.session = hello.session
         self.hello = hello
+        self.user = b""
         self.index = index
         self.link = Link()
         self.load = AgentLoad(index, 0, 0)

@@ -61,6 +61,7 @@ class SchedulerState:
         self._acknowledge_at: float | None = None
         self._waiting: dict[bytes, Client] = {}
         self._ignored: dict[bytes, bool] = {}
+        self._users: dict[bytes, bytes] = {}  # of peers that have no session yet
         self._malformed = Repetition()
         self._refused = Repetition()
         self._options: dict[tuple[TaskOptions, int], TaskOptions] = {}

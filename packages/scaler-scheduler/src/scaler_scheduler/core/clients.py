@@ -24,6 +24,7 @@ class Client:
     def __init__(self, hello: Hello, route: bytes | None, totals: Totals) -> None:
         self.session = hello.session
         self.hello = hello
+        self.user = b""
         self.route = route
         self.link = Link(self._on_acknowledged)
         self.table = TaskTable(hello.session, totals)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaler_protocol.codec import TaskRun
+from scaler_protocol.keys import role_of_user
 from scaler_protocol.link import LinkGap
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
@@ -26,6 +27,7 @@ from scaler_protocol.messages import (
     ObjectRelease,
     ObjectRequest,
     ObjectStored,
+    Role,
     ShutdownReply,
     ShutdownRequest,
     Status,
@@ -45,6 +47,7 @@ from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
 from scaler_scheduler.core.tasks import FunctionLoad, QueueClass, RunRecord
 
 PROTECTED_TEXT = "Scheduler is in protected mode. Can't shutdown"
+NOT_ADMIN_TEXT = "This client's key may not shut the scheduler down: that needs admin.key"
 
 
 class FromClients(Outcomes):
@@ -294,6 +297,9 @@ class FromClients(Outcomes):
         if self.settings.protected:
             self._send(client, ShutdownReply(False, PROTECTED_TEXT), now)
             return
+        if not self._may_shut_down(client):
+            self._send(client, ShutdownReply(False, NOT_ADMIN_TEXT), now)
+            return
         self._send(client, ShutdownReply(True), now)
         self._shutdown_by[client.session] = True
         self._log("Scheduler: shutdown asked for by a client")
@@ -301,6 +307,12 @@ class FromClients(Outcomes):
         self._quit_at = now + STOP_SECONDS
         for agent in self.agents.values():
             self._send(agent, Stop(), now)
+
+    def _may_shut_down(self, client: Client) -> bool:
+        """With keys, only administrators. A client inside a task is no better than its agent."""
+        agent = self.agents.get(client.route) if client.route is not None else None
+        user = client.user if agent is None else agent.user
+        return not user or role_of_user(user) == Role.ADMIN
 
 
 _Handler = Callable[[FromClients, Client, Any, float], None]

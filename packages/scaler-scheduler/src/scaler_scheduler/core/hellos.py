@@ -13,32 +13,34 @@ class Hellos(FromClients):
     """Who connects, and whether a link goes on where it was."""
 
     def _on_hello(self, peer: bytes, hello: Hello, route: bytes | None, now: float) -> None:
-        refused = self._refusal(peer, hello, route)
+        known = self.agents.get(peer) or self.clients.get(peer)
+        user = known.user if known is not None else self._users.get(peer, b"")
+        refused = self._refusal(peer, hello, route, user)
         if refused is not None:
             self._refuse(peer, refused, route)
             self._warn(self._refused, f"Refused {peer.hex()[:8]}: {refused.text}", now)
             return
         self._ignored.pop(peer, None)
         self._arm(now)
-        known = self.agents.get(peer) or self.clients.get(peer)
         if known is not None and self._may_resume(known, hello, route):
             self._resume(known, hello, now)
             return
         if known is not None:
             self._end_peer(peer, now)
         if hello.role == Role.WORK:
-            self._new_agent(hello, now)
+            self._new_agent(hello, user, now)
         else:
-            self._new_client(hello, route, now)
+            self._new_client(hello, route, user, now)
+        self._users.pop(peer, None)
 
-    def _refusal(self, peer: bytes, hello: Hello, route: bytes | None) -> Refused | None:
+    def _refusal(self, peer: bytes, hello: Hello, route: bytes | None, user: bytes) -> Refused | None:
         if hello.session != peer:
             return Refused(RefusalReason.SESSION, "The session in Hello is not the routing id of its connection.")
         if route is not None:
             if hello.role == Role.WORK:
                 return Refused(RefusalReason.ROLE, "A nested session is a client's.")
             return None
-        refused = refusal_for(hello, address=self.settings.address, token=self.settings.token)
+        refused = refusal_for(hello, address=self.settings.address, token=self.settings.token, user=user)
         if refused is None and hello.role == Role.OBSERVE:
             return Refused(RefusalReason.ROLE, "Monitors connect to the monitor address.")
         return refused
@@ -77,15 +79,17 @@ class Hellos(FromClients):
         for envelope in peer.link.resume(hello.received):
             self._transmit(peer, envelope, now)
 
-    def _new_agent(self, hello: Hello, now: float) -> None:
+    def _new_agent(self, hello: Hello, user: bytes, now: float) -> None:
         agent = Agent(hello, self._next_agent_index, now, self._cancelling)
+        agent.user = user
         self._next_agent_index += 1
         self.agents[agent.session] = agent
         self.agent_by_index[agent.index] = agent
         self._answer(agent.session, None, self._welcome(hello, 0, False), now)
 
-    def _new_client(self, hello: Hello, route: bytes | None, now: float) -> None:
+    def _new_client(self, hello: Hello, route: bytes | None, user: bytes, now: float) -> None:
         client = Client(hello, route, self.totals)
+        client.user = user
         self.clients[client.session] = client
         if hello.parent_session:
             name = hello.parent_session, hello.parent_task, hello.parent_attempt, hello.parent_depth

@@ -43,6 +43,8 @@ from scaler_scheduler.core.settings import (
     TICK_SECONDS,
 )
 
+OTHERS_SESSION_TEXT = "This session began with another key, or what that key may do has changed."
+
 
 class SchedulerCore(FromAgents):
     """One scheduler. See ``states`` for what every message does to a task in every state."""
@@ -63,6 +65,17 @@ class SchedulerCore(FromAgents):
         elif peer not in self._ignored:
             self._effects.append(Send(peer, Envelope(WhoAreYou())))
 
+    def admits(self, peer: bytes, user: bytes) -> bool:
+        """Whether what the connection of ``peer`` says may be taken in. A session belongs to the key that it began
+        with: nobody else goes on with it who has got to know its id."""
+        known = self.agents.get(peer) or self.clients.get(peer)
+        if known is None:
+            self._users[peer] = user
+        elif known.user != user:
+            self._effects.append(Send(peer, Envelope(Refused(RefusalReason.SESSION, OTHERS_SESSION_TEXT))))
+            return False
+        return True
+
     def on_malformed(self, peer: bytes, text: str, now: float) -> None:
         """What came from the connection of ``peer`` is no message: its session is over."""
         if peer in self._ignored:
@@ -75,6 +88,7 @@ class SchedulerCore(FromAgents):
         """The connection of ``peer`` ended. It may come back: clients within their timeout, agents almost at once."""
         self.events.now = now
         self._ignored.pop(peer, None)
+        self._users.pop(peer, None)
         client = self.clients.get(peer)
         if client is not None and client.connected and client.route is None:
             client.connected = False

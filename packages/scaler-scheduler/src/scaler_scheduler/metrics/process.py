@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
         try:
             subscription = Subscription(context, monitor_address)
         except ValueError as error:
-            hint = f"--prometheus-address needs a peer's keys for {monitor_address}, or an ipc --monitor-address"
+            hint = f"--prometheus-address needs observe.key for {monitor_address}, or an ipc --monitor-address"
             scheduler.send(f"error {hint}: {error}".encode())
             return 1
         try:

@@ -110,8 +110,9 @@ class Gateway:
         """Until nothing waits: sending, too, can use up the readiness of the socket."""
         while messages := self._router.receive_many(_DRAIN_LIMIT):
             now = time.monotonic()
-            for peer, frames in messages:
-                self._feed(peer, frames, now)
+            for peer, frames, user in messages:
+                if not user or self.core.admits(peer, user):
+                    self._feed(peer, frames, now)
             self._flush(now)
 
     def _feed(self, peer: bytes, frames: list[bytes], now: float) -> None:

@@ -22,7 +22,7 @@ from types import FrameType
 import zmq
 
 from scaler_protocol.address import Address, parse_address
-from scaler_protocol.keys import scheduler_keys
+from scaler_protocol.keys import monitor_keys
 from scaler_protocol.monitor import feed
 from scaler_protocol.transport.doorkeeper import Doorkeeper
 from scaler_scheduler.shell.event_stream import EventStream
@@ -106,10 +106,10 @@ class PublisherProcess:
         return str(replace(address, port=bound.port))
 
     def _use_keys(self, address: Address) -> None:
-        keys = scheduler_keys(address)
+        keys = monitor_keys(address)
         if keys is None or self._doorkeeper is not None:
             return
-        self._doorkeeper = Doorkeeper(self._context, keys.peer_public)
+        self._doorkeeper = Doorkeeper(self._context, keys.user_of)
         self._watchers.setsockopt(zmq.CURVE_SERVER, 1)
         self._watchers.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
         self._watchers.setsockopt(zmq.ZAP_DOMAIN, b"scaler")

@@ -10,6 +10,7 @@ from typing import Any
 
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.effects import Log, Send
+from scaler_protocol.keys import worker_keys
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import DealerConnection
 from scaler_worker.core.agent import SCHEDULER, AgentCore
@@ -35,7 +36,7 @@ class Conversation:
         self._loop = loop
         self._context = new_context(io_threads)
         try:
-            self._connection = DealerConnection(self._context, address, session)
+            self._connection = DealerConnection(self._context, address, session, worker_keys)
         except BaseException:
             self._context.term()
             raise
