@@ -224,6 +224,16 @@ def test_what_does_not_fit_goes_to_the_disk(small_store: Client) -> None:
     assert sums == [total(make(COUNT)) + number * COUNT for number in range(20)]
 
 
+def test_a_client_may_keep_more_than_fits(small_store: Client) -> None:
+    kept = small_store.map(make, [COUNT] * 25)
+    kept += [small_store.submit(make, COUNT).result(timeout=30) for _ in range(5)]
+    kept[0] += 1
+    assert [total(each) for each in kept[1:]] == [total(make(COUNT))] * 29
+    assert total(kept[0]) == total(make(COUNT)) + COUNT
+    assert small_store.submit(total, kept[0]).result(timeout=30) == total(kept[0])
+    assert store_of(small_store).memory_info().shared < 100_000_000
+
+
 def test_an_object_larger_than_the_store(small_store: Client) -> None:
     with pytest.raises(ObjectStoreError, match="--object-store-memory"):
         small_store.submit(make, 20_000_000).result(timeout=30)

@@ -566,7 +566,8 @@ class StoreGet:
 
 @value(frozen=True, slots=True)
 class StoreExtent:
-    """The bytes of an object. They stay where they are until the pin is released or its connection ends."""
+    """The bytes of an object. They stay where they are until the pin is released or its connection ends. ``copied``: so
+    much is pinned that whoever may keep this for long should copy it instead, and release the pin."""
 
     key: ObjectKey
     segment: int
@@ -574,6 +575,7 @@ class StoreExtent:
     offset: int
     size: int
     pin: int
+    copied: bool = False
 
 
 @value(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from scaler_protocol.objects.agent_connection import AgentConnection
 from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.core import memory
 from scaler_protocol.objects.errors import StoreFull
+from tests.support.waiting import wait_until
 from tests.unit.objects.conftest import Connect
 from tests.unit.objects.test_store import key, status_when
 
@@ -75,6 +76,26 @@ def test_an_object_larger_than_the_memory_names_the_flag(limited: Limit, tmp_pat
     one.put(key(1), bytes(7 * MEBIBYTE))
 
 
+def test_what_a_client_keeps_does_not_fill_the_memory(limited: Limit, cluster: bytes, tmp_path: Path) -> None:
+    """Half of it may be mapped; what is got beyond that is a copy, which can be written to as well."""
+    limited(32 * MEBIBYTE, str(tmp_path))
+    one = StoreConnection(cluster, may_start=False)
+    kept = []
+    for number in range(20):
+        one.put(key(number), pattern(number, 4 * MEBIBYTE))
+        kept.append(one.get(key(number), 30))
+        one.drop([key(number)])
+    assert one.status(30).pinned_bytes == 16 * MEBIBYTE
+    for number, view in enumerate(kept):
+        view[7] = 255
+        assert view[:7] == pattern(number, 7) and view[8:] == pattern(number, 4 * MEBIBYTE - 8) and view[7] == 255
+    del view
+    kept.clear()
+    gc.collect()
+    status_when(one, lambda status: status.pinned_bytes == 0)
+    one.close()
+
+
 def test_what_is_mapped_never_leaves_and_new_objects_wait_for_it(limited: Limit, tmp_path: Path) -> None:
     one = limited(16 * MEBIBYTE, str(tmp_path))
     for number in (1, 2):
@@ -82,8 +103,8 @@ def test_what_is_mapped_never_leaves_and_new_objects_wait_for_it(limited: Limit,
     views = [one.get(key(1), 30), one.get(key(2), 30)]
     putting = threading.Thread(target=one.put, args=(key(3), pattern(3, 7 * MEBIBYTE)))
     putting.start()
-    time.sleep(0.1)  # it may wait, but must not get in; if it is late, this proves less
-    assert putting.is_alive() and one.status(30).objects == 2
+    wait_until(lambda: key(3) in one._connected()._pending)  # the store has it before what is asked from now on
+    assert one.status(30).objects == 2 and putting.is_alive()
     del views[0]
     gc.collect()
     putting.join(30)

@@ -77,7 +77,7 @@ class AgentConnection:
         self._has_heard = True
         self._ended = False
         self._releases = reached.releases
-        self._segments = Segments()
+        self._segments = Segments(maps_always=True)
         self._granted: dict[ObjectKey, StoreGranted] = {}
 
     @classmethod

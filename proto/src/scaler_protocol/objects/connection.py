@@ -45,11 +45,13 @@ _T = TypeVar("_T")
 
 class StoreConnection:
     """Connects when first used, and again when the store has died: ``store`` tells whether it is another one. Several
-    threads may use it. A forked child has its own connection; what it inherits stays as it is."""
+    threads may use it. A forked child has its own connection; what it inherits stays as it is. ``maps_always``: nothing
+    that is got is kept for long, so that none of it is copied because much of the memory is mapped."""
 
-    def __init__(self, cluster: bytes, may_start: bool) -> None:
+    def __init__(self, cluster: bytes, may_start: bool, maps_always: bool = False) -> None:
         self._cluster = cluster
         self._may_start = may_start
+        self._maps_always = maps_always
         self._lock = threading.Lock()
         self._link: Link | None = None
         self._closed = False
@@ -202,7 +204,7 @@ class StoreConnection:
             if self._closed:
                 raise StoreUnavailable("This connection to the object store is closed.")
             if self._link is None or not self._link.is_usable:
-                self._replace(Link(reach(self._cluster, self._may_start)))
+                self._replace(Link(reach(self._cluster, self._may_start), self._maps_always))
             assert self._link is not None
             return self._link
 

@@ -7,6 +7,7 @@ entered into its mapping at once. What was written before through this mapping t
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +34,10 @@ class _Segment:
 
 
 class Segments:
-    def __init__(self) -> None:
+    """``maps_always``: what is read here is not kept for long, so that it need not be copied when much is pinned."""
+
+    def __init__(self, maps_always: bool = False) -> None:
+        self._maps_always = maps_always
         self._segments: dict[int, _Segment] = {}
         self._kept = Kept()
 
@@ -77,7 +81,7 @@ class Segments:
         """A writable copy of small objects, a copy-on-write mapping of others. The pin is released when the bytes in
         the segment are not needed any more."""
         segment = self._segments[extent.segment]
-        if extent.size >= COPY_BYTES:
+        if extent.size >= COPY_BYTES and (self._maps_always or not extent.copied):
             try:
                 return memoryview(
                     Mapping(
@@ -112,12 +116,22 @@ class Segments:
 
 
 def _copy(fd: int, offset: int, size: int) -> memoryview:
-    data = bytearray(size)
-    view = memoryview(data)
+    data = _room(size)
+    view = data
     while view:
         count = os.preadv(fd, [view], offset)
         view, offset = view[count:], offset + count
-    return memoryview(data)
+    return data
+
+
+def _room(size: int) -> memoryview:
+    """Given back to the system as a whole when it is large."""
+    if size < COPY_BYTES:
+        return memoryview(bytearray(size))
+    try:
+        return memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    except OSError:
+        raise MemoryError(f"This host has no memory for a copy of an object of {size:,} bytes.") from None
 
 
 def _write_all(fd: int, offset: int, part: memoryview) -> None:

@@ -454,6 +454,7 @@ struct StoreExtent {
   offset @3 :UInt64;
   size @4 :UInt64;
   pin @5 :UInt64;
+  copied @6 :Bool;
 }
 
 struct StoreRelease {

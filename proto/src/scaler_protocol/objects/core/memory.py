@@ -25,6 +25,9 @@ _PIECE_BYTES = 64 * 1024 * 1024
 REGION_SHARE = 32
 """No peer holds a larger part of the memory ahead of need."""
 
+PINNED_SHARE = 2
+"""Nor do all mappings that programs keep hold more than this part of it: the rest is for what tasks make and need."""
+
 
 @dataclass(slots=True, eq=False)
 class Wish:
@@ -69,6 +72,10 @@ class Memory:
     def cancel(self, unwanted: Object) -> None:
         """It needs no room any more."""
         self._wishes = deque(wish for wish in self._wishes if wish.object is not unwanted)
+
+    @property
+    def pinned_limit_bytes(self) -> int:
+        return self.capacity_bytes // PINNED_SHARE
 
     def region(self, size: int, now: float) -> Extent | None:
         """Room ahead of need: only what is there."""

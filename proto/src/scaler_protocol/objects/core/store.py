@@ -311,6 +311,7 @@ class StoreCore:
         assert known.extent is not None
         pin = self._next_pin
         self._next_pin += 1
+        copied = not known.pins and self._pinned_bytes + known.extent.size > self.memory.pinned_limit_bytes
         if not known.pins:
             self._pinned_bytes += known.extent.size
         known.pins += 1
@@ -318,7 +319,7 @@ class StoreCore:
         self.memory.use(known)
         number, offset = known.extent.segment, known.extent.offset
         size = self.memory.space.segments[number].size
-        self._answer(peer.number, StoreExtent(known.key, number, size, offset, known.size, pin), number)
+        self._answer(peer.number, StoreExtent(known.key, number, size, offset, known.size, pin, copied), number)
 
     def _on_release(self, peer: Peer, body: StoreRelease, now: float) -> None:
         self.on_released(peer.number, body.pins, now)
