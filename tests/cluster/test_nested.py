@@ -19,28 +19,8 @@ from scaler.utility.exceptions import ClientQuitException, MissingObjects, TaskM
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import child_environment
+from tests.support.nested import depth, fibonacci, fibonacci_without_argument
 from tests.support.waiting import wait_until
-
-
-def fibonacci(client: Client, number: int) -> int:
-    if number < 2:
-        return number
-    first = client.submit(fibonacci, client, number - 1)
-    second = client.submit(fibonacci, client, number - 2)
-    return first.result() + second.result()
-
-
-def fibonacci_without_argument(number: int) -> int:
-    if number < 2:
-        return number
-    with Client() as client:
-        first = client.submit(fibonacci_without_argument, number - 1)
-        second = client.submit(fibonacci_without_argument, number - 2)
-        return first.result() + second.result()
-
-
-def depth(client: Client, levels: int) -> int:
-    return 0 if levels == 0 else 1 + client.submit(depth, client, levels - 1).result()
 
 
 def test_recursion_with_one_worker(single_client: Client) -> None:
