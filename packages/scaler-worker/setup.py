@@ -12,4 +12,7 @@ def extension(source: Path) -> Extension:
 
 
 sources = sorted(Path("src").rglob("*.pyx"))
-setup(ext_modules=cythonize([extension(source) for source in sources], language_level=3) if sources else [])
+setup(
+    ext_modules=cythonize([extension(source) for source in sources], language_level=3) if sources else [],
+    options={"build_ext": {"parallel": True}},  # as many compilers as cores
+)
