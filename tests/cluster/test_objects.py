@@ -36,6 +36,11 @@ def change(array: numpy.ndarray) -> float:
     return float(array[0])
 
 
+def changed(array: numpy.ndarray) -> numpy.ndarray:
+    array += 1
+    return array
+
+
 def stores() -> list[psutil.Process]:
     """The object stores that processes of this test run have started."""
     return [each for each in psutil.process_iter(["cmdline"]) if "scaler_protocol.objects.store" in str(each.info)]
@@ -250,6 +255,35 @@ def test_a_client_without_a_store(combo: SchedulerClusterCombo) -> None:
         assert client.submit(total, array).result() == total(array)
         assert (client.submit(functions.identity, array).result() == array).all()
         assert client.map(total, [client.send_object(array)] * 3) == [total(array)] * 3
+
+
+@pytest.fixture
+def no_store(tmp_path: Path) -> Iterator[Client]:
+    """A host that cannot have one."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "from scaler_protocol.objects import starting\nstarting.AVAILABLE = False\n"
+    )
+    environment = child_environment()
+    path = os.pathsep.join([str(tmp_path), environment["PYTHONPATH"]])
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", "2", PYTHONPATH=path), Client(address) as client:
+        client._pump.objects._cluster = lambda: b""
+        yield client
+
+
+def test_a_host_without_shared_memory(no_store: Client) -> None:
+    """Every array can be written to, and nobody sees what others have written."""
+    array = make(COUNT)
+    assert no_store.map(change, [array] * 4) == [1.0] * 4
+    assert no_store.map(change, [no_store.send_object(array)] * 4) == [1.0] * 4
+    result = no_store.submit(make, COUNT).result(timeout=30)
+    assert change(result) == 1.0
+    graph = {"count": 6000, "made-0": (make, "count")}  # so small that one processor is handed all of it
+    for index in range(10):
+        graph[f"made-{index + 1}"] = (changed, f"made-{index}")  # type: ignore[assignment]
+    for value in no_store.get(graph, ["made-3", "made-5", "made-10"]).values():
+        assert value[0] in (3, 5, 10) and total(value) == total(make(6000)) + value[0] * 6000
+    assert not [each for each in stores() if no_store._pump.session.cluster.hex() in " ".join(each.cmdline())]
 
 
 def test_nothing_is_left_behind() -> None:

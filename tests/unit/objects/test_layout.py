@@ -83,3 +83,13 @@ def test_cut_or_forged_objects_are_errors(seed: int) -> None:
         load(forged)
     except Exception:
         pass
+
+
+def test_arrays_can_be_written_to_whatever_they_come_from() -> None:
+    array = numpy.arange(100_000)
+    whole = planned(array).to_bytes()
+    for given in (whole, memoryview(whole), bytearray(whole)):
+        loaded = load(given)
+        loaded += 1
+        assert (loaded == array + 1).all()
+    assert (load(whole) == array).all()

@@ -79,11 +79,14 @@ def plan(pickled: bytes, buffers: Sequence[pickle.PickleBuffer | memoryview] = (
 
 
 def load(view: memoryview | bytes, loads: Callable[..., Any] = pickle.loads) -> Any:
-    """The object of these bytes; its arrays are parts of ``view`` and keep it alive. ``loads`` takes bytes and the
-    keyword ``buffers``. Raises ValueError when the bytes are cut or forged."""
+    """The object of these bytes; its arrays are parts of ``view`` and keep it alive, or of a copy when that cannot be
+    written to: arrays can. ``loads`` takes bytes and the keyword ``buffers``. Raises ValueError when the bytes are cut or
+    forged."""
     if bytes(view[: len(MAGIC)]) != MAGIC:
         return loads(view)
     data = memoryview(view)
+    if data.readonly:
+        data = memoryview(bytearray(data))
     if len(data) < _HEAD.size:
         raise ValueError("The object is cut.")
     _, count, _, pickle_size = _HEAD.unpack_from(data)
