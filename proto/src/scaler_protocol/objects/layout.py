@@ -80,8 +80,8 @@ def plan(pickled: bytes, buffers: Sequence[pickle.PickleBuffer | memoryview] = (
 
 def load(view: memoryview | bytes, loads: Callable[..., Any] = pickle.loads) -> Any:
     """The object of these bytes; its arrays are parts of ``view`` and keep it alive, or of a copy when that cannot be
-    written to: arrays can. ``loads`` takes bytes and the keyword ``buffers``. Raises ValueError when the bytes are cut or
-    forged."""
+    written to: arrays can. ``loads`` takes bytes and the keyword ``buffers``. Raises ValueError when the bytes are cut
+    or forged."""
     if bytes(view[: len(MAGIC)]) != MAGIC:
         return loads(view)
     data = memoryview(view)
