@@ -27,21 +27,10 @@ from scaler.utility.exceptions import (
 )
 from tests.cluster.conftest import Gate
 from tests.support import functions
+from tests.support.functions import fail, increment, total
 from tests.support.waiting import wait_until
 
 KILOBYTE = 1000
-
-
-def increment(value: int) -> int:
-    return value + 1
-
-
-def fail(value: Any) -> Any:
-    raise ValueError(f"no {value}")
-
-
-def total(*values: int) -> int:
-    return sum(values)
 
 
 def bytes_of(size: int) -> bytes:

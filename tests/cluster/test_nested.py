@@ -214,6 +214,14 @@ def test_children_of_a_finished_parent_can_be_outlived_by_their_own_children(cli
     wait_until(lambda: functions.notes(gate.started) == ["grandchild"], 10)
 
 
+def assert_both_slots_are_free(client: Client, gate: Gate) -> None:
+    probe = str(gate.started) + "-probe"
+    busy = [client.submit(functions.wait_at_gate, probe, str(gate.gate)) for _ in range(2)]
+    wait_until(lambda: len(functions.notes(probe)) == 2, 10, "both slots are free again")
+    gate.open()
+    [other.result(timeout=10) for other in busy]
+
+
 def test_children_of_a_timed_out_parent_are_cancelled(client: Client, gate: Gate) -> None:
     def parent(nested: Client, started: str, gate_path: str) -> None:
         nested.submit(functions.wait_at_gate, started, gate_path).result()
@@ -222,11 +230,7 @@ def test_children_of_a_timed_out_parent_are_cancelled(client: Client, gate: Gate
     wait_until(lambda: gate.waiting_pids)
     with pytest.raises(TaskTimeoutError):
         future.result(timeout=10)
-    probe = str(gate.started) + "-probe"
-    busy = [client.submit(functions.wait_at_gate, probe, str(gate.gate)) for _ in range(2)]
-    wait_until(lambda: len(functions.notes(probe)) == 2, 10, "both slots are free again")
-    gate.open()
-    [other.result(timeout=10) for other in busy]
+    assert_both_slots_are_free(client, gate)
 
 
 def test_children_of_a_parent_over_its_memory_are_cancelled(client: Client, gate: Gate) -> None:
@@ -240,11 +244,7 @@ def test_children_of_a_parent_over_its_memory_are_cancelled(client: Client, gate
     future = client.submit_verbose(parent, (client, *gate.paths), memory_bytes=300_000_000)
     with pytest.raises(TaskMemoryError):
         future.result(timeout=20)
-    probe = str(gate.started) + "-probe"
-    busy = [client.submit(functions.wait_at_gate, probe, str(gate.gate)) for _ in range(2)]
-    wait_until(lambda: len(functions.notes(probe)) == 2, 10, "both slots are free again")
-    gate.open()
-    [other.result(timeout=10) for other in busy]
+    assert_both_slots_are_free(client, gate)
 
 
 def test_children_of_a_parent_that_raises_go_on(client: Client, gate: Gate) -> None:

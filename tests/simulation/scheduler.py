@@ -8,7 +8,7 @@ from typing import Any
 from scaler_protocol.effects import ClosePeer, Send
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor import records
-from scaler_protocol.monitor.records import AGAIN, Kind
+from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
 from scaler_scheduler.core.effects import Quit
 from scaler_scheduler.core.scheduler import SchedulerCore

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -160,19 +161,19 @@ def alive(pid: int) -> bool:
 def start_scheduler(address: str, *flags: object, **environment: str) -> Command:
     """A scheduler that accepts connections."""
     command = Command(command_line("scaler_scheduler", address, *flags), child_environment(**environment))
-    try:
-        wait_until_bound(address, command)
-    except BaseException:
-        command.__exit__()
-        raise
-    return command
+    return when(command, lambda: wait_until_bound(address, command))
 
 
 def start_cluster(address: str, *flags: object, **environment: str) -> Command:
     """An agent with its workers started."""
     command = Command(command_line("scaler_cluster", *flags, address), child_environment(**environment))
+    return when(command, lambda: command.wait_for_output(r"Worker\[0\] started"))
+
+
+def when(command: Command, is_ready: Callable[[], object]) -> Command:
+    """The command, once that has returned; it is ended if that fails."""
     try:
-        command.wait_for_output(r"Worker\[0\] started")
+        is_ready()
     except BaseException:
         command.__exit__()
         raise

@@ -20,8 +20,20 @@ def square(value: int) -> int:
     return value * value
 
 
+def increment(value: int) -> int:
+    return value + 1
+
+
 def add(left: Any, right: Any) -> Any:
     return left + right
+
+
+def total(*values: int) -> int:
+    return sum(values)
+
+
+def fail(value: Any) -> Any:
+    raise ValueError(f"no {value}")
 
 
 def raise_value_error(text: str) -> None:

@@ -19,6 +19,7 @@ from tests.support.commands import (
     command_line,
     free_address,
     start_scheduler,
+    when,
 )
 
 FOLDER = Path(__file__).parent / "soamapi"
@@ -108,12 +109,7 @@ def start_symphony_cluster(symphony: Symphony, address: str, *flags: object, **e
     """The command, with its session open."""
     line = command_line("scaler_symphony_cluster", address, SERVICE, *flags)
     command = Command(line, child_environment(**{**symphony.environment, **environment}))
-    try:
-        command.wait_for_output(r"Worker\[0\] started")
-    except BaseException:
-        command.__exit__()
-        raise
-    return command
+    return when(command, lambda: command.wait_for_output(r"Worker\[0\] started"))
 
 
 class Rig:

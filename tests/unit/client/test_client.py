@@ -31,12 +31,6 @@ def scheduler() -> Iterator[FakeScheduler]:
         yield running
 
 
-@pytest.fixture
-def client(scheduler: FakeScheduler) -> Iterator[Client]:
-    with Client(scheduler.address) as connected:
-        yield connected
-
-
 # ---- results -----------------------------------------------------------------------------------------------------
 
 

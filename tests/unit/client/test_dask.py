@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from scaler import Client, ScalerFuture
+from tests.support.functions import fail, increment
 from tests.unit.client.graph_scheduler import GraphScheduler
 
 dask = pytest.importorskip("dask")
@@ -22,20 +23,6 @@ List, Dict = task_spec.List, task_spec.Dict
 def scheduler() -> Iterator[GraphScheduler]:
     with GraphScheduler() as running:
         yield running
-
-
-@pytest.fixture
-def client(scheduler: GraphScheduler) -> Iterator[Client]:
-    with Client(scheduler.address) as connected:
-        yield connected
-
-
-def increment(value: int) -> int:
-    return value + 1
-
-
-def fail(value: Any) -> Any:
-    raise ValueError(f"no {value}")
 
 
 # ---- collections -------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from scaler.client import graphs
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError, MissingObjects
 from scaler_protocol.codec import encode
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Cancel, Envelope, ObjectChunk, ObjectKey, Tasks
+from tests.support.functions import fail, increment, total
 from tests.support.waiting import wait_until
 from tests.unit.client.graph_scheduler import GraphScheduler
 
@@ -30,24 +31,6 @@ from tests.unit.client.graph_scheduler import GraphScheduler
 def scheduler() -> Iterator[GraphScheduler]:
     with GraphScheduler() as running:
         yield running
-
-
-@pytest.fixture
-def client(scheduler: GraphScheduler) -> Iterator[Client]:
-    with Client(scheduler.address) as connected:
-        yield connected
-
-
-def increment(value: int) -> int:
-    return value + 1
-
-
-def fail(value: Any) -> Any:
-    raise ValueError(f"no {value}")
-
-
-def total(*values: int) -> int:
-    return sum(values)
 
 
 GRAPH = {

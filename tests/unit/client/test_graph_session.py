@@ -28,14 +28,6 @@ LARGE = (int(Status.SUCCESS_LARGE), (100_000).to_bytes(8, "little"))
 FAILED = (int(Status.EXCEPTION), b"why")
 
 
-@pytest.fixture
-def side() -> SchedulerSide:
-    side = SchedulerSide()
-    side.connect()
-    side.exchange()
-    return side
-
-
 def send_chain(side: SchedulerSide, length: int, targets: set[int]) -> tuple[GraphGroup, dict[int, Sink]]:
     """Task n of the graph needs task n - 1; ``targets`` by their place."""
     session = side.session

@@ -6,8 +6,6 @@ import math
 import operator
 import pickle
 
-import pytest
-
 from scaler.client.calls import shape_of
 from scaler.core.effects import WriteOutput
 from scaler.core.fetches import LargeResult
@@ -40,15 +38,6 @@ from scaler_protocol.messages import (
     WhoAreYou,
 )
 from tests.unit.client.scheduler_side import SESSION, SchedulerSide, Sink, success, tasks_in
-
-
-@pytest.fixture
-def side() -> SchedulerSide:
-    side = SchedulerSide()
-    side.connect()
-    side.exchange()
-    return side
-
 
 # ---- batches -------------------------------------------------------------------------------------------------------
 
