@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.command import EVENT_LOOPS, BadInput, LoggingSettings, argument, option
 from scaler_protocol.messages import Capability
+from scaler_worker.system import default_worker_count
 
 OBJECT_RETENTION_SECONDS = 3600
 
@@ -29,10 +29,6 @@ def _preload(text: str) -> str:
     if not all(part.isidentifier() for part in module.split(".")) or (function and not function.isidentifier()):
         raise ValueError(f"{text!r} is not of the form module:function")
     return text
-
-
-def default_worker_count() -> int:
-    return max(1, (os.cpu_count() or 2) - 1)
 
 
 @dataclass(frozen=True, kw_only=True)

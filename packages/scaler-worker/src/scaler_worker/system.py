@@ -1,10 +1,12 @@
-"""What Linux offers to keep processes together, beyond the standard library."""
+"""What Linux says and offers, beyond the standard library."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
+
+from scaler_protocol.control_groups import processor_limits
 
 _SET_PARENT_DEATH_SIGNAL = 1
 _SET_CHILD_SUBREAPER = 36
@@ -15,6 +17,11 @@ _library = ctypes.CDLL(None, use_errno=True)
 def _prctl(option: int, value: int) -> None:
     if _library.prctl(option, ctypes.c_ulong(value), 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl failed")
+
+
+def default_worker_count() -> int:
+    """One less than there are processors that this process may use: of the host, or of its container."""
+    return max(1, min([len(os.sched_getaffinity(0)), *processor_limits()]) - 1)
 
 
 def adopt_orphans() -> None:

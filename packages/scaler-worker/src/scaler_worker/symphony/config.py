@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.command import EVENT_LOOPS, LoggingSettings, argument, option
+from scaler_worker.system import default_worker_count
 
 
 def _address(text: str) -> str:
@@ -35,16 +35,12 @@ def _worker_name(text: str) -> str:
     return text
 
 
-def default_base_concurrency() -> int:
-    return max(1, (os.cpu_count() or 2) - 1)
-
-
 @dataclass(frozen=True, kw_only=True)
 class SymphonySettings(LoggingSettings):
     address: str = argument(help="where the scheduler listens, such as tcp://127.0.0.1:2345", parse=_address)
     service: str = argument(help="the name of the service in Symphony, such as ScalerService", parse=_service)
     base_concurrency: int = option(
-        default_base_concurrency(),
+        default_worker_count(),
         "-n",
         help="tasks in Symphony at a time, beside nested ones",
         parse=_base_concurrency,

@@ -1,0 +1,51 @@
+"""Limits by control groups: what containers and service managers let this process have."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+_MEMORY_FILES = ("memory.max", "memory/memory.limit_in_bytes")
+_QUOTA_FILES = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
+
+
+def memory_limits_bytes(root: Path = ROOT) -> list[int]:
+    """Of its own group and those above, in the first and the second version of control groups."""
+    files = [folder / name for folder in _folders(root) for name in _MEMORY_FILES]
+    return [limit for limit in map(_number, files) if limit > 0]
+
+
+def processor_limits(root: Path = ROOT) -> list[int]:
+    """How many processors' time it may use, rounded up; as ``memory_limits_bytes``."""
+    limits = []
+    for folder in _folders(root):
+        for names in _QUOTA_FILES:
+            words = [word for name in names for word in _words(folder / name)]
+            if len(words) == 2 and all(word.isdigit() and int(word) for word in words):
+                limits.append(math.ceil(int(words[0]) / int(words[1])))
+    return limits
+
+
+def _number(path: Path) -> int:
+    words = _words(path)
+    return int(words[0]) if words and words[0].isdigit() else 0
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _folders(root: Path) -> list[Path]:
+    folders = [root]
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return folders
+    for line in lines:
+        path = root / line.split(":", 2)[2].strip("/")
+        folders.extend(each for each in (path, *path.parents) if each.is_relative_to(root))
+    return list(dict.fromkeys(folders))

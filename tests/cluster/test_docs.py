@@ -1,0 +1,76 @@
+"""What the documentation says is so."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import MODULES, REPOSITORY, child_environment
+
+DOCS = REPOSITORY / "docs"
+PAGES = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_program_of_the_client_page_runs(tmp_path: Path) -> None:
+    program = tmp_path / "page.py"
+    program.write_text("\n".join(blocks(DOCS / "client.md", "python")))
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=child_environment(),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_first_program_of_the_readme_runs(tmp_path: Path) -> None:
+    program = tmp_path / "first.py"
+    program.write_text(blocks(REPOSITORY / "README.md", "python")[0])
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=child_environment(),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^4\.0$", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = [target for target in _LINK.findall(page.read_text()) if "://" not in target]
+    for target in targets:
+        path, _, heading = target.partition("#")
+        file = page.parent / path if path else page
+        assert file.exists(), target
+        assert not heading or heading in headings(file), target
+
+
+def headings(page: Path) -> set[str]:
+    """As a forge names them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("command", ["scaler_scheduler", "scaler_cluster"])
+def test_the_running_page_has_every_flag_and_no_other(command: str) -> None:
+    section = re.split(r"^## ", (DOCS / "running.md").read_text(), flags=re.MULTILINE)
+    [table] = [part for part in section if part.startswith(f"`{command}")]
+    done = subprocess.run([sys.executable, "-m", MODULES[command], "-h"], capture_output=True, text=True, timeout=50)
+    known = set(_FLAG.findall(done.stdout)) - {"--help", "--config"}
+    told = set(re.findall(r"^\| `(--[a-z-]+)", table, re.MULTILINE))
+    assert {flag for flag in known if not flag.startswith("--no-")} == told

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaler_protocol.control_groups import memory_limits_bytes, processor_limits
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_DOT_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "limits"), [("150000 100000", [2]), ("400000 100000", [4]), ("max 100000", []), ("", []), ("0 0", [])]
+)
+def test_processors_of_the_second_version(tmp_path: Path, text: str, limits: list[int]) -> None:
+    write(tmp_path, cpu_DOT_max=text)
+    assert processor_limits(tmp_path) == limits
+
+
+@pytest.mark.parametrize(("quota", "limits"), [("300000", [3]), ("-1", [])])
+def test_processors_of_the_first_version(tmp_path: Path, quota: str, limits: list[int]) -> None:
+    write(tmp_path, cpu__cpu_DOT_cfs_quota_us=quota, cpu__cpu_DOT_cfs_period_us="100000")
+    assert processor_limits(tmp_path) == limits
+
+
+def test_memory_of_both_versions(tmp_path: Path) -> None:
+    write(tmp_path, memory_DOT_max="max", memory__memory_DOT_limit_in_bytes="1073741824")
+    assert memory_limits_bytes(tmp_path) == [2**30]
+    write(tmp_path, memory_DOT_max="4096")
+    assert memory_limits_bytes(tmp_path) == [4096, 2**30]
+
+
+def test_a_system_without_control_groups(tmp_path: Path) -> None:
+    assert processor_limits(tmp_path / "nothing") == memory_limits_bytes(tmp_path / "nothing") == []
