@@ -15,7 +15,7 @@ from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.effects import Log
-from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Status, TaskColumn
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, UPLOAD_NUMBER, ObjectKey, Status, TaskColumn
 from scaler_protocol.monitor.records import NO_WORKER
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import ObjectExchange
@@ -75,12 +75,21 @@ class Grid(Slots):
     def _send(self, run: TaskRun, now: float) -> None:
         call = self._call(run)
         if call is None:
-            self.fail_runs([run], Status.OBJECT_MISSING, f"An argument of {run.function_name} did not arrive.")
+            self._end_incomplete(run)
             return
         self._number += 1
         limit = run.options.timeout_seconds
         self.sent.add(self._number, run, now + limit if limit else None)
         self._effects.append(SendInput(self._number, self.session.number, call))
+
+    def _end_incomplete(self, run: TaskRun) -> None:
+        """A value of its graph that is not here any more can be made again: the node goes back."""
+        keys = [slot for slot in run.slot_bytes(0) if isinstance(slot, ObjectKey)]
+        if any(key.number < UPLOAD_NUMBER and self._value(key) is None for key in keys):
+            self.given_back.append((run.session, run.first_task, run.attempt))
+            self.given_back.extend(self._leave([run]))
+        else:
+            self.fail_runs([run], Status.OBJECT_MISSING, f"An argument of {run.function_name} did not arrive.")
 
     def _call(self, run: TaskRun) -> Call | None:
         """None: something that it needs is not here any more."""
