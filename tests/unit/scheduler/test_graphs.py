@@ -30,13 +30,14 @@ def nodes(
     last: int,
     target: bool = False,
     resubmitted: bool = False,
+    function: bytes = FUNCTION,
     **more,
 ) -> Tasks:
     """Tasks first, first + 1, ... that need the results of ``inputs``."""
     slots = [[ObjectKey(client.session, each) for each in some] for some in inputs]
     options = TaskOptions(intermediate=not target, graph=last, **more)
-    run = TaskRun(client.session, FUNCTION, "f", b"", first, 1, (), options, slots)
-    return Tasks([run], [definition()], resubmitted=resubmitted)
+    run = TaskRun(client.session, function, "f", b"", first, 1, (), options, slots)
+    return Tasks([run], [definition(function)], resubmitted=resubmitted)
 
 
 def chain(client: Peer, count: int, first: int = 1, **more) -> list[Tasks]:
@@ -50,8 +51,16 @@ def chain(client: Peer, count: int, first: int = 1, **more) -> list[Tasks]:
     return parts
 
 
-def done(client: Peer, *tasks: int, attempt: int = 1, payload: bytes = b"", status: Status = Status.SUCCESS) -> Results:
-    return Results([ResultRun(client.session, [(task, attempt, status, payload, 1, 1, 0) for task in tasks])])
+def done(
+    client: Peer,
+    *tasks: int,
+    attempt: int = 1,
+    payload: bytes = b"",
+    status: Status = Status.SUCCESS,
+    duration_us: int = 1,
+) -> Results:
+    rows = [(task, attempt, status, payload, duration_us, duration_us, 0) for task in tasks]
+    return Results([ResultRun(client.session, rows)])
 
 
 def freed(said: list, agent: Peer) -> list[tuple[int, int]]:
@@ -80,10 +89,10 @@ def test_a_dependant_waits_for_its_input():
     assert book.core.clients[client.session].table.unfinished == 0
 
 
-def known(book: Playbook, client: Peer, agent: Peer) -> None:
+def known(book: Playbook, client: Peer, agent: Peer, duration_us: int = 1) -> None:
     """Let the scheduler learn that the function is short."""
     client.says(nodes(client, 10_000, [[]], 10_000, True))
-    agent.says(done(client, 10_000, payload=b"r"))
+    agent.says(done(client, 10_000, payload=b"r", duration_us=duration_us))
 
 
 def test_a_chain_goes_to_its_agent_in_one_message():
@@ -111,6 +120,19 @@ def test_a_chain_longer_than_the_agents_room_goes_on_as_room_comes():
         said = agent.says(done(client, finished))
         assert handed(said, agent) == ([(finished + 10, 1)] if finished <= 25 else [])
     assert statuses(agent.says(done(client, 35, payload=b"r")), client) == {35: Status.SUCCESS}
+
+
+def test_what_can_follow_goes_before_what_comes_next_however_long_it_may_take():
+    """Else all first values would lie there before one of them is used."""
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    known(book, client, agent, 1000)
+    sums = nodes(client, 201, [[task, task + 1] for task in range(1, 201, 2)], 300, True, function=b"s" * 16)
+    here = handed(client.says(nodes(client, 1, [[]] * 200, 300), sums), agent)
+    assert len(here) < 10
+    for task in range(1, 9):
+        here += handed(agent.says(done(client, task, duration_us=1000)), agent)
+    assert (201, 1) in here and max(task for task, _ in here if task <= 200) < 20
 
 
 def test_a_failure_ends_what_depends_on_it():

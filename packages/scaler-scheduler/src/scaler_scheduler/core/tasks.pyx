@@ -1971,7 +1971,7 @@ cdef class Takings:
             return False
         if self.free > 0:
             self.free -= 1
-        elif self.budget_us >= estimate:
+        elif self.may_wait(estimate):
             self.budget_us -= estimate
         else:
             return False
