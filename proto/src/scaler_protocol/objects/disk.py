@@ -5,10 +5,12 @@ A thread of its own moves the bytes. Where there is room in the file is known to
 
 from __future__ import annotations
 
+import errno
 import os
 import queue
 import tempfile
 import threading
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,7 @@ class Done:
     number: int
     is_spill: bool
     error: str  # empty: none
+    checksum: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class _Job:
     size: int
     fd: int  # of the file
     place: int
+    checksum: int = 0
 
 
 class Disk:
@@ -46,6 +50,7 @@ class Disk:
         self._directory = default_directory()
         self._file: int | None = None
         self._places: dict[int, tuple[int, int]] = {}  # by number: offset and size in the file
+        self._checksums: dict[int, int] = {}
         self._holes = Holes()
         self._file_directory = ""
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -69,11 +74,13 @@ class Disk:
 
     def load(self, number: int, extent: Extent, size: int) -> None:
         assert self._file is not None
-        self._submit(_Job(number, False, extent, size, self._file, self._places[number][0]))
+        place = self._places[number][0]
+        self._submit(_Job(number, False, extent, size, self._file, place, self._checksums[number]))
 
     def remove(self, number: int) -> None:
         """It is not being moved."""
         place, size = self._places.pop(number)
+        self._checksums.pop(number, None)
         self._holes.give_back(place, size)
         try:
             punch(self._file or 0, place, size)
@@ -91,6 +98,8 @@ class Disk:
             done.append(each)
             if each.is_spill and each.error and each.number in self._places:
                 self.remove(each.number)
+            elif each.is_spill and not each.error:
+                self._checksums[each.number] = each.checksum
         return done
 
     def close(self) -> None:
@@ -120,17 +129,19 @@ class Disk:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             try:
-                self._move(job)
-                self._finish(Done(job.number, job.is_spill, ""))
+                self._finish(Done(job.number, job.is_spill, "", self._move(job)))
             except OSError as error:
                 self._finish(Done(job.number, job.is_spill, f"{self._directory}: {error.strerror}"))
 
-    def _move(self, job: _Job) -> None:
+    def _move(self, job: _Job) -> int:
+        """The checksum of its bytes. Raises OSError."""
         memory = self._segment_fd(job.extent.segment)
         if job.is_spill:
-            _copy(memory, job.extent.offset, job.fd, job.place, job.size)
-        else:
-            _copy(job.fd, job.place, memory, job.extent.offset, job.size)
+            return _copy(memory, job.extent.offset, job.fd, job.place, job.size)
+        checksum = _copy(job.fd, job.place, memory, job.extent.offset, job.size)
+        if checksum != job.checksum:
+            raise OSError(errno.EIO, "the file was changed")
+        return checksum
 
     def _finish(self, done: Done) -> None:
         self._done.put(done)
@@ -152,16 +163,19 @@ def _nameless_file(directory: str) -> int:
         return fd
 
 
-def _copy(source: int, source_offset: int, target: int, target_offset: int, size: int) -> None:
-    moved = 0
+def _copy(source: int, source_offset: int, target: int, target_offset: int, size: int) -> int:
+    """The checksum of what was copied."""
+    moved = checksum = 0
     room = memoryview(bytearray(min(max(size, 1), _PIECE_BYTES)))
     while moved < size:
         count = os.preadv(source, [room[: size - moved]], source_offset + moved)
         if not count:
-            raise OSError(5, "the file is too short")
+            raise OSError(errno.EIO, "the file is too short")
+        checksum = zlib.crc32(room[:count], checksum)
         written = 0
         while written < count:
             written += os.pwrite(target, room[written:count], target_offset + moved + written)
         moved += count
     if not size:
         os.pwrite(target, b"\0", target_offset)
+    return checksum
