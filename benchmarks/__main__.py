@@ -11,7 +11,8 @@ from pathlib import Path
 
 from benchmarks.environments import ROOT, interpreter_of
 from benchmarks.peers.catalogue import ALWAYS, PEERS, Peer
-from benchmarks.report import Runs, lines_of, summarise, write_json, write_plots
+from benchmarks.plots import write_plots
+from benchmarks.report import Runs, lines_of, summarise, write_json
 from benchmarks.workloads.catalogue import DEFAULT, WORKLOADS, Workload
 
 RUN_TIMEOUT_SECONDS = 900

@@ -1,4 +1,4 @@
-"""Medians, spread and ratios of many runs; JSON; one plot a workload."""
+"""Medians, spread and ratios of many runs; JSON."""
 
 from __future__ import annotations
 
@@ -56,27 +56,3 @@ def lines_of(summary: dict[str, Any], base: str = "process_pool") -> list[str]:
 
 def write_json(summary: dict[str, Any], path: Path) -> None:
     path.write_text(json.dumps(summary, indent=2) + "\n")
-
-
-def write_plots(summary: dict[str, Any], directory: Path) -> None:
-    """One bar chart a workload, on a logarithmic axis where peers lie far apart."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, peers in summary["workloads"].items():
-        workload = WORKLOADS[name]
-        shown = sorted(peers, key=lambda peer: peers[peer][workload.figure]["median"])
-        values = [peers[peer][workload.figure]["median"] for peer in shown]
-        figure, axes = pyplot.subplots(figsize=(7, 0.5 * len(shown) + 1.2))
-        axes.barh([PEERS[peer].title for peer in shown], values, color="#2f6f9f")
-        if min(values) > 0 and max(values) / min(values) > 20:
-            axes.set_xscale("log")
-        axes.bar_label(axes.containers[0], fmt=lambda value: f" {value:,.4g}")
-        axes.margins(x=0.15)
-        axes.set_title(f"{workload.title}: {workload.figure.replace('_', ' ')}")
-        figure.tight_layout()
-        figure.savefig(directory / f"{name}.png", dpi=110)
-        pyplot.close(figure)
