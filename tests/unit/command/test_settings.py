@@ -12,7 +12,7 @@ from scaler_protocol.command import BadInput, LoggingSettings, argument, option,
 class Settings(LoggingSettings):
     address: str = argument(help="where")
     protected: bool = option(True, "-p", help="refuse shutdown")
-    io_threads: int = option(1, "-it", help="threads, 100% busy", minimum=1)
+    io_threads: int = option(1, "-it", help="threads, 100% busy", minimum=1, maximum=64)
     tasks_waiting: int = option(-1, "-mt", help="bound")
     grace_seconds: float = option(10.0, help="time to end")
     event_loop: str = option("builtin", "-e", help="loop", choices=("builtin", "uvloop"))
@@ -115,6 +115,9 @@ def test_an_argument_with_a_default_may_be_left_out(arguments: list[str], addres
         (["a", "--bogus=1"], "unknown option --bogus"),
         (["a", "--io-threads", "x"], "--io-threads: 'x' is not a whole number"),
         (["a", "-it", "0"], "--io-threads: 0 is less than 1"),
+        (["a", "-it", "65"], "--io-threads: 65 is more than 64"),
+        (["a", "--grace-seconds", "nan"], "--grace-seconds: 'nan' is not a number"),
+        (["a", "--grace-seconds", "inf"], "--grace-seconds: 'inf' is not a number"),
         (["a", "-it"], "expected one argument"),
         (["a", "-e", "fast"], "--event-loop: 'fast' is not one of builtin, uvloop"),
         (["a", "--protected=maybe"], "--protected: 'maybe' is not True or False"),

@@ -10,6 +10,8 @@ from scaler_protocol.messages import Capability
 from scaler_worker.system import default_worker_count
 
 OBJECT_RETENTION_SECONDS = 3600
+_WORKERS_LIMIT = 10_000
+"""More processes than a host can have are a slip of the finger."""
 
 
 def _address(text: str) -> str:
@@ -34,7 +36,9 @@ def _preload(text: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class ClusterSettings(LoggingSettings):
     address: str = argument(help="where the scheduler listens, such as tcp://127.0.0.1:2345", parse=_address)
-    num_of_workers: int | None = option(None, "-n", help="workers on this host (default: processors - 1)", minimum=1)
+    num_of_workers: int | None = option(
+        None, "-n", help="workers on this host (default: processors - 1)", minimum=1, maximum=_WORKERS_LIMIT
+    )
     worker_names: tuple[str, ...] = option((), "-wn", help="a name for each worker, such as a,b")
     heartbeat_interval: float = option(2, "-hi", help="seconds between status reports", minimum=0.05)
     task_timeout_seconds: float = option(0, "-tts", help="a task that runs longer fails; 0: none does", minimum=0)

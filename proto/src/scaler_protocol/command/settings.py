@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ class _Description:
     help: str
     choices: tuple[str, ...]
     minimum: float | None
+    maximum: float | None
     parse: Callable[[str], Any] | None
     positional: bool
 
@@ -34,17 +36,18 @@ def option(
     help: str,
     choices: Sequence[str] = (),
     minimum: float | None = None,
+    maximum: float | None = None,
     parse: Callable[[str], Any] | None = None,
 ) -> Any:
     """A field with a long flag made of its name, an optional short flag and a default. ``parse`` turns text into the
     value and raises ValueError with a sentence; without it the field's annotation decides."""
-    description = _Description(short, help, tuple(choices), minimum, parse, positional=False)
+    description = _Description(short, help, tuple(choices), minimum, maximum, parse, positional=False)
     return dataclasses.field(default=default, metadata={_METADATA_KEY: description})
 
 
 def argument(*, help: str, default: Any = dataclasses.MISSING, parse: Callable[[str], Any] | None = None) -> Any:
     """A field that stands on the command line without a flag, and must be given when it has no default."""
-    description = _Description(None, help, (), None, parse, positional=True)
+    description = _Description(None, help, (), None, None, parse, positional=True)
     return dataclasses.field(default=default, metadata={_METADATA_KEY: description})
 
 
@@ -111,11 +114,13 @@ class Setting:
         return value
 
     def _check(self, value: Any, source: str) -> None:
-        choices, minimum = self.description.choices, self.description.minimum
+        choices, minimum, maximum = self.description.choices, self.description.minimum, self.description.maximum
         if choices and value not in choices:
             raise BadInput(f"{source}: {value!r} is not one of {', '.join(choices)}")
         if minimum is not None and value < minimum:
             raise BadInput(f"{source}: {value} is less than {minimum}")
+        if maximum is not None and value > maximum:
+            raise BadInput(f"{source}: {value} is more than {maximum}")
 
 
 _KINDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
@@ -123,7 +128,10 @@ _KINDS = {bool: "True or False", int: "a whole number", float: "a number", str: 
 
 def _convert(text: str, kind: type) -> Any:
     try:
-        return _WORDS[text.lower()] if kind is bool else kind(text)
+        value = _WORDS[text.lower()] if kind is bool else kind(text)
+        if kind is float and not math.isfinite(value):
+            raise ValueError
+        return value
     except (KeyError, ValueError):
         raise ValueError(f"{text!r} is not {_KINDS[kind]}") from None
 

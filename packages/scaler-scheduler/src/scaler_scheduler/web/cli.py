@@ -32,7 +32,7 @@ class UiSettings:
         default=None, help="the scheduler's monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor"
     )
     host: str = option("127.0.0.1", help="where to listen; there is no password, so whoever reaches it can watch")
-    port: int = option(50001, help="where to listen; 0: any free port", minimum=0)
+    port: int = option(50001, help="where to listen; 0: any free port", minimum=0, maximum=65535)
     allowed_hosts: tuple[str, ...] = option(
         (), help="names, beside this machine's own, under which browsers reach this monitor"
     )

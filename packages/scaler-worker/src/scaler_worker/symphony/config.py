@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.command import EVENT_LOOPS, LoggingSettings, argument, option
+from scaler_protocol.monitor.records import NO_WORKER
 from scaler_worker.system import default_worker_count
 
 
@@ -44,6 +45,7 @@ class SymphonySettings(LoggingSettings):
         "-n",
         help="tasks in Symphony at a time, beside nested ones",
         parse=_base_concurrency,
+        maximum=NO_WORKER,
     )
     worker_name: str | None = option(None, "-w", help="the name that monitors show", parse=_worker_name)
     heartbeat_interval: float = option(2, "-hi", help="seconds between status reports", minimum=0.05)
