@@ -1,7 +1,11 @@
 # Sourced by the other scripts: makes .venv and installs the four distributions into it, once and again after a change.
+# PYTHON chooses another interpreter, which gets an environment of its own: .venv-3.13.
 
 cd "$(dirname "$0")/.." || exit 1
 ENVIRONMENT=.venv
+if [ -n "$PYTHON" ]; then
+    ENVIRONMENT=.venv-$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || exit 1
+fi
 BUILD_TOOLS="setuptools>=77 Cython>=3.1 wheel"
 
 say() { printf '\n== %s\n' "$*"; }
