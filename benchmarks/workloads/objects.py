@@ -124,7 +124,7 @@ def dask_array(engine: Any, side: int) -> dict[str, float]:
 def _dask_work(side: int, chunk: int) -> Any:
     import dask.array
 
-    array = dask.array.ones((side, side), chunks=chunk)
+    array = dask.array.random.default_rng(1).random((side, side), chunks=chunk)  # ones would travel as a single number
     return ((array + array.T) * 2).sum(axis=0).mean()
 
 

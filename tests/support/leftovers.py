@@ -34,7 +34,7 @@ def left_since(before: dict[str, str]) -> dict[str, str]:
     """What is there and was not; things on their way out get some seconds."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
-        left = {key: words for key, words in present().items() if key not in before}
+        left = {key: words for key, words in present().items() if key not in before and not _is_of_others(key)}
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(0.02)
@@ -122,6 +122,22 @@ def _shared_memory() -> dict[str, str]:
                 if path.lstat().st_uid == own:
                     words[f"shared-memory {path}"] = f"shared memory {path}"
     return words
+
+
+def _is_of_others(key: str) -> bool:
+    """Shared memory that a process has mapped which is no descendant: whatever else runs on this machine has some."""
+    kind, path = key.split(" ", 1)
+    if kind != "shared-memory":
+        return False
+    family = {os.getpid(), *(process.pid for process in psutil.Process().children(recursive=True))}
+    return any(_has_mapped(pid, path) for pid in psutil.pids() if pid not in family)
+
+
+def _has_mapped(pid: int, path: str) -> bool:
+    try:
+        return path in Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+    except OSError:
+        return False
 
 
 def _reap() -> None:
