@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from tests.support.commands import Command, child_environment, command_line, free_port
+from tests.support.namespaces import Pair, on, received_bytes, two_hosts
 from tests.support.waiting import wait_until
 
 ADDRESSES = ("10.231.9.1", "10.231.9.2")
@@ -41,70 +39,37 @@ def on(host, function, *arguments):
 
 @dataclass
 class Hosts:
-    names: tuple[str, str]
+    names: Pair
     address: str
     agents: tuple[Command, Command]
 
     def script(self, host: int, text: str) -> str:
-        command = [*_on(self.names[host]), sys.executable, "-c", SCRIPT + text, self.address]
+        command = [*on(self.names[host]), sys.executable, "-c", SCRIPT + text, self.address]
         done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=50)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def received_bytes(self, host: int) -> int:
-        """On the wire."""
-        path = f"/sys/class/net/{self.names[host]}/statistics/rx_bytes"
-        command = [*_on(self.names[host]), "cat", path]
-        return int(subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout)
-
-
-def _on(name: str) -> list[str]:
-    return ["ip", "netns", "exec", name]
-
-
-def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, timeout=30)
-
 
 @pytest.fixture
-def namespaces() -> Iterator[tuple[str, str]]:
-    if os.getuid() != 0 or not shutil.which("ip"):
-        pytest.skip("only root can make network namespaces, with the command ip")
-    mark = uuid.uuid4().hex[:8]
-    names = (f"sh{mark}a", f"sh{mark}b")
-    try:
-        _run("ip", "netns", "add", names[0])
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"no network namespace can be made here: {error.stderr.decode()}")
-    try:
-        _run("ip", "netns", "add", names[1])
-        _run("ip", "-n", names[0], "link", "add", names[0], "type", "veth", "peer", "name", names[1], "netns", names[1])
-        for name, address in zip(names, ADDRESSES, strict=True):
-            _run("ip", "-n", name, "address", "add", f"{address}/24", "dev", name)
-            _run("ip", "-n", name, "link", "set", name, "up")
-            _run("ip", "-n", name, "link", "set", "lo", "up")
+def names() -> Iterator[Pair]:
+    with two_hosts(ADDRESSES) as names:
         yield names
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, timeout=30)
 
 
 @pytest.fixture
-def hosts(namespaces: tuple[str, str]) -> Iterator[Hosts]:
+def hosts(names: Pair) -> Iterator[Hosts]:
     address = f"tcp://{ADDRESSES[0]}:{free_port()}"
-    with Command([*_on(namespaces[0]), *command_line("scaler_scheduler", address, "--insecure")]) as scheduler:
+    with Command([*on(names[0]), *command_line("scaler_scheduler", address, "--insecure")]) as scheduler:
         scheduler.wait_for_output("monitor address is")
         first, second = (
-            Command(
-                [*_on(name), *command_line("scaler_cluster", "-n", "2", "--per-worker-capabilities", host, address)]
-            )
-            for name, host in zip(namespaces, "ab", strict=True)
+            Command([*on(name), *command_line("scaler_cluster", "-n", "2", "--per-worker-capabilities", host, address)])
+            for name, host in zip(names, "ab", strict=True)
         )
         with first, second:
             for agent in (first, second):
                 agent.wait_for_output(r"Worker\[1\] started")
             wait_until(lambda: scheduler.output.count("joined with") == 2, 15)
-            yield Hosts(namespaces, address, (first, second))
+            yield Hosts(names, address, (first, second))
             for agent in (first, second, scheduler):
                 agent.remember_family()
 
@@ -123,7 +88,7 @@ assert total(on("b", make, COUNT).result(timeout=40)) == EXPECTED
 
 
 def test_an_object_crosses_the_wire_once(hosts: Hosts) -> None:
-    before = hosts.received_bytes(1)
+    before = received_bytes(hosts.names[1])
     hosts.script(
         0,
         """
@@ -132,7 +97,7 @@ assert [each.result(timeout=40) for each in [on("b", total, reference) for _ in 
 assert "ObjectChunk" not in [message.name for message in client.cluster_info().snapshot.sent], "not by the scheduler"
 """,
     )
-    assert 32_000_000 <= hosts.received_bytes(1) - before < 45_000_000
+    assert 32_000_000 <= received_bytes(hosts.names[1]) - before < 45_000_000
 
 
 def test_values_of_graphs_go_where_they_are_needed(hosts: Hosts) -> None:

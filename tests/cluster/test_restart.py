@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,21 @@ from scaler import Client
 from scaler.utility.exceptions import DisconnectedError
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import Stopwatch, free_address, start_cluster, start_scheduler
+from tests.support.commands import Command, Stopwatch, free_address, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
 
 
 def note_and_square(path: str, value: int) -> int:
     functions.note(path, str(value))
     return functions.spin_and_square(value, 0.0003)
+
+
+@contextmanager
+def cluster_that_loses_its_scheduler() -> Iterator[tuple[str, Command, Client]]:
+    """With one worker: its address, its scheduler, and a client."""
+    address = free_address()
+    with start_scheduler(address) as first, start_cluster(address, "-n", 1), Client(address) as client:
+        yield address, first, client
 
 
 @pytest.mark.timeout(90)
@@ -63,51 +73,36 @@ def test_three_restarts_in_a_row_during_a_map() -> None:
 
 
 def test_a_running_task_goes_on_and_its_result_arrives(gate: Gate) -> None:
-    address = free_address()
-    first = start_scheduler(address)
-    try:
-        with start_cluster(address, "-n", 1), Client(address) as client:
-            future = client.submit(functions.wait_at_gate, *gate.paths, "value")
-            wait_until(lambda: gate.waiting_pids)
-            first.kill()
-            with start_scheduler(address):
-                assert client.submit(functions.identity, "x").running()
-                gate.open()
-                assert future.result(timeout=20) == "value"
-            assert len(gate.waiting_pids) == 1
-    finally:
-        first.__exit__()
+    with cluster_that_loses_its_scheduler() as (address, first, client):
+        future = client.submit(functions.wait_at_gate, *gate.paths, "value")
+        wait_until(lambda: gate.waiting_pids)
+        first.kill()
+        with start_scheduler(address):
+            assert client.submit(functions.identity, "x").running()
+            gate.open()
+            assert future.result(timeout=20) == "value"
+        assert len(gate.waiting_pids) == 1
 
 
 def test_a_task_that_ends_while_the_scheduler_is_away(gate: Gate) -> None:
-    address = free_address()
-    first = start_scheduler(address)
-    try:
-        with start_cluster(address, "-n", 1), Client(address) as client:
-            future = client.submit(functions.wait_at_gate, *gate.paths, "value")
-            wait_until(lambda: gate.waiting_pids)
-            first.kill()
-            gate.open()
-            assert not future.done()
-            with start_scheduler(address):
-                assert future.result(timeout=20) == "value"
-            assert len(gate.waiting_pids) == 1
-    finally:
-        first.__exit__()
+    with cluster_that_loses_its_scheduler() as (address, first, client):
+        future = client.submit(functions.wait_at_gate, *gate.paths, "value")
+        wait_until(lambda: gate.waiting_pids)
+        first.kill()
+        gate.open()
+        assert not future.done()
+        with start_scheduler(address):
+            assert future.result(timeout=20) == "value"
+        assert len(gate.waiting_pids) == 1
 
 
 def test_submitting_while_the_scheduler_is_away() -> None:
-    address = free_address()
-    first = start_scheduler(address)
-    try:
-        with start_cluster(address, "-n", 1), Client(address) as client:
-            assert client.submit(functions.square, 3).result(timeout=10) == 9
-            first.kill()
-            futures = [client.submit(functions.square, number) for number in range(100)]
-            with start_scheduler(address):
-                assert [future.result(timeout=20) for future in futures] == [n * n for n in range(100)]
-    finally:
-        first.__exit__()
+    with cluster_that_loses_its_scheduler() as (address, first, client):
+        assert client.submit(functions.square, 3).result(timeout=10) == 9
+        first.kill()
+        futures = [client.submit(functions.square, number) for number in range(100)]
+        with start_scheduler(address):
+            assert [future.result(timeout=20) for future in futures] == [n * n for n in range(100)]
 
 
 def test_a_cancel_survives_a_restart(gate: Gate, tmp_path: Path) -> None:
@@ -128,24 +123,19 @@ def test_a_cancel_survives_a_restart(gate: Gate, tmp_path: Path) -> None:
 
 
 def test_large_values_survive_a_restart(gate: Gate) -> None:
-    address = free_address()
-    first = start_scheduler(address)
     value = b"x" * 3_000_000
-    try:
-        with start_cluster(address, "-n", 1), Client(address) as client:
-            done = client.submit(functions.identity, value)
-            assert done.exception(timeout=20) is None
-            running = client.submit(functions.wait_at_gate, *gate.paths, value)
-            wait_until(lambda: gate.waiting_pids)
-            queued = client.submit(functions.identity, value)
-            first.kill()
-            with start_scheduler(address):
-                gate.open()
-                assert running.result(timeout=20) == value
-                assert queued.result(timeout=20) == value
-                assert done.result(timeout=20) == value
-    finally:
-        first.__exit__()
+    with cluster_that_loses_its_scheduler() as (address, first, client):
+        done = client.submit(functions.identity, value)
+        assert done.exception(timeout=20) is None
+        running = client.submit(functions.wait_at_gate, *gate.paths, value)
+        wait_until(lambda: gate.waiting_pids)
+        queued = client.submit(functions.identity, value)
+        first.kill()
+        with start_scheduler(address):
+            gate.open()
+            assert running.result(timeout=20) == value
+            assert queued.result(timeout=20) == value
+            assert done.result(timeout=20) == value
 
 
 def test_a_stopped_scheduler_that_wakes_up(gate: Gate) -> None:

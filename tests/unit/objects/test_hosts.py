@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
+from tests.support.namespaces import Pair, on, received_bytes, run, two_hosts
+from tests.support.waiting import wait_until
 from tests.unit.objects.programs import Program
 
+ADDRESSES = ("10.231.7.1", "10.231.7.2")
 AGENT = """
 from scaler_protocol.messages import StoreSettings, StoreStatus
 from scaler_protocol.objects.agent_connection import AgentConnection
@@ -47,7 +46,7 @@ while words := hear().split():
 
 @dataclass
 class Hosts:
-    names: tuple[str, str]
+    names: Pair
     programs: tuple[Program, Program]
     endpoints: tuple[str, str]
 
@@ -58,39 +57,29 @@ class Hosts:
     def connect(self, up: bool) -> None:
         run("ip", "-n", self.names[0], "link", "set", self.names[0], "up" if up else "down")
 
-
-def run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, timeout=30)
+    def cut_while_fetching(self, size: int) -> None:
+        """The second host asks the first for an object, over a slow wire that is cut when some of it has come."""
+        source = self.names[0]
+        run("tc", "-n", source, "qdisc", "add", "dev", source, "root", "tbf", "rate", "400mbit", "burst", "1mb",
+            "latency", "50ms")  # fmt: skip
+        self.programs[1].say(f"fetch 1 {size} {self.endpoints[0]}")
+        wait_until(lambda: received_bytes(self.names[1]) > 5_000_000)
+        self.connect(False)
 
 
 @pytest.fixture
 def hosts(cluster: bytes) -> Iterator[Hosts]:
-    if os.getuid() != 0 or not (shutil.which("ip") and shutil.which("tc")):
-        pytest.skip("only root can make network namespaces, with the commands ip and tc")
-    mark = uuid.uuid4().hex[:8]
-    names = (f"sc{mark}a", f"sc{mark}b")
-    addresses = ("10.231.7.1", "10.231.7.2")
-    try:
-        run("ip", "netns", "add", names[0])
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"no network namespace can be made here: {error.stderr.decode()}")
-    programs: list[Program] = []
-    try:
-        run("ip", "netns", "add", names[1])
-        run("ip", "-n", names[0], "link", "add", names[0], "type", "veth", "peer", "name", names[1], "netns", names[1])
-        for name, address in zip(names, addresses, strict=True):
-            run("ip", "-n", name, "address", "add", f"{address}/24", "dev", name)
-            run("ip", "-n", name, "link", "set", name, "up")
-            command = ("ip", "netns", "exec", name, "env", f"OBJECTS_HOST={address}")
-            programs.append(Program(cluster, AGENT, command))
-        endpoints = (programs[0].hear(), programs[1].hear())
-        yield Hosts(names, (programs[0], programs[1]), endpoints)
-    finally:
-        for program in programs:
-            program.kill()
-            program.process.communicate()
-        for name in names:
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, timeout=30)
+    with two_hosts(ADDRESSES) as names:
+        programs: list[Program] = []
+        try:
+            for name, address in zip(names, ADDRESSES, strict=True):
+                programs.append(Program(cluster, AGENT, (*on(name), "env", f"OBJECTS_HOST={address}")))
+            endpoints = (programs[0].hear(), programs[1].hear())
+            yield Hosts(names, (programs[0], programs[1]), endpoints)
+        finally:
+            for program in programs:
+                program.kill()
+                program.process.communicate()
 
 
 def test_objects_travel_between_hosts(hosts: Hosts) -> None:
@@ -110,33 +99,14 @@ def test_each_host_has_its_own_store(hosts: Hosts) -> None:
 def test_a_host_that_vanishes_in_the_middle_is_said(hosts: Hosts) -> None:
     size = 400_000_000
     assert hosts.ask(0, f"put 1 {size}") == "put"
-    run("tc", "-n", hosts.names[0], "qdisc", "add", "dev", hosts.names[0], "root", "tbf", "rate", "400mbit", "burst",
-        "1mb", "latency", "50ms")  # fmt: skip
-    hosts.programs[1].say(f"fetch 1 {size} {hosts.endpoints[0]}")
-    while not_yet(hosts):
-        pass
-    hosts.connect(False)
+    hosts.cut_while_fetching(size)
     assert hosts.programs[1].hear() == "StoreRefused"
-
-
-def not_yet(hosts: Hosts) -> bool:
-    """Whether nothing has gone through the wire."""
-    path = f"/sys/class/net/{hosts.names[1]}/statistics/rx_bytes"
-    done = subprocess.run(
-        ["ip", "netns", "exec", hosts.names[1], "cat", path], capture_output=True, text=True, check=True, timeout=30
-    )
-    return int(done.stdout) < 5_000_000
 
 
 def test_a_short_cut_is_survived(hosts: Hosts) -> None:
     size = 100_000_000
     assert hosts.ask(0, f"put 1 {size}") == "put"
-    run("tc", "-n", hosts.names[0], "qdisc", "add", "dev", hosts.names[0], "root", "tbf", "rate", "400mbit", "burst",
-        "1mb", "latency", "50ms")  # fmt: skip
-    hosts.programs[1].say(f"fetch 1 {size} {hosts.endpoints[0]}")
-    while not_yet(hosts):
-        pass
-    hosts.connect(False)
+    hosts.cut_while_fetching(size)
     hosts.connect(True)
     assert hosts.programs[1].hear() == "StoreFound"
     assert hosts.ask(1, f"check 1 {size}") == "True"

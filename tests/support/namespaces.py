@@ -1,0 +1,52 @@
+"""Two hosts on one machine: network namespaces with addresses of their own, and so with object stores of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+Pair = tuple[str, str]
+
+
+@contextmanager
+def two_hosts(addresses: Pair) -> Iterator[Pair]:
+    """The names of two namespaces that reach one another at these addresses. Skips the test where there can be none."""
+    if os.getuid() != 0 or not (shutil.which("ip") and shutil.which("tc")):
+        pytest.skip("only root can make network namespaces, with the commands ip and tc")
+    mark = uuid.uuid4().hex[:8]
+    names = (f"sc{mark}a", f"sc{mark}b")
+    try:
+        run("ip", "netns", "add", names[0])
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no network namespace can be made here: {error.stderr}")
+    try:
+        run("ip", "netns", "add", names[1])
+        run("ip", "-n", names[0], "link", "add", names[0], "type", "veth", "peer", "name", names[1], "netns", names[1])
+        for name, address in zip(names, addresses, strict=True):
+            run("ip", "-n", name, "address", "add", f"{address}/24", "dev", name)
+            run("ip", "-n", name, "link", "set", name, "up")
+            run("ip", "-n", name, "link", "set", "lo", "up")
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, timeout=30)
+
+
+def on(name: str) -> list[str]:
+    """What a command line begins with to run on that host."""
+    return ["ip", "netns", "exec", name]
+
+
+def received_bytes(name: str) -> int:
+    """By that host, on the wire."""
+    return int(run(*on(name), "cat", f"/sys/class/net/{name}/statistics/rx_bytes"))
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout
