@@ -212,6 +212,25 @@ def test_who_cannot_reach_a_store_gets_the_bytes_and_so_do_those_behind():
     assert client.says(chunk) == [("a", chunk), ("c", chunk)]
 
 
+def test_what_is_dropped_is_missing_for_those_who_wait_their_turn_as_well():
+    book = Playbook()
+    client, key = stored(book)
+    attached(book, "source", STORE, "tcp://source")
+    others = {name: attached(book, name, endpoint=f"tcp://{name}") for name in ("a", "b", "c")}
+    for other in others.values():
+        other.says(ObjectRequest(key))
+    said = client.says(ObjectRelease((key,)))
+    assert [name for name, body in said if isinstance(body, ObjectMissing)] == ["c"], "others hear it from a store"
+
+
+def test_the_owner_is_asked_for_what_was_in_a_store_that_has_died():
+    book = Playbook()
+    client, key = stored(book)
+    source, other = attached(book, "source", STORE, "tcp://source"), attached(book, "other", endpoint="tcp://other")
+    source.says(StoreAttached(b"another store...", "tcp://another"))
+    assert other.says(ObjectRequest(key)) == [("client", ObjectRequest(key))]
+
+
 def test_a_value_is_fetched_from_the_store_of_its_holder():
     book = Playbook()
     client, agent, key = large(book)

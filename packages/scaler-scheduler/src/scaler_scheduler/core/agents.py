@@ -21,7 +21,6 @@ class Agent:
         self.user = b""
         self.index = index
         self.link = Link()
-        self.load = AgentLoad(index, 0, 0)
         self.route: bytes | None = None
         self.connected = True
         self.attached = False
@@ -39,6 +38,7 @@ class Agent:
         self.capabilities: dict[str, int] = {}
         self.heartbeat: Heartbeat | None = None
         self.store = b""
+        self.load = self._new_load(0, 0, {}, now)
         self.store_endpoint = ""
         self.store_status: StoreStatus | None = None
         self.known: set[bytes] = set()
@@ -47,7 +47,6 @@ class Agent:
         self._cancelling = cancelling
         self.releases: list[int] = []
         self.version = 0
-        self.progress_at = now
         self.withdraw_pending = False
         self.fruitless_withdraws = 0
         self.rest_until = 0.0
@@ -66,12 +65,17 @@ class Agent:
         """Take over what the agent says of itself. Capabilities are amounts per worker."""
         slots = len(body.worker_names)
         self.attached = True
-        self.attached_at = self.progress_at = now
+        self.attached_at = now
         self.name, self.host, self.pid = body.name, body.host, body.pid
         self.worker_names = body.worker_names
         self.capabilities = {capability.name: capability.amount for capability in body.capabilities}
         total = {name: max(1, amount) * slots for name, amount in self.capabilities.items()}
-        self.load = AgentLoad(self.index, slots, max(1, per_worker_queue_size) * slots, total)
+        self.load = self._new_load(slots, max(1, per_worker_queue_size) * slots, total, now)
+
+    def _new_load(self, slots: int, ceiling: int, resources: dict[str, int], now: float) -> AgentLoad:
+        load = AgentLoad(self.index, slots, ceiling, resources)
+        load.session, load.store, load.progress_at = self.session, self.store, now
+        return load
 
     def can_serve(self, demand: tuple[tuple[str, int], ...]) -> bool:
         """Whether one of its workers has what a task demands."""

@@ -1,8 +1,9 @@
 """Moving tasks that never started from a busy agent to an idle one.
 
-It acts only while an agent has a free slot and no queue has anything for it. An agent is asked for at most half of
-what it has queued, and again only after it answered; so the sum of the squares of the queue lengths falls with every
-task moved, and balancing ends. An agent that gave back nothing several times running is left alone for a while.
+It acts only while an agent has a free slot and no queue has anything for it, and where tasks have waited for longer
+than what they need would take to move. An agent is asked for at most half of what it has queued, and again only after
+it answered; so the sum of the squares of the queue lengths falls with every task moved, and balancing ends. An agent
+that gave back nothing several times running is left alone for a while.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Balancer:
     def _may_give(self, donor: Agent, idle: list[Agent], now: float) -> bool:
         if donor.withdraw_pending or not donor.is_available or now < donor.rest_until:
             return False
-        if waiting_seconds(donor, now) < GAIN_SECONDS:
+        if waiting_seconds(donor, now) < GAIN_SECONDS + moving_seconds(donor, idle):
             return False
         return any(agent.can_serve(tuple(donor.capabilities.items())) for agent in idle)
 
@@ -77,7 +78,14 @@ def waiting_seconds(agent: Agent, now: float) -> float:
     """How long what is queued at an agent will wait: by estimate, or as it has already been shown to."""
     if not agent.load.queued():
         return 0.0
-    return max(agent.load.queued_us() / 1e6 / max(1, agent.load.slots), now - agent.progress_at)
+    return max(agent.load.queued_us() / 1e6 / max(1, agent.load.slots), now - agent.load.progress_at)
+
+
+def moving_seconds(donor: Agent, idle: list[Agent]) -> float:
+    """How long it takes to move what a task there needs, on average, to a host that does not have it."""
+    if not donor.load.moving_us or any(agent.store and agent.store == donor.store for agent in idle):
+        return 0.0
+    return donor.load.moving_us / 1e6 / donor.load.outstanding
 
 
 def _count(donor: Agent, free: int) -> int:

@@ -8,6 +8,7 @@ from scaler_protocol.messages import (
     Body,
     Envelope,
     FunctionDefinition,
+    ObjectLocations,
     Refused,
     Relay,
     TaskOptions,
@@ -21,8 +22,15 @@ from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
-from scaler_scheduler.core.settings import HOUSEKEEPING_PER_AGENT_SECONDS, HOUSEKEEPING_SECONDS, TICK_SECONDS, Settings
-from scaler_scheduler.core.tasks import FunctionLoad, QueueClass, Totals
+from scaler_scheduler.core.settings import (
+    BYTES_PER_SECOND,
+    HOUSEKEEPING_PER_AGENT_SECONDS,
+    HOUSEKEEPING_SECONDS,
+    TICK_SECONDS,
+    Settings,
+)
+from scaler_scheduler.core.tasks import FunctionLoad, Places, QueueClass, Totals
+from scaler_scheduler.core.transfers import Transfers
 from scaler_scheduler.core.unclaimed import Unclaimed
 
 _IGNORED_LIMIT = 10_000
@@ -44,9 +52,10 @@ class SchedulerState:
         self.serializers: dict[bytes, FunctionDefinition] = {}
         self.totals = Totals()
         self.events = self.totals.events
-        self.allocator = Allocator()
         self.objects = ObjectStore()
+        self.allocator = Allocator(Places(self.objects.objects, BYTES_PER_SECOND / 1e6))
         self.relays = Relays()
+        self.transfers = Transfers(BYTES_PER_SECOND)
         self.unclaimed = Unclaimed()
         self.is_stopping = False
         self._balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
@@ -104,6 +113,8 @@ class SchedulerState:
     def _send_all(self, replies: list, now: float) -> None:
         for session, body in replies:
             peer = self.agents.get(session) or self.clients.get(session)
+            if isinstance(body, ObjectLocations) and session in self.agents:
+                self.transfers.begin(session, body.key, body.size, now)
             if peer is not None:
                 self._send(peer, body, now)
 

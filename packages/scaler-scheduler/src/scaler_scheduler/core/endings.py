@@ -141,7 +141,7 @@ class Endings(Watching):
             agent = self.agents.get(session)
             if agent is None:
                 continue
-            if session in stored.readers:
+            if session in stored.readers or session in stored.waiting:
                 self._send(agent, ObjectMissing(key, "Its owner has dropped it."), now)
             self._send(agent, ObjectRelease((key,)), now)
         for store in stored.stores:
@@ -263,6 +263,7 @@ class Endings(Watching):
         self.allocator.remove(agent)
         self._leave_store(agent)
         self._send_all(self.objects.forget_agent(agent.session), now)
+        self.transfers.forget_agent(agent.session)
         self._forget_reader(agent.session, now)
         self._forget_holder(agent.session, now)
         self.unclaimed.forget_agent(agent)

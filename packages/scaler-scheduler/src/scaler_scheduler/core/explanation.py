@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scaler_protocol.messages import Explanation
+from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.tasks import RunRecord
@@ -62,6 +63,8 @@ def _place(core: SchedulerState, client: Client, task: int, state: int, agent_in
         return "has finished, and no task needs its value any more."
     if state == TaskState.DONE_LARGE:
         return f"has finished; its large result is at {core.agent_by_index[agent_index].title()}."
+    if agent_index in core.agent_by_index:
+        return "is queued: " + why_reserved(core.agent_by_index[agent_index])
     why = why_queued(core, client, record)
     if why.endswith(_BUSY):
         why = f"{why.removesuffix('.')} ({core.allocator.queued} tasks are queued)."
@@ -73,6 +76,11 @@ def why_queued(core: SchedulerState, client: Client, record: RunRecord) -> str:
     if client.is_paused:
         return "its client has too many results under way, further tasks wait until it has taken them."
     return _queued(core, record)
+
+
+def why_reserved(agent: Agent) -> str:
+    """Why a task waits for a certain agent although others may have room."""
+    return f"{agent.title()} has the objects it needs and is busy; if that lasts, they move to another worker."
 
 
 def _assigned(core: SchedulerState, client: Client, task: int, state: int, agent_index: int) -> str:

@@ -89,7 +89,9 @@ class FromAgents(Hellos):
             client = self.clients.get(column.session)
             if client is None:
                 continue
-            ranges, cancelled = client.table.withdrawn(column.tasks, column.attempts, agent.load)
+            ranges, cancelled = client.table.withdrawn(
+                column.tasks, column.attempts, agent.load, agent.withdraw_pending
+            )
             self._push(client, ranges, True)
             self._tell_cancelled(client, cancelled)
         if agent.withdraw_pending:
@@ -157,8 +159,8 @@ class FromAgents(Hellos):
     def _on_locations(self, agent: Agent, body: ObjectLocations, now: float) -> None:
         """A holder says where the store of whoever asked can fetch a value."""
         reader = self.relays.reader(body.key, agent.session)
-        if reader in self.agents:
-            self._send(self.agents[reader], body, now)
+        if reader is not None:
+            self._send_all([(reader, body)], now)
             self._serve_next(agent, body.key, now)
 
     def _on_value_missing(self, agent: Agent, body: ObjectMissing, now: float) -> None:
@@ -189,8 +191,11 @@ class FromAgents(Hellos):
             self._on_value_missing(agent, ObjectMissing(key, LOST_TEXT), now)
 
     def _on_store(self, agent: Agent, body: StoreAttached, now: float) -> None:
+        if agent.store and body.store != agent.store:
+            self.objects.forget_store(agent.store, [each.session for each in self.agents_by_store[agent.store]])
         self._leave_store(agent)
         agent.store, agent.store_endpoint = body.store, body.endpoint
+        self.allocator.join_store(agent, body.store)
         if body.store:
             self.agents_by_store.setdefault(body.store, []).append(agent)
 
@@ -199,6 +204,7 @@ class FromAgents(Hellos):
 
     def _on_agent_request(self, agent: Agent, body: ObjectRequest, now: float) -> None:
         key = body.key
+        self.transfers.end(agent.session, key, 0, now)
         if key.owner in self.clients and key.number < UPLOAD_NUMBER:
             self._on_value_request(agent, self.clients[key.owner], body, now)
             return
@@ -212,6 +218,8 @@ class FromAgents(Hellos):
 
     def _on_agent_stored(self, agent: Agent, body: ObjectStored, now: float) -> None:
         """Its store has fetched an object, and can serve it, too."""
+        self.transfers.end(agent.session, body.key, body.size, now)
+        self.allocator.places.bytes_per_us = self.transfers.bytes_per_second / 1e6
         self._send_all(self.objects.on_copied(agent.session, body, self._endpoints()), now)
 
     def _on_value_request(self, agent: Agent, client: Client, body: ObjectRequest, now: float) -> None:
@@ -225,6 +233,7 @@ class FromAgents(Hellos):
         self._fetch(self.agent_by_index[index], key, agent.session, body.relayed, now)
 
     def _on_agent_credit(self, agent: Agent, body: ObjectCredit, now: float) -> None:
+        self.transfers.end(agent.session, body.key, 0, now)
         if self.relays.holder(body.key, agent.session) is not None:
             self._pass_credit(agent.session, body, now)
             return

@@ -233,7 +233,7 @@ class FromClients(Outcomes):
         agent = self._result_holder(client, key)
         if agent is not None:
             client.fetching[key.number] = True
-            self._fetch(agent, key, client.session, True, now)
+            self._fetch(agent, key, client.session, not body.direct, now)
         elif key.owner == client.session and client.table.state(key.number) != TaskState.ENDED:
             client.fetching[key.number] = True
         else:

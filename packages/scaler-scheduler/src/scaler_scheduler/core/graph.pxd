@@ -7,6 +7,7 @@ cdef struct Node:
     uint32_t first_input
     uint32_t inputs
     uint32_t head
+    uint32_t kib
     uint8_t present
     uint8_t delivered
 
@@ -26,6 +27,7 @@ cdef class Graph:
     cdef bint must_sweep
     cdef bint is_finishing
     cdef bint is_held
+    cdef bint has_large
     cdef Node* nodes
     cdef Edge* edges
     cdef size_t node_room

@@ -156,7 +156,7 @@ class ObjectStore:
 
     def _ask(self, stored: StoredObject) -> list[tuple[bytes, object]]:
         """Have an owner send what is in a store only."""
-        if stored.asked or stored.chunks or not stored.stores:
+        if stored.asked or stored.chunks or not stored.owners or stored.size < 0:
             return []
         stored.asked = True
         return [(next(iter(stored.owners)), ObjectRequest(stored.key))]
@@ -203,6 +203,13 @@ class ObjectStore:
         if stored.owners:
             return None
         return self.objects.pop(key)
+
+    def forget_store(self, store: bytes, agents: list[bytes]) -> None:
+        """It has died, and these are the agents that had it. Owners are asked for what was there when it is wanted."""
+        for stored in self.objects.values():
+            if stored.stores.pop(store, None):
+                for agent in agents:
+                    stored.holders.pop(agent, None)
 
     def forget_agent(self, agent: bytes) -> list[tuple[bytes, object]]:
         """It is gone. Who waited for its turn need not wait for it."""

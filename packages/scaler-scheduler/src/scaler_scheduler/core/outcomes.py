@@ -25,7 +25,7 @@ class Outcomes(Endings):
         for run in body.runs:
             self._accept(agent, run, delivery, now)
         delivery.let_go()
-        agent.progress_at = now
+        agent.load.progress_at = now
         self.allocator.offer(agent)
 
     def _accept(self, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:

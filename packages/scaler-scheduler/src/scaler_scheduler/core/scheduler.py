@@ -131,7 +131,7 @@ class SchedulerCore(FromAgents):
         """When to call ``on_deadline`` and ``take_effects`` at the latest."""
         deadline = self._next_tick_at
         for time in (
-            self._acknowledge_at, self._housekeeping_at, self._quit_at, self._balancer.next_at,
+            self._acknowledge_at, self._housekeeping_at, self._quit_at, self._balancer.next_at, self.allocator.next_at,
             self._malformed.due_at, self._refused.due_at,
         ):  # fmt: skip
             if time is not None and (deadline is None or time < deadline):
@@ -177,7 +177,7 @@ class SchedulerCore(FromAgents):
             agent.link.check()
             assert agent.load.outstanding == assigned.pop(agent.index, 0), agent.title()
             if agent.load.outstanding == 0:
-                assert agent.load.load_us == 0, agent.load.load_us
+                assert agent.load.load_us == agent.load.moving_us == 0, (agent.load.load_us, agent.load.moving_us)
         assert not assigned, assigned
 
     def snapshot(self, now: float) -> Snapshot:
@@ -186,13 +186,13 @@ class SchedulerCore(FromAgents):
 
     def _dispatch(self, now: float) -> None:
         allocator = self.allocator
-        for agent in allocator.allocate():
+        for agent in allocator.allocate(now):
             if agent.load.queued() == 0:
-                agent.progress_at = max(agent.progress_at, now)
+                agent.load.progress_at = max(agent.load.progress_at, now)
             for body in task_messages(agent, self.functions, self.serializers):
                 self._send(agent, body, now)
         if len(allocator.agents) > 1 or self._balancer.next_at is not None:
-            for agent, withdraw in self._balancer.balance(allocator.agents, allocator.queued, now):
+            for agent, withdraw in self._balancer.balance(allocator.agents, allocator.free, now):
                 self._send(agent, withdraw, now)
 
     def _forward_results(self, now: float) -> None:

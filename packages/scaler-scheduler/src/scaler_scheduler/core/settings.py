@@ -54,6 +54,9 @@ RELIEF_SECONDS = 2.5
 SHORT_TASK_US = 100_000.0
 """A task that takes no longer either never started at a silent agent or has ended there: it need not be waited for."""
 
+BYTES_PER_SECOND = 1e9
+"""How fast objects move from host to host, until transfers have shown it."""
+
 HOLD_SECONDS = 1.0
 RESULT_BUDGET_BYTES = 64 * 1024 * 1024
 """Result bytes a client may leave unacknowledged before its further tasks pause."""

@@ -46,16 +46,52 @@ class AgentLoad:
     ceiling: int
     outstanding: int
     load_us: int
+    moving_us: int
+    """How long what its tasks need would take to move elsewhere, over all of them."""
     resources: dict[str, int]
     deferred: list[tuple[TaskTable, int]]
     """Nodes of graphs that go to this agent when it has room."""
+    reserved: dict[QueueClass, list[tuple[float, int, Reservation]]]
+    """Tasks that only this agent may take, because it has their bytes; a heap each, by the time when that ends."""
+    reserved_count: int
+    has_own: bool
+    """Something is deferred or reserved."""
+    reserved_us: int
+    session: bytes
+    store: bytes
+    is_available: bool
+    progress_at: float
+    """When a task ended there last."""
     def __init__(self, index: int, slots: int, ceiling: int, resources: dict[str, int] | None = None) -> None: ...
     def has_room(self, depth: int) -> bool: ...
     def queued_us(self) -> int: ...
     def budget_us(self, depth: int) -> int: ...
     def queued(self) -> int: ...
+    def waiting_us(self, now: float) -> float: ...
+    def end_reservations(self, now: float) -> float: ...
     def key(self, depth: int) -> tuple[bool, float, float]: ...
     def fits(self, demand: tuple[tuple[str, int], ...]) -> int: ...
+
+class Reservation:
+    """A queued task that only the agent that has its bytes may take, until ``until``. ``client``: whose it is."""
+
+    until: float
+    client: Any
+    table: TaskTable
+    task: int
+    record: RunRecord
+
+class Places:
+    """Which agents there are, and where the bytes are that tasks need. ``objects``: those that clients sent, by key;
+    ``bytes_per_us``: how fast they move between hosts."""
+
+    by_index: dict[int, AgentLoad]
+    by_session: dict[bytes, AgentLoad]
+    by_store: dict[bytes, list[AgentLoad]]
+    bytes_per_us: float
+    def __init__(self, objects: dict[Any, Any], bytes_per_us: float) -> None: ...
+    def add(self, agent: AgentLoad) -> None: ...
+    def remove(self, agent: AgentLoad) -> None: ...
 
 class RunRecord:
     """A run that a client sent, kept until its last task has ended."""
@@ -141,7 +177,7 @@ class TaskTable:
 
     def claim(self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad) -> tuple[list[int], list[int]]: ...
     def withdrawn(
-        self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad
+        self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad, was_asked: bool = False
     ) -> tuple[Ranges, list[int]]: ...
     def short_tasks(self, agent: int, limit_us: float) -> tuple[list[int], list[int]]: ...
     def lose(
@@ -165,14 +201,21 @@ class QueueClass:
     count: int
     heap: list[tuple[tuple[bool, float, float], int, int]]
     candidates: dict[int, int]
-    def __init__(self, demand: tuple[tuple[str, int], ...], depth: int) -> None: ...
+    served: dict[int, AgentLoad]
+    """Those that can have such tasks, with or without room."""
+    def __init__(self, demand: tuple[tuple[str, int], ...], depth: int, places: Places) -> None: ...
     def push(
         self, client: Any, table: TaskTable, priority: int, first: int, stop: int, front: bool = False
     ) -> None: ...
     def take(self, agent: AgentLoad, share: int) -> tuple[list[TaskRun], bool]: ...
+    reserving: list[AgentLoad]
+    def take_reserving(self) -> list[AgentLoad]: ...
     def waiting(self, limit: int) -> tuple[dict[tuple[Any, FunctionLoad], tuple[int, float, int, RunRecord]], int]:
         """For monitors, by client and function: how many tasks wait here, since when, one of them, its run. At most
         ``limit`` runs are looked at; how many tasks are in others."""
+
+def take_reserved(agent: AgentLoad) -> list[TaskRun]:
+    """Assign to an agent what is reserved for it and it has room for."""
 
 def take_deferred(agent: AgentLoad) -> list[TaskRun]:
     """Assign to an agent the deferred nodes that it has room for; the others stay deferred."""

@@ -2,7 +2,9 @@
 """The task tables: all work that is done once per task. See tasks.pyi for the contract and states.py for the rules."""
 
 from collections import deque
+from heapq import heappop, heappush
 
+from cython cimport final
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from scaler_scheduler.core.events cimport Recorder
@@ -47,6 +49,10 @@ cdef enum:
 
 cdef enum:
     NO_AGENT = 0xFFFFFFFF
+    OUT_OF_PATIENCE = 0xFFFFFFFE  # queued, and has waited long enough for the agents that have its bytes
+    HOLDERS_LIMIT = 64
+    FETCH_US = 1000
+    NEGLIGIBLE_US = 500
     UNKNOWN_DURATION_US = 5000
     HORIZON_US = 5000
     LONGEST_AHEAD_US = 10000
@@ -68,6 +74,7 @@ cdef struct Page:
     uint32_t estimate_us[PAGE_SIZE]
 
 
+@final
 cdef class PageBox:
     cdef Page* page
     cdef uint64_t number
@@ -81,6 +88,7 @@ cdef class PageBox:
         free(self.page)
 
 
+@final
 cdef class Totals:
     cdef int64_t outcomes[STATUSES]
     cdef readonly Recorder events
@@ -94,6 +102,7 @@ cdef class Totals:
         return self.outcomes[status]
 
 
+@final
 cdef class FunctionLoad:
     cdef readonly bytes digest
     cdef readonly str name
@@ -151,6 +160,7 @@ cdef class FunctionLoad:
         return self.estimate()
 
 
+@final
 cdef class AgentLoad:
     cdef readonly uint32_t index
     cdef public int slots
@@ -162,9 +172,20 @@ cdef class AgentLoad:
     cdef int by_depth[DEPTHS]
     cdef public dict resources
     cdef public list deferred
+    cdef public bytes session
+    cdef public bytes store
+    cdef public bint is_available
+    cdef public double progress_at
+    cdef readonly int64_t moving_us
+    cdef readonly dict reserved
+    cdef readonly int64_t reserved_count
+    cdef readonly int64_t reserved_us
+    cdef int64_t reservations
 
     def __init__(self, uint32_t index, int slots, int ceiling, dict resources=None):
         self.index = index
+        self.session = self.store = b""
+        self.reserved = {}
         self.slots = slots
         self.ceiling = ceiling
         self.deepest = -1
@@ -187,9 +208,22 @@ cdef class AgentLoad:
 
     cpdef bint has_room(self, int depth):
         cdef int here = self.deep(depth)
-        if here >= self.ceiling:
+        if here >= self.ceiling or (self.reserved_count and self.keeps_room(depth)):
             return False
         return here < self.usable(depth) or self.budget_us(depth) > 0
+
+    @property
+    def has_own(self):
+        """Tasks that only it may have, or should have if it has room."""
+        return self.reserved_count > 0 or len(self.deferred) > 0
+
+    cdef bint keeps_room(self, int depth):
+        """What is reserved for it comes first."""
+        cdef QueueClass queue
+        for queue in self.reserved:
+            if queue.depth >= depth:
+                return True
+        return False
 
     cpdef int64_t queued_us(self):
         """How long what is queued there, beside what runs, would keep all slots busy, in slot-microseconds."""
@@ -209,6 +243,61 @@ cdef class AgentLoad:
     cpdef int queued(self):
         return max(0, self.outstanding - self.slots - self.lent)
 
+    cpdef double waiting_us(self, double now):
+        """How long a task that comes now would wait for a worker here: by estimate, or as long as nothing has ended."""
+        cdef int usable = max(1, self.slots + self.lent)
+        cdef int64_t here = self.outstanding + self.reserved_count
+        if here < usable:
+            return 0.0
+        return max(
+            <double> (self.load_us + self.reserved_us) * (here - usable + 1) / here / usable,
+            (now - self.progress_at) * 1e6,
+        )
+
+    cdef bint can_hold(self, QueueClass source):
+        """Whether it may be given such tasks, if not at once."""
+        return self.is_available and self.deep(source.depth) < self.ceiling and self.fits(source.demand) > 0
+
+    cdef reserve(self, Reservation place):
+        """It will take this task when it has room, those that may wait least first."""
+        self.reservations += 1
+        heappush(self.reserved.setdefault(place.record.queue, []), (place.until, self.reservations, place))
+        self.reserved_count += 1
+        self.reserved_us += place.estimate_us
+        place.mark(self.index)
+
+    cdef Reservation pop_reserved(self, QueueClass queue):
+        """The next one of a class whose task still waits for this agent, or None."""
+        cdef Reservation place
+        cdef list heap = self.reserved.get(queue)
+        while heap:
+            place = <Reservation> heappop(heap)[2]
+            self.reserved_count -= 1
+            self.reserved_us -= place.estimate_us
+            if place.is_for(self.index):
+                return place
+        self.reserved.pop(queue, None)
+        return None
+
+    def end_reservations(self, double now):
+        """Those that have waited until ``now`` wait among the others again. The time when the next one will have."""
+        cdef QueueClass queue
+        cdef list ended = []
+        cdef double due = float("inf")
+        for queue in list(self.reserved):
+            heap = self.reserved[queue]
+            while heap and heap[0][0] <= now:
+                place = self.pop_reserved(queue)
+                if place is not None:
+                    ended.append(place)
+            if heap:
+                due = min(due, heap[0][0])
+            else:
+                self.reserved.pop(queue, None)
+        for place in reversed(ended):
+            (<Reservation> place).end()
+        return due
+
     def key(self, int depth):
         """Order of preference: free slots first, then the least loaded."""
         cdef int here = self.outstanding
@@ -220,21 +309,159 @@ cdef class AgentLoad:
             return self.ceiling
         return min([self.resources.get(name, 0) // max(1, amount) for name, amount in demand])
 
-    cdef take(self, RunRecord record, int number, int64_t load_us):
+    cdef take(self, RunRecord record, int number, int64_t load_us, int64_t moving_us=0):
         self.outstanding += number
         self.load_us += load_us
+        self.moving_us += moving_us
         self.by_depth[min(record.depth, DEPTHS - 1)] += number
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) - amount * number
 
-    cdef give_back(self, RunRecord record, int number, int64_t load_us):
+    cdef give_back(self, RunRecord record, int number, int64_t load_us, int64_t moving_us):
         self.outstanding -= number
         self.load_us -= load_us
+        self.moving_us -= moving_us
         self.by_depth[min(record.depth, DEPTHS - 1)] -= number
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) + amount * number
 
 
+@final
+cdef class Reservation:
+    """A queued task that only the agent that has its bytes may take, until ``until``."""
+    cdef readonly double until
+    cdef readonly object client
+    cdef readonly TaskTable table
+    cdef readonly uint64_t task
+    cdef readonly RunRecord record
+    cdef int64_t estimate_us
+
+    def __init__(self, double until, client, TaskTable table, uint64_t task):
+        self.until = until
+        self.client = client
+        self.table = table
+        self.task = task
+        self.record = table.record(task)
+        self.estimate_us = self.record.function.estimate()
+
+    cdef bint is_for(self, uint32_t agent):
+        cdef Page* page = self.table.find(self.task)
+        cdef int offset = self.task & (PAGE_SIZE - 1)
+        return page != NULL and page.state[offset] == QUEUED and page.agent[offset] == agent
+
+    cdef mark(self, uint32_t agent):
+        self.table.find(self.task).agent[self.task & (PAGE_SIZE - 1)] = agent
+
+    cdef end(self):
+        """It waits for any agent, before the others of its class."""
+        self.mark(OUT_OF_PATIENCE)
+        self.record.queue.put_back(self.client, self.table, self.record.priority, self.task)
+
+
+@final
+cdef class Places:
+    """Which agents there are, and where the bytes are that tasks need. ``objects``: the directory of what clients
+    sent."""
+    cdef readonly dict by_index
+    cdef readonly dict by_session
+    cdef readonly dict by_store
+    cdef dict objects
+    cdef public double bytes_per_us
+
+    def __init__(self, dict objects, double bytes_per_us):
+        self.objects = objects
+        self.bytes_per_us = bytes_per_us
+        self.by_index = {}
+        self.by_session = {}
+        self.by_store = {}
+
+    def add(self, AgentLoad agent):
+        self.by_index[agent.index] = self.by_session[agent.session] = agent
+        if agent.store:
+            self.by_store.setdefault(agent.store, []).append(agent)
+
+    def remove(self, AgentLoad agent):
+        if self.by_index.pop(agent.index, None) is None:
+            return
+        del self.by_session[agent.session]
+        if agent.store:
+            self.by_store[agent.store].remove(agent)
+            if not self.by_store[agent.store]:
+                del self.by_store[agent.store]
+
+    cdef double moving_us(self, double size):
+        return FETCH_US + size / self.bytes_per_us if size > 0 else 0.0
+
+
+@final
+cdef class Inputs:
+    """The bytes that a task needs: all, and by agent those that are there or on their way there."""
+    cdef double total
+    cdef dict held
+    cdef Places places
+
+    def __init__(self, Places places):
+        self.places = places
+        self.held = {}
+
+    cdef add_values(self, TaskTable table, Graph graph, uint64_t task):
+        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef uint32_t at, kib
+        cdef uint64_t source
+        cdef Page* page
+        for at in range(node.first_input, node.first_input + node.inputs):
+            kib = graph.nodes[graph.edges[at].input].kib
+            source = graph.base + graph.edges[at].input
+            page = table.find(source)
+            if kib == 0 or page == NULL:
+                continue
+            self.total += 1024.0 * kib
+            found = {}
+            self.hold(found, page.agent[source & (PAGE_SIZE - 1)])
+            for index in table.copies.get(source, ()):
+                self.hold(found, index)
+            self.count(found, 1024.0 * kib)
+
+    cdef add_uploads(self, list keys):
+        for key in keys:
+            stored = self.places.objects.get(key)
+            if stored is not None and stored.size > 0:
+                self.total += <double> stored.size
+                self.count(self.who_has(stored), stored.size)
+
+    cdef dict who_has(self, stored):
+        """Agents that have an object of a client; of very many only some."""
+        cdef dict found = {}
+        for store in stored.stores:
+            for agent in self.places.by_store.get(store, ()):
+                found[(<AgentLoad> agent).index] = True
+        for session in stored.holders:
+            agent = self.places.by_session.get(session)
+            if agent is not None:
+                found[(<AgentLoad> agent).index] = True
+            if len(found) > HOLDERS_LIMIT:
+                break
+        return found
+
+    cdef hold(self, dict found, uint32_t index):
+        """It is at an agent, and in the store of its host."""
+        cdef AgentLoad agent = self.places.by_index.get(index)
+        if agent is None:
+            return
+        found[index] = True
+        for other in self.places.by_store.get(agent.store, ()) if agent.store else ():
+            found[(<AgentLoad> other).index] = True
+
+    cdef count(self, dict found, double size):
+        for index in found:
+            self.held[index] = self.held.get(index, 0.0) + size
+
+    cdef double missing_us(self, uint32_t agent):
+        """How long an agent would have to wait for what it does not have."""
+        return self.places.moving_us(self.total - <double> self.held.get(agent, 0.0))
+
+
+@final
 cdef class RunRecord:
     """A run that a client sent, kept until its last task has ended."""
     cdef readonly object run
@@ -250,6 +477,8 @@ cdef class RunRecord:
     cdef readonly QueueClass queue
     cdef readonly Graph graph
     cdef readonly bint intermediate
+    cdef readonly bint has_uploads
+    cdef bint has_moving
     cdef readonly double entered_at
     cdef uint32_t session
     cdef uint32_t index
@@ -268,6 +497,7 @@ cdef class RunRecord:
         self.rerun = options.rerun
         self.demand = queue.demand
         self.queue = queue
+        self.has_uploads = run.has_references and (not options.graph or len(run.uploads()) > 0)
 
     def piece(self, uint64_t first, uint64_t stop, uint32_t attempt):
         run = self.run
@@ -276,6 +506,7 @@ cdef class RunRecord:
         return run if run.attempt == attempt else run.with_attempt(attempt)
 
 
+@final
 cdef class GraphNews:
     """What became of nodes of graphs while something else was handled; the core queues and tells it."""
     cdef readonly list ready
@@ -303,6 +534,7 @@ cdef class GraphNews:
         (<list> column[1]).append(attempt)
 
 
+@final
 cdef class TaskTable:
     cdef readonly bytes session
     cdef Totals totals
@@ -318,6 +550,7 @@ cdef class TaskTable:
     cdef readonly GraphNews news
     cdef public bint prefers_holders
     cdef dict copies
+    cdef dict moving
     cdef list doomed
     cdef bint is_dooming
     cdef Recorder events
@@ -330,6 +563,7 @@ cdef class TaskTable:
         self.accepting = NO_TASK
         self.graphs = {}
         self.copies = {}
+        self.moving = {}
         self.doomed = []
         self.session = session
         self.totals = totals
@@ -551,7 +785,7 @@ cdef class TaskTable:
         cdef RunRecord record = None
         cdef RunRecord current = None
         cdef int group = 0, timed = 0
-        cdef int64_t group_load = 0
+        cdef int64_t group_load = 0, group_moving = 0
         cdef double group_us = 0.0
         cdef list forward = None, special = [], unknown = []
         cdef Recorder events = self.events
@@ -597,15 +831,17 @@ cdef class TaskTable:
             if state != HELD:
                 if record is not current:
                     if group:
-                        agent.give_back(current, group, group_load)
+                        agent.give_back(current, group, group_load, group_moving)
                         if timed:
                             current.function.observe(group_us, timed)
                     current = record
                     group = timed = 0
-                    group_load = 0
+                    group_load = group_moving = 0
                     group_us = 0.0
                 group += 1
                 group_load += page.estimate_us[offset]
+                if record.has_moving:
+                    group_moving += self.take_moving(task)
                 if status <= EXCEPTION_NOT_SERIALIZABLE:
                     timed += 1
                     group_us += durations[index]
@@ -634,7 +870,7 @@ cdef class TaskTable:
             if forward is not None:
                 forward.append(index)
         if group:
-            agent.give_back(current, group, group_load)
+            agent.give_back(current, group, group_load, group_moving)
             if timed:
                 current.function.observe(group_us, timed)
         if recording:
@@ -696,8 +932,9 @@ cdef class TaskTable:
                     page.attempt[offset] = max(page.attempt[offset], <uint32_t> attempts[index] + 1)
         return stale, unknown
 
-    def withdrawn(self, tasks, attempts, AgentLoad agent):
-        """``agent`` gave these back unstarted. Returns (ranges queued again, tasks whose cancel this answers)."""
+    def withdrawn(self, tasks, attempts, AgentLoad agent, bint was_asked=False):
+        """``agent`` gave these back unstarted. Returns (ranges queued again, tasks whose cancel this answers).
+        ``was_asked``: they have waited there for so long that others may have them."""
         cdef list ranges = [], cancelled = []
         cdef Page* page
         cdef int offset, index
@@ -712,9 +949,11 @@ cdef class TaskTable:
             if len(attempts) and page.attempt[offset] != <uint32_t> attempts[index]:
                 continue
             record = self.record_at(page, offset)
-            agent.give_back(record, 1, page.estimate_us[offset])
+            agent.give_back(record, 1, page.estimate_us[offset], self.take_moving(task))
             if page.state[offset] == ASSIGNED:
                 if self.requeue(task) is not None:
+                    if was_asked:
+                        page.agent[offset] = OUT_OF_PATIENCE
                     extend(ranges, record, task)
             else:
                 self.end(page, task, CANCELLED)
@@ -737,6 +976,10 @@ cdef class TaskTable:
                     tasks.append((box.number << PAGE_BITS) + offset)
                     attempts.append(box.page.attempt[offset])
         return tasks, attempts
+
+    cdef int64_t take_moving(self, uint64_t task):
+        """How long what an assigned task needs would take to move; it leaves its agent."""
+        return self.moving.pop(task, 0) if self.moving else 0
 
     cdef bint is_with(self, Page* page, int offset, uint32_t agent):
         if page == NULL or page.agent[offset] != agent:
@@ -766,6 +1009,7 @@ cdef class TaskTable:
                     continue
                 task = (box.number << PAGE_BITS) + offset
                 record = self.record_at(page, offset)
+                self.take_moving(task)
                 if state == STORED:
                     self.move(page, offset, FREED)
                     page.agent[offset] = NO_AGENT
@@ -858,7 +1102,9 @@ cdef class TaskTable:
             for offset in range(PAGE_SIZE):
                 if page.state[offset] == ASSIGNED or page.state[offset] == CANCELLING:
                     record = self.record_at(page, offset)
-                    (<AgentLoad> loads[page.agent[offset]]).give_back(record, 1, page.estimate_us[offset])
+                    (<AgentLoad> loads[page.agent[offset]]).give_back(
+                        record, 1, page.estimate_us[offset], self.take_moving((box.number << PAGE_BITS) + offset)
+                    )
                     self.end(page, (box.number << PAGE_BITS) + offset, CANCELLED)
 
     # ---- nodes of graphs ------------------------------------------------------------------------------------------
@@ -1020,6 +1266,7 @@ cdef class TaskTable:
                 wanted = False  # the client has it, the agent keeps it for dependants
             if status == SUCCESS_LARGE and wanted:
                 special.append((index, task, LARGE))
+            self.note_size(graph, task, run, index if status == SUCCESS_LARGE else -1)
             self.node_done(page, task, record, attempt, agent.index, status)
             return wanted
         if self.decide(page, offset, state, status, record, attempt, agent.index):
@@ -1029,6 +1276,14 @@ cdef class TaskTable:
             return False
         self.end(page, task, status)
         return True
+
+    cdef note_size(self, Graph graph, uint64_t task, run, int64_t index):
+        """How large a value is: row ``index`` of ``run`` says it, -1: small."""
+        cdef uint32_t kib = 0
+        if index >= 0:
+            graph.has_large = True
+            kib = <uint32_t> min(0xFFFFFFFF, (int.from_bytes(run.payload(index)[:8], "little") + 1023) // 1024)
+        graph.nodes[task - graph.base].kib = kib
 
     cdef refuse_value(self, Page* page, int offset, uint64_t task, uint32_t attempt, uint32_t agent):
         """An agent has finished an attempt that does not count: it need not keep the value."""
@@ -1111,7 +1366,7 @@ cdef class TaskTable:
         self.tell().ready.append(task)
 
     cdef wish(self, Graph graph, uint64_t task):
-        """The agent that holds most inputs of a ready node may have it first."""
+        """The agent that holds most bytes of the inputs of a ready node, or most of small ones, may have it first."""
         cdef Node* node = &graph.nodes[task - graph.base]
         cdef dict held = {}
         cdef Page* page
@@ -1121,7 +1376,7 @@ cdef class TaskTable:
             source = graph.base + graph.edges[at].input
             page = self.find(source)
             agent = page.agent[source & (PAGE_SIZE - 1)]
-            held[agent] = held.get(agent, 0) + 1
+            held[agent] = held.get(agent, 0) + 1 + (<int64_t> graph.nodes[graph.edges[at].input].kib << 10)
         if held:
             best = max(held, key=held.get)
             self.tell().wishes.setdefault(best, []).append(task)
@@ -1532,6 +1787,8 @@ cdef class TaskTable:
             self.check_graph(graph)
         for index, record in enumerate(self.records):
             assert (record.remaining if record is not None else 0) == left.get(index, 0), index
+        for task in self.moving:
+            assert self.state(task) == ASSIGNED or self.state(task) == CANCELLING, task
 
     def queued_by_class(self):
         """{queue class: number of queued tasks}, counted from the columns; for ``check``."""
@@ -1592,6 +1849,7 @@ cdef extend(list ranges, RunRecord record, uint64_t task):
 # ---- the run queue ------------------------------------------------------------------------------------------------
 
 
+@final
 cdef class ClientQueue:
     """The ranges of one client at one level, oldest first."""
     cdef readonly TaskTable table
@@ -1607,7 +1865,9 @@ cdef class ClientQueue:
         self.ranges = deque()
 
     cdef push(self, uint64_t first, uint64_t stop, bint front):
-        if front:
+        if front and stop == self.first and self.first < self.stop:
+            self.first = first
+        elif front:
             if self.first < self.stop:
                 self.ranges.appendleft((self.first, self.stop))
             self.first = first
@@ -1630,6 +1890,7 @@ cdef class ClientQueue:
         return True
 
 
+@final
 cdef class Level:
     """All clients that have tasks of one priority, in turn."""
     cdef readonly int priority
@@ -1655,6 +1916,7 @@ cdef class Level:
             del self.clients[queue.table.session]
 
 
+@final
 cdef class QueueClass:
     """The tasks that need the same capabilities and have the same depth, highest priority first. ``demand`` is a
     tuple of (name, amount)."""
@@ -1664,10 +1926,16 @@ cdef class QueueClass:
     cdef list levels
     cdef public list heap
     cdef public dict candidates
+    cdef readonly Places places
+    cdef public dict served
+    cdef readonly list reserving
 
-    def __init__(self, tuple demand, int depth):
+    def __init__(self, tuple demand, int depth, Places places):
         self.demand = demand
         self.depth = depth
+        self.places = places
+        self.served = {}
+        self.reserving = []
         self.levels = []
         self.heap = []
         self.candidates = {}
@@ -1680,6 +1948,15 @@ cdef class QueueClass:
         """Tasks first .. stop - 1 of the table, all QUEUED just now, wait here."""
         self.level(priority).push(client, table, first, stop, front)
         self.count += stop - first
+
+    cdef put_back(self, client, TaskTable table, int priority, uint64_t task):
+        """A task of this class that waited for a certain agent waits for any, before the others."""
+        self.level(priority).push(client, table, task, task + 1, True)
+
+    def take_reserving(self):
+        """The agents for which something was reserved since the last call."""
+        reserving, self.reserving = self.reserving, []
+        return reserving
 
     def waiting(self, int64_t limit):
         """({(client, function): [how many, since when, one of them, its run]}, how many tasks were not looked at)."""
@@ -1767,6 +2044,7 @@ cdef class QueueClass:
             level.rotation.rotate(-1)
 
 
+@final
 cdef class Takings:
     """What one agent is given in one go."""
     cdef AgentLoad agent
@@ -1781,6 +2059,7 @@ cdef class Takings:
     cdef int64_t turn
     cdef bint full
     cdef bint agent_full
+    cdef bint was_idle
     cdef list fresh
     cdef Recorder events
 
@@ -1795,10 +2074,13 @@ cdef class Takings:
         self.room = min(agent.ceiling - here, agent.fits(source.demand))
         self.budget_us = agent.budget_us(source.depth)
         self.full = self.agent_full = self.room <= 0
+        self.was_idle = agent.outstanding < agent.slots + agent.lent
 
     cdef give(self, TaskTable table, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
         cdef list last
         self.events = table.events
+        if self.was_idle:  # nothing has waited there until now
+            self.agent.progress_at = max(self.agent.progress_at, table.events.now)
         if self.runs:
             last = <list> self.runs[len(self.runs) - 1]
             if last[0] is record and last[2] == first and last[3] == attempt:
@@ -1834,6 +2116,9 @@ cdef class Takings:
             queue.first += 1
             return
         record = table.record_at(page, offset)
+        if self.has_weight(record):
+            self.take_large(queue, table, page, record)
+            return
         attempt = page.attempt[offset]
         run = page.run[offset]
         estimate = record.function.estimate()
@@ -1860,27 +2145,87 @@ cdef class Takings:
             if record.graph is not None:
                 self.follow(table, record.graph, start, task)
 
+    cdef inline bint has_weight(self, RunRecord record):
+        """Whether it matters where tasks of a run are put, since they may need many bytes."""
+        if not record.has_uploads and (record.graph is None or not record.graph.has_large):
+            return False
+        return len(self.source.served) > 1
+
+    cdef Inputs inputs_of(self, TaskTable table, RunRecord record, uint64_t task):
+        cdef Inputs inputs = Inputs(self.source.places)
+        if record.graph is not None and record.graph.has_large:
+            inputs.add_values(table, record.graph, task)
+        if record.has_uploads:
+            inputs.add_uploads(record.run.slice(task - record.first, task - record.first + 1).uploads())
+        return inputs
+
+    cdef take_large(self, ClientQueue queue, TaskTable table, Page* page, RunRecord record):
+        """One task whose bytes count: it comes to this agent, or is reserved for another one that has them."""
+        cdef uint64_t task = queue.first
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef uint32_t estimate = record.function.estimate()
+        cdef Inputs inputs
+        cdef AgentLoad other
+        cdef double now = table.events.now
+        if not self.may_admit(estimate):
+            return
+        queue.first += 1
+        inputs = self.inputs_of(table, record, task)
+        other = self.better(inputs, page.agent[offset] == OUT_OF_PATIENCE, now)
+        if other is not None:
+            other.reserve(
+                Reservation(now + inputs.missing_us(self.agent.index) / 1e6, queue.client, table, task)
+            )
+            self.source.reserving.append(other)
+            return
+        self.admit(estimate)
+        self.assign(table, page, task, record, inputs)
+        self.give(table, record, task, task + 1, page.attempt[offset])
+        if record.graph is not None:
+            self.follow(table, record.graph, task, task + 1)
+
+    cdef AgentLoad better(self, Inputs inputs, bint is_urgent, double now):
+        """The agent where a task would start earliest, unless it is this one: its bytes are there, and its turn comes
+        sooner than they could come here. ``is_urgent``: only one where it starts at once."""
+        cdef AgentLoad found = None, other
+        cdef double waiting_us, us, least_us
+        if inputs.missing_us(self.agent.index) == 0.0:
+            return None
+        least_us = self.agent.waiting_us(now) + inputs.missing_us(self.agent.index) - NEGLIGIBLE_US
+        for index in inputs.held:
+            other = self.source.served.get(index)
+            if other is None or other is self.agent or not other.can_hold(self.source):
+                continue
+            waiting_us = other.waiting_us(now)
+            us = waiting_us + inputs.missing_us(other.index)
+            if us < least_us and not (is_urgent and waiting_us > 0):
+                found = other
+                least_us = us
+        return found
+
     cdef inline bint may_wait(self, uint32_t estimate):
         """Beside what runs. The last one may be a little longer than what is left of the horizon: else a worker whose
         tasks are just as long as that would have none ahead and stand still for every round trip."""
         return self.budget_us >= estimate or (self.budget_us > 0 and estimate <= LONGEST_AHEAD_US)
 
-    cdef inline bint admit(self, uint32_t estimate):
+    cdef inline bint may_admit(self, uint32_t estimate):
         if self.turn <= 0:
             return False
-        if self.room <= 0:
+        if self.taken >= self.share and self.taken_us >= CHUNK_US and self.room > 0:
+            self.full = True
+            return False
+        if self.room <= 0 or not (self.free > 0 or self.may_wait(estimate)):
             self.full = self.agent_full = True
             return False
-        if self.taken >= self.share and self.taken_us >= CHUNK_US:
-            self.full = True
+        return True
+
+    cdef inline bint admit(self, uint32_t estimate):
+        if not self.may_admit(estimate):
             return False
         if self.free > 0:
             self.free -= 1
-        elif self.may_wait(estimate):
-            self.budget_us -= estimate
         else:
-            self.full = self.agent_full = True
-            return False
+            self.budget_us -= estimate
         self.room -= 1
         self.turn -= 1
         self.taken += 1
@@ -1935,7 +2280,7 @@ cdef class Takings:
             if record is not current or task != stop or page.attempt[offset] != attempt:
                 self.send_fragment(table, current, first, stop, attempt)
                 current, first, attempt = record, task, page.attempt[offset]
-            self.assign(table, page, offset, record)
+            self.assign(table, page, task, record)
             stop = task + 1
         self.send_fragment(table, current, first, stop, attempt)
 
@@ -1950,16 +2295,49 @@ cdef class Takings:
             return NULL
         if page.state[offset] == PENDING and not table.inputs_are_at(record.graph, task, self.agent.index):
             return NULL
+        if page.state[offset] == PENDING and self.has_weight(record) and self.is_far(table, record, task):
+            return NULL
         return page
 
-    cdef assign(self, TaskTable table, Page* page, int offset, RunRecord record):
+    cdef bint is_far(self, TaskTable table, RunRecord record, uint64_t task):
+        """Whether much of what it needs is elsewhere: who gets it is decided when it is ready."""
+        return self.inputs_of(table, record, task).missing_us(self.agent.index) > 0.0
+
+    cdef assign(self, TaskTable table, Page* page, uint64_t task, RunRecord record, Inputs inputs=None):
+        """``inputs``: if they are known already."""
+        cdef int offset = task & (PAGE_SIZE - 1)
         cdef uint32_t estimate = record.function.estimate()
+        cdef int64_t moving_us = 0
+        if inputs is None and self.has_weight(record):
+            inputs = self.inputs_of(table, record, task)
+        if inputs is not None:
+            record.has_moving = True
+            moving_us = <int64_t> self.source.places.moving_us(inputs.total)
         if page.state[offset] == QUEUED:
             self.source.count -= 1
         table.move(page, offset, ASSIGNED)
         page.agent[offset] = self.agent.index
         page.estimate_us[offset] = estimate
-        self.agent.take(record, 1, estimate)
+        if moving_us:
+            table.moving[task] = moving_us
+        self.agent.take(record, 1, estimate, moving_us)
+
+    cdef take_reserved(self):
+        """Assign what is reserved for the agent, as far as it has room."""
+        cdef Reservation place = self.agent.pop_reserved(self.source)
+        cdef Page* page
+        cdef int offset
+        while place is not None:
+            if not self.admit(place.record.function.estimate()):
+                self.agent.reserve(place)
+                return
+            page = place.table.find(place.task)
+            offset = place.task & (PAGE_SIZE - 1)
+            self.assign(place.table, page, place.task, place.record)
+            self.give(place.table, place.record, place.task, place.task + 1, page.attempt[offset])
+            if place.record.graph is not None:
+                self.follow(place.table, place.record.graph, place.task, place.task + 1)
+            place = self.agent.pop_reserved(self.source)
 
     cdef send_fragment(self, TaskTable table, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
         if record is not None:
@@ -1977,6 +2355,25 @@ cdef class Takings:
             return False
         self.room -= 1
         return True
+
+
+def take_reserved(AgentLoad agent):
+    """Assign the tasks that are reserved for ``agent``, as far as it has room: deeper ones first. Returns task runs
+    ready to be sent."""
+    cdef QueueClass queue
+    cdef Takings takings
+    cdef list runs = []
+    for queue in sorted(agent.reserved, key=depth_of, reverse=True):
+        takings = Takings(agent, queue, NO_BOUND)
+        takings.turn = NO_BOUND
+        takings.take_reserved()
+        takings.extend_fragments()
+        runs.extend(takings.pieces())
+    return runs
+
+
+def depth_of(QueueClass queue):
+    return queue.depth
 
 
 def take_deferred(AgentLoad agent):

@@ -9,7 +9,7 @@ from scaler_protocol.monitor.messages import WaitGroup
 from scaler_scheduler.core import explanation
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.states import TaskState
-from scaler_scheduler.core.tasks import RunRecord
+from scaler_scheduler.core.tasks import QueueClass, RunRecord
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.base import SchedulerState
@@ -59,13 +59,28 @@ def waits_of(core: SchedulerState, now: float) -> list[WaitGroup]:
 
 
 def _add_queued(core: SchedulerState, waits: _Waits) -> None:
+    reserved = _add_reserved(core, waits)
     for queue in core.allocator.classes.values():
         found, left_out = queue.waiting(RUNS_LIMIT) if queue.count else ({}, 0)
+        left_out = max(0, left_out - reserved.get(queue, 0))
         for (client, function), (count, since, task, record) in found.items():
             reason = _reason(core, client, record)
             waits.add(function.digest, function.name, reason, count, since, client.session, task)
         if left_out and found:
             waits.add(b"", OTHERS, reason, left_out, since, b"", 0)
+
+
+def _add_reserved(core: SchedulerState, waits: _Waits) -> dict[QueueClass, int]:
+    """Tasks that wait for the agent that has their objects; how many of each queue."""
+    numbers: dict[QueueClass, int] = {}
+    for agent in core.agents.values():
+        reason = explanation.why_reserved(agent)
+        for queue, places in agent.load.reserved.items():
+            numbers[queue] = numbers.get(queue, 0) + len(places)
+            for _, _, place in places[:RUNS_LIMIT]:
+                function, since = place.record.function, place.record.entered_at
+                waits.add(function.digest, function.name, reason, 1, since, place.client.session, place.task)
+    return numbers
 
 
 def _reason(core: SchedulerState, client: Client, record: RunRecord) -> str:

@@ -1,0 +1,36 @@
+"""How fast objects move between the stores of hosts, as their transfers show."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import ObjectKey
+
+LEAST_BYTES = 4 * 1024 * 1024
+"""What is smaller shows how long it takes to begin."""
+
+SLOWEST_BYTES_PER_SECOND = 1e6
+FASTEST_BYTES_PER_SECOND = 2e10
+_WEIGHT = 0.25
+
+
+class Transfers:
+    """Those under way, by agent and object, and the rate of those that ended: recent ones count more."""
+
+    def __init__(self, bytes_per_second: float) -> None:
+        self.bytes_per_second = bytes_per_second
+        self._began: dict[tuple[bytes, ObjectKey], float] = {}
+
+    def begin(self, agent: bytes, key: ObjectKey, size: int, now: float) -> None:
+        """The agent was told where its store can fetch the object."""
+        if size >= LEAST_BYTES:
+            self._began[agent, key] = now
+
+    def end(self, agent: bytes, key: ObjectKey, size: int, now: float) -> None:
+        """It is there; ``size`` 0: it did not come."""
+        began = self._began.pop((agent, key), None) if self._began else None
+        if began is None or not size:
+            return
+        rate = size / max(now - began, size / FASTEST_BYTES_PER_SECOND)
+        self.bytes_per_second += _WEIGHT * (max(rate, SLOWEST_BYTES_PER_SECOND) - self.bytes_per_second)
+
+    def forget_agent(self, agent: bytes) -> None:
+        self._began = {name: began for name, began in self._began.items() if name[0] != agent}
