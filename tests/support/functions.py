@@ -97,6 +97,13 @@ def sleep_and_return(seconds: float, value: Any = None) -> Any:
     return value
 
 
+def spend_processor_time(seconds: float) -> None:
+    """However long that takes on a busy machine."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
 def spin_and_square(value: int, seconds: float = 0.0002) -> int:
     """Keep a core busy for a moment."""
     end = time.perf_counter() + seconds
