@@ -17,6 +17,7 @@ import pytest
 import zmq
 
 from scaler_protocol.ids import new_session
+from scaler_protocol.security import ensure_token
 from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
 from tests.support.waiting import wait_until
 
@@ -28,6 +29,12 @@ def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
     context = zmq.Context()
     yield context
     context.destroy(0)
+
+
+@pytest.fixture(autouse=True)
+def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_HOME", str(tmp_path / "home"))
+    ensure_token()
 
 
 @pytest.fixture
@@ -125,6 +132,42 @@ def test_reconnection_is_seen_and_quick(context: Any, closing: Closing) -> None:
     assert time.monotonic() - began < 1
     assert dealer.send([b"again"])
     assert wait_until(second.receive) == (session, [b"again"])
+
+
+def test_peers_of_one_user_meet_off_the_network(context: Any, closing: Closing) -> None:
+    """Whichever of the two is there first, and also when the other one comes back."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+    address, session = f"tcp://127.0.0.1:{port}", new_session()
+    dealer = closing(DealerConnection(context, address, session))
+    for _ in range(2):
+        router = closing(RouterSocket(context))
+        wait_until(lambda router=router: try_bind(router, address))
+        assert wait_until(dealer.connection_events)[-1] == "connected"
+        assert dealer.send([b"here"])
+        assert wait_until(router.receive) == (session, [b"here"])
+        wait_until(lambda: dealer.receive() is None and not has_connections(port))
+        router.close()
+        assert wait_until(dealer.connection_events) == ["disconnected"]
+
+
+def test_peers_of_another_user_stay_on_the_network(
+    context: Any, closing: Closing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    router = closing(RouterSocket(context))
+    bound = router.bind("tcp://127.0.0.1:0")
+    monkeypatch.setenv("SCALER_HOME", str(tmp_path / "mine"))
+    ensure_token()
+    dealer = closing(DealerConnection(context, bound, new_session()))
+    assert wait_until(dealer.connection_events) == ["connected"]
+    assert has_connections(int(bound.rsplit(":", 1)[1]))
+
+
+def has_connections(port: int) -> bool:
+    """Over tcp, to what listens there."""
+    with open("/proc/net/tcp") as table:
+        return any(f":{port:04X} " in line and line.split()[3] == "01" for line in table)
 
 
 def try_bind(router: RouterSocket, address: str) -> bool:
@@ -308,6 +351,7 @@ def test_a_cut_between_messages_costs_none_of_the_next(context: Any, closing: Cl
     dealer = closing(DealerConnection(context, bound, new_session()))
     for number in range(5):
         assert "connected" in wait_until(dealer.connection_events)
+        assert dealer.receive() is None  # whoever sends also receives
         for _ in range(50):
             dealer.send([b"%d" % number] * 50)
         router.close()

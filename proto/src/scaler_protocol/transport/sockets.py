@@ -4,6 +4,9 @@ Every option below was measured: heartbeats are answered by libzmq's own thread,
 stays connected; a DEALER with heartbeats and a bounded receive queue would abort its process; without
 ``ROUTER_HANDOVER`` a peer that comes back can be ignored for ever. A monitor must be read always and kept as long as
 its socket.
+
+What listens on the loopback interface without keys listens on a unix socket, too (its ``twin``), which peers of the
+same user find by themselves: there a message costs libzmq's threads a third less.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import zmq
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import PeerKeys, ServerKeys, client_keys, scheduler_keys
 from scaler_protocol.transport.doorkeeper import Doorkeeper
+from scaler_protocol.transport.twin import is_listening, twin_of
 from scaler_protocol.transport.zeromq import DealerFrames, RouterFrames
 
 ConnectionEvent = Literal["connected", "disconnected", "handshake_failed"]
@@ -63,17 +67,21 @@ class DealerConnection(DealerFrames):
         self._socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_LIMIT_MILLISECONDS)
         self._socket.setsockopt(zmq.CONNECT_TIMEOUT, _CONNECT_TIMEOUT_MILLISECONDS)
-        self._monitor = _Monitor(context, self._socket, _events(_CONNECTION_EVENTS))
+        self._monitor = _Monitor(context, self._socket, _events(_CONNECTION_EVENTS) | zmq.EVENT_CONNECT_RETRIED)
         self._inproc_event = _InprocEvent() if parsed.scheme == "inproc" else None
         self._closed = False
         self._keys = keys
+        self._address = parsed
+        self._twin: Address | None = None
+        self._endpoint = ""
         self._connect(parsed)
 
     def _connect(self, address: Address) -> None:
         try:
             self._use_keys(address)
             self._socket.setsockopt(zmq.IPV6, ":" in address.host)
-            self._socket.connect(_loopback_by_number(address))
+            self._endpoint = self._best_endpoint()
+            self._socket.connect(self._endpoint)
         except zmq.ZMQError as error:
             self.close()
             raise _sentence(error.errno, f"Cannot connect to {address}: {error.strerror}.") from None
@@ -83,7 +91,9 @@ class DealerConnection(DealerFrames):
 
     def _use_keys(self, address: Address) -> None:
         keys = self._keys(address)
-        if keys is not None:
+        if keys is None:
+            self._twin = twin_of(address)
+        else:
             self._socket.setsockopt(zmq.CURVE_SERVERKEY, keys.server_public)
             self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
             self._socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public)
@@ -100,10 +110,28 @@ class DealerConnection(DealerFrames):
 
     def connection_events(self) -> list[ConnectionEvent]:
         """What happened to the connection since the last call, in order. Say Hello at each "connected"."""
-        events = [_CONNECTION_EVENTS[event] for event in self._monitor.events() if event in _CONNECTION_EVENTS]
+        news = self._monitor.events()
+        events = [_CONNECTION_EVENTS[event] for event in news if event in _CONNECTION_EVENTS]
         if self._inproc_event is not None and self._inproc_event.take():
             events.append("connected")
+        if news and self._twin is not None and self._moves() and events and events[-1] == "connected":
+            events.pop()
         return events
+
+    def _best_endpoint(self) -> str:
+        twin_listens = self._twin is not None and is_listening(self._twin)
+        return str(self._twin) if twin_listens else _loopback_by_number(self._address)
+
+    def _moves(self) -> bool:
+        """The peer has come, has gone or is not back yet. When its other endpoint is the better one now, this connects
+        there instead, and says so once it has."""
+        endpoint = self._best_endpoint()
+        if endpoint == self._endpoint:
+            return False
+        self._socket.disconnect(self._endpoint)
+        self._socket.connect(endpoint)
+        self._endpoint = endpoint
+        return True
 
     def close(self, linger_milliseconds: int = 0) -> None:
         """May be called twice. ``linger_milliseconds``: how long what was sent may still take to leave."""
@@ -143,16 +171,33 @@ class RouterSocket(RouterFrames):
         if parsed.scheme == "ipc":
             _check_path_free(parsed)
         self._use_keys(parsed)
+        twin = None
         try:
+            twin = self._bind_twin(parsed) if parsed.port else None  # first: who comes by the other looks for it
             self._socket.setsockopt(zmq.IPV6, ":" in parsed.host)
             self._socket.bind(_bindable(parsed))
         except zmq.ZMQError as error:
+            if twin is not None:
+                self._socket.unbind(str(twin))
             raise _bind_error(parsed, error) from None
         if parsed.scheme != "tcp":
             self._file = _socket_file(parsed)
             return str(parsed)
-        bound = parse_address(self._socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0"))
-        return str(Address("tcp", parsed.host, bound.port))
+        return str(parsed if parsed.port else self._bind_twin_of_port(parsed.host))
+
+    def _bind_twin_of_port(self, host: str) -> Address:
+        """The port is known only now."""
+        endpoint = self._socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
+        bound = Address("tcp", host, parse_address(endpoint).port)
+        self._bind_twin(bound)
+        return bound
+
+    def _bind_twin(self, address: Address) -> Address | None:
+        twin = twin_of(address) if self._doorkeeper is None else None
+        if twin is None:
+            return None
+        self._socket.bind(str(twin))
+        return twin
 
     def _use_keys(self, address: Address) -> None:
         keys = self._keys(address)

@@ -1,0 +1,42 @@
+"""The unix socket beside a loopback address: the same listener for the same user, at a lower price.
+
+It is an abstract one, so it lives in the network namespace in which the loopback interface is, and ends with its
+process. Its name is made of the user's token: nobody else can listen there before the scheduler does, to be shown the
+token by those who take him for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+
+from scaler_protocol.address import Address
+from scaler_protocol.security import read_token
+
+_NAME_SIZE_BYTES = 16
+_LISTENING_SOCKETS = "/proc/net/unix"
+
+
+def twin_of(address: Address) -> Address | None:
+    """None: it has none, since others than this user on this machine can reach it, or since there are no such names."""
+    if sys.platform != "linux" or address.scheme != "tcp" or not address.is_local:
+        return None
+    try:
+        token = read_token()
+    except OSError:
+        return None
+    if not token:
+        return None
+    host = "127.0.0.1" if address.host == "localhost" else address.host
+    name = hashlib.blake2b(f"{host}:{address.port}".encode(), key=token[:64], digest_size=_NAME_SIZE_BYTES)
+    return Address("ipc", path=f"@scaler-{name.hexdigest()}")
+
+
+def is_listening(twin: Address) -> bool:
+    """Whether somebody has bound it. Does not connect, which the listener would see."""
+    ending = f" {twin.path}\n"
+    try:
+        with open(_LISTENING_SOCKETS) as sockets:
+            return any(line.endswith(ending) for line in sockets)
+    except OSError:
+        return False
