@@ -21,9 +21,9 @@ def new_event_loop(name: str) -> asyncio.AbstractEventLoop:
 
 
 def _builtin() -> asyncio.AbstractEventLoop:
-    import asyncio  # not by whoever only names the loops
+    from scaler_protocol.command.prompt_loop import PromptEventLoop  # not by whoever only names the loops
 
-    return asyncio.new_event_loop()
+    return PromptEventLoop()
 
 
 def _uvloop() -> asyncio.AbstractEventLoop:

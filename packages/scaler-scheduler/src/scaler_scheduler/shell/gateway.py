@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-import select
 import time
 from collections import defaultdict
 from collections.abc import Callable
 
 from scaler_protocol import codec
+from scaler_protocol.command.prompt_loop import add_alarm, add_prompt_reader, remove_prompt_reader
 from scaler_protocol.messages import Envelope
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.transport.sockets import RouterSocket
@@ -22,15 +21,7 @@ from scaler_scheduler.core.settings import Settings
 _DRAIN_LIMIT = 256
 """Messages taken in before the core's effects are carried out: more would only add latency."""
 
-_LINGER_SECONDS = 0.002
-"""After the last message the gateway waits so long for the next one by itself: a turn of the event loop costs about as
-much as handling a message."""
-
-_STAY_SECONDS = 0.02
-"""Then everything else that the event loop serves has its turn."""
-
 _FLUSH_SECONDS = 0.1
-_NEVER = float("inf")
 _PROBE_DELAYS_SECONDS = (0.005, 0.05, 0.5)
 """After a disconnection was reported. libzmq reports it before its thread has taken the connection down: until then a
 probe still succeeds."""
@@ -45,18 +36,13 @@ class Gateway:
         self._loop = loop
         self._router = router
         self._peers: dict[bytes, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = _NEVER
+        self._alarm = add_alarm(loop, self._on_alarm)
         self._probe_timer: asyncio.TimerHandle | None = None
         self._probes_made = 0
         self._monitor_fd = router.monitor_fd
-        self._readable = [(router.fd, select.POLLIN)]
-        self._poller = select.poll()
-        for fd in (router.fd, self._monitor_fd):
-            self._poller.register(fd, select.POLLIN)
 
     def start(self) -> None:
-        self._loop.add_reader(self._router.fd, self._on_readable)
+        add_prompt_reader(self._loop, self._router.fd, self._on_readable)
         self._loop.add_reader(self._monitor_fd, self._on_disconnections)
         self._turn(time.monotonic())
 
@@ -76,35 +62,22 @@ class Gateway:
         self._turn(now)
 
     def close(self) -> None:
-        self._loop.remove_reader(self._router.fd)
+        remove_prompt_reader(self._loop, self._router.fd)
         self._loop.remove_reader(self._monitor_fd)
-        for timer in (self._timer, self._probe_timer):
-            if timer is not None:
-                timer.cancel()
+        self._alarm.set(None)
+        if self._probe_timer is not None:
+            self._probe_timer.cancel()
 
     # ---- taking in -------------------------------------------------------------------------------------------------
 
     def _turn(self, now: float) -> None:
         """Something else than a message may have moved the core."""
         self._flush(now)
-        self._drain()
-        self._arm()
+        self._on_readable()
 
     def _on_readable(self) -> None:
-        leave_at = time.monotonic() + _STAY_SECONDS
         self._drain()
-        while self._is_more_coming(leave_at):
-            self._drain()
-        self._arm()
-
-    def _is_more_coming(self, leave_at: float) -> bool:
-        """Whether the socket, and nothing else, becomes readable soon, and nothing is due before."""
-        now = time.monotonic()
-        deadline = self.core.next_deadline()
-        wait_seconds = _LINGER_SECONDS if deadline is None else min(_LINGER_SECONDS, deadline - now)
-        if now >= leave_at or wait_seconds <= 0:
-            return False
-        return self._poller.poll(math.ceil(wait_seconds * 1000)) == self._readable
+        self._alarm.set(self.core.next_deadline())
 
     def _drain(self) -> None:
         """Until nothing waits: sending, too, can use up the readiness of the socket."""
@@ -185,24 +158,7 @@ class Gateway:
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
-    def _arm(self) -> None:
-        """One timer, at the core's deadline or before it: moving it for every message would cost more than waking."""
-        deadline = self.core.next_deadline()
-        if deadline is None or deadline >= self._timer_at:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = deadline
-        self._timer = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._on_timer)
-
-    def _on_timer(self) -> None:
-        """Most often what it was armed for is done: then it only moves."""
-        self._timer = None
-        self._timer_at = _NEVER
+    def _on_alarm(self) -> None:
         now = time.monotonic()
-        deadline = self.core.next_deadline()
-        if deadline is not None and deadline <= now:
-            self.core.on_deadline(now)
-            self._flush(now)
-            self._drain()
-        self._arm()
+        self.core.on_deadline(now)
+        self._turn(now)

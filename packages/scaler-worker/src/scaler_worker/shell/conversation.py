@@ -1,4 +1,4 @@
-"""An agent's conversation with its scheduler: reads the socket, feeds the core, carries out effects, arms one timer."""
+"""An agent's conversation with its scheduler: reads the socket, feeds the core, carries out effects, sets one alarm."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.command.prompt_loop import add_alarm, add_prompt_reader, remove_prompt_reader
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.keys import worker_keys
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import DealerConnection
 from scaler_worker.core.agent import SCHEDULER, AgentCore
-
-_NEVER = float("inf")
 
 
 class Conversation:
@@ -46,15 +45,14 @@ class Conversation:
             **carry_out,
         }
         self._after_turn = after_turn
-        self._timer: asyncio.TimerHandle | None = None
-        self._armed_for = _NEVER
+        self._alarm = add_alarm(loop, self._on_alarm)
         self._turning = False
         self._turn_again = False
         self._sent = False
         self._ended = False
 
     def begin(self) -> None:
-        self._loop.add_reader(self._connection.fd, self._on_socket)
+        add_prompt_reader(self._loop, self._connection.fd, self._on_socket)
         self._loop.add_reader(self._connection.monitor_fd, self._on_monitor)
         self._loop.call_soon(self._on_monitor)
         self.end_turn()
@@ -62,12 +60,11 @@ class Conversation:
     def end(self) -> None:
         """No timer any more."""
         self._ended = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.set(None)
 
     def disconnect(self) -> None:
         """What was sent last has a moment to leave."""
-        self._loop.remove_reader(self._connection.fd)
+        remove_prompt_reader(self._loop, self._connection.fd)
         self._loop.remove_reader(self._connection.monitor_fd)
         self._connection.close(linger_milliseconds=200)
         self._context.term()
@@ -107,7 +104,7 @@ class Conversation:
     # ---- effects ---------------------------------------------------------------------------------------------
 
     def end_turn(self) -> None:
-        """Carry out what the core wants until it wants nothing more, then set the timer."""
+        """Carry out what the core wants until it wants nothing more, then set the alarm."""
         if self._turning:
             self._turn_again = True
             return
@@ -120,7 +117,8 @@ class Conversation:
         finally:
             self._turning = False
         self._after_turn()
-        self._arm()
+        if not self._ended:
+            self._alarm.set(self._core.next_deadline())
 
     def _turn(self, now: float) -> None:
         for effect in self._core.take_effects(now):
@@ -138,25 +136,8 @@ class Conversation:
 
     # ---- time ------------------------------------------------------------------------------------------------
 
-    def _arm(self) -> None:
-        """One timer, at the core's deadline or before it: moving it for every message would cost more than waking."""
-        deadline = self._core.next_deadline()
-        if deadline is None or deadline >= self._armed_for or self._ended:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._armed_for = deadline
-        self._timer = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._on_timer)
-
-    def _on_timer(self) -> None:
-        """Most often what it was armed for is done: then it only moves."""
-        self._timer = None
-        self._armed_for = _NEVER
+    def _on_alarm(self) -> None:
         now = time.monotonic()
-        deadline = self._core.next_deadline()
-        if deadline is None or deadline > now:
-            self._arm()
-            return
         self._read(now)
         self._core.on_deadline(now)
         self.end_turn()

@@ -13,8 +13,10 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from scaler_protocol.command.prompt_loop import add_prompt_reader, remove_prompt_reader
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.board import BOARD_BYTES, Board
@@ -115,7 +117,7 @@ class ProcessorHost:
             return
         self._loop.add_reader(process.pidfd, self._on_exit, process)
         self._loop.add_reader(process.connection.fd, self._on_readable, process)
-        self._loop.add_reader(process.news_fd, self._on_news, process)
+        add_prompt_reader(self._loop, process.news_fd, partial(self._on_news, process))
         self._loop.add_reader(process.stderr_fd, self._on_stderr, process)
         if self._cluster:
             self.send(number, [channel.STORE, self._cluster])
@@ -307,7 +309,8 @@ class ProcessorHost:
         self.unread.pop(process.number, None)
         self._close_child_fds(process)
         self.store.forget_results(process.number)
-        for fd in (process.pidfd, process.stderr_fd, process.news_fd, process.connection.fd):
+        remove_prompt_reader(self._loop, process.news_fd)
+        for fd in (process.pidfd, process.stderr_fd, process.connection.fd):
             if fd >= 0:
                 self._loop.remove_reader(fd)
         if process.watches_write:
