@@ -52,9 +52,9 @@ def test_a_recording_begins_with_the_names_of_all_who_are_there() -> None:
     client, agent = book.client(), book.agent(slots=2)
     names = Watcher(book).names()
     number = book.core.clients[client.session].table.number
-    assert names[Naming.SESSION, number]["session"] == client.session.hex()
+    assert names[Naming.SESSION, number]["session"] == shown_id(client.session).hex()
     assert names[Naming.AGENT, 0] == {
-        "session": agent.session.hex(), "name": "agent", "host": "host", "pid": 1, "workers": ["agent-0", "agent-1"],
+        "session": shown_id(agent.session).hex(), "name": "agent", "host": "host", "pid": 1, "workers": ["agent-0", "agent-1"],
     }  # fmt: skip
 
 
@@ -230,7 +230,7 @@ def test_waiting_tasks_are_grouped_by_function_and_reason() -> None:
     groups = [(group.digest, group.reason, group.count, group.oldest_seconds) for group in snapshot.waits]
     reason = "No worker is connected."
     assert groups == [(b"f" * 16, reason, 9, 7.0), (OTHER_FUNCTION, reason, 5, 7.0)]
-    assert (snapshot.wait_count, snapshot.waits[1].task, snapshot.waits[1].session) == (2, 10, client.session)
+    assert (snapshot.wait_count, snapshot.waits[1].task, snapshot.waits[1].session) == (2, 10, shown_id(client.session))
 
 
 def test_tasks_that_no_worker_can_run_are_told_from_those_that_wait_their_turn() -> None:

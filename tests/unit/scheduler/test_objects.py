@@ -19,6 +19,7 @@ from scaler_protocol.messages import (
     Status,
     StoreAttached,
 )
+from scaler_scheduler.core.objects import GONE_TEXT
 from tests.unit.scheduler.playbook import Playbook, handed, results, statuses, tasks
 
 SIZE = (1000).to_bytes(8, "little")
@@ -56,8 +57,45 @@ def test_a_reader_gets_no_more_than_its_window():
 def test_an_object_of_nobody_is_missing():
     book = Playbook()
     agent = book.agent()
+    book.wait(1.1, (agent,))
     said = agent.says(ObjectRequest(ObjectKey(b"x" * 16, 0)))
     assert [type(body) for _, body in said] == [ObjectMissing]
+
+
+def test_an_object_that_its_living_owner_has_dropped_is_missing():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    key = ObjectKey(client.session, 2**64 - 1)
+    client.says(upload(key, 10, 0, 10))
+    client.says(ObjectRelease((key,)))
+    book.wait(1.1, (agent,))
+    assert agent.says(ObjectRequest(key)) == [("agent", ObjectMissing(key, GONE_TEXT))]
+    assert not book.core.objects.objects
+
+
+def test_who_asks_before_an_owner_has_said_what_it_has_is_told_when_it_has():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    keys = [ObjectKey(client.session, 2**64 - number) for number in (1, 2, 3)]
+    agent.says(*[ObjectRequest(key) for key in keys])
+    book.wait(0.8, (agent,))
+    assert client.says(upload(keys[0], 10, 0, 10)) == [("agent", upload(keys[0], 10, 0, 10))]
+    assert book.wait(0.8, (agent,)) == [], "there may be more to come"
+    assert client.says(upload(keys[1], 10, 0, 10)) == [("agent", upload(keys[1], 10, 0, 10))]
+    assert book.wait(1.3, (agent,)) == [("agent", ObjectMissing(keys[2], GONE_TEXT))]
+    assert list(book.core.objects.objects) == keys[:2]
+
+
+def test_after_a_restart_an_agent_may_ask_before_the_owner_is_back():
+    book = Playbook()
+    agent = book.agent()
+    session = b"client".ljust(16, b".")
+    key, other = ObjectKey(session, 2**64 - 1), ObjectKey(b"gone".ljust(16, b"."), 2**64 - 1)
+    assert agent.says(ObjectRequest(key), ObjectRequest(other)) == []
+    client = book.client()
+    assert client.says(upload(key, 10, 0, 10)) == [("agent", upload(key, 10, 0, 10))]
+    assert book.wait(1.3, (agent,)) == [("agent", ObjectMissing(other, GONE_TEXT))]
+    assert agent.says(ObjectRequest(other)) == [("agent", ObjectMissing(other, GONE_TEXT))], "at once from now on"
 
 
 def test_a_released_object_is_freed_at_the_agents_that_fetched_it():

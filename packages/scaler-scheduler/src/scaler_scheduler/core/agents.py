@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.codec import TaskRun
+from scaler_protocol.ids import shown_id
 from scaler_protocol.link import Link
 from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello, StoreStatus
 from scaler_scheduler.core.tasks import AgentLoad
@@ -17,6 +18,7 @@ class Agent:
     def __init__(self, hello: Hello, index: int, now: float, cancelling: dict[int, Agent]) -> None:
         """``cancelling`` collects the agents that are to be told to stop something."""
         self.session = hello.session
+        self.shown_id = shown_id(hello.session)
         self.hello = hello
         self.user = b""
         self.index = index

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 
 from scaler_protocol.codec import ResultRun
+from scaler_protocol.ids import shown_id
 from scaler_protocol.link import Link
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Envelope, Hello, ObjectKey, Results, TaskName
 from scaler_scheduler.core.deliveries import Delivery
-from scaler_scheduler.core.settings import RESULT_BUDGET_BYTES
+from scaler_scheduler.core.settings import HOLD_SECONDS, RESULT_BUDGET_BYTES
 from scaler_scheduler.core.tasks import TaskTable, Totals
 
 Row = tuple[int, int, int, bytes, int, int, int]
@@ -21,8 +22,9 @@ _GROUP_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 9 // 10
 class Client:
     """One client session. ``route`` is the agent that relays for it, or None for a connection of its own."""
 
-    def __init__(self, hello: Hello, route: bytes | None, totals: Totals) -> None:
+    def __init__(self, hello: Hello, route: bytes | None, totals: Totals, now: float) -> None:
         self.session = hello.session
+        self.shown_id = shown_id(hello.session)
         self.hello = hello
         self.user = b""
         self.route = route
@@ -45,6 +47,7 @@ class Client:
         self.output_left_out_bytes = 0
         self.held: list[tuple[int, int]] = []
         self.hold_until: float | None = None
+        self.states_until = now + HOLD_SECONDS
         self.waiting: deque[tuple[int, int]] = deque()
         self.withheld: int | None = None
         self.owing_since = 0.0
@@ -53,6 +56,11 @@ class Client:
         self.failures: dict[int, int] = {}
         self.large: dict[int, float] = {}
         self.fetching: dict[int, bool] = {}
+
+    def states(self, now: float) -> None:
+        """It says what it has: perhaps, after a restart of the scheduler, of long ago, and there may be more to come."""
+        if now < self.states_until:
+            self.states_until = now + HOLD_SECONDS
 
     @property
     def is_reachable(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from scaler_protocol.messages import (
@@ -131,6 +132,13 @@ class Endings(Watching):
         client = self.clients.get(parent.session)
         known = client.table.describe(parent.task) if client is not None else None
         return known is not None and (known[0] == TaskState.CANCELLING or known[1] > parent.attempt)
+
+    def _stated_by(self, key: ObjectKey, now: float) -> float | None:
+        """When the owner of an object will have spoken of it if it exists; None: by now."""
+        owner = self.clients.get(key.owner)
+        if owner is not None:
+            return owner.states_until if now < owner.states_until else None
+        return math.inf if key.owner in self.functions or key.owner in self.serializers else None
 
     def _release_object(self, client: Client, key: ObjectKey, now: float) -> None:
         client.objects.pop(key, None)

@@ -43,6 +43,7 @@ from scaler_scheduler.core.effects import Send
 from scaler_scheduler.core.hellos import Hellos
 from scaler_scheduler.core.objects import LOST_TEXT
 from scaler_scheduler.core.relays import is_last
+from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT, LOSSES_LIMIT
 
 
@@ -208,9 +209,12 @@ class FromAgents(Hellos):
         if key.owner in self.clients and key.number < UPLOAD_NUMBER:
             self._on_value_request(agent, self.clients[key.owner], body, now)
             return
-        expected = key.owner in self.clients or key.owner in self.functions or key.owner in self.serializers
+        until = self._stated_by(key, now)
+        if until is None and key.owner not in self.clients and now < agent.attached_at + HOLD_SECONDS:
+            until = agent.attached_at + HOLD_SECONDS  # after a restart of the scheduler: its owner may come back, too
         endpoints = {} if body.relayed else self._endpoints()
-        self._send_all(self.objects.on_request(agent.session, key, expected, endpoints), now)
+        self._send_all(self.objects.on_request(agent.session, key, until, endpoints), now)
+        self._arm(now)
 
     def _endpoints(self) -> dict[bytes, str]:
         """Where stores serve others, by store."""

@@ -92,6 +92,7 @@ class FromClients(Outcomes):
         for run in body.runs:
             self._enter(client, run, body.resubmitted, client.link.received, now)
         if body.resubmitted:
+            client.states(now)
             self._match_unclaimed(client, now)
         if client.parent is not None and self._is_stopped(client.parent):
             self._stop_nested(client, now)
@@ -220,6 +221,7 @@ class FromClients(Outcomes):
             self._expel(client, "A client may only upload objects of its own session.", now)
             return
         client.objects[key] = True
+        client.states(now)
         if isinstance(body, ObjectStored):
             self._send_all(self.objects.on_stored(client.session, body), now)
         else:

@@ -88,7 +88,7 @@ class Hellos(FromClients):
         self._answer(agent.session, None, self._welcome(hello, 0, False), now)
 
     def _new_client(self, hello: Hello, route: bytes | None, user: bytes, now: float) -> None:
-        client = Client(hello, route, self.totals)
+        client = Client(hello, route, self.totals, now)
         client.user = user
         self.clients[client.session] = client
         if hello.parent_session:

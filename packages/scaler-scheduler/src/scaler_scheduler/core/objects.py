@@ -4,7 +4,7 @@ streams through here is kept chunk by chunk and handed to agents under credit.""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
@@ -72,15 +72,16 @@ class StoredObject:
 
 
 class ObjectStore:
-    """All uploaded objects. Its verbs return bodies to send: [(session, body)]."""
+    """All uploaded objects. Its verbs return bodies to send: [(session, body)]. ``unstated``: those that somebody waits
+    for and whose owner has not spoken of them, by the time when that is too late."""
 
     def __init__(self) -> None:
         self.objects: dict[ObjectKey, StoredObject] = {}
+        self.unstated: dict[ObjectKey, float] = {}
 
     def on_chunk(self, client: bytes, chunk: ObjectChunk) -> list[tuple[bytes, object]]:
         """A client uploads. It gets credit up to what has been taken in."""
-        stored = self.objects.setdefault(chunk.key, StoredObject(chunk.key))
-        stored.owners[client] = True
+        stored = self._owned(client, chunk.key)
         stored.take_in(chunk)
         end = chunk.offset + len(chunk.data)
         replies: list[tuple[bytes, object]] = []
@@ -91,23 +92,30 @@ class ObjectStore:
             replies += self._pump(stored, agent)
         return replies
 
+    def _owned(self, client: bytes, key: ObjectKey) -> StoredObject:
+        self.unstated.pop(key, None)
+        stored = self.objects.setdefault(key, StoredObject(key))
+        stored.owners[client] = True
+        return stored
+
     def on_stored(self, client: bytes, body: ObjectStored) -> list[tuple[bytes, object]]:
         """A client has put an object into the store of its host."""
-        stored = self.objects.setdefault(body.key, StoredObject(body.key))
-        stored.owners[client] = True
+        stored = self._owned(client, body.key)
         stored.stores[body.store] = True
         stored.size = body.size
         stored.lost = stored.asked = False
         return self._ask(stored) if stored.readers else []
 
     def on_request(
-        self, agent: bytes, key: ObjectKey, expected: bool, endpoints: Mapping[bytes, str]
+        self, agent: bytes, key: ObjectKey, until: float | None, endpoints: Mapping[bytes, str]
     ) -> list[tuple[bytes, object]]:
-        """An agent wants an object that its host's store does not have. ``expected``: its owner is here, so it may
-        still come. ``endpoints``: by store, where the agent's own may fetch it; what is in none of these is relayed."""
+        """An agent wants an object that its host's store does not have. ``until``: when its owner will have spoken of
+        it; None: he has by now. ``endpoints``: by store, where the agent's own may fetch it; what is in none of these
+        is relayed."""
         stored = self.objects.get(key)
-        if stored is None and expected:
+        if stored is None and until is not None:
             stored = self.objects[key] = StoredObject(key)
+            self.unstated[key] = until
         if stored is None or stored.lost:
             return [(agent, ObjectMissing(key, LOST_TEXT if stored else GONE_TEXT))]
         stored.holders[agent] = True
@@ -153,6 +161,19 @@ class ObjectStore:
         stored.fetching.pop(agent, None)
         stored.stores[body.store] = True
         return self._send_to_stores(stored, endpoints)
+
+    def expire(self, now: float, until: Callable[[ObjectKey, float], float | None]) -> list[tuple[bytes, object]]:
+        """Owners have not spoken of some objects in time: nobody gets them. ``until``: as of ``on_request``, now."""
+        replies: list[tuple[bytes, object]] = []
+        for key in [key for key, deadline in self.unstated.items() if deadline <= now]:
+            later = until(key, now)
+            if later is not None:
+                self.unstated[key] = later
+                continue
+            del self.unstated[key]
+            stored = self.objects.pop(key)
+            replies += [(agent, ObjectMissing(key, GONE_TEXT)) for agent in stored.readers]
+        return replies
 
     def _ask(self, stored: StoredObject) -> list[tuple[bytes, object]]:
         """Have an owner send what is in a store only."""
@@ -202,6 +223,7 @@ class ObjectStore:
         stored.owners.pop(owner, None)
         if stored.owners:
             return None
+        self.unstated.pop(key, None)
         return self.objects.pop(key)
 
     def forget_store(self, store: bytes, agents: list[bytes]) -> None:

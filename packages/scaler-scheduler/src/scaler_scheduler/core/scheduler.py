@@ -244,6 +244,8 @@ class SchedulerCore(FromAgents):
         for client in list(self.clients.values()):
             self._look_at_client(client, now)
         self._expire_unclaimed(now)
+        if self.objects.unstated:
+            self._send_all(self.objects.expire(now, self._stated_by), now)
         self._keep_house(now)
         if self.agents or self.clients or self.unclaimed:
             self._arm(now)

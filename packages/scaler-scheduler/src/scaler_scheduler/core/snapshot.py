@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from scaler_protocol.ids import shown_id
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor.messages import (
     AgentStatus,
@@ -103,7 +104,7 @@ def _tasks(core: SchedulerState) -> TaskCounts:
 def _agent(agent: Agent, now: float) -> AgentStatus:
     beat = agent.heartbeat
     return AgentStatus(
-        session=agent.session,
+        session=agent.shown_id,
         name=agent.name,
         host=agent.host,
         pid=agent.pid,
@@ -122,14 +123,14 @@ def _agent(agent: Agent, now: float) -> AgentStatus:
 
 def _client(client: Client) -> ClientStatus:
     return ClientStatus(
-        session=client.session,
+        session=client.shown_id,
         host=client.hello.host,
         pid=client.hello.pid,
         connected=client.connected,
         unassigned=sum(client.table.count(state) for state in _WAITING),
         running=sum(client.table.count(state) for state in _RUNNING),
         finished=client.table.finished,
-        parent_session=client.hello.parent_session,
+        parent_session=shown_id(client.hello.parent_session),
     )
 
 
@@ -171,5 +172,5 @@ def graphs_of(core: SchedulerState, limit: int) -> list[GraphStatus]:
             if len(found) == limit or nodes + graph.count > _NODES_COUNTED:
                 break
             nodes += graph.count
-            found.append(GraphStatus(client.session, last, *client.table.count_nodes(graph)))
+            found.append(GraphStatus(client.shown_id, last, *client.table.count_nodes(graph)))
     return found

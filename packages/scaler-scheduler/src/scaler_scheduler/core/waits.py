@@ -65,7 +65,7 @@ def _add_queued(core: SchedulerState, waits: _Waits) -> None:
         left_out = max(0, left_out - reserved.get(queue, 0))
         for (client, function), (count, since, task, record) in found.items():
             reason = _reason(core, client, record)
-            waits.add(function.digest, function.name, reason, count, since, client.session, task)
+            waits.add(function.digest, function.name, reason, count, since, client.shown_id, task)
         if left_out and found:
             waits.add(b"", OTHERS, reason, left_out, since, b"", 0)
 
@@ -79,7 +79,7 @@ def _add_reserved(core: SchedulerState, waits: _Waits) -> dict[QueueClass, int]:
             numbers[queue] = numbers.get(queue, 0) + len(places)
             for _, _, place in places[:RUNS_LIMIT]:
                 function, since = place.record.function, place.record.entered_at
-                waits.add(function.digest, function.name, reason, 1, since, place.client.session, place.task)
+                waits.add(function.digest, function.name, reason, 1, since, place.client.shown_id, place.task)
     return numbers
 
 
@@ -92,4 +92,4 @@ def _add_others(client: Client, waits: _Waits) -> None:
     for state, reason in _STATES:
         count = client.table.count(state)
         if count:
-            waits.add(b"", OTHERS, reason, count, waits.now, client.session, 0)
+            waits.add(b"", OTHERS, reason, count, waits.now, client.shown_id, 0)

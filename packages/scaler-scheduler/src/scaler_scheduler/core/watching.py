@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaler_protocol.ids import shown_id
 from scaler_protocol.messages import HeartbeatEcho
 from scaler_protocol.monitor.records import Kind
 from scaler_protocol.monitor.ring import RingWriter
@@ -54,10 +55,10 @@ class Watching(SchedulerState):
             self.events.note(Kind.CLIENT_LEFT, session=client.table.number)
 
     def _name_agent(self, agent: Agent) -> None:
-        value = {"session": agent.session.hex(), "name": agent.name, "host": agent.host, "pid": agent.pid}
+        value = {"session": agent.shown_id.hex(), "name": agent.name, "host": agent.host, "pid": agent.pid}
         self.events.name_agent(agent.index, value | {"workers": agent.worker_names})
 
     def _name_client(self, client: Client) -> None:
         hello = client.hello
-        value = {"session": client.session.hex(), "host": hello.host, "pid": hello.pid}
-        self.events.name_session(client.table.number, value | {"parent": hello.parent_session.hex()})
+        value = {"session": client.shown_id.hex(), "host": hello.host, "pid": hello.pid}
+        self.events.name_session(client.table.number, value | {"parent": shown_id(hello.parent_session).hex()})
