@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from scaler_protocol.ids import shown_id
 from scaler_protocol.messages import Cancel, Capability, Goodbye, HeartbeatEcho, Status, TaskColumn, Tasks
-from scaler_protocol.monitor import records
+from scaler_protocol.monitor import feed, records
 from scaler_protocol.monitor.records import AGAIN, NONE, Kind, Naming, Record
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
 from tests.unit.scheduler.playbook import Peer, Playbook, results, run, tasks
@@ -56,6 +57,20 @@ def test_a_recording_begins_with_the_names_of_all_who_are_there() -> None:
     assert names[Naming.AGENT, 0] == {
         "session": shown_id(agent.session).hex(), "name": "agent", "host": "host", "pid": 1, "workers": ["agent-0", "agent-1"],
     }  # fmt: skip
+
+
+def test_who_watches_learns_the_id_of_no_session() -> None:
+    """Whoever knows it can take the connection over, and gets what is sent there."""
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=0, parent_attempt=1)
+    client.says(tasks(client, 0, 3))
+    client.says(*chain(client, 3, first=10))
+    told = feed.encode(book.core.snapshot(book.now)) + repr(Watcher(book).names()).encode()
+    for peer in (client, agent, child):
+        assert peer.session not in told and peer.session.hex().encode() not in told
+        assert shown_id(peer.session) in told and shown_id(peer.session).hex().encode() in told
+        assert shown_id(peer.session)[:4] == peer.session[:4] and shown_id(peer.session) != peer.session
 
 
 def test_the_life_of_a_task() -> None:
