@@ -58,7 +58,7 @@ class Client:
         self.fetching: dict[int, bool] = {}
 
     def states(self, now: float) -> None:
-        """It says what it has: perhaps, after a restart of the scheduler, of long ago, and there may be more to come."""
+        """It says what it has: after a restart of the scheduler perhaps of long ago, and there may be more to come."""
         if now < self.states_until:
             self.states_until = now + HOLD_SECONDS
 
