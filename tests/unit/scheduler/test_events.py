@@ -55,7 +55,8 @@ def test_a_recording_begins_with_the_names_of_all_who_are_there() -> None:
     number = book.core.clients[client.session].table.number
     assert names[Naming.SESSION, number]["session"] == shown_id(client.session).hex()
     assert names[Naming.AGENT, 0] == {
-        "session": shown_id(agent.session).hex(), "name": "agent", "host": "host", "pid": 1, "workers": ["agent-0", "agent-1"],
+        "session": shown_id(agent.session).hex(), "name": "agent", "host": "host", "pid": 1,
+        "workers": ["agent-0", "agent-1"],
     }  # fmt: skip
 
 
