@@ -162,6 +162,7 @@ def test_a_late_watcher_gets_the_names_and_the_recent_past(
 def test_subscriptions_to_anything_do_no_harm(publisher: Publisher, address: str, context: Context) -> None:
     with context.socket(zmq.SUB) as garbage:
         garbage.setsockopt(zmq.LINGER, 0)
+        garbage.setsockopt(zmq.RECONNECT_IVL, 1000)
         for number in range(5000):
             garbage.subscribe(os.urandom(8 + number % 40))
         garbage.subscribe(b"history." + b"x" * 100_000)
@@ -174,6 +175,25 @@ def test_subscriptions_to_anything_do_no_harm(publisher: Publisher, address: str
         assert not garbage.poll(0)
         watcher.subscription.close()
         wait_until(lambda: not publisher.watched())
+
+
+@pytest.mark.parametrize("topics", [[b"%d" % number for number in range(101)], [b"history." + b"x" * 2000]])
+def test_who_subscribes_to_too_much_is_disconnected(
+    publisher: Publisher, address: str, context: Context, topics: list[bytes]
+) -> None:
+    with context.socket(zmq.SUB) as garbage, garbage.get_monitor_socket(zmq.EVENT_DISCONNECTED) as events:
+        garbage.setsockopt(zmq.LINGER, 0)
+        garbage.setsockopt(zmq.RECONNECT_IVL, -1)
+        for topic in topics[:-1]:
+            garbage.subscribe(topic)
+        garbage.subscribe(b"snapshot")
+        garbage.connect(address)
+        wait_until(publisher.watched)
+        assert not events.poll(0)
+        garbage.subscribe(topics[-1])
+        assert events.poll(20_000)
+        wait_until(lambda: not publisher.watched())
+        garbage.disable_monitor()
 
 
 def test_what_is_no_subscription_does_no_harm(publisher: Publisher, address: str, context: Context) -> None:
@@ -208,18 +228,44 @@ def test_after_its_publisher_was_killed_a_watcher_gets_records_again(
     watcher.subscription.close()
 
 
-def test_a_stopped_watcher_costs_the_publisher_a_bound(publisher: Publisher, address: str, context: Context) -> None:
-    source = f"""
-import zmq
+WATCHER = """
+import sys, time, zmq
 from scaler_protocol.monitor.subscription import Subscription
-watcher = Subscription(zmq.Context(), {address!r}, True)
+watcher = Subscription(zmq.Context(), sys.argv[1], True)
 while watcher.receive() is None:
     watcher.socket.poll()
+time.sleep(1.5)  # it sends heartbeats
 print("watching", flush=True)
 watcher.socket.poll()
 """
+
+
+@pytest.mark.parametrize("transport", ["tcp", "ipc"])
+def test_a_stopped_watcher_is_disconnected_though_all_buffers_to_it_are_full(
+    context: Context, address: str, transport: str
+) -> None:
+    publisher = Publisher("tcp://127.0.0.1:0" if transport == "tcp" else address)
+    publisher.start()
+    command = [sys.executable, "-c", WATCHER, publisher.address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as stopped:
+        try:
+            ring = ring_of(publisher)
+            ring.write(handed(0))
+            assert stopped.stdout is not None and stopped.stdout.readline() == "watching\n"
+            stopped.send_signal(signal.SIGSTOP)
+            record = records.record(Kind.HANDED, time=1, first=1, count=1, body=os.urandom(256 * 1024))
+            for _ in range(100):
+                ring.write(record)
+            wait_until(lambda: not publisher.watched())
+        finally:
+            stopped.kill()
+            publisher.close()
+
+
+def test_a_stopped_watcher_costs_the_publisher_a_bound(publisher: Publisher, address: str, context: Context) -> None:
     other = Heard(Subscription(context, address, True))
-    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True) as stopped:
+    command = [sys.executable, "-c", WATCHER, address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as stopped:
         ring = ring_of(publisher)
         ring.write(handed(0))
         assert stopped.stdout is not None and stopped.stdout.readline() == "watching\n"

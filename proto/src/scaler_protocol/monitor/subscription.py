@@ -16,8 +16,11 @@ from scaler_protocol.monitor import feed
 
 _RECONNECT_MILLISECONDS = 100
 _RECONNECT_LIMIT_MILLISECONDS = 500
-_HEARTBEAT_INTERVAL_MILLISECONDS = 1000
+_HEARTBEAT_INTERVAL_MILLISECONDS = 500
 _HEARTBEAT_TIMEOUT_MILLISECONDS = 3000
+_HEARTBEAT_LIFE_MILLISECONDS = 5000
+"""When no heartbeat came from this watcher for so long, its publisher closes the connection, and frees the queue."""
+
 _RETRY_SECONDS = 1.0
 """How soon after it was refused it connects again."""
 
@@ -138,3 +141,4 @@ def _set_options(socket: zmq.Socket[bytes]) -> None:
     socket.setsockopt(zmq.CONNECT_TIMEOUT, 1000)
     socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_INTERVAL_MILLISECONDS)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MILLISECONDS)
+    socket.setsockopt(zmq.HEARTBEAT_TTL, _HEARTBEAT_LIFE_MILLISECONDS)

@@ -27,6 +27,7 @@ from scaler_protocol.monitor import feed
 from scaler_protocol.transport.doorkeeper import Doorkeeper
 from scaler_scheduler.shell.event_stream import EventStream
 from scaler_scheduler.shell.log_keeper import LogKeeper
+from scaler_scheduler.shell.subscription_limit import TOPIC_LIMIT_BYTES, TOPICS_LIMIT, SubscriptionLimit
 
 BUSY_RETRY_SECONDS = 2.0
 """How long an address may stay busy: the publisher of a scheduler that just ended takes a moment to leave."""
@@ -37,6 +38,8 @@ QUEUE_LIMIT = 64
 snapshot is complete, so the next one is enough."""
 
 DRAIN_MILLISECONDS = 50
+WATCHER_LIFE_MILLISECONDS = 5000
+"""For whoever sends no heartbeats, over tcp: how long what was sent may lie there."""
 
 
 class PublisherProcess:
@@ -52,6 +55,8 @@ class PublisherProcess:
         self._topics: set[bytes] = set()
         self._watched = self._wants_events = log is not None
         self._last: list[bytes] | None = None
+        self._limit = SubscriptionLimit()
+        self._complained = False
         self._socket_file: tuple[str, int] | None = None
         _set_options(self._watchers)
 
@@ -116,11 +121,21 @@ class PublisherProcess:
 
     def _read_watchers(self) -> None:
         while self._watchers.poll(0):
-            request = self._watchers.recv()
+            frame = self._watchers.recv(copy=False)
+            request = frame.bytes
             if request[:1] == b"\x01":
+                self._count(frame, request[1:])
                 self._on_watcher(request[1:])
             elif request[:1] == b"\x00":
                 self._on_last_watcher_left(request[1:])
+
+    def _count(self, frame: zmq.Frame, topic: bytes) -> None:
+        if topic in (feed.SNAPSHOT_KIND, feed.EVENTS_KIND) or not self._limit.count(frame, time.monotonic()):
+            return
+        if self._complained:
+            return
+        self._complained = True
+        self._tell(f"warning A watcher that subscribed to more than {TOPICS_LIMIT} topics was disconnected.")
 
     def _on_watcher(self, topic: bytes) -> None:
         if feed.is_history_topic(topic):
@@ -201,9 +216,11 @@ def _is_useful(topic: bytes) -> bool:
 def _set_options(watchers: zmq.Socket[bytes]) -> None:
     watchers.setsockopt(zmq.LINGER, 0)
     watchers.setsockopt(zmq.SNDHWM, QUEUE_LIMIT)
+    watchers.setsockopt(zmq.MAXMSGSIZE, TOPIC_LIMIT_BYTES)
     watchers.setsockopt(zmq.XPUB_VERBOSE, 1)  # tell of every new watcher, so that it gets the last snapshot at once
-    watchers.setsockopt(zmq.HEARTBEAT_IVL, 1000)  # a stopped watcher is disconnected, and with it goes its queue
-    watchers.setsockopt(zmq.HEARTBEAT_TIMEOUT, 5000)
+    # A stopped watcher is disconnected, and with it goes its queue, by its own heartbeats, which say how long they are
+    # good for. None go out from here: with full buffers they could not, and each answer to one ends that time.
+    watchers.setsockopt(zmq.TCP_MAXRT, WATCHER_LIFE_MILLISECONDS)
 
 
 def _check_free(address: Address) -> None:
