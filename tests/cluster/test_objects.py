@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy
 import psutil
@@ -29,6 +30,18 @@ def make(count: int) -> numpy.ndarray:
 
 def total(array: numpy.ndarray) -> float:
     return float(array.sum())
+
+
+def total_then(array: numpy.ndarray, _: object) -> float:
+    return total(array)
+
+
+def first(array: numpy.ndarray) -> float:
+    return float(array[0])
+
+
+def together(*values: float) -> int:
+    return len(values)
 
 
 def change(array: numpy.ndarray) -> float:
@@ -227,6 +240,22 @@ def test_what_does_not_fit_goes_to_the_disk(small_store: Client) -> None:
     references = [small_store.send_object(make(COUNT) + number) for number in range(20)]
     sums = small_store.map(total, references)
     assert sums == [total(make(COUNT)) + number * COUNT for number in range(20)]
+
+
+@pytest.mark.parametrize("dialect", ["plain", "dask"])
+def test_values_of_graphs_that_do_not_fit_go_to_the_disk(small_store: Client, dialect: str) -> None:
+    """160 MB that are all needed after the last of them was made."""
+    graph: dict[Any, Any] = {"count": COUNT, "made": (together, *(f"first-{index}" for index in range(20)))}
+    for index in range(20):
+        graph[f"chunk-{index}"] = (make, "count")
+        graph[f"first-{index}"] = (first, f"chunk-{index}")
+        graph[f"sum-{index}"] = (total_then, f"chunk-{index}", "made")
+    sums = [f"sum-{index}" for index in range(20)]
+    if dialect == "plain":
+        assert list(small_store.get(graph, sums).values()) == [total(make(COUNT))] * 20
+    else:
+        pytest.importorskip("dask")
+        assert small_store.get(graph, [sums]) == [[total(make(COUNT))] * 20]
 
 
 def test_a_client_may_keep_more_than_fits(small_store: Client) -> None:

@@ -110,6 +110,7 @@ class TaskOptions:
     capabilities: tuple[Capability, ...] = ()
     intermediate: bool = False  # for its dependants, not for the client, to whom a failure still goes
     graph: int = 0  # number of the graph inside its session; 0: none
+    shares_values: bool = False  # it changes none of its arguments: these may be the very objects that others made
 
 
 @value(frozen=True, slots=True)

@@ -145,6 +145,7 @@ def test_options_and_capabilities() -> None:
         TaskOptions(capabilities=(Capability("x"),)),
         TaskOptions(intermediate=True),
         TaskOptions(graph=2**32 - 1),
+        TaskOptions(shares_values=True),
         samples.OPTIONS,
     ):
         received = round_trip(Tasks([samples.plain_run().with_options(options)]))

@@ -59,7 +59,7 @@ def get(
     from scaler.integrations.dask import nest, read
 
     read_graph = read(graph, keys)
-    return nest(keys, iter(_values_of(client, read_graph, block, capabilities)))
+    return nest(keys, iter(_values_of(client, read_graph, block, capabilities, shares_values=True)))
 
 
 def is_plain(graph: Any, keys: Any) -> bool:
@@ -74,9 +74,13 @@ def is_plain(graph: Any, keys: Any) -> bool:
 
 
 def _values_of(
-    client: Client, graph: Graph, block: bool, capabilities: Mapping[str, int] | Sequence[str] | None
+    client: Client,
+    graph: Graph,
+    block: bool,
+    capabilities: Mapping[str, int] | Sequence[str] | None,
+    shares_values: bool = False,
 ) -> list[Any]:
-    futures = GraphCall(client, graph, capabilities).start()
+    futures = GraphCall(client, graph, capabilities, shares_values).start()
     if not block:
         return list(futures)
     try:
@@ -155,16 +159,22 @@ def finished_future(pump: Pump, value: Any) -> ScalerFuture:
 
 
 class GraphCall:
-    """One graph on its way to the scheduler."""
+    """One graph on its way to the scheduler. ``shares_values``: its calls change none of their arguments."""
 
     def __init__(
-        self, client: Client, graph: Graph, capabilities: Mapping[str, int] | Sequence[str] | None = None
+        self,
+        client: Client,
+        graph: Graph,
+        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        shares_values: bool = False,
     ) -> None:
         self._client = client
         self._arguments = client._arguments
         self._pump = client._pump
         self._graph = split_wide(graph, _SLOTS_LIMIT, pack, call_with_packs)
-        self._options = dataclasses.replace(client._options, capabilities=capabilities_of(capabilities))
+        self._options = dataclasses.replace(
+            client._options, capabilities=capabilities_of(capabilities), shares_values=shares_values
+        )
         self._groups, self._shapes = group_calls(self._graph, self._functions())
         self._analysis = analysis_for(len(self._graph))(self._graph, self._groups)
         self._failures: dict[int, BaseException] = {}

@@ -72,10 +72,12 @@ class Processor:
 
     def _wait_for_message(self) -> list[bytes]:
         while True:
-            self.wait(self._options.collect_interval_seconds if self._prepared else IDLE_SECONDS)
+            is_busy = self._runner.kept or not self._prepared
+            self.wait(IDLE_SECONDS if is_busy else self._options.collect_interval_seconds)
             frames = self._connection.receive()
             if frames is not None:
                 return frames
+            self._runner.kept.clear()
             if not self._prepared:
                 self._prepared = True
                 prepare()

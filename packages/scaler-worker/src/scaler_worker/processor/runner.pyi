@@ -4,6 +4,7 @@ from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_worker.board import Board
+from scaler_worker.processor.kept import KeptValues
 
 def install_parent_variable() -> None:
     """Put SCALER_PARENT, which names the task under way, into the C environment."""
@@ -15,6 +16,7 @@ class Runner:
 
     board: Board
     forked: bool
+    kept: KeptValues
     def __init__(self, board: Board, host: Any) -> None: ...
     def run_tasks(self, runs: list[TaskRun]) -> None: ...
     def forget_values(self, watermark: int) -> None: ...

@@ -15,6 +15,7 @@ from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
 from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.objects.layout import load
 from scaler_worker.processor.errors import ObjectMissing, TaskCancelled, exception_payload
+from scaler_worker.processor.kept import KeptValues
 from scaler_worker.processor.serialization import NONE_BYTES, dumps
 
 cdef extern from "stdlib.h":
@@ -90,6 +91,7 @@ cdef class Runner:
     cdef dict own_values
     cdef dict own_sequences
     cdef dict received_values
+    cdef readonly object kept
     cdef public bint forked
 
     def __init__(self, Board board, host):
@@ -99,6 +101,7 @@ cdef class Runner:
         self.own_values = {}
         self.own_sequences = {}
         self.received_values = {}
+        self.kept = KeptValues()
 
     def forget_values(self, uint64_t watermark):
         """A new hand-over: its nodes need no value of a task whose sequence is below ``watermark``."""
@@ -144,6 +147,7 @@ cdef class Runner:
         cdef bint measured = profiling or options.memory_bytes
         cdef bint references = run.has_references
         cdef bint is_node = options.graph != 0
+        cdef bint shares = is_node and options.shares_values and not run.serializer
         cdef bytes session = run.session
         cdef bint plain
         cdef object payload
@@ -159,6 +163,7 @@ cdef class Runner:
                 continue
             _write_parent(prefix, first_task + index, suffix)
             if measured:
+                self.kept.clear()
                 host.unmap_unused()
             if profiling:
                 host.memory_peak(True)
@@ -182,7 +187,7 @@ cdef class Runner:
                     stage = CALLING
                     result = function(*arguments)
                 else:
-                    arguments, named = self._load(slots(index), positional, keywords, serializer)
+                    arguments, named = self._load(slots(index), positional, keywords, serializer, shares)
                     stage = CALLING
                     result = function(*arguments) if named is None else function(*arguments, **named)
                 arguments = named = None
@@ -206,6 +211,8 @@ cdef class Runner:
             if self.forked:
                 host.leave_fork()
             ended = monotonic_ns()
+            if shares and status == SUCCESS:
+                self.kept.add(ObjectKey(session, first_task + index), result)
             result = arguments = named = None
             duration = ended - started
             cpu = duration
@@ -250,10 +257,15 @@ cdef class Runner:
         self.wall_since_cpu_ns = 0
         return used
 
-    cdef tuple _load(self, list slots, Py_ssize_t positional, tuple keywords, object serializer):
+    cdef tuple _load(self, list slots, Py_ssize_t positional, tuple keywords, object serializer, bint shares):
         cdef list values = []
         for slot in slots:
             if type(slot) is ObjectKey:
+                if shares:
+                    value = self.kept.get(slot)
+                    if value is not None:
+                        values.append(value)
+                        continue
                 slot = self._object(slot)
                 values.append(load(slot) if serializer is None else serializer.deserialize(bytes(slot)))
             else:
