@@ -19,10 +19,10 @@ def out_of_memory_kills() -> int:
 
 
 def resident_bytes(pid: int) -> int:
-    """0 when there is no such process."""
+    """0 when there is no such process, or no descriptor left to look."""
     try:
         return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
+    except (psutil.Error, OSError):
         return 0
 
 
@@ -40,7 +40,7 @@ class ProcessMeter:
                 process = self._processes[pid] = psutil.Process(pid)
             with process.oneshot():
                 return process.cpu_percent(), int(process.memory_info().rss)
-        except psutil.Error:
+        except (psutil.Error, OSError):  # it has ended, or no descriptor is left to look
             self._processes.pop(pid, None)
             return 0.0, 0
 
@@ -49,4 +49,8 @@ class ProcessMeter:
 
 
 def free_bytes() -> int:
-    return int(psutil.virtual_memory().available)
+    """0 when no descriptor is left to look."""
+    try:
+        return int(psutil.virtual_memory().available)
+    except OSError:
+        return 0
