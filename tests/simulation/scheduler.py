@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from scaler_protocol.effects import ClosePeer, Send
+from scaler_protocol.effects import Send
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.records import AGAIN
@@ -59,9 +59,10 @@ class SchedulerNode(Node):
     def carry_out(self, effect: Any) -> None:
         if isinstance(effect, Send):
             name = type(effect.envelope.body).__name__
+            assert name != "Refused", f"the scheduler refuses {effect.peer.hex()[:8]}: {self.log[-3:]}"
             self.sent[name] = self.sent.get(name, 0) + 1
             self.network.send_down(effect.peer, self.encode(effect.envelope))
-        elif isinstance(effect, (ClosePeer, Quit)):
+        elif isinstance(effect, Quit):
             raise AssertionError(f"the scheduler wants {effect}: {self.log[-3:]}")
         else:
             raise AssertionError(effect)

@@ -16,13 +16,6 @@ class Send:
 
 
 @dataclass(slots=True)
-class ClosePeer:
-    """Forget ``peer``: ignore what it sends until its next Hello."""
-
-    peer: bytes
-
-
-@dataclass(slots=True)
 class Log:
     """One line for the log; ``level`` as in the standard library, for example ``"INFO"``."""
 

@@ -29,7 +29,7 @@ from scaler_protocol.messages import (
     Tasks,
     Welcome,
 )
-from scaler_scheduler.core.effects import ClosePeer, Log, Quit, Send
+from scaler_scheduler.core.effects import Log, Quit, Send
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
 
@@ -154,10 +154,9 @@ class Playbook:
                 said += self._hear(effect)
             elif isinstance(effect, Log):
                 self.logs.append(effect.text)
-            elif isinstance(effect, Quit):
-                self.has_quit = True
             else:
-                assert isinstance(effect, ClosePeer)
+                assert isinstance(effect, Quit)
+                self.has_quit = True
         self.core.check()
         return [(name, body) for name, body in said if not isinstance(body, ROUTINE)]
 

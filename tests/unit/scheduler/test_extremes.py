@@ -8,7 +8,7 @@ import os
 import pytest
 
 from scaler_protocol.codec import encode
-from scaler_protocol.messages import Blocked, Envelope, Ping, Refused, WhoAreYou
+from scaler_protocol.messages import Blocked, Envelope, Hello, Ping, Refused, Role, WhoAreYou
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.shell.gateway import Gateway
 from tests.unit.scheduler.playbook import Playbook, attach, handed, results, statuses, tasks
@@ -44,6 +44,7 @@ class FakeRouter:
         self.fd, self.monitor_fd = os.pipe()
         self.waiting = [list(messages)]
         self.sent = []
+        self.gone = []
 
     def receive_many(self, limit):
         return self.waiting.pop() if self.waiting else []
@@ -51,6 +52,9 @@ class FakeRouter:
     def send(self, peer, frames):
         self.sent.append(peer)
         return "sent"
+
+    def probe(self, peer):
+        return peer not in self.gone
 
     def close(self):
         os.close(self.fd)
@@ -96,3 +100,22 @@ def test_an_effect_that_cannot_be_carried_out_does_not_take_the_others_with_it(m
     router.close()
     loop.close()
     assert router.sent == [b"g" * 16]
+
+
+def test_who_was_refused_is_missed_all_the_same_when_it_goes():
+    """Otherwise a session whose client says one more Hello, a bad one, and leaves, stays for ever with its tasks, and
+    so does the name of each key that nobody knows."""
+    client, stranger = b"c" * 16, b"s" * 16
+    good, bad = (encode(Envelope(Hello(role, client))) for role in (Role.SUBMIT, Role.OBSERVE))
+    unknown = encode(Envelope(Hello(Role.SUBMIT, stranger)))
+    router = FakeRouter((client, good, b"submit:A"), (client, bad, b"submit:A"), (stranger, unknown, b":B"))
+    loop = asyncio.new_event_loop()
+    gateway = Gateway(loop, router, Settings(address="tcp://0.0.0.0:1", session=b"s" * 16, epoch=1))
+    gateway._drain()
+    assert not gateway.core.clients[client].gone_at
+    router.gone = [client, stranger]
+    gateway._probe()
+    router.close()
+    loop.close()
+    assert gateway.core.clients[client].gone_at
+    assert not gateway.core._users

@@ -17,7 +17,7 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.allocator import Allocator
 from scaler_scheduler.core.balancer import Balancer
 from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.effects import ClosePeer, Effect, Log, Send
+from scaler_scheduler.core.effects import Effect, Log, Send
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.relays import Relays
@@ -124,7 +124,6 @@ class SchedulerState:
     def _refuse(self, peer: bytes, refused: Refused, route: bytes | None) -> None:
         if route is None:
             self._effects.append(Send(peer, Envelope(refused)))
-            self._effects.append(ClosePeer(peer))
         else:
             self._relay(peer, route, Envelope(refused), 0.0)
         self._ignore(peer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from scaler_protocol.effects import ClosePeer, Log, Send
+from scaler_protocol.effects import Log, Send
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,6 @@ class Describe:
     client: bytes
 
 
-Effect = Union[Send, ClosePeer, Log, Quit, Describe]
+Effect = Union[Send, Log, Quit, Describe]
 
-__all__ = ["ClosePeer", "Describe", "Effect", "Log", "Quit", "Send"]
+__all__ = ["Describe", "Effect", "Log", "Quit", "Send"]

@@ -14,7 +14,7 @@ from scaler_protocol.command.prompt_loop import add_alarm, add_prompt_reader, re
 from scaler_protocol.messages import Envelope
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.transport.sockets import RouterSocket
-from scaler_scheduler.core.effects import ClosePeer, Describe, Effect, Log, Quit, Send
+from scaler_scheduler.core.effects import Describe, Effect, Log, Quit, Send
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
 
@@ -139,8 +139,6 @@ class Gateway:
     def _carry_out(self, effect: Effect) -> None:
         if type(effect) is Log:
             logging.log(logging.getLevelName(effect.level), effect.text)
-        elif type(effect) is ClosePeer:
-            self._peers.pop(effect.peer, None)
         elif type(effect) is Describe:
             self._describe_to(effect.client)
         elif type(effect) is Quit:
