@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import uuid
@@ -22,20 +23,25 @@ def two_hosts(addresses: Pair) -> Iterator[Pair]:
     mark = uuid.uuid4().hex[:8]
     names = (f"sc{mark}a", f"sc{mark}b")
     try:
-        run("ip", "netns", "add", names[0])
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"no network namespace can be made here: {error.stderr}")
-    try:
-        run("ip", "netns", "add", names[1])
-        run("ip", "-n", names[0], "link", "add", names[0], "type", "veth", "peer", "name", names[1], "netns", names[1])
-        for name, address in zip(names, addresses, strict=True):
-            run("ip", "-n", name, "address", "add", f"{address}/24", "dev", name)
-            run("ip", "-n", name, "link", "set", name, "up")
-            run("ip", "-n", name, "link", "set", "lo", "up")
+        try:
+            _connect(names, addresses)
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"no two hosts can be made here: {shlex.join(error.cmd)}: {error.stderr.strip()}")
         yield names
     finally:
         for name in names:
             subprocess.run(["ip", "netns", "delete", name], capture_output=True, timeout=30)
+
+
+def _connect(names: Pair, addresses: Pair) -> None:
+    for name in names:
+        run("ip", "netns", "add", name)
+    run("ip", "-n", names[0], "link", "add", names[0], "type", "veth", "peer", "name", names[1], "netns", names[1])
+    for name, address in zip(names, addresses, strict=True):
+        run("ip", "-n", name, "address", "add", f"{address}/24", "dev", name)
+        run("ip", "-n", name, "link", "set", name, "up")
+        run("ip", "-n", name, "link", "set", "lo", "up")
+        run(*on(name), "true")
 
 
 def on(name: str) -> list[str]:
