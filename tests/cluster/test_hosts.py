@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import psutil
 import pytest
 
-from tests.support.commands import Command, child_environment, command_line, free_port
-from tests.support.namespaces import Pair, on, received_bytes, two_hosts
+from tests.support.commands import Command, command_line, free_port
+from tests.support.namespaces import Pair, on, received_bytes, run, two_hosts
 from tests.support.waiting import wait_until
 
 ADDRESSES = ("10.231.9.1", "10.231.9.2")
@@ -43,11 +45,31 @@ class Hosts:
     address: str
     agents: tuple[Command, Command]
 
-    def script(self, host: int, text: str) -> str:
-        command = [*on(self.names[host]), sys.executable, "-c", SCRIPT + text, self.address]
-        done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=50)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def script(self, host: int, text: str, *arguments: str) -> None:
+        with self.begin(host, text, *arguments) as script:
+            assert script.wait(50) == 0, script.output
+
+    def begin(self, host: int, text: str, *arguments: str) -> Command:
+        return Command([*on(self.names[host]), sys.executable, "-c", SCRIPT + text, self.address, *arguments])
+
+    def slow_down(self) -> None:
+        """What the first host sends: 32 MB take three seconds."""
+        bucket = ("tbf", "rate", "80mbit", "burst", "1mb", "latency", "50ms")
+        run("tc", "-n", self.names[0], "qdisc", "add", "dev", self.names[0], "root", *bucket)
+
+    def wait_for_bytes(self, count: int) -> None:
+        """Until the second host has received so many."""
+        before = received_bytes(self.names[1])
+        wait_until(lambda: received_bytes(self.names[1]) >= before + count, 30)
+
+    def store(self, host: int) -> psutil.Process:
+        own = os.stat(f"/proc/{self.agents[host].pid}/ns/net").st_ino
+        return next(
+            each
+            for each in psutil.process_iter(["cmdline"])
+            if "scaler_protocol.objects.store" in (each.info["cmdline"] or ())
+            and os.stat(f"/proc/{each.pid}/ns/net").st_ino == own
+        )
 
 
 @pytest.fixture
@@ -126,3 +148,86 @@ for host in "abab":
     assert total(on(host, make, COUNT).result(timeout=40)) == EXPECTED
 """,
     )
+
+
+RESULTS = """
+for host in "abab":
+    future = on(host, make, COUNT)
+    result = future.result(timeout=40)
+    result += 1
+    assert total(result) == EXPECTED + COUNT and future.result() is result
+assert [total(each) for each in client.map(make, [COUNT] * 6)] == [EXPECTED] * 6
+sent = [message.name for message in client.cluster_info().snapshot.sent]
+assert ("ObjectChunk" in sent) == (sys.argv[2] == "relayed"), sent
+assert client.submit(total, make(COUNT)).result(timeout=40) == EXPECTED
+"""
+
+
+def test_results_come_from_the_store_that_has_them(hosts: Hosts) -> None:
+    """Whether the client's host has workers or not."""
+    hosts.script(1, RESULTS, "direct")
+    hosts.agents[1].terminate()
+    hosts.script(1, RESULTS.replace("abab", "aa"), "direct")
+
+
+def test_results_of_a_host_that_cannot_be_reached_come_by_the_scheduler(hosts: Hosts) -> None:
+    """Of all the ports there, that of the scheduler can be reached."""
+    hosts.agents[1].terminate()
+    rule = ("ip", "-n", hosts.names[1], "rule", "add")
+    run(*rule, "pref", "100", "ipproto", "tcp", "dport", hosts.address.rpartition(":")[2], "lookup", "main")
+    run(*rule, "pref", "200", "ipproto", "tcp", "to", ADDRESSES[0], "prohibit")
+    hosts.script(1, RESULTS.replace("abab", "aa"), "relayed")
+
+
+FETCH_RESULT = 'assert total(on("a", make, COUNT).result(timeout=60)) == EXPECTED'
+USE_ARGUMENT = 'assert on("b", total, make(COUNT)).result(timeout=60) == EXPECTED'
+USE_SENT = """
+from scaler.utility.exceptions import MissingObjects
+reference = client.send_object(make(COUNT))
+try:
+    assert on("b", total, reference).result(timeout=60) == EXPECTED
+except MissingObjects:
+    print("missing")
+assert on("b", total, make(COUNT)).result(timeout=60) == EXPECTED
+"""
+
+
+def test_a_store_killed_while_it_sends_a_result(hosts: Hosts) -> None:
+    """The result is made again."""
+    hosts.slow_down()
+    with hosts.begin(1, FETCH_RESULT) as script:
+        hosts.wait_for_bytes(4_000_000)
+        hosts.store(0).kill()
+        assert script.wait(50) == 0, script.output
+
+
+def test_a_store_killed_while_it_sends_an_object(hosts: Hosts) -> None:
+    """There is no task to make that again; nothing hangs, and what comes next works."""
+    hosts.slow_down()
+    with hosts.begin(0, USE_SENT) as script:
+        hosts.wait_for_bytes(4_000_000)
+        hosts.store(0).kill()
+        assert script.wait(50) == 0, script.output
+        assert "missing" in script.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_store_killed_or_stopped_while_it_receives(hosts: Hosts, number: int) -> None:
+    """The object comes in another way."""
+    hosts.slow_down()
+    with hosts.begin(0, USE_ARGUMENT) as script:
+        hosts.wait_for_bytes(4_000_000)
+        hosts.store(1).send_signal(number)
+        assert script.wait(55) == 0, script.output
+
+
+@pytest.mark.parametrize("host", [0, 1])
+def test_an_agent_stopped_while_stores_send_and_receive(hosts: Hosts, host: int) -> None:
+    """Agents take no part in that."""
+    hosts.slow_down()
+    with hosts.begin(0, USE_ARGUMENT) as script:
+        hosts.wait_for_bytes(4_000_000)
+        hosts.agents[host].signal(signal.SIGSTOP)
+        hosts.wait_for_bytes(26_000_000)
+        hosts.agents[host].signal(signal.SIGCONT)
+        assert script.wait(50) == 0, script.output

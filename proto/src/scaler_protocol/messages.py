@@ -351,6 +351,7 @@ class ObjectRequest:
     key: ObjectKey
     relayed: bool = False  # no store that has it can be reached from here: the bytes must come this way
     offset: int = 0  # between stores: where to begin
+    direct: bool = False  # from a client: its host's store can fetch it from another
 
 
 @value(frozen=True, slots=True)
@@ -387,8 +388,9 @@ class ObjectStored:
 
 @value(frozen=True, slots=True)
 class ObjectLocations:
-    """Scheduler to agent, answering ObjectRequest: stores that have the object. The agent has its own store fetch it,
-    and says ObjectStored, or asks again for it to be ``relayed``."""
+    """Answers the ObjectRequest of an agent, or of a client that can have an object fetched: stores that have it. An
+    agent has its own store fetch it, and says ObjectStored, or asks again for it to be ``relayed``; so does a client,
+    which says ObjectRelease, or asks again."""
 
     key: ObjectKey
     size: int

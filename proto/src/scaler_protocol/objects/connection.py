@@ -68,6 +68,10 @@ class StoreConnection:
         """Its store's id. Raises StoreUnavailable."""
         return self._connected().store
 
+    def allow_start(self) -> None:
+        """From now on a store is of use here."""
+        self._may_start = True
+
     # ---- verbs ---------------------------------------------------------------------------------------------------
 
     def put(self, key: ObjectKey, data: Layout | bytes | bytearray | memoryview) -> int:

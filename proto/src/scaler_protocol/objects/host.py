@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_protocol.messages import ObjectKey
-from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
+from scaler_protocol.objects.errors import MissingObject, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from scaler_protocol.objects.connection import StoreConnection
@@ -32,11 +32,12 @@ class HostStore:
         self._maps_always = maps_always
         self._lock = threading.Lock()
         self._writer: StoreConnection | None = None
+        self._is_for_fetches = False
 
     def put(self, key: ObjectKey, payload: bytes | Layout) -> Place | None:
         """Raises StoreFull."""
         connection = self._connection()
-        if connection is None:
+        if connection is None or self._is_for_fetches:
             return None
         try:
             return Place(*connection.put_somewhere(key, payload))
@@ -55,6 +56,30 @@ class HostStore:
             return connection.get(key)
         except (MissingObject, StoreUnavailable):
             return None
+
+    def fetch(self, key: ObjectKey, size: int, sources: Sequence[str], timeout: float | None) -> memoryview | None:
+        """An object of other hosts' stores, by way of this host's, which is started for it. Raises TimeoutError."""
+        connection = self._connection()
+        if connection is None:
+            return None
+        try:
+            self._connect_to_fetch(connection)
+            connection.fetch(key, size, sources, timeout)
+            view = connection.get(key, timeout)
+            connection.drop([key])
+            return view
+        except StoreError:
+            return None
+
+    def _connect_to_fetch(self, connection: StoreConnection) -> None:
+        """A store that is started for it has no agent, and so is not the place for what others need."""
+        if self._may_start or connection.store:
+            return
+        try:
+            connection.connect()
+        except StoreUnavailable:
+            self._is_for_fetches = True
+            connection.allow_start()
 
     def drop(self, keys: Sequence[ObjectKey]) -> None:
         """Nobody needs these any more."""

@@ -321,6 +321,7 @@ struct ObjectRequest {
   key @0 :ObjectKey;
   relayed @1 :Bool;  # no store that has it can be reached from here: the bytes must come this way
   offset @2 :UInt64;  # between stores: where to begin
+  direct @3 :Bool;  # from a client: its host's store can fetch it from another
 }
 
 struct ObjectCredit {

@@ -11,6 +11,9 @@ DISCONNECTED = 200
 
 FOREIGN_REFERENCE = 201
 
+LOCATED = 202
+"""A large result is in stores of other hosts: the payload is their ObjectLocations."""
+
 
 class Outcome(NamedTuple):
     status: int

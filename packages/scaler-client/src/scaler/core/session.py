@@ -17,7 +17,7 @@ from scaler.core.effects import DropObjects, Effect, Finish, WriteOutput
 from scaler.core.fetches import Fetch, LargeResult
 from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup, GraphRange
-from scaler.core.outcome import CANCELLED, DISCONNECTED, Outcome, Sink
+from scaler.core.outcome import CANCELLED, DISCONNECTED, LOCATED, Outcome, Sink
 from scaler.core.ranges import FutureRange, MapRange, MapSink, Range, RangeIndex
 from scaler.core.uploads import Stored, Upload
 from scaler_protocol.codec import TaskRunBuilder, split
@@ -39,6 +39,7 @@ from scaler_protocol.messages import (
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
+    ObjectLocations,
     ObjectMissing,
     ObjectRelease,
     ObjectRequest,
@@ -140,6 +141,7 @@ class Session:
             Results: self._on_results,
             ObjectChunk: self._on_object_chunk,
             ObjectCredit: self._on_object_credit,
+            ObjectLocations: self._on_object_locations,
             ObjectMissing: self._on_object_missing,
             ObjectRequest: self._on_object_request,
             Explanation: self._on_explanation,
@@ -398,8 +400,9 @@ class Session:
                 if index in entry.large:
                     self._release_result(entry, index)
 
-    def fetch(self, large: LargeResult, sink: Sink) -> None:
-        """Get a large result; ``sink`` is told."""
+    def fetch(self, large: LargeResult, sink: Sink, direct: bool = False) -> None:
+        """Get a large result; ``sink`` is told. ``direct``: it may be told instead where it is (LOCATED), and ask again
+        if it cannot be had there."""
         entry, index = large.range, large.index
         known = entry.large.get(index)
         if known is None:
@@ -409,7 +412,7 @@ class Session:
             self._tell(sink, known)
         else:
             self._fetches[large.key] = Fetch(large.key, entry, index, sink)
-            self._urgent.append(ObjectRequest(large.key))
+            self._urgent.append(ObjectRequest(large.key, direct=direct))
 
     def has_taken(self, large: LargeResult) -> None:
         """Its bytes are here: the cluster may forget them."""
@@ -895,6 +898,11 @@ class Session:
             self._end_fetch(fetch, Outcome(Status.SUCCESS, fetch.buffer))
         else:
             self._urgent.append(ObjectCredit(chunk.key, fetch.received))
+
+    def _on_object_locations(self, locations: ObjectLocations, now: float) -> None:
+        fetch = self._fetches.pop(locations.key, None)
+        if fetch is not None:
+            self._tell(fetch.sink, Outcome(LOCATED, locations))
 
     def _on_object_missing(self, missing: ObjectMissing, now: float) -> None:
         fetch = self._fetches.get(missing.key)

@@ -28,6 +28,7 @@ from scaler.core.effects import DropObjects, Effect, Finish, WriteOutput
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
+from scaler.shell.retrieval import DIRECT_BYTES, Retrieval
 from scaler.shell.waiting import Answer
 from scaler.shell.waker import Waker
 from scaler.utility.exceptions import ClientQuitException
@@ -195,12 +196,16 @@ class Pump:
 
     def begin_fetch(self, large: LargeResult, view: memoryview | None) -> Answer:
         """With the lock held. ``view``: its bytes, when they are here already."""
-        answer = Answer(self)
-        if view is None:
-            self.session.fetch(large, answer)
-        else:
+        if view is not None:
+            answer = Answer(self)
             answer.outcome = Outcome(Status.SUCCESS, view)
             self.session.has_taken(large)
+        elif large.store and large.size >= DIRECT_BYTES and self.objects.can_fetch:
+            answer = Retrieval(self, large)
+            self.session.fetch(large, answer, direct=True)
+        else:
+            answer = Answer(self)
+            self.session.fetch(large, answer)
         return answer
 
     def make_condition(self, target: Target) -> tuple[threading.Condition, bool]:

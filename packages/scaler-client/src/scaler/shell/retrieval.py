@@ -1,0 +1,59 @@
+"""A large result on its way here from the store of another host."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from scaler.core.outcome import LOCATED, Outcome
+from scaler.shell.waiting import Answer
+from scaler_protocol.messages import ObjectLocations, Status
+
+if TYPE_CHECKING:
+    from scaler.core.fetches import LargeResult
+    from scaler.shell.pump import Pump
+
+DIRECT_BYTES = 1024 * 1024
+"""Smaller results come through the scheduler: to ask where they are takes as long."""
+
+
+class Retrieval(Answer):
+    """Whoever waits first has this host's store fetch it; where that cannot be, it comes through the scheduler."""
+
+    def __init__(self, pump: Pump, large: LargeResult) -> None:
+        super().__init__(pump)
+        self._large: LargeResult | None = large
+        self._taking = threading.Lock()
+
+    def wait(self, timeout_seconds: float | None = None) -> Outcome:
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        outcome = super().wait(timeout_seconds)
+        while outcome.status == LOCATED:
+            with self._taking:
+                self._take(_rest(deadline))
+            outcome = super().wait(_rest(deadline))
+        return outcome
+
+    def _take(self, timeout_seconds: float | None) -> None:
+        located, large, pump = self.outcome, self._large, self._pump
+        if located is None or located.status != LOCATED or large is None:
+            return  # another thread has done it
+        where: ObjectLocations = located.payload
+        view = pump.objects.fetch(where.key, where.size, where.sources, timeout_seconds)
+        with pump.lock:
+            if view is None:
+                pump.check_usable()
+                self.outcome = None
+                pump.session.fetch(large, self)
+            else:
+                self.outcome = Outcome(Status.SUCCESS, view)
+                pump.session.has_taken(large)
+            self._large = None
+            if not pump.unusable:
+                pump.turn()
+        pump.settle_notices()
+
+
+def _rest(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
