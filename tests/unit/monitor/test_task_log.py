@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from scaler_protocol.monitor.records import AGAIN, EndedColumns, RanColumns
+from scaler_protocol.monitor.records import AGAIN, EndedColumns
 from scaler_protocol.monitor.task_log import NO_WORKER, NOT_ENDED, PAGE_ROWS, TaskLog, extent
 
 
@@ -52,14 +52,17 @@ def test_what_a_record_says_once_is_true_of_all_its_rows() -> None:
 def test_tasks_in_a_row_that_ended_alike(code: str) -> None:
     log, count = TaskLog(), PAGE_ROWS + 10
     durations, ages = range(count), range(count, 0, -1)
-    given = RanColumns(view(code, [each % 60_000 for each in durations]), view(code, [each % 60_000 for each in ages]))
-    log.extend_stretch(9, 3, 41, 1_000_000, 500, 2, 4, given)
+    values = [each % 60_000 for each in (*durations, *ages)]
+    given = memoryview(array(code, values)).cast("B")
+    log.extend_stretch(9, 3, 41, 1_000_000, 500, 2, 4, count, code == "H", given)
     assert (log.total, log.ended) == (count, count)
     for row in (0, PAGE_ROWS - 1, PAGE_ROWS, count - 1):
         end = 1_000_000 - (count - row) % 60_000
         assert log.row(row) == (500 + row, end, row % 60_000, 9, 3, 41, 2, 4)
-    log.extend_stretch(9, 3, 41, 1_000_000, 0, 2, 5 | AGAIN, given)
+    log.extend_stretch(9, 3, 41, 1_000_000, 0, 2, 5 | AGAIN, count, code == "H", given)
     assert (log.total, log.ended) == (2 * count, count)
+    with pytest.raises(ValueError, match="cut off"):
+        log.extend_stretch(9, 3, 41, 1_000_000, 0, 2, 4, count, code == "H", given[:-1])
 
 
 def test_the_oldest_page_goes_and_serials_stay() -> None:

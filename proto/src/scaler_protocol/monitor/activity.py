@@ -16,7 +16,7 @@ from scaler_protocol.monitor import records
 from scaler_protocol.monitor.failures import Failure, Failures, read_payload
 from scaler_protocol.monitor.graphs import Graphs
 from scaler_protocol.monitor.messages import Events
-from scaler_protocol.monitor.records import NONE, BadRecord, Kind, Naming, Record
+from scaler_protocol.monitor.records import NONE, BadRecord, Flag, Kind, Naming, Record
 from scaler_protocol.monitor.task_log import NO_WORKER, TaskLog, extent
 
 INDEX_LIMIT = 1 << 24
@@ -26,6 +26,7 @@ NOTICE_LIMIT = 1000
 """How many of the latest comings and goings are kept."""
 
 _MICROSECONDS = 1e6
+_SHORT = int(Flag.SHORT)
 
 
 class SessionName(NamedTuple):
@@ -132,7 +133,8 @@ class Activity:
         named = self._agent(agent)
         if number >= records.NO_WORKER:
             return self._unknown_worker(named)
-        self._make_workers(named, number + 1)
+        if number >= len(named.indices):
+            self._make_workers(named, number + 1)
         return named.indices[number]
 
     # ---- one method for each kind of record ----------------------------------------------------------------------
@@ -166,11 +168,14 @@ class Activity:
         self.log.extend(record.session, record.function, worker, record.time, columns, indices)
 
     def _on_ran(self, record: Record) -> None:
-        worker = self.worker_index(record.agent, record.worker)
-        self.log.extend_stretch(
-            record.session, record.function, worker, record.time, record.first, record.attempt, record.flags & 0xFF,
-            records.ran_columns(record),
-        )  # fmt: skip
+        flags, worker = record.flags, self.worker_index(record.agent, record.worker)
+        try:
+            self.log.extend_stretch(
+                record.session, record.function, worker, record.time, record.first, record.attempt, flags & 0xFF,
+                record.count, flags & _SHORT != 0, record.body,
+            )  # fmt: skip
+        except ValueError:
+            raise BadRecord(records.CUT_OFF) from None
 
     def _on_failed(self, record: Record) -> None:
         _, payload = records.failure_of(record)
@@ -212,7 +217,10 @@ class Activity:
         self.notices.append(Notice(record.time / _MICROSECONDS, event, who))
 
     def _agent(self, index: int) -> AgentName:
-        return self.agents.setdefault(index, AgentName())
+        known = self.agents.get(index)
+        if known is None:
+            known = self.agents[index] = AgentName()
+        return known
 
     def _name_agent(self, agent: AgentName, value: dict[str, Any]) -> None:
         agent.session, agent.pid = _identity(value.get("session")), _number(value.get("pid"))

@@ -103,6 +103,9 @@ class Flag(enum.IntFlag):
     SHORT = 0x100
 
 
+CUT_OFF = "The columns of an event record are cut off."
+
+
 class BadRecord(ValueError):
     """Bytes that are no event records; the text is one plain sentence."""
 
@@ -135,13 +138,6 @@ class EndedColumns(NamedTuple):
     statuses: memoryview  # u8
 
 
-class RanColumns(NamedTuple):
-    """The columns of a RAN record, as views: both u16, or both u32."""
-
-    durations: memoryview
-    ages: memoryview
-
-
 def records(data: bytes | memoryview) -> Iterator[Record]:
     """All records, in order. BadRecord for bytes that are none, after those that are."""
     view = memoryview(data)
@@ -160,7 +156,7 @@ def records(data: bytes | memoryview) -> Iterator[Record]:
 def ended_columns(record: Record) -> EndedColumns:
     """Of a record of ENDINGS. BadRecord when the body is shorter than its columns."""
     if record.kind == Kind.RAN:
-        return _spelled_out(record, ran_columns(record))
+        return _spelled_out(record)
     columns: list[memoryview | None] = []
     at = 0
     for code, size, flag in _ENDED:
@@ -169,32 +165,27 @@ def ended_columns(record: Record) -> EndedColumns:
             continue
         stop = at + size * record.count
         if stop > len(record.body):
-            raise BadRecord("The columns of an event record are cut off.")
+            raise BadRecord(CUT_OFF)
         columns.append(memoryview.cast(record.body[at:stop], code))  # type: ignore[call-overload]
         at = stop
     return EndedColumns(*columns)  # type: ignore[arg-type]
 
 
-def _spelled_out(record: Record, columns: RanColumns) -> EndedColumns:
-    count = record.count
+def _spelled_out(record: Record) -> EndedColumns:
+    """Of a RAN record."""
+    code, size = ("H", 2) if record.flags & Flag.SHORT else ("I", 4)
+    count, stop = record.count, size * record.count
+    if 2 * stop > len(record.body):
+        raise BadRecord(CUT_OFF)
     return EndedColumns(
         memoryview(array("Q", range(record.first, record.first + count))),
-        memoryview(array("Q", columns.durations)),
+        memoryview(array("Q", record.body[:stop].cast(code))),  # type: ignore[call-overload]
         memoryview(array("I", [record.attempt]) * count),
         None,
-        memoryview(array("I", columns.ages)),
+        memoryview(array("I", record.body[stop : 2 * stop].cast(code))),  # type: ignore[call-overload]
         None,
         memoryview(bytes([record.flags & 0xFF]) * count),
     )
-
-
-def ran_columns(record: Record) -> RanColumns:
-    """BadRecord when the body is shorter than its columns."""
-    code, size = ("H", 2) if record.flags & Flag.SHORT else ("I", 4)
-    stop = size * record.count
-    if 2 * stop > len(record.body):
-        raise BadRecord("The columns of an event record are cut off.")
-    return RanColumns(record.body[:stop].cast(code), record.body[stop : 2 * stop].cast(code))  # type: ignore[arg-type]
 
 
 _ENDED: tuple[tuple[str, int, int], ...] = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from scaler_protocol.monitor.records import EndedColumns, RanColumns
+from scaler_protocol.monitor.records import EndedColumns
 
 PAGE_ROWS: int
 NO_WORKER: int
@@ -62,9 +62,11 @@ class TaskLog:
         first: int,
         attempt: int,
         status: int,
-        columns: RanColumns,
+        count: int,
+        short: bool,
+        columns: memoryview,
     ) -> None:
-        """Tasks of a RAN record."""
+        """Tasks of a RAN record: durations and ages as they are in its body. ValueError when these are cut off."""
     def endings(self, session: int, first_task: int, count: int) -> bytearray:
         """The status of each of these tasks, or NOT_ENDED."""
     def pages(self) -> list[TaskPage]:

@@ -192,16 +192,16 @@ cdef class TaskLog:
             done += part
 
     def extend_stretch(self, uint32_t session, uint32_t function, uint32_t worker, uint64_t time_us, uint64_t first,
-                       uint32_t attempt, uint8_t status, columns):
+                       uint32_t attempt, uint8_t status, uint32_t count, bint short, const uint8_t[::1] columns):
         cdef Stretch stretch
-        cdef const uint8_t[::1] durations = columns.durations.cast("B")
-        cdef const uint8_t[::1] ages = columns.ages.cast("B")
-        cdef uint32_t count = <uint32_t> len(columns.durations)
+        cdef uint64_t size = count * <uint64_t> (2 if short else 4)
         cdef uint32_t done = 0, part
+        if <uint64_t> columns.shape[0] < 2 * size:
+            raise ValueError("The columns are cut off.")
         if not count:
             return
-        stretch.first, stretch.durations, stretch.ages = first, &durations[0], &ages[0]
-        stretch.short, stretch.attempt, stretch.status = columns.durations.itemsize == 2, attempt, status
+        stretch.first, stretch.durations, stretch.ages = first, &columns[0], &columns[size]
+        stretch.short, stretch.attempt, stretch.status = short, attempt, status
         stretch.session, stretch.function, stretch.worker = session, function, worker
         stretch.time_us = <int64_t> time_us
         if not status & AGAIN_FLAG:
