@@ -55,6 +55,20 @@ def test_children_of_a_cancelled_parent_are_cancelled():
     assert {column.session: column.tasks for column in columns} == {client.session: (1,), child.session: (1,)}
 
 
+def test_clients_nested_deeper_than_the_stack_are_cancelled_with_their_root(monkeypatch):
+    """Any client may say that it lives in a task of another."""
+    book = Playbook()
+    monkeypatch.setattr(book.core, "check", lambda: None)  # it looks at everybody at each step
+    chain = [book.client()]
+    for number in range(1200):
+        parent = {"parent_session": chain[-1].session, "parent_task": 1, "parent_attempt": 1}
+        chain.append(book.client(f"nested {number}", **parent))
+        chain[-1].says(tasks(chain[-1], 1, 1))
+    chain[0].says(Goodbye())
+    assert all(client.table.unfinished == 0 for client in book.core.clients.values())
+    assert len(book.core.clients) == 1200
+
+
 def test_children_of_a_parent_whose_processor_died_are_cancelled_and_the_parent_runs_again():
     book, client, agent, child = with_child()
     child.says(tasks(child, 1, 1))

@@ -66,6 +66,7 @@ class SchedulerState:
         self._last_queue: QueueClass = self.allocator.queue_class((), 0)
         self._owing: dict[bytes, Client] = {}  # oldest first
         self._cancelling: dict[int, Agent] = {}
+        self._stopping: list[Client] = []
         self._graph_clients: dict[bytes, Client] = {}
         self._acknowledge_at: float | None = None
         self._waiting: dict[bytes, Client] = {}

@@ -117,7 +117,20 @@ class Endings(Watching):
                 self._stop_nested(child, now)
 
     def _stop_nested(self, client: Client, now: float) -> None:
-        """Its tasks are cancelled, and theirs. The session goes on: its processor has other tasks to come."""
+        """Its tasks are cancelled, and theirs. One client after the other: how deep they are nested is theirs to say."""
+        if client in self._stopping:
+            return
+        self._stopping.append(client)
+        if len(self._stopping) > 1:
+            return
+        try:
+            for each in self._stopping:  # which grows meanwhile
+                self._stop_one(each, now)
+        finally:
+            self._stopping.clear()
+
+    def _stop_one(self, client: Client, now: float) -> None:
+        """The session goes on: its processor has other tasks to come."""
         if not client.connected:
             self._end_client(client, now)
             return
