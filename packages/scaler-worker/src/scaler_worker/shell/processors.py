@@ -100,10 +100,15 @@ class ProcessorHost:
                 self._bury(process, None)
 
     def _on_forked(self, number: int, pid: int) -> None:
+        """``pid`` is 0 when the process between died or could not fork. To a signal that means our own group."""
         process = self.processes.get(number)
         if process is None:
             return
         self._close_child_fds(process)
+        if not pid:
+            self._close(process)
+            self._agent.not_started(number, "it could not be forked")
+            return
         process.pid = pid
         try:
             process.pidfd = os.pidfd_open(pid)
