@@ -234,8 +234,8 @@ def test_a_broadcast_grows_as_a_tree():
     assert answers == [[first[0]], [first[1]], [], [], []], "a store serves two at a time"
     said = others["a"].says(ObjectStored(key, 1000, b"a".ljust(16, b".")))
     assert [(name, body.sources) for name, body in said] == [
-        ("c", ("tcp://a",)), ("d", ("tcp://source",)), ("e", ("tcp://a",)),
-    ]  # fmt: skip
+        ("c", ("tcp://a", "tcp://source")), ("d", ("tcp://source", "tcp://a")), ("e", ("tcp://a", "tcp://source")),
+    ], "the other one in case the first is gone"  # fmt: skip
 
 
 def test_who_cannot_reach_a_store_gets_the_bytes_and_so_do_those_behind():
@@ -272,11 +272,22 @@ def test_the_owner_is_asked_for_what_was_in_a_store_that_has_died():
 def test_a_value_is_fetched_from_the_store_of_its_holder():
     book = Playbook()
     client, agent, key = large(book)
-    other = book.agent("other")
+    other, third = (attached(book, name, endpoint=f"tcp://{name}") for name in ("other", "third"))
     assert other.says(ObjectRequest(key)) == [("agent", ObjectRequest(key))]
     where = ObjectLocations(key, 1000, ("tcp://agent",))
     assert agent.says(where) == [("other", where)]
+    third.says(ObjectRequest(key))
+    assert agent.says(where) == [("third", ObjectLocations(key, 1000, ("tcp://agent", "tcp://other")))]
     assert client.says(ObjectRequest(key)) == [("agent", ObjectRequest(key, relayed=True))], "its turn is over"
+
+
+def test_a_client_that_can_have_a_result_fetched_is_told_where_it_is():
+    book = Playbook()
+    client, agent, key = large(book)
+    assert client.says(ObjectRequest(key, direct=True)) == [("agent", ObjectRequest(key))]
+    where = ObjectLocations(key, 1000, ("tcp://agent",))
+    assert agent.says(where) == [("client", where)]
+    assert client.says(ObjectRequest(key)) == [("agent", ObjectRequest(key, relayed=True))], "it could not be"
 
 
 def test_results_that_a_store_has_lost_are_made_again():

@@ -41,7 +41,7 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Send
 from scaler_scheduler.core.hellos import Hellos
-from scaler_scheduler.core.objects import LOST_TEXT
+from scaler_scheduler.core.objects import LOST_TEXT, SOURCES_LIMIT
 from scaler_scheduler.core.relays import is_last
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT, LOSSES_LIMIT
@@ -161,8 +161,17 @@ class FromAgents(Hellos):
         """A holder says where the store of whoever asked can fetch a value."""
         reader = self.relays.reader(body.key, agent.session)
         if reader is not None:
-            self._send_all([(reader, body)], now)
+            self._send_all([(reader, replace(body, sources=self._sources(body, reader)))], now)
             self._serve_next(agent, body.key, now)
+
+    def _sources(self, body: ObjectLocations, reader: bytes) -> tuple[str, ...]:
+        """Behind the holder's store, those that have fetched the value: they are tried when that is gone or stalls."""
+        client = self.clients.get(body.key.owner)
+        if client is None or body.key.number >= UPLOAD_NUMBER:
+            return body.sources
+        copies = [self.agent_by_index.get(index) for index in client.table.copies_of(body.key.number)]
+        others = [each.store_endpoint for each in copies if each is not None and each.session != reader]
+        return tuple(dict.fromkeys((*body.sources, *filter(None, others))))[:SOURCES_LIMIT]
 
     def _on_value_missing(self, agent: Agent, body: ObjectMissing, now: float) -> None:
         """A client waits until the task has run again, if that is so; agents give up the tasks that need the value."""

@@ -22,6 +22,9 @@ from scaler_protocol.messages import (
 READERS_PER_STORE = 2
 """How many stores fetch an object from one store at a time."""
 
+SOURCES_LIMIT = 4
+"""How many stores one is told of; it goes on to the next when one is gone or stalls."""
+
 GONE_TEXT = "The object is not there: its owner is gone or has dropped it."
 LOST_TEXT = "The object is lost: the store that held it has died."
 
@@ -141,7 +144,9 @@ class ObjectStore:
             del stored.waiting[agent]
             source = min(free, key=users.count)
             stored.fetching[agent] = source
-            replies.append((agent, ObjectLocations(stored.key, stored.size, (endpoints[source],))))
+            others = [endpoints[store] for store in stored.stores if endpoints.get(store)]
+            sources = tuple(dict.fromkeys((endpoints[source], *others)))[:SOURCES_LIMIT]
+            replies.append((agent, ObjectLocations(stored.key, stored.size, sources)))
         return replies
 
     def _relay_waiting(self, stored: StoredObject) -> list[tuple[bytes, object]]:

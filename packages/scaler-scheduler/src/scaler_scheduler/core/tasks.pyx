@@ -1681,6 +1681,10 @@ cdef class TaskTable:
         if agent not in agents:
             agents.append(agent)
 
+    def copies_of(self, uint64_t task):
+        """The agents that have asked for the value, and may have it by now."""
+        return tuple(self.copies.get(task, ()))
+
     cdef forget_copies(self, uint32_t agent):
         for task in list(self.copies):
             self.copies[task] = [each for each in self.copies[task] if each != agent]
