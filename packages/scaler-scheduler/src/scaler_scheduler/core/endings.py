@@ -117,7 +117,7 @@ class Endings(Watching):
                 self._stop_nested(child, now)
 
     def _stop_nested(self, client: Client, now: float) -> None:
-        """Its tasks are cancelled, and theirs. One client after the other: how deep they are nested is theirs to say."""
+        """Its tasks are cancelled, and theirs. One client after another: how deep they are nested is theirs to say."""
         if client in self._stopping:
             return
         self._stopping.append(client)
