@@ -154,6 +154,19 @@ def test_memory_is_given_back(client: Client) -> None:
     assert store_of(client).memory_info().shared < 400_000_000
 
 
+def test_a_graph_leaves_nothing_in_the_store(client: Client) -> None:
+    chunks = {f"chunk-{index}": (make, "count") for index in range(20)}
+    sums = {f"sum-{index}": (total, f"chunk-{index}") for index in range(20)}
+    assert client.get({"count": 50_000, **chunks, **sums}, list(sums)) == dict.fromkeys(sums, total(make(50_000)))
+    gc.collect()
+
+    def is_empty() -> bool:
+        snapshot = client.cluster_info().snapshot
+        return snapshot is not None and [store.objects for store in snapshot.stores] == [0]
+
+    wait_until(is_empty, 15)
+
+
 def test_monitors_are_told_of_the_store(client: Client) -> None:
     reference = client.send_object(make(COUNT))
     assert client.submit(total, reference).result() == total(make(COUNT))
