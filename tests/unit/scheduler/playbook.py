@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from scaler_protocol import codec
 from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.ids import digest
 from scaler_protocol.link import Link
 from scaler_protocol.messages import (
     Acknowledgement,
@@ -34,7 +35,8 @@ from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
 
 TOKEN = b"token"
-FUNCTION = b"f" * 16
+PICKLES = {digest(pickle): pickle for pickle in (b"pickle", b"another pickle")}
+FUNCTION, OTHER_FUNCTION = PICKLES
 ROUTINE = (Acknowledgement, Ping, HeartbeatEcho, ResultsReleased)
 """Bodies that go without saying; tests that are about them ask for them."""
 
@@ -194,7 +196,7 @@ def tasks(client: Peer, first: int, count: int, attempt: int = 1, function: byte
 
 
 def definition(function: bytes = FUNCTION) -> FunctionDefinition:
-    return FunctionDefinition(function, "f", b"pickle", 6)
+    return FunctionDefinition(function, "f", PICKLES[function], len(PICKLES[function]))
 
 
 def results(client: Peer, *rows: int | tuple, duration_us: int = 100) -> Results:

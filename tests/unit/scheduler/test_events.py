@@ -11,11 +11,10 @@ from scaler_protocol.messages import Cancel, Capability, Goodbye, HeartbeatEcho,
 from scaler_protocol.monitor import feed, records
 from scaler_protocol.monitor.records import AGAIN, NONE, Kind, Naming, Record
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
-from tests.unit.scheduler.playbook import Peer, Playbook, results, run, tasks
+from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, results, run, tasks
 from tests.unit.scheduler.test_graphs import chain, done
 
 MIB = 1024 * 1024
-OTHER_FUNCTION = b"o" * 16
 
 
 @dataclass
@@ -83,7 +82,7 @@ def test_the_life_of_a_task() -> None:
     agent.says(results(client, 5, duration_us=77))
     name, submitted, handed, ended = watcher.take()[-4:]
     function = name.first
-    assert records.name_of(name) == {"digest": "66" * 16, "name": "f"}
+    assert records.name_of(name) == {"digest": FUNCTION.hex(), "name": "f"}
     assert (submitted.kind, submitted.first, submitted.count, submitted.function) == (Kind.SUBMITTED, 5, 1, function)
     assert (handed.kind, handed.first, handed.attempt, handed.agent) == (Kind.HANDED, 5, 1, 0)
     assert (ended.kind, ended.count, ended.agent, ended.function) == (Kind.ENDED, 1, 0, function)
@@ -245,7 +244,7 @@ def test_waiting_tasks_are_grouped_by_function_and_reason() -> None:
     snapshot = book.core.snapshot(book.now)
     groups = [(group.digest, group.reason, group.count, group.oldest_seconds) for group in snapshot.waits]
     reason = "No worker is connected."
-    assert groups == [(b"f" * 16, reason, 9, 7.0), (OTHER_FUNCTION, reason, 5, 7.0)]
+    assert groups == [(FUNCTION, reason, 9, 7.0), (OTHER_FUNCTION, reason, 5, 7.0)]
     assert (snapshot.wait_count, snapshot.waits[1].task, snapshot.waits[1].session) == (2, 10, shown_id(client.session))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import ObjectKey, ObjectRelease, Tasks
+from scaler_protocol.messages import FunctionDefinition, ObjectKey, ObjectRelease, Refused, Tasks
 from tests.unit.scheduler.playbook import FUNCTION, Playbook, definition, handed, results, run
 
 RELEASED = ObjectRelease((ObjectKey(FUNCTION, 0),))
@@ -53,3 +53,13 @@ def test_a_function_of_two_clients_stays_for_the_other():
     agent.says(results(client, 1), results(other, 1))
     assert client.says(RELEASED) == []
     assert other.says(RELEASED) == [("agent", RELEASED)]
+
+
+def test_nobody_gives_another_pickle_the_name_of_a_function_that_others_use():
+    book = Playbook()
+    thief, client = book.client("thief"), book.client()
+    false = FunctionDefinition(FUNCTION, "f", b"another pickle", 14)
+    [(name, refused)] = thief.says(Tasks([run(thief, 1, 1)], [false]))
+    assert name == "thief" and isinstance(refused, Refused) and "digest" in refused.text
+    submit(client, 1)
+    assert [body.functions for _, body in book.agent().joined] == [[definition()]]

@@ -20,7 +20,7 @@ from scaler_protocol.messages import (
     Tasks,
     Withdrawn,
 )
-from tests.unit.scheduler.playbook import FUNCTION, Peer, Playbook, definition, handed, statuses
+from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, definition, handed, statuses
 
 
 def nodes(
@@ -127,7 +127,7 @@ def test_what_can_follow_goes_before_what_comes_next_however_long_it_may_take():
     book = Playbook()
     client, agent = book.client(), book.agent()
     known(book, client, agent, 1000)
-    sums = nodes(client, 201, [[task, task + 1] for task in range(1, 201, 2)], 300, True, function=b"s" * 16)
+    sums = nodes(client, 201, [[task, task + 1] for task in range(1, 201, 2)], 300, True, function=OTHER_FUNCTION)
     here = handed(client.says(nodes(client, 1, [[]] * 200, 300), sums), agent)
     assert len(here) < 10
     for task in range(1, 9):

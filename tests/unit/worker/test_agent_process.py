@@ -34,6 +34,7 @@ from scaler_protocol.messages import (
 from tests.support import functions
 from tests.support.commands import Command, alive, start_cluster
 from tests.support.waiting import wait_until
+from tests.unit.worker import fake_scheduler
 from tests.unit.worker.fake_scheduler import FakeScheduler
 from tests.unit.worker.playbook import CLIENT
 
@@ -82,6 +83,15 @@ def test_results_of_many_kinds(scheduler: FakeScheduler) -> None:
     scheduler.submit(lambda value: value, [(value,) for value in values])
     scheduler.wait_for_results(len(values))
     assert [ok(scheduler, task) for task in range(len(values))] == values
+
+
+def test_a_function_under_the_name_of_another_does_not_run(
+    scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fake_scheduler, "digest", lambda data: b"the name of sqrt")
+    scheduler.submit(lambda value: value, [(4,)])
+    scheduler.wait_for_results(1)
+    assert scheduler.results[0][0] == Status.OBJECT_MISSING
 
 
 def test_keyword_arguments(scheduler: FakeScheduler) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from scaler_protocol import ids
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.keys import role_of_user
 from scaler_protocol.link import LinkGap
@@ -83,6 +84,9 @@ class FromClients(Outcomes):
             if run.session != client.session:
                 self._expel(client, "A client may only submit tasks of its own session.", now)
                 return
+        if not all(_is_named_by_content(each) for each in (*body.functions, *body.serializers)):
+            self._expel(client, "The name of a function is not the digest of its pickle.", now)
+            return
         if body.parent is not None:
             self._adopt(client, body.parent)
         for definition in body.functions:
@@ -315,6 +319,11 @@ class FromClients(Outcomes):
         agent = self.agents.get(client.route) if client.route is not None else None
         user = client.user if agent is None else agent.user
         return not user or role_of_user(user) == Role.ADMIN
+
+
+def _is_named_by_content(definition: FunctionDefinition) -> bool:
+    """Others name the same function so, and are to get no other."""
+    return not definition.payload or ids.digest(definition.payload) == definition.digest
 
 
 _Handler = Callable[[FromClients, Client, Any, float], None]

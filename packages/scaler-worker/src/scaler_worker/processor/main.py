@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any
 
 from scaler_protocol.codec import decode
+from scaler_protocol.ids import digest
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, Tasks
 from scaler_protocol.objects.host import HostStore
 from scaler_protocol.objects.layout import Layout
@@ -123,6 +124,8 @@ class Processor:
         if function is None:
             serializer = self.serializer(run)
             data = self._definition_bytes(run.function)
+            if digest(data) != run.function:  # from whomever of its users it came
+                raise ObjectMissing("The function that arrived is not the one that is meant.")
             function = pickle.loads(data) if serializer is None else serializer.deserialize(bytes(data))
             self._functions[key] = function
             self._objects.pop(ObjectKey(run.function, 0), None)
@@ -244,12 +247,12 @@ class Processor:
             self._serializers.pop(key.owner, None)
             self._functions = {names: each for names, each in self._functions.items() if key.owner not in names}
 
-    def _definition_bytes(self, digest: bytes) -> bytes | memoryview:
-        definition = self._definitions.get(digest)
+    def _definition_bytes(self, name: bytes) -> bytes | memoryview:
+        definition = self._definitions.get(name)
         if definition is not None and definition.payload:
             return definition.payload
         try:
-            return self._objects[ObjectKey(digest, 0)]
+            return self._objects[ObjectKey(name, 0)]
         except KeyError:
             raise ObjectMissing("The function did not arrive.") from None
 
