@@ -356,6 +356,34 @@ def test_a_log_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     assert finished.stderr.count("\n") == 1 and "cannot write the event log" in finished.stderr
 
 
+def test_a_full_disk_is_said_once_and_on_the_screens_and_stops_nothing(tmp_path: Path, context: Context) -> None:
+    address = free_address()
+    with start_scheduler(address, "--event-log", str(tmp_path)) as scheduler, start_cluster(address, "-n", "1"):
+        watcher = Heard(Subscription(context, default_monitor_address(address), True))
+        (publisher,) = (each for each in descendants(scheduler.process.pid) if "publisher" in str(each.cmdline()))
+        (path,) = tmp_path.iterdir()
+        publisher.rlimit(psutil.RLIMIT_FSIZE, (path.stat().st_size, psutil.RLIM_INFINITY))
+        wait_until(lambda: watcher.listen().snapshot is not None and watcher.snapshot.trouble)
+        assert str(watcher.snapshot.trouble).startswith(f"The event log {path} cannot be written: ")
+        with Client(address) as client:
+            client.map(functions.square, range(1000))
+        publisher.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
+        wait_until(lambda: not watcher.listen().snapshot.trouble)
+        watcher.subscription.close()
+        scheduler.process.terminate()
+        assert scheduler.process.wait() == 0
+        assert scheduler.output.count("cannot be written") == scheduler.output.count("is written again") == 1
+    assert _snapshots_in(tmp_path)[-1].tasks.success == 1000
+
+
+def test_all_logs_together_keep_to_their_bound(tmp_path: Path) -> None:
+    small, large = tmp_path / "20200102T000000Z-1.events", tmp_path / "20200101T000000Z-1.events"
+    small.write_bytes(bytes(10_000))
+    large.write_bytes(bytes(1_000_000))
+    with start_scheduler(free_address(), "--event-log", str(tmp_path), "--event-log-limit-bytes", "500000"):
+        assert small.exists() and not large.exists() and len(list(tmp_path.iterdir())) == 2
+
+
 def _messages_in(folder: Path) -> list[Snapshot | Events]:
     replay = Replay(folder)
     try:

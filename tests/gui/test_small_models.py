@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,15 @@ def test_a_silent_address_is_said_after_a_moment() -> None:
     assert trouble == (
         "Nothing heard from tcp://host:1 for 10 s: does the scheduler run, and is this its monitor address?"
     )
+
+
+def test_what_the_scheduler_cannot_do_is_said() -> None:
+    model, messages = Model(100.0), list(synthetic_messages(1.0, 2, 50))
+    for message in messages:
+        model.apply(message, 100.0)
+    assert model.snapshot is not None
+    model.apply(replace(model.snapshot, trouble="The event log x cannot be written."), 100.0)
+    assert live_status(model, 101.0, "a").trouble == "The event log x cannot be written."
 
 
 def test_a_lost_scheduler_is_said_and_forgotten_when_it_is_back() -> None:

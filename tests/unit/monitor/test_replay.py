@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import errno
+import os
 import struct
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from scaler_protocol.monitor import feed
-from scaler_protocol.monitor.log_frames import EVENTS, MAGIC, SNAPSHOT, SUFFIX, frame
+from scaler_protocol.monitor.log_frames import EVENTS, MAGIC, SNAPSHOT, SUFFIX, Frame, frame, read_frame
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.replay import Replay
@@ -129,6 +132,28 @@ def test_what_is_not_a_recording_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / f"a{SUFFIX}").write_bytes(MAGIC)
     with pytest.raises(ValueError, match="nothing was recorded"):
         Replay(tmp_path)
+
+
+def test_a_disk_that_fails_costs_what_is_there_and_is_said_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replay, broken = Replay(folder), START_TIME + 4
+
+    def read(file: BinaryIO, found: Frame) -> bytes:
+        if found.time <= broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read_frame(file, found)
+
+    monkeypatch.setattr("scaler_protocol.monitor.replay.read_frame", read)
+    model = model_of(list(replay.messages(replay.start, replay.end)))
+    assert model.snapshot is not None and model.snapshot.time == replay.end
+    name = next(folder.iterdir()).name
+    assert replay.problems == [f"{name}: cannot be read: Input/output error"]
+
+
+def test_a_file_that_cannot_be_opened_leaves_the_others(folder: Path) -> None:
+    (folder / f"20240101T000000Z-8{SUFFIX}").mkdir()
+    replay = Replay(folder)
+    assert replay.end == START_TIME + SECONDS
+    assert replay.problems == [f"cannot read {folder / f'20240101T000000Z-8{SUFFIX}'}: Is a directory"]
 
 
 def test_a_log_of_a_later_version_is_one_sentence(tmp_path: Path) -> None:

@@ -145,6 +145,13 @@ def test_a_restart_is_said_for_a_while() -> None:
     assert texts(draw_at(100, 30, model=model, now=120.0))[9] == ""
 
 
+def test_what_the_scheduler_cannot_do_is_said() -> None:
+    model = model_of()
+    model.apply(replace(snapshot(), trouble="The event log x cannot be written: No space left on device."), 101.0)
+    line = texts(draw_at(100, 30, model=model, now=101.0))[9]
+    assert line == "The event log x cannot be written: No space left on device."
+
+
 def test_a_stream_that_cannot_be_read_is_said_and_the_screen_stays() -> None:
     model = model_of()
     model.refuse("the scheduler speaks monitor protocol 2")

@@ -267,6 +267,12 @@ def test_a_cluster_without_workers_says_how_to_get_some() -> None:
     assert sentences(model, 1.0) == ["There are no workers: start some with scaler_cluster tcp://127.0.0.1:2345"]
 
 
+def test_what_the_scheduler_cannot_do_is_said() -> None:
+    model = Model(0.0)
+    model.apply(replace(first_snapshot(), trouble="The event log x cannot be written."), 1.0)
+    assert sentences(model, 1.0) == ["The event log x cannot be written."]
+
+
 def test_what_cannot_be_read_is_one_sentence() -> None:
     model = Model(0.0)
     model.refuse("the scheduler speaks monitor protocol 9, this program 1: use both from the same release")

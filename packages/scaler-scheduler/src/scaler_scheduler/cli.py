@@ -33,6 +33,7 @@ from scaler_scheduler.config import SchedulerSettings
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.metrics.server import MetricsServer
 from scaler_scheduler.shell.gateway import Gateway
+from scaler_scheduler.shell.log_keeper import log_name
 from scaler_scheduler.shell.reporter import Reporter
 
 
@@ -83,7 +84,8 @@ def _serve(
     monitor_address = settings.monitor_address or default_monitor_address(address)
     logging.info(f"Scheduler: monitor address is {monitor_address}")
     gateway = Gateway(loop, router, _core_settings(settings, address, token))
-    reporter = Reporter(loop, gateway, monitor_address, _event_log(settings.event_log, gateway.core.settings.epoch))
+    event_log = _event_log(settings.event_log, gateway.core.settings.epoch)
+    reporter = Reporter(loop, gateway, monitor_address, event_log, settings.event_log_limit_bytes)
     metrics = _start_metrics(settings.prometheus_address, monitor_address)
     gc.freeze()  # what the imports made lives for ever: collections need not look at it
     install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds))
@@ -112,10 +114,10 @@ def _start_metrics(address: str | None, monitor_address: str) -> MetricsServer |
 
 
 def _event_log(directory: str | None, epoch: int) -> str | None:
-    """The file in which this run of the scheduler is kept."""
+    """The first file in which this run of the scheduler is kept."""
     if directory is None:
         return None
-    path = os.path.join(directory, f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{epoch:x}.events")
+    path = os.path.join(directory, log_name(time.time(), f"{epoch:x}"))
     logging.info(f"Scheduler: event log is {path}")
     return path
 

@@ -22,7 +22,10 @@ class SchedulerSettings(LoggingSettings):
     monitor_address: str | None = option(
         None, "-ma", help="where monitors connect; default: an ipc path of the address"
     )
-    event_log: str | None = option(None, help="directory that keeps a file of all that monitors are told")
+    event_log: str | None = option(None, help="directory that keeps files of all that monitors are told")
+    event_log_limit_bytes: int = option(
+        0, help="most that all files there may have together; the oldest are deleted; 0: no bound", minimum=0
+    )
     prometheus_address: str | None = option(None, help="where Prometheus reads figures, such as 127.0.0.1:9090")
     client_timeout_seconds: float = option(
         60.0, "-ct", help="how long the tasks of a client that has gone are kept", minimum=0

@@ -18,6 +18,7 @@ class Scheduler:
         *,
         monitor_address: str | None = None,
         event_log: str | None = None,
+        event_log_limit_bytes: int = 0,
         prometheus_address: str | None = None,
         protected: bool = True,
         io_threads: int = 1,

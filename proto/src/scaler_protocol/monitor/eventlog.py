@@ -30,9 +30,23 @@ class EventLogWriter:
             os.close(self._descriptor)
             raise
 
+    @property
+    def size(self) -> int:
+        return self._end
+
     def write(self, kind: int, time: float, payload: bytes) -> None:
         """One frame, whole or (OSError) not at all."""
-        self._append(frame(kind, time, payload))
+        self.append(frame(kind, time, payload))
+
+    def append(self, data: bytes) -> None:
+        """The same, for what ``log_frames.frame`` made."""
+        try:
+            if os.pwrite(self._descriptor, data, self._end) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            os.ftruncate(self._descriptor, self._end)
+            raise
+        self._end += len(data)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -41,7 +55,7 @@ class EventLogWriter:
         if os.fstat(self._descriptor).st_size < len(MAGIC):
             os.ftruncate(self._descriptor, 0)
             self._end = 0
-            self._append(MAGIC)
+            self.append(MAGIC)
             return len(MAGIC)
         stop = len(MAGIC)
         try:
@@ -53,12 +67,3 @@ class EventLogWriter:
         except BadLog:  # the last frame is incomplete
             pass
         return stop
-
-    def _append(self, data: bytes) -> None:
-        try:
-            if os.pwrite(self._descriptor, data, self._end) != len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError:
-            os.ftruncate(self._descriptor, self._end)
-            raise
-        self._end += len(data)

@@ -137,6 +137,7 @@ def _snapshot_to_wire(snapshot: Snapshot) -> dict[str, Any]:
         "functionCount": snapshot.function_count,
         "waitCount": snapshot.wait_count,
         "graphCount": snapshot.graph_count,
+        "trouble": snapshot.trouble,
     }
 
 
@@ -158,6 +159,7 @@ def _snapshot_from_wire(reader: Any) -> Snapshot:
         function_count=reader.functionCount,
         wait_count=reader.waitCount,
         graph_count=reader.graphCount,
+        trouble=reader.trouble,
     )
 
 

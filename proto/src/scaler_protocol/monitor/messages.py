@@ -187,6 +187,8 @@ class Snapshot:
     function_count: int = 0
     wait_count: int = 0
     graph_count: int = 0
+    trouble: str = ""
+    """What the scheduler cannot do now, though it goes on: a plain sentence."""
 
     def with_process(self, cpu_percent: float, rss_bytes: int) -> Snapshot:
         """The same snapshot with what the operating system says of the scheduler's process."""

@@ -99,14 +99,15 @@ class Replay:
         self._places.sort(key=lambda place: place.frame.time)
 
     def _index_file(self, path: Path) -> None:
-        number = len(self._files)
         before = len(self._places)
         try:
-            self._files.append(path.open("rb"))
-            for found in frames(self._files[number]):
-                self._places.append(_Place(number, found))
+            file = path.open("rb")
+            self._files.append(file)
+            for found in frames(file):
+                self._places.append(_Place(len(self._files) - 1, found))
         except OSError as error:
-            raise ValueError(f"cannot read {path}: {error.strerror}") from None
+            self._complain(f"cannot read {path}: {error.strerror}")
+            return
         except BadLog as error:
             self._complain(f"{path.name}: {error}")
             return
@@ -149,12 +150,18 @@ class Replay:
     def _read(self, place: _Place) -> MonitorMessage | None:
         try:
             message = feed.decode(read_frame(self._files[place.file], place.frame)).message
+        except OSError as error:
+            self._complain(f"{self._name(place)}: cannot be read: {error.strerror}")
+            return None
         except (BadLog, feed.FeedError) as error:
-            self._complain(f"{Path(self._files[place.file].name).name}: {error}")
+            self._complain(f"{self._name(place)}: {error}")
             return None
         if isinstance(message, Snapshot) and not message.time:
             return replace(message, time=place.frame.time)
         return message
+
+    def _name(self, place: _Place) -> str:
+        return Path(self._files[place.file].name).name
 
     def _complain(self, problem: str) -> None:
         if problem not in self.problems and len(self.problems) < PROBLEM_LIMIT:

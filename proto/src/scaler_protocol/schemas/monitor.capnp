@@ -35,6 +35,7 @@ struct Snapshot {
   functionCount @14 :UInt64;     # of these three the columns may show only a part
   waitCount @15 :UInt64;
   graphCount @16 :UInt64;
+  trouble @17 :Text;             # what the scheduler cannot do now, such as writing its event log: a plain sentence
 }
 
 struct Events {

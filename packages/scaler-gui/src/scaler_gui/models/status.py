@@ -45,7 +45,7 @@ def _trouble(model: Model, now: float, address: str) -> str:
         return f"The scheduler is silent since {format_duration(silent)}: this is how it was then, it is waited for."
     if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
         return "The scheduler has restarted: its counts have begun again from zero."
-    return ""
+    return model.snapshot.trouble if model.snapshot is not None else ""
 
 
 def _about(model: Model) -> str:

@@ -61,7 +61,7 @@ class EventStream:
     def history(self) -> list[bytes]:
         """For a late watcher: all names, then the recent past."""
         first = self._recent[0][0] if self._recent else self._next
-        return [*self._named(first), *(payload for _, payload in self._recent)]
+        return [*self.named(first), *(payload for _, payload in self._recent)]
 
     def _batch(self, data: bytes, count: int, first: int) -> bytes:
         dropped = self._reader.dropped if self._reader is not None else 0
@@ -81,8 +81,9 @@ class EventStream:
         while len(self.names) > NAMES_LIMIT:
             del self.names[next(iter(self.names))]
 
-    def _named(self, first: int) -> Iterator[bytes]:
-        """The names, as messages that stand before record ``first`` and count as none."""
+    def named(self, first: int | None = None) -> Iterator[bytes]:
+        """The names, as messages that stand before record ``first`` (None: the next one) and count as none."""
+        first = self._next if first is None else first
         part: list[bytes] = []
         size = 0
         for record in [*self.names.values(), None]:

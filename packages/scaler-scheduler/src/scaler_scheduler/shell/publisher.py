@@ -36,10 +36,14 @@ class Publisher:
     at once, whatever the child does. The child ends with this process, however it ends; a child that died is started
     again by ``watched``."""
 
-    def __init__(self, address: str, event_log: str | None = None) -> None:
-        """``event_log``: a file that keeps all that is published."""
+    def __init__(self, address: str, event_log: str | None = None, event_log_limit_bytes: int = 0) -> None:
+        """``event_log``: a file that keeps all that is published, the first of several; these and others in its folder
+        have so many bytes together at most, 0: without bound."""
+        self.trouble = ""
+        """What the child cannot do now: a plain sentence."""
+
         self._address = address
-        self._event_log = event_log
+        self._log_arguments = [event_log, str(event_log_limit_bytes)] if event_log is not None else []
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._sequence = 0
@@ -159,8 +163,8 @@ class Publisher:
 
     def _spawn(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        log = [self._event_log] if self._event_log is not None else []
-        command, environment = module_command(_MODULE, str(theirs.fileno()), self._address, *log)
+        arguments = [str(theirs.fileno()), self._address, *self._log_arguments]
+        command, environment = module_command(_MODULE, *arguments)
         self._children += 1
         with theirs:
             self._process = subprocess.Popen(
@@ -173,7 +177,7 @@ class Publisher:
         ours.setblocking(False)
         self._socket = ours
         self._started_at = time.monotonic()
-        self._watched, self._taken, self._ready = False, True, False
+        self._watched, self._taken, self._ready, self.trouble = False, True, False, ""
 
     def _restart(self) -> None:
         self._watched = self._wants_events = False
@@ -219,6 +223,8 @@ class Publisher:
             self._ring_ready = True
         elif word == "warning":
             self._warnings.append(rest)
+        elif word == "trouble":
+            self.trouble = rest
         elif word == "taken":
             self._taken = True
         elif word == "ready":

@@ -1,9 +1,11 @@
-"""The publisher's own process: ``python -m scaler_scheduler.shell.publisher_process FD ADDRESS [LOG]``.
+"""The publisher's own process: ``python -m scaler_scheduler.shell.publisher_process FD ADDRESS [LOG LIMIT]``.
 
 Takes snapshots from the scheduler over the inherited socket FD, and event records from a ring in memory that they
-share; gives both to every watcher of ADDRESS and keeps them in the file LOG. It tells the scheduler ``ready ADDRESS``,
+share; gives both to every watcher of ADDRESS and keeps them in the file LOG, and those that follow it, in LIMIT bytes
+together (0: without bound). It tells the scheduler ``ready ADDRESS``,
 ``error SENTENCE``, ``watched`` and ``unwatched`` (snapshots are wanted, or not), ``events`` and ``no-events`` (so are
-records), ``taken`` for each snapshot, ``ring`` for each ring, ``warning SENTENCE``. Ends when the scheduler does, and
+records), ``taken`` for each snapshot, ``ring`` for each ring, ``warning SENTENCE``, ``trouble SENTENCE`` for what goes
+on until another one comes (none: it is over). Ends when the scheduler does, and
 leaves no socket file behind.
 """
 
@@ -200,9 +202,10 @@ class PublisherProcess:
         if self._topics:
             self._watchers.send_multipart([kind, payload])
         if self._log is not None:
-            warning = self._log.keep(kind, payload, self._stream.names)
-            if warning:
-                self._tell(f"warning {warning}")
+            news = self._log.keep(kind, payload, self._stream)
+            if news:
+                self._tell(f"warning {news}")
+                self._tell(f"trouble {news if self._log.is_failing else ''}")
 
     def _tell(self, line: str) -> None:
         self._scheduler.send(line.encode())
@@ -268,7 +271,7 @@ def main() -> int:
     scheduler = socket.socket(fileno=int(sys.argv[1]))
     with zmq.Context() as context:
         try:
-            log = LogKeeper(sys.argv[3]) if len(sys.argv) > 3 else None
+            log = LogKeeper(sys.argv[3], int(sys.argv[4])) if len(sys.argv) > 3 else None
         except (OSError, ValueError) as error:
             scheduler.send(f"error cannot write the event log {sys.argv[3]}: {_reason(error)}".encode())
             return 1

@@ -36,11 +36,12 @@ class Reporter:
         gateway: Gateway,
         monitor_address: str,
         event_log: str | None = None,
+        event_log_limit_bytes: int = 0,
     ) -> None:
         self.error: str | None = None
         self._loop = loop
         self._gateway = gateway
-        self._publisher = Publisher(monitor_address, event_log)
+        self._publisher = Publisher(monitor_address, event_log, event_log_limit_bytes)
         self._keeps_log = event_log is not None
         self._recording = 0
         self._due = 0.0
@@ -136,7 +137,13 @@ class Reporter:
     def _snapshot(self) -> Snapshot:
         gateway = self._gateway
         snapshot = gateway.core.snapshot(time.monotonic())
-        snapshot = replace(snapshot, time=time.time(), sent=_counts(gateway.sent), received=_counts(gateway.received))
+        snapshot = replace(
+            snapshot,
+            time=time.time(),
+            sent=_counts(gateway.sent),
+            received=_counts(gateway.received),
+            trouble=self._publisher.trouble,
+        )
         return snapshot.with_process(self._process.cpu_percent(), self._process.memory_info().rss)
 
 

@@ -27,7 +27,7 @@ class SubscriptionLimit:
     def count(self, request: zmq.Frame, now: float) -> bool:
         """A connection asks for one more topic. True: it was one too many, and the connection is closed."""
         try:
-            descriptor = int(request.get(zmq.SRCFD))  # type: ignore[arg-type]
+            descriptor = int(request.get(zmq.SRCFD))
         except zmq.ZMQError:  # the connection is gone
             return False
         if now - self._closed_at.get(descriptor, -STRAGGLER_SECONDS) < STRAGGLER_SECONDS:

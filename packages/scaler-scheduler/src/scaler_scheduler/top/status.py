@@ -24,6 +24,8 @@ def status_line(model: Model, view: View, now: float) -> Line:
         return line_of(f"scheduler lost: silent for {silent}; waiting for it to come back", Style.ALARM)
     if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
         return line_of("the scheduler has restarted: counts start again", Style.WARNING)
+    if model.snapshot is not None and model.snapshot.trouble:
+        return line_of(model.snapshot.trouble, Style.WARNING)
     agents = model.snapshot.agents if model.snapshot is not None else ()
     silent_agents = [agent for agent in agents if agent.state is not PeerState.CONNECTED]
     if silent_agents:

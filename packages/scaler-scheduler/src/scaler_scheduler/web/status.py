@@ -91,6 +91,8 @@ def _notices(model: Model, now: float, address: str) -> list[Notice]:
         notices.append(("error", "The scheduler is silent. What you see is old; this page goes on when it is back."))
     if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
         notices.append(("info", "The scheduler has started anew: counts begin at zero."))
+    if model.snapshot is not None and model.snapshot.trouble:
+        notices.append(("warning", model.snapshot.trouble))
     if model.snapshot is not None and not model.worker_rows and state is FeedState.LIVE:
         notices.append(
             ("info", f"There are no workers: start some with scaler_cluster {model.snapshot.scheduler.address}")
