@@ -14,7 +14,7 @@ import pytest
 from scaler_protocol.messages import StoreAbandon, StoreCreate, StoreSettings
 from scaler_protocol.objects import silence
 from scaler_protocol.objects.agent_connection import AgentConnection
-from scaler_protocol.objects.errors import MissingObject
+from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
 from scaler_protocol.objects.silence import Silence
 from tests.support.waiting import wait_until
 from tests.unit.objects.conftest import Connect
@@ -24,7 +24,7 @@ from tests.unit.objects.test_store import LARGE, key
 
 @pytest.fixture(autouse=True)
 def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(silence, "PERIOD_SECONDS", 0.1)
+    monkeypatch.setattr(silence, "PERIOD_SECONDS", 0.3)
 
 
 @contextmanager
@@ -84,13 +84,36 @@ def test_who_comes_later_ends_it_too(connect: Connect) -> None:
         assert other.connect() != one.store
 
 
+def test_closing_does_not_wait_for_who_reaches_it(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = connect(), connect()
+    one.put(key(1), b"x")
+    monkeypatch.setattr(silence, "PERIOD_SECONDS", 1.0)
+    outcome: list[object] = []
+
+    def reach() -> None:
+        try:
+            outcome.append(other.connect())
+        except StoreUnavailable as error:
+            outcome.append(error)
+
+    with stopped(one.status(30).pid):
+        reaching = threading.Thread(target=reach)
+        reaching.start()
+        wait_until(other._lock.locked)
+        began = time.monotonic()
+        other.close()
+        assert time.monotonic() - began < 3
+        reaching.join(30)
+    assert isinstance(outcome[0], StoreUnavailable)
+
+
 def test_waiting_for_an_object_is_no_silence_of_the_store(connect: Connect) -> None:
     one, other = connect(), connect()
     store = other.connect()
     link = other._connected()
     link.ask(key(1), StoreCreate(key(1), LARGE))
     with pytest.raises(TimeoutError):
-        one.get(key(1), 20 * silence.PERIOD_SECONDS)
+        one.get(key(1), 8 * silence.PERIOD_SECONDS)
     link.tell(StoreAbandon(key(1)))
     with pytest.raises(MissingObject):
         one.get(key(1), 30)
@@ -103,7 +126,7 @@ def test_those_that_were_stopped_together_go_on_together(cluster: bytes, connect
     status = one.status(30)
     code = """
 from scaler_protocol.objects import silence
-silence.PERIOD_SECONDS = 0.1
+silence.PERIOD_SECONDS = 0.3
 say("ready")
 while hear() == "get":
     say(bytes(store.get(key(1))).decode())
@@ -113,7 +136,7 @@ while hear() == "get":
         with stopped(status.pid):
             program.say("get")
             with stopped(program.process.pid):
-                time.sleep(20 * silence.PERIOD_SECONDS)
+                time.sleep(8 * silence.PERIOD_SECONDS)
         assert program.hear() == "x"
     assert one.status(30).store == status.store
 

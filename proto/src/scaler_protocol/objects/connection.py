@@ -39,6 +39,7 @@ SMALL_BYTES = 1024 * 1024
 """Smaller objects are placed in a region that was reserved ahead, so that none costs a round trip."""
 
 _REGION_BYTES = 4 * 1024 * 1024
+_CLOSE_SECONDS = 1.0
 
 _T = TypeVar("_T")
 
@@ -133,9 +134,12 @@ class StoreConnection:
 
     def close(self) -> None:
         """May be called twice. What is mapped stays until it is unmapped."""
-        with self._lock:
-            self._closed = True
-            self._replace(None)
+        self._closed = True
+        if self._lock.acquire(timeout=_CLOSE_SECONDS):  # held while a store is reached, which may take long
+            try:
+                self._replace(None)
+            finally:
+                self._lock.release()
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -205,11 +209,12 @@ class StoreConnection:
         if link is not None and link.is_usable:
             return link
         with self._lock:
-            if self._closed:
-                raise StoreUnavailable("This connection to the object store is closed.")
-            if self._link is None or not self._link.is_usable:
+            if not self._closed and (self._link is None or not self._link.is_usable):
                 self._replace(Link(reach(self._cluster, self._may_start), self._maps_always))
-            assert self._link is not None
+            if self._closed:
+                self._replace(None)
+            if self._link is None:
+                raise StoreUnavailable("This connection to the object store is closed.")
             return self._link
 
     def _replace(self, new: Link | None) -> None:
