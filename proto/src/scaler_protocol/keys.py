@@ -16,6 +16,7 @@ the object stores of hosts fetch from one another.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +27,7 @@ from scaler_protocol.messages import Role
 from scaler_protocol.private_file import read_private_file, write_private_file
 
 VARIABLE = "SCALER_KEYS"
-_KEY_SIZE = 40  # characters of Z85
+_KEY = re.compile(rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")  # Z85
 _SCHEDULER = "scheduler"
 _ROLES = {role.name.lower(): role for role in Role}
 
@@ -59,6 +60,11 @@ class PeerKeys:
 def role_of_user(user: bytes) -> Role | None:
     """The role of whom ``ServerKeys.user_of`` named so; None: its key is not known."""
     return _ROLES.get(user.partition(b":")[0].decode())
+
+
+def key_of_user(user: bytes) -> bytes:
+    """The public key of whom ``ServerKeys.user_of`` named so."""
+    return user.partition(b":")[2]
 
 
 def may_act_as(role: Role | None, wanted: Role) -> bool:
@@ -102,15 +108,16 @@ def _server_keys(address: Address, name: str, admitted: frozenset[Role | None]) 
 
 def _roles_in(directory: Path, read: Callable[[Path], bytes]) -> dict[bytes, Role]:
     """By public key, in the order of the roles: a key that is there twice has the last of them."""
-    return {read(path): role for name, role in _ROLES.items() for path in _public_files(directory, name)}
-
-
-def _public_files(directory: Path, name: str) -> list[Path]:
     try:
-        files = sorted(directory.iterdir())
+        files = [name for name in sorted(os.listdir(directory)) if name.endswith(".pub")]
     except OSError:
-        return []
-    return [path for path in files if path.suffix == ".pub" and (path.stem + "-").startswith(name + "-")]
+        return {}
+    return {
+        read(directory / file): role
+        for name, role in _ROLES.items()
+        for file in files
+        if file.startswith((f"{name}.", f"{name}-"))
+    }
 
 
 # ---- what connects ---------------------------------------------------------------------------------------------------
@@ -168,9 +175,9 @@ def _read_if_good(path: Path) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    key = read_private_file(path)
+    key = read_private_file(path, is_secret=path.suffix == ".key")
     if key is None:
         raise ValueError(f"{path} is missing: make keys with scaler_keygen, or unset {VARIABLE}.")
-    if len(key) != _KEY_SIZE:
+    if not _KEY.fullmatch(key):
         raise ValueError(f"{path} is not a key: make keys with scaler_keygen.")
     return key

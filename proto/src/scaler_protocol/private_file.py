@@ -1,4 +1,4 @@
-"""Files that only their user can read: tokens and keys."""
+"""Files that only their user can read, or write: tokens and keys."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from pathlib import Path
 _SIZE_LIMIT_BYTES = 4096
 
 
-def read_private_file(path: Path) -> bytes | None:
-    """The contents of a file that only this user can read; None when there is no such file."""
+def read_private_file(path: Path, is_secret: bool = True) -> bytes | None:
+    """The contents of a file that only this user can read (or, not ``is_secret``, only write); None when there is no
+    such file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # it may be a pipe
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        _check_private(path, os.fstat(descriptor))
+        _check_private(path, os.fstat(descriptor), is_secret)
         return os.read(descriptor, _SIZE_LIMIT_BYTES).strip()
     finally:
         os.close(descriptor)
@@ -29,8 +30,9 @@ def write_private_file(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _check_private(path: Path, status: os.stat_result) -> None:
+def _check_private(path: Path, status: os.stat_result, is_secret: bool) -> None:
     if status.st_uid != os.geteuid():
         raise PermissionError(f"{path} belongs to another user: use a directory of your own.")
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        raise PermissionError(f"{path} can be read by other users: run chmod 600 {path}.")
+    if stat.S_IMODE(status.st_mode) & (0o077 if is_secret else 0o022):
+        verb = "read" if is_secret else "written"
+        raise PermissionError(f"{path} can be {verb} by other users: run chmod 600 {path}.")

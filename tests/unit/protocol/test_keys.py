@@ -76,6 +76,9 @@ def test_a_wrong_directory_is_told(directory: Path) -> None:
     (directory / "submit.pub").write_text("short")
     with pytest.raises(ValueError, match="submit.pub is not a key"):
         check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
+    (directory / "submit.pub").write_text("~" * 40)
+    with pytest.raises(ValueError, match="submit.pub is not a key"):
+        check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
     (directory / "submit.pub").write_text(good)
     (directory / "scheduler.pub").unlink()
     with pytest.raises(ValueError, match="scheduler.pub is missing"):
@@ -137,9 +140,13 @@ def test_keys_are_added_and_taken_away_while_a_scheduler_runs(directory: Path) -
 
     assert role() is None
     (directory / "submit-alice.pub").write_bytes(public)
-    (directory / "submit-alice.pub").chmod(0o600)
+    (directory / "submit-alice.pub").chmod(0o622)
+    assert role() is None, "anybody could have written it"
+    (directory / "submit-alice.pub").chmod(0o644)
     assert role() == Role.SUBMIT
     (directory / "submit-broken.pub").write_bytes(b"broken")
+    (directory / "submit-folder.pub").mkdir()
+    os.mkfifo(directory / "submit-pipe.pub", 0o600)
     assert role() == Role.SUBMIT
     (directory / "submit-alice.pub").unlink()
     assert role() is None

@@ -7,6 +7,7 @@ Everything here is per message.
 
 from __future__ import annotations
 
+from scaler_protocol.keys import key_of_user, may_act_as, role_of_user
 from scaler_protocol.messages import (
     Acknowledgement,
     Cancel,
@@ -43,7 +44,7 @@ from scaler_scheduler.core.settings import (
     TICK_SECONDS,
 )
 
-OTHERS_SESSION_TEXT = "This session began with another key, or what that key may do has changed."
+OTHERS_SESSION_TEXT = "This session began with another key, or that key may not have it any more."
 
 
 class SchedulerCore(FromAgents):
@@ -71,9 +72,16 @@ class SchedulerCore(FromAgents):
         known = self.agents.get(peer) or self.clients.get(peer)
         if known is None:
             self._users[peer] = user
-        elif known.user != user:
+        elif known.user != user and not self._has_other_role(known, user):
             self._effects.append(Send(peer, Envelope(Refused(RefusalReason.SESSION, OTHERS_SESSION_TEXT))))
             return False
+        return True
+
+    def _has_other_role(self, known: Client | Agent, user: bytes) -> bool:
+        """It is the same key, which may do more or less by now, and still this."""
+        if key_of_user(known.user) != key_of_user(user) or not may_act_as(role_of_user(user), known.hello.role):
+            return False
+        known.user = user
         return True
 
     def on_malformed(self, peer: bytes, text: str, now: float) -> None:
