@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.messages import Status
@@ -198,9 +199,20 @@ def _task_rows(
 ) -> tuple[list[Row], int]:
     wanted = _log_filter(model, text.strip())
     count = len(model.log) if limit is None else limit
-    column = _LOG_COLUMNS[key]
-    serials, total = model.log.query(**wanted, sort=column, descending=descending, offset=offset, limit=count)
+    ranks = _ranks(_NAMES_IN_LOG[key](model)) if key in _NAMES_IN_LOG else None
+    serials, total = model.log.query(
+        **wanted, sort=_LOG_COLUMNS[key], ranks=ranks, descending=descending, offset=offset, limit=count
+    )
     return [task_row(model, serial) for serial in serials], total
+
+
+def _ranks(names: Mapping[int, str]) -> array[int]:
+    """By index, the place of its name among all; equal ones have the same."""
+    places = {name: place for place, name in enumerate(sorted({*names.values()}, key=natural_key))}
+    ranks = array("q", [-1]) * (max(names, default=-1) + 1)
+    for index, name in names.items():
+        ranks[index] = places[name]
+    return ranks
 
 
 def _log_filter(model: Model, text: str) -> dict[str, Any]:
@@ -249,6 +261,15 @@ def _all_statuses() -> Sequence[int]:
 def _agents(model: Model) -> Sequence[AgentStatus]:
     return model.snapshot.agents if model.snapshot is not None else ()
 
+
+_NAMES_IN_LOG: dict[str, Callable[[Model], dict[int, str]]] = {
+    "session": lambda model: {index: each.session.hex() for index, each in model.activity.sessions.items()},
+    "function": lambda model: {index: each.name for index, each in model.activity.functions.items()},
+    "status": lambda model: {status: ending_name(status) for status in _all_statuses()},
+    "host": lambda model: {index: each.host for index, each in enumerate(model.activity.workers)},
+    "worker": lambda model: {index: each.name for index, each in enumerate(model.activity.workers)},
+}
+"""Columns in which the log has an index of what has a name; rows are sorted by the names."""
 
 _ROWS: dict[str, Callable[[Model], list[Row]]] = {
     "workers": _worker_rows,

@@ -82,13 +82,15 @@ class TaskLog:
         task: int | None = None,
         any_of: bool = False,
         sort: str = "ended_us",
+        ranks: Sequence[int] | None = None,
         descending: bool = True,
         offset: int = 0,
         limit: int = 100,
     ) -> tuple[list[int], int]:
         """Serial numbers of the rows ``offset`` to ``offset + limit`` among those that match every condition given
         (``any_of``: at least one), and how many match. ``sort`` names a column; ``ended_us`` means the order in which
-        they came."""
+        they came. ``ranks``, an array of type q, says what to sort by in place of the column's values, which are its
+        indices; those that it does not have come before all others."""
     def clear(self) -> None: ...
 
 def extent(workers: memoryview) -> tuple[int, bool]:

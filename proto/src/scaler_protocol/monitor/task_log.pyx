@@ -242,11 +242,11 @@ cdef class TaskLog:
         )
 
     def query(self, sessions=None, functions=None, workers=None, statuses=None, task=None, any_of=False,
-              sort="ended_us", descending=True, offset=0, limit=100):
+              sort="ended_us", ranks=None, descending=True, offset=0, limit=100):
         cdef Filter wanted = Filter(sessions, functions, workers, statuses, task, any_of)
         if sort == "ended_us":
             return self._in_order(wanted, descending, offset, limit)
-        return self._sorted(wanted, _COLUMNS[sort], descending, offset, limit)
+        return self._sorted(wanted, _COLUMNS[sort], ranks, descending, offset, limit)
 
     def _in_order(self, Filter wanted, bint descending, uint64_t offset, uint64_t limit):
         """The rows in the order in which they came, or the other way round."""
@@ -271,19 +271,24 @@ cdef class TaskLog:
                     matching += 1
         return found, matching
 
-    def _sorted(self, Filter wanted, int column, bint descending, uint64_t offset, uint64_t limit):
+    def _sorted(self, Filter wanted, int column, const int64_t[::1] ranks, bint descending, uint64_t offset,
+                uint64_t limit):
         """The same by another column: a heap keeps the best ``offset + limit`` rows."""
         cdef uint64_t room = min(offset + limit, <uint64_t> len(self))
         cdef Heap heap = Heap(room)
         cdef uint64_t matching = 0
         cdef int64_t position, row
         cdef int64_t value
+        cdef int64_t known = 0 if ranks is None else ranks.shape[0]
+        cdef bint ranked = ranks is not None
         cdef TaskPage page
         for position in range(len(self.held)):
             page = self.held[position]
             for row in range(page.count):
                 if wanted.everything or wanted.takes(page, row):
                     value = value_of(page, column, row)
+                    if ranked:
+                        value = ranks[value] if value < known else -1
                     heap.offer(value if descending else -value, self.first + position * PAGE_ROWS + row)
                     matching += 1
         return heap.ordered()[offset : offset + limit], matching
