@@ -66,6 +66,14 @@ def build_wheel(archive: Path, wheels: Path, **environment: str) -> subprocess.C
     return try_to_run(*pip, "--wheel-dir", wheels, archive, **environment)
 
 
+def hasty_compiler(folder: Path) -> Path:
+    """Compiles in a sixth of the time: what is in a wheel and how it installs does not depend on how fast it runs."""
+    script = folder / "cc"
+    script.write_text('#!/bin/sh\nexec cc "$@" -O0\n')
+    script.chmod(0o755)
+    return script
+
+
 @dataclass(frozen=True)
 class Built:
     archives: dict[str, Path]
@@ -79,8 +87,9 @@ class Built:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("distributions")
     archives = {name: source_archive(name, folder) for name in FOLDERS}
+    compiler = str(hasty_compiler(folder))
     with ThreadPoolExecutor(2) as pool:
-        for done in pool.map(lambda archive: build_wheel(archive, folder / "wheels"), archives.values()):
+        for done in pool.map(lambda archive: build_wheel(archive, folder / "wheels", CC=compiler), archives.values()):
             assert done.returncode == 0, done.stdout + done.stderr
     return Built(archives, folder / "wheels")
 
@@ -98,7 +107,7 @@ class Environment:
 
     def install(self, *requirements: str) -> None:
         pip = [sys.executable, "-m", "pip", "--python", self.python, "install", "--quiet", "--no-warn-script-location"]
-        run(*pip, "--find-links", self.wheels, *requirements)
+        run(*pip, "--no-compile", "--find-links", self.wheels, *requirements)
 
     def installed(self) -> set[str]:
         code = "import importlib.metadata as m; print(*[d.metadata['Name'] for d in m.distributions()])"

@@ -68,7 +68,7 @@ class Command:
             stderr=subprocess.STDOUT,
             env=environment or child_environment(),
             cwd=cwd,
-            process_group=0,  # what a command does to its group must not reach the tests, which would end without a word
+            process_group=0,  # what a command does to its group must not end the tests, which could not even say so
         )
         self._family: dict[int, psutil.Process] = {}
 
