@@ -7,6 +7,7 @@ import gc
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,24 @@ def test_a_graph_leaves_nothing_in_the_store(client: Client) -> None:
         return snapshot is not None and [store.objects for store in snapshot.stores] == [0]
 
     wait_until(is_empty, 15)
+
+
+def test_results_end_with_their_last_reference(client: Client) -> None:
+    """Not when the collector of cycles happens to run: their memory is the store's."""
+    gc.collect()
+    gc.disable()
+    try:
+        kept = client.map(make, [COUNT] * 2)
+        kept += [
+            client.submit(make, COUNT).result(),
+            *client.get({"count": COUNT, "made": (make, "count")}, ["made"]).values(),
+        ]
+        kept += list(client.imap(make, [COUNT] * 2))
+        references = [weakref.ref(each) for each in kept]
+        kept.clear()
+        assert [each() for each in references] == [None] * 6
+    finally:
+        gc.enable()
 
 
 def test_monitors_are_told_of_the_store(client: Client) -> None:

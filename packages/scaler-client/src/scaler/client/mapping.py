@@ -68,6 +68,7 @@ class MapCall:
             raise
         finally:
             self._let_go()
+            self._results = []  # large ones must not wait for the collector of cycles, of which this call is part
 
     # ---- sending -------------------------------------------------------------------------------------------------
 
