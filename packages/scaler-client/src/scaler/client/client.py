@@ -353,7 +353,8 @@ class Client:
 
     @property
     def identity(self) -> bytes:
-        """Names this client in the cluster."""
+        """Names this client in the cluster: logs and monitors show its first four bytes. Whoever knows all of it, and
+        has a key of the cluster's, can get what is sent to this client."""
         return self._pump.session.session
 
     @property
