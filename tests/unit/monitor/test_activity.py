@@ -198,6 +198,17 @@ def test_a_stream_that_starts_in_the_middle_has_rows_without_names() -> None:
     assert model.rows("tasks")[0][0][6:8] == ("h", "late#2")
 
 
+def test_who_looks_late_is_told_that_the_earliest_tasks_are_not_listed() -> None:
+    messages = list(synthetic_messages(SECONDS, WORKERS, RATE))
+    last = messages[-1]
+    assert isinstance(last, Snapshot)
+    assert model_of(*messages).late_text == ""
+    late = model_of(last, *[message for message in messages if isinstance(message, Events)][-10:], last)
+    assert late.late_text == f"{ended_count(last.tasks):,} tasks ended in all; the earliest are not listed"
+    seen_all = model_of(last, *[message for message in messages if isinstance(message, Events)], last)
+    assert seen_all.late_text == "", "what came after the first counts was all that there is"
+
+
 def test_names_come_through_even_when_they_were_seen() -> None:
     name = records.name_record(Naming.FUNCTION, 0, {"digest": "00", "name": "late"})
     model = model_of(events(ended(1, function=0), first=50), events(name))

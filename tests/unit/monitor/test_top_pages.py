@@ -9,7 +9,7 @@ import pytest
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor.failures import Failure
 from scaler_protocol.monitor.format import display_width
-from scaler_protocol.monitor.messages import TaskCounts
+from scaler_protocol.monitor.messages import Snapshot, TaskCounts
 from scaler_protocol.monitor.model import Model
 from scaler_scheduler.top.lines import FunctionColour, Style, text_of
 from scaler_scheduler.top.screen import Screen, draw
@@ -239,6 +239,13 @@ def test_keys_turn_pages() -> None:
 def test_each_table_keeps_how_it_is_looked_at() -> None:
     view = View().pressed("2", 10).pressed("s", 10).pressed("3", 10).pressed("2", 10)
     assert view.table == TableView("finished", True)
+
+
+def test_a_log_that_starts_late_says_so() -> None:
+    last = [message for message in synthetic_messages(5, 24, 300) if isinstance(message, Snapshot)][-1]
+    made = Model(0.0)
+    made.apply(last, 100.0)
+    assert "0 executions; 1,530 tasks ended in all; the earliest are not listed" in lines(drawn(made, "8"))
 
 
 def test_start_of_the_stream() -> None:

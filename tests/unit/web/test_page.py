@@ -128,6 +128,14 @@ def test_paging_reaches_every_task(model: Model) -> None:
     assert total == model.log.total == len(seen) == len(set(seen))
 
 
+def test_a_log_that_starts_late_says_so(model: Model) -> None:
+    late = Model(0.0)
+    assert model.snapshot is not None
+    late.apply(model.snapshot, 1.0)
+    assert answer(late, table("tasks"))["note"].endswith("tasks ended in all; the earliest are not listed")
+    assert answer(model, table("tasks"))["note"] == ""
+
+
 def test_a_page_of_another_version_is_refused(model: Model) -> None:
     for query in (
         {"what": "no such thing"},

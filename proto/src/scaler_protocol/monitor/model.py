@@ -13,6 +13,7 @@ from typing import NamedTuple
 from scaler_protocol.monitor import task_stream
 from scaler_protocol.monitor.activity import Activity, Notice, WorkerName
 from scaler_protocol.monitor.failures import details_text
+from scaler_protocol.monitor.format import format_count
 from scaler_protocol.monitor.graphs import Graph, GraphNode, nodes_of
 from scaler_protocol.monitor.history import History
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot, TaskCounts
@@ -75,6 +76,7 @@ class Model:
         """Why the last thing that arrived could not be shown: one sentence."""
 
         self.activity = Activity(task_limit)
+        self._unseen = 0
         self._task_limit = task_limit
         self._histories = {name: History() for name in HISTORIES}
         self._epoch: int | None = None
@@ -115,6 +117,13 @@ class Model:
     def time(self) -> float:
         """The scheduler's clock when it sent the newest message, in unix seconds; 0 when it does not say."""
         return max(self.activity.time, self.snapshot.time if self.snapshot is not None else 0.0)
+
+    @property
+    def late_text(self) -> str:
+        """Beside the log of tasks: that some had ended before the first that was seen here. Empty when none had."""
+        if self.snapshot is None or not self._unseen:
+            return ""
+        return f"{format_count(ended_count(self.snapshot.tasks))} tasks ended in all; the earliest are not listed"
 
     # ---- what screens show ---------------------------------------------------------------------------------------
 
@@ -183,9 +192,16 @@ class Model:
         self.worker_rows = tuple(row for agent in snapshot.agents for row in rows_of(agent))
         time = snapshot.time or now
         self.activity.expect(snapshot.events.recorded + snapshot.events.dropped, time)
+        self._count_unseen(snapshot, before)
         self._add_levels(snapshot, time)
         if before is not None and before.scheduler.epoch == snapshot.scheduler.epoch:
             self._add_rates(before, snapshot)
+
+    def _count_unseen(self, snapshot: Snapshot, before: Snapshot | None) -> None:
+        """Events come a little earlier or later than the counts that include them: the least difference is true."""
+        unseen = max(0, ended_count(snapshot.tasks) - self.log.ended)
+        is_first = before is None or before.scheduler.epoch != snapshot.scheduler.epoch
+        self._unseen = unseen if is_first else min(unseen, self._unseen)
 
     def _add_levels(self, snapshot: Snapshot, time: float) -> None:
         agents, rows = snapshot.agents, self.worker_rows

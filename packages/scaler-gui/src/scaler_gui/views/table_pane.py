@@ -108,7 +108,9 @@ class TablePane(Pane):
 
     def _show_count(self) -> None:
         total = f"{self.table.total:,}"
-        self._count.setText(f"{total} match" if self.table.filter_text else f"{total} in all")
+        late = self.monitor.model.late_text if self.name == "tasks" else ""
+        shown = f"{total} here; {late}" if late else f"{total} in all"
+        self._count.setText(f"{total} match" if self.table.filter_text else shown)
 
     def _style(self, row: Row, key: str, role: int) -> Any:
         """Words that mean trouble have its colour."""

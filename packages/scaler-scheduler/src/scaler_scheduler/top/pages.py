@@ -166,6 +166,8 @@ def _note(model: Model, view: View, total: int) -> Line:
         failed = _counted(snapshot.tasks.failed, "task")
         return _noted(shown, f", {failed} failed in all   up, down, Enter: details")
     shown = _counted(total, _COUNTED[page])
+    if page == "tasks" and model.late_text:
+        return _noted(shown, f"; {model.late_text}")
     if page == "tasks":
         return _noted(shown, f" of {_counted(model.log.ended, 'task')} that ended while this monitor looked")
     rows = len(model.rows(page)[0]) if not view.filter_text else total

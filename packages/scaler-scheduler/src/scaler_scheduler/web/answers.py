@@ -107,6 +107,8 @@ def _cell(spec: TableSpec, column: Column, value: Any, colours: Mapping[str, str
 
 def _note(model: Model, table: str) -> str:
     """What a table does not show."""
+    if table == "tasks" and model.late_text:
+        return model.late_text
     if table == "tasks" and model.log.total > len(model.log):
         return f"the newest of {format_count(model.log.total)} that ended since this monitor looks"
     counts = {"functions": "function_count", "waits": "wait_count", "graphs": "graph_count"}
