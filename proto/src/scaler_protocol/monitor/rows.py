@@ -199,11 +199,26 @@ def _task_rows(
 ) -> tuple[list[Row], int]:
     wanted = _log_filter(model, text.strip())
     count = len(model.log) if limit is None else limit
-    ranks = _ranks(_NAMES_IN_LOG[key](model)) if key in _NAMES_IN_LOG else None
+    names = _names_in_log(model, key)
+    ranks = _ranks(names) if names is not None else None
     serials, total = model.log.query(
         **wanted, sort=_LOG_COLUMNS[key], ranks=ranks, descending=descending, offset=offset, limit=count
     )
     return [task_row(model, serial) for serial in serials], total
+
+
+def _names_in_log(model: Model, key: str) -> dict[int, str] | None:
+    """What the indices in a column of the log mean; None: its values are what they are."""
+    activity = model.activity
+    if key == "session":
+        return {index: each.session.hex() for index, each in activity.sessions.items()}
+    if key == "function":
+        return {index: each.name for index, each in activity.functions.items()}
+    if key == "status":
+        return {status: ending_name(status) for status in _all_statuses()}
+    if key in ("host", "worker"):
+        return {index: each.host if key == "host" else each.name for index, each in enumerate(activity.workers)}
+    return None
 
 
 def _ranks(names: Mapping[int, str]) -> array[int]:
@@ -261,15 +276,6 @@ def _all_statuses() -> Sequence[int]:
 def _agents(model: Model) -> Sequence[AgentStatus]:
     return model.snapshot.agents if model.snapshot is not None else ()
 
-
-_NAMES_IN_LOG: dict[str, Callable[[Model], dict[int, str]]] = {
-    "session": lambda model: {index: each.session.hex() for index, each in model.activity.sessions.items()},
-    "function": lambda model: {index: each.name for index, each in model.activity.functions.items()},
-    "status": lambda model: {status: ending_name(status) for status in _all_statuses()},
-    "host": lambda model: {index: each.host for index, each in enumerate(model.activity.workers)},
-    "worker": lambda model: {index: each.name for index, each in enumerate(model.activity.workers)},
-}
-"""Columns in which the log has an index of what has a name; rows are sorted by the names."""
 
 _ROWS: dict[str, Callable[[Model], list[Row]]] = {
     "workers": _worker_rows,
