@@ -27,7 +27,7 @@ from tests.support.monitor_stream import EPOCH, synthetic_messages
 from tests.support.monitoring import monitor_address_with_keys
 
 Key = Qt.Key
-CONTROL = Qt.KeyboardModifier.ControlModifier
+CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
 
 
 def press(window: MainWindow, key: Qt.Key, modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
@@ -194,7 +194,7 @@ def test_the_stream_is_moved_with_keys(busy_window: MainWindow, qtbot: QtBot) ->
     span = shown.span_seconds
     press(busy_window, Key.Key_Plus)
     assert shown.span_seconds == span / 2 and shown.follows
-    press(busy_window, Key.Key_Left)
+    press(busy_window, Key.Key_Left, SHIFT)
     assert not shown.follows
     press(busy_window, Key.Key_End)
     assert shown.follows
@@ -203,6 +203,38 @@ def test_the_stream_is_moved_with_keys(busy_window: MainWindow, qtbot: QtBot) ->
     height = shown.row_height
     press(busy_window, Key.Key_BracketRight)
     assert shown.row_height > height
+
+
+def test_keys_go_from_task_to_task(busy_window: MainWindow, qtbot: QtBot) -> None:
+    busy_window.docks.go_to("stream")
+    canvas = stream(busy_window).canvas
+    canvas.window_shown.show(busy_window.monitor.now - 0.5, busy_window.monitor.now)
+    assert canvas.cursor_text() == ""
+    press(busy_window, Key.Key_Left)
+    newest, worker = canvas.cursor_text(), canvas.chosen.worker
+    assert newest.splitlines()[1].startswith("task ")
+    starts = [canvas.chosen.start]
+    for _ in range(40):  # out of the span that was in sight at first
+        press(busy_window, Key.Key_Left)
+        starts.append(canvas.chosen.start)
+    assert starts == sorted(starts, reverse=True) and starts[-1] < busy_window.monitor.now - 0.6
+    assert canvas.chosen.worker == worker and canvas.cursor_text() and not canvas.window_shown.follows
+    press(busy_window, Key.Key_Right)
+    assert canvas.chosen.start == starts[-2]
+    press(busy_window, Key.Key_Up)
+    assert canvas.chosen.worker != worker and abs(canvas.chosen.start - starts[-2]) < 0.5
+    assert canvas.accessibleDescription() == canvas.cursor_text()
+    press(busy_window, Key.Key_Down)
+    assert canvas.chosen.worker == worker
+    task = canvas.cursor_text().splitlines()[1].split()[1]
+    press(busy_window, Key.Key_Plus)
+    assert canvas.cursor_text().splitlines()[1].split()[1] == task
+    press(busy_window, Key.Key_Return)
+    pane = table(busy_window, "tasks")
+    assert pane.filter.text() == task
+    busy_window.docks.go_to("stream")
+    press(busy_window, Key.Key_Escape)
+    assert canvas.cursor_text() == "" and canvas.window_shown.follows
 
 
 def test_the_stream_zooms_at_the_wheel(busy_window: MainWindow, qtbot: QtBot) -> None:

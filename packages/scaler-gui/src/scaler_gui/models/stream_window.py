@@ -89,6 +89,15 @@ class StreamWindow:
     def scroll_rows(self, rows: float, visible_rows: float, all_rows: int) -> None:
         self.first_row = min(max(self.first_row + rows, 0.0), max(0.0, all_rows - visible_rows))
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The oldest and the newest moment that there is."""
+        return self._oldest, self._newest
+
+    def show_row(self, row: int, visible_rows: int) -> None:
+        """Scroll as little as is needed to see a row."""
+        self.first_row = min(max(self.first_row, float(row - visible_rows + 1)), float(row))
+
     def _limit(self) -> None:
         """At least a corner of what there is stays in sight."""
         least = self._oldest + self.span_seconds * 0.02

@@ -16,6 +16,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QScrollBar, QWidget
 
 from scaler_gui.models import stream_rows
+from scaler_gui.models.stream_cursor import StreamCursor
 from scaler_gui.models.stream_image import ink, paint, stretched
 from scaler_gui.models.stream_window import StreamWindow
 from scaler_gui.models.time_axis import span_text, ticks
@@ -43,6 +44,7 @@ class StreamDrawing(QWidget):
         super().__init__()
         self.monitor = monitor
         self.window_shown = StreamWindow()
+        self.chosen = StreamCursor()
         self.bars: Bars | None = None
         """What was painted last."""
 
@@ -97,6 +99,11 @@ class StreamDrawing(QWidget):
         self._set_scroll()
         self.update()
 
+    def read(self) -> None:
+        """Read now what is in sight, if something else was before."""
+        if self._image is None:
+            self._make_image(self.area(), self._visible())
+
     def _set_scroll(self) -> None:
         area = self.area()
         page = max(1, area.height() // self.window_shown.row_height)
@@ -122,13 +129,13 @@ class StreamDrawing(QWidget):
     def _paint(self, painter: QPainter) -> None:
         painter.fillRect(self.rect(), QColor(self._theme.surface))
         area, rows = self.area(), self._visible()
-        if self._image is None:
-            self._make_image(area, rows)
+        self.read()
         self._paint_axis(painter, area)
         self._paint_bars(painter, area, rows)
         self._paint_labels(painter, area, rows)
         self._paint_legend(painter, area)
         self._paint_frame(painter, area)
+        self._paint_cursor(painter, area)
 
     def _make_image(self, area: QRect, rows: range) -> None:
         ratio = self.devicePixelRatioF()
@@ -274,6 +281,45 @@ class StreamDrawing(QWidget):
         if self.hasFocus():
             painter.setPen(QColor(self._theme.accent))
             painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+
+    def cursor_bar(self) -> int | None:
+        """The bar that shows the chosen task; None: it is out of sight."""
+        workers = [self.rows[row].worker_index for row in self._visible()]
+        if self.bars is None or self.chosen.worker not in workers:
+            return None
+        pixel = (self._x(self.chosen.middle, self.area()) - self.area().left()) * self.devicePixelRatioF()
+        return self.chosen.bar(self.bars, workers.index(self.chosen.worker), pixel)
+
+    def cursor_text(self) -> str:
+        """What there is to say of the chosen task; empty when none is, or it is out of sight."""
+        bar = self.cursor_bar()
+        return "" if bar is None or self.bars is None else stream_rows.tip(self.monitor.model, self.bars, bar)
+
+    def _paint_cursor(self, painter: QPainter, area: QRect) -> None:
+        bar, bars, ratio = self.cursor_bar(), self.bars, self.devicePixelRatioF()
+        if bar is None or bars is None:
+            return
+        height = self.window_shown.row_height
+        left, right = (max(0.0, x / ratio) for x in (bars.x0[bar], bars.x1[bar]))
+        box = QRectF(area.left() + left, area.top() + bars.rows[bar] * height, max(3.0, right - left), height)
+        painter.setPen(QPen(QColor(self._theme.text), 2))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRect(box.intersected(QRectF(area)))
+        self._paint_details(painter, area, box, self.cursor_text())
+
+    def _paint_details(self, painter: QPainter, area: QRect, box: QRectF, text: str) -> None:
+        """Below the bar, or above it where there is more room."""
+        bounds = painter.fontMetrics().boundingRect(QRect(0, 0, 600, 600), Qt.AlignmentFlag.AlignLeft, text)
+        width, height = bounds.width() + 20, bounds.height() + 14
+        left = min(max(box.center().x() - width / 2, area.left()), max(area.left(), self.width() - width - 4))
+        below = area.bottom() - box.bottom() >= height or box.top() - height < 0
+        top = box.bottom() + 6 if below else box.top() - height - 6
+        panel = QRectF(left, min(top, max(0.0, self.height() - height - 2)), width, height)
+        painter.setPen(QColor(self._theme.accent))
+        painter.setBrush(QColor(self._theme.raised))
+        painter.drawRect(panel)
+        painter.setPen(QColor(self._theme.text))
+        painter.drawText(panel.adjusted(10, 7, -10, -7), Qt.AlignmentFlag.AlignLeft, text)
 
     def _x(self, moment: float, area: QRect) -> float:
         shown = self.window_shown

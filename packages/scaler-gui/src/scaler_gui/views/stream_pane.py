@@ -18,14 +18,15 @@ class StreamPane(Pane):
     title = "Task stream"
     shows_events = True
     keys = (
-        ("Left, Right", "move to older or newer times"),
-        ("+ and -, wheel", "zoom"),
-        ("Up, Down, PgUp, PgDn, Shift+wheel", "scroll workers"),
+        ("arrows", "go from task to task; what there is to say of it stands beside it"),
+        ("Enter, double click", "the task in the task log"),
+        ("Shift+Left, Shift+Right, drag", "move to older or newer times"),
+        ("+ and -, wheel, Shift+drag", "zoom; zoom to what is marked"),
+        ("Shift+Up, Shift+Down, PgUp, PgDn, Shift+wheel", "scroll workers"),
         ("[ and ], Ctrl+wheel", "lower or taller rows"),
         ("Home, End", "the oldest tasks; follow the newest"),
+        ("Esc", "choose no task, follow the newest"),
         ("f", "all tasks at once"),
-        ("drag, Shift+drag", "move; zoom to what is marked"),
-        ("double click", "the task in the task log"),
     )
 
     def __init__(self, monitor: Monitor) -> None:
