@@ -13,8 +13,14 @@ from tests.support import leftovers
 from tests.support.watchdog import Watchdog
 
 
+LONGEST_TEMPORARY_FOLDER = 24
+"""The path of a socket has at most 107 bytes, and folders of tests have long names."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test module is imported: nothing may touch the user's own ~/.scaler."""
+    if len(tempfile.gettempdir()) > LONGEST_TEMPORARY_FOLDER:
+        tempfile.tempdir = os.environ["TMPDIR"] = "/tmp"
     os.environ["SCALER_HOME"] = tempfile.mkdtemp(prefix="scaler-home-")
     commands = "SCALER_SCHEDULER_", "SCALER_CLUSTER_", "SCALER_SYMPHONY_"
     for name in [name for name in os.environ if name.startswith(commands)]:
