@@ -109,6 +109,17 @@ def test_a_full_disk(small_disk: Path) -> None:
         assert client.submit(total, make(COUNT)).result(timeout=30) == TOTAL
 
 
+def test_a_task_whose_arguments_do_not_fit_at_once(small_store: Client) -> None:
+    """What cannot be mapped, since the memory is in use, is copied."""
+    graph = {f"made-{index}": (make, "count") for index in range(20)}
+    graph["all"] = (total_of_all, *graph)  # type: ignore[assignment]
+    assert small_store.get({**graph, "count": COUNT}, ["all"])["all"] == 20 * TOTAL
+
+
+def total_of_all(*arrays: numpy.ndarray) -> float:
+    return sum(map(total, arrays))
+
+
 def test_segments_cannot_be_cut_by_hand(small_store: Client) -> None:
     """Whoever maps them would be killed by SIGBUS."""
     result = small_store.submit(make, COUNT).result(timeout=30)

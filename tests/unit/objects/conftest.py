@@ -25,11 +25,11 @@ def cluster() -> bytes:
 
 @pytest.fixture
 def connect(cluster: bytes) -> Iterator[Connect]:
-    """Makes connections of this process, which start the store and map what is large; closes them."""
+    """Makes connections of this process, which start the store; closes them."""
     made: list[StoreConnection] = []
 
     def connect() -> StoreConnection:
-        made.append(StoreConnection(cluster, may_start=True, maps_always=True))
+        made.append(StoreConnection(cluster, may_start=True))
         return made[-1]
 
     yield connect

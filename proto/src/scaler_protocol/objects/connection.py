@@ -46,13 +46,11 @@ _T = TypeVar("_T")
 
 class StoreConnection:
     """Connects when first used, and again when the store has died: ``store`` tells whether it is another one. Several
-    threads may use it. A forked child has its own connection; what it inherits stays as it is. ``maps_always``: nothing
-    that is got is kept for long, so that none of it is copied because much of the memory is mapped."""
+    threads may use it. A forked child has its own connection; what it inherits stays as it is."""
 
-    def __init__(self, cluster: bytes, may_start: bool, maps_always: bool = False) -> None:
+    def __init__(self, cluster: bytes, may_start: bool) -> None:
         self._cluster = cluster
         self._may_start = may_start
-        self._maps_always = maps_always
         self._lock = threading.Lock()
         self._link: Link | None = None
         self._closed = False
@@ -210,7 +208,7 @@ class StoreConnection:
             return link
         with self._lock:
             if not self._closed and (self._link is None or not self._link.is_usable):
-                self._replace(Link(reach(self._cluster, self._may_start), self._maps_always))
+                self._replace(Link(reach(self._cluster, self._may_start)))
             if self._closed:
                 self._replace(None)
             if self._link is None:

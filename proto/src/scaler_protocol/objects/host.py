@@ -23,13 +23,11 @@ class Place(NamedTuple):
 
 class HostStore:
     """``cluster`` gives the name of the cluster, empty while it is not known; ``may_start``: to start a store here is
-    of use; ``maps_always``: what is got is not kept for long. Where there is no store ``put`` and ``get`` give None.
-    Several threads may use it."""
+    of use. Where there is none ``put`` and ``get`` give None. Several threads may use it."""
 
-    def __init__(self, cluster: Callable[[], bytes], may_start: bool, maps_always: bool = False) -> None:
+    def __init__(self, cluster: Callable[[], bytes], may_start: bool) -> None:
         self._cluster = cluster
         self._may_start = may_start
-        self._maps_always = maps_always
         self._lock = threading.Lock()
         self._writer: StoreConnection | None = None
         self._is_for_fetches = False
@@ -104,5 +102,5 @@ class HostStore:
             from scaler_protocol.objects.connection import StoreConnection  # most processes have nothing large
 
             with self._lock:
-                self._writer = self._writer or StoreConnection(self._cluster(), self._may_start, self._maps_always)
+                self._writer = self._writer or StoreConnection(self._cluster(), self._may_start)
         return self._writer

@@ -44,9 +44,9 @@ class LinkLost(StoreUnavailable):
 class Link:
     """``store`` is the id of the store at the other end."""
 
-    def __init__(self, reached: Reached, maps_always: bool = False) -> None:
+    def __init__(self, reached: Reached) -> None:
         self.store = reached.store
-        self.segments = Segments(maps_always)
+        self.segments = Segments()
         self.lost = False
         self.region: StoreRegion | None = None
         """Where its small objects go. Whoever places one holds a lock of the caller's."""

@@ -34,7 +34,7 @@ class _Segment:
 
 
 class Segments:
-    """``maps_always``: what is read here is not kept for long, so that it need not be copied when much is pinned."""
+    """``maps_always``: who reads here must not wait for a copy, even when much of the memory is mapped."""
 
     def __init__(self, maps_always: bool = False) -> None:
         self._maps_always = maps_always

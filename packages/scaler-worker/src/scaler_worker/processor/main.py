@@ -49,7 +49,7 @@ class Processor:
         self._functions: dict[tuple[bytes, bytes], Any] = {}
         self._objects: dict[ObjectKey, memoryview] = {}
         self._cluster = b""
-        self._store = HostStore(lambda: self._cluster, may_start=True, maps_always=True)
+        self._store = HostStore(lambda: self._cluster, may_start=True)
         self._collected_at = time.monotonic()
         self._ran_since_collection = False
         self._prepared = is_prepared()

@@ -26,7 +26,7 @@ REGION_SHARE = 32
 """No peer holds a larger part of the memory ahead of need."""
 
 PINNED_SHARE = 2
-"""Nor do all mappings that programs keep hold more than this part of it: the rest is for what tasks make and need."""
+"""When mappings hold more than this part of it, nothing more is mapped: the rest is for what tasks make and need."""
 
 
 @dataclass(slots=True, eq=False)

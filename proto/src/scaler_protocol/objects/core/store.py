@@ -311,7 +311,7 @@ class StoreCore:
         assert known.extent is not None
         pin = self._next_pin
         self._next_pin += 1
-        copied = not known.pins and self._pinned_bytes + known.extent.size > self.memory.pinned_limit_bytes
+        copied = not known.pins and self._pinned_bytes > self.memory.pinned_limit_bytes
         if not known.pins:
             self._pinned_bytes += known.extent.size
         known.pins += 1
