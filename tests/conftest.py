@@ -12,7 +12,6 @@ import pytest
 from tests.support import leftovers
 from tests.support.watchdog import Watchdog
 
-
 LONGEST_TEMPORARY_FOLDER = 24
 """The path of a socket has at most 107 bytes, and folders of tests have long names."""
 
