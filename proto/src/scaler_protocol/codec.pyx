@@ -127,7 +127,11 @@ class MalformedMessage(ValueError):
 # ---- writing --------------------------------------------------------------------------------------------------------
 
 
-cdef dict _empty_tags = {body: tag for tag, body in enumerate(bodies.BODIES) if not body.__dataclass_fields__}
+cdef dict _empty_tags = {
+    body: tag
+    for tag, body in enumerate(bodies.BODIES)
+    if body is not Tasks and body is not Results and not body.__dataclass_fields__
+}
 
 
 def encode(envelope):

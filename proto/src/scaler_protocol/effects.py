@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scaler_protocol.messages import Envelope
+from scaler_protocol.envelope import Send
 
-
-@dataclass(slots=True)
-class Send:
-    """Send ``envelope`` to ``peer``. If the transport cannot take it, drop it: the link replays it."""
-
-    peer: bytes
-    envelope: Envelope
+__all__ = ["Log", "Send"]
 
 
 @dataclass(slots=True)

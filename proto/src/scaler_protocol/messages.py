@@ -8,13 +8,13 @@ all others are small (``bodies``). Sessions are 16 random bytes; a peer is named
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from dataclasses import dataclass
+from typing import NamedTuple, Union
 
+from scaler_protocol.envelope import Envelope as Envelope
+from scaler_protocol.envelope import Results as Results
+from scaler_protocol.envelope import Tasks as Tasks
 from scaler_protocol.value import value
-
-if TYPE_CHECKING:
-    from scaler_protocol.codec import ResultRun, TaskRun
 
 PROTOCOL_MAJOR = 1
 PROTOCOL_MINOR = 1
@@ -183,24 +183,6 @@ class WhoAreYou:
 
 
 # ---- the hot path ----------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Tasks:
-    """Client to scheduler, scheduler to agent, agent to processor. Functions ride with their first batch per host."""
-
-    runs: list[TaskRun]
-    functions: list[FunctionDefinition] = field(default_factory=list)
-    serializers: list[FunctionDefinition] = field(default_factory=list)
-    resubmitted: bool = False  # a client states again, to a new epoch, what an earlier scheduler had accepted
-    parent: TaskName | None = None  # the task that the nested client lives in from here on; None: as before
-
-
-@dataclass(slots=True)
-class Results:
-    """Processor to agent, agent to scheduler, scheduler to client."""
-
-    runs: list[ResultRun]
 
 
 @value(frozen=True, slots=True)
@@ -666,12 +648,3 @@ Body = Union[
 
 UNNUMBERED = (Hello, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)
 """Bodies that travel with sequence 0: losing one loses nothing, receiving one twice does no harm."""
-
-
-@dataclass(slots=True)
-class Envelope:
-    """A body on a link. ``sequence`` 0: unnumbered. ``acknowledged``: highest sequence received from the other side."""
-
-    body: Any  # a Body; whoever is called for a class of body knows which
-    sequence: int = 0
-    acknowledged: int = 0
