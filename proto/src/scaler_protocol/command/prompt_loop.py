@@ -101,35 +101,32 @@ class PromptSelector(BaseSelector):
         self._prompt.clear()
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        prompt, ready = self._prompt, list[tuple[SelectorKey, int]]()
-        deadline = _NEVER if timeout is None else time.monotonic() + timeout
+        poll, prompt, alarms = self._epoll.poll, self._prompt, self._alarms
+        ready: list[tuple[SelectorKey, int]] = []
+        now = time.monotonic()
+        deadline = _NEVER if timeout is None else now + timeout
         self.is_asked = False
         while True:
-            for fd, event in self._poll(deadline):
+            until = deadline
+            for alarm in alarms:
+                if alarm.at < until:
+                    until = alarm.at
+            for fd, event in poll(None if until == _NEVER else max(0.0, until - now), _EVENTS_AT_ONCE):
                 serve = prompt.get(fd)
                 if serve is not None:
-                    _call(serve)
+                    try:
+                        serve()
+                    except Exception:  # as asyncio does: the others are not to suffer
+                        logging.exception("Exception in a callback of the event loop")
                 elif fd in self._keys:  # not removed just now
                     ready.append((self._keys[fd], _events(event)))
             now = time.monotonic()
-            for alarm in self._alarms:
+            for alarm in alarms:
                 if now >= alarm.at:
                     alarm.at = _NEVER
                     _call(alarm.ring)
             if ready or self.is_asked or now >= deadline:
                 return ready
-
-    def _poll(self, until: float) -> list[tuple[int, int]]:
-        for alarm in self._alarms:
-            if alarm.at < until:
-                until = alarm.at
-        try:
-            if until == _NEVER:
-                return self._epoll.poll(None, _EVENTS_AT_ONCE)
-            return self._epoll.poll(max(0.0, until - time.monotonic()), _EVENTS_AT_ONCE)
-        except InterruptedError:
-            self.is_asked = True
-            return []
 
     # ---- what is prompt ------------------------------------------------------------------------------------------
 
@@ -217,8 +214,8 @@ def add_alarm(loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> Al
 def _call(serve: Callable[[], object]) -> None:
     try:
         serve()
-    except Exception:  # as asyncio does: the others are not to suffer
-        logging.exception("Exception in a callback of the event loop")
+    except Exception:
+        logging.exception("Exception in an alarm of the event loop")
 
 
 def _mask(events: int) -> int:

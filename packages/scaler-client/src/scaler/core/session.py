@@ -137,6 +137,11 @@ class Session:
         self._clear_when_welcomed = False
         self._effects: list[Effect] = []
         self._taken: list[Effect] = []
+        self._greetings: dict[type, Callable[[Any, float], None]] = {
+            Welcome: self._on_welcome,
+            Refused: self._on_refused,
+            WhoAreYou: lambda body, now: self._say_hello(now),
+        }
         self._handlers: dict[type, Callable[[Any, float], None]] = {
             Results: self._on_results,
             ObjectChunk: self._on_object_chunk,
@@ -162,13 +167,9 @@ class Session:
         self._leave_welcome(now)
 
     def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
-        body = envelope.body
-        if isinstance(body, Welcome):
-            self._on_welcome(body, now)
-        elif isinstance(body, Refused):
-            self._on_refused(body, now)
-        elif isinstance(body, WhoAreYou):
-            self._say_hello(now)
+        greeting = self._greetings.get(type(envelope.body))
+        if greeting is not None:
+            greeting(envelope.body, now)
         elif self.welcomed:
             self._on_linked(envelope, now)
 
@@ -187,8 +188,8 @@ class Session:
             return None
         if self.welcomed:
             due = self._last_sent_at + self._heartbeat_interval_seconds
-            if self._acknowledge_at is not None:
-                due = min(due, self._acknowledge_at)
+            if self._acknowledge_at is not None and self._acknowledge_at < due:
+                due = self._acknowledge_at
             return due if self._cancels_due is None else min(due, self._cancels_due)
         candidates = []
         if self._lost_since is not None and self._is_waiting:
@@ -605,10 +606,11 @@ class Session:
         for entry in entries:
             entry.left = True
             if entry.remaining:
-                self._define(entry.shape.function)
+                if entry.shape.function.digest not in self._sent_definitions:
+                    self._define(entry.shape.function)
                 runs.extend(_unfinished_runs(entry))
         functions, self._new_functions = self._new_functions, []
-        return Tasks(runs, functions, self._new_serializers() if runs else [])
+        return Tasks(runs, functions, self._new_serializers() if runs and self._serializer is not None else [])
 
     def _define(self, function: Function) -> None:
         """The function rides with the next message, unless the scheduler has it."""
@@ -704,7 +706,7 @@ class Session:
         while start < run.count:
             entry = self._ranges.find(run.task(start))
             if not isinstance(entry, MapRange):
-                self._take_rows(_part(run, start, run.count))
+                self._take_rows(_part(run, start, run.count) if start else run)
                 return
             stop = max(start + 1, bisect_left(run.task_column, entry.first + entry.count, start))
             part = _part(run, start, stop)

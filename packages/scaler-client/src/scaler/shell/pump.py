@@ -118,7 +118,8 @@ class Pump:
     def settle_notices(self) -> None:
         """Run what may not run under the lock. Also wakes the leader, who may be waiting for what was received here."""
         try:
-            self._settle_all()
+            if self._notices:
+                self._settle_all()
         finally:
             if self._leading:
                 self._leader_waker.wake()
@@ -181,7 +182,8 @@ class Pump:
         finally:
             if not in_callback and 0 in self._leading and self._leading[0] == me:  # no call: nothing interrupts
                 del self._leading[0]
-                self._promote()
+                if self._followers:
+                    self._promote()
             self._leave_wait()
 
     def fetch(self, large: LargeResult) -> Answer:
@@ -307,10 +309,12 @@ class Pump:
             self._background_waker.wake()
         if self.session.ask_flush():
             self.take_turn()
-        self.enter_blocked()
+        if self._connection.nested:
+            self.enter_blocked()
 
     def _leave_wait(self) -> None:
-        self.leave_blocked()
+        if self._connection.nested:
+            self.leave_blocked()
         if self._parked:
             self._background_waker.wake()
 
@@ -320,10 +324,12 @@ class Pump:
             with self.lock:
                 if not self.unusable:
                     self._pass(self._leader_poller)
-            self._settle_all()
-            if self.unusable and not target.is_settled():
+            if self._notices:
+                self._settle_all()
+            if self.unusable:
                 self._refuse_wait(target)
-            _check_deadline(target, deadline)
+            if deadline is not None:
+                _check_deadline(target, deadline)
 
     def _follow(self, target: Target, deadline: float | None) -> None:
         condition = target._condition
@@ -380,16 +386,19 @@ class Pump:
         session, receive = self.session, self._connection.receive
         if self._interrupted:
             self._mend(now)
+        has_news = True  # the session may want something
         try:
             while True:
                 while (frames := receive()) is not None:
+                    has_news = True
                     try:
                         session.on_message(SCHEDULER, decode(frames), now)
                     except MalformedMessage:
                         continue
-                effects = session.take_effects(now)
+                effects = session.take_effects(now) if has_news else ()
                 if not effects:
                     return
+                has_news = False
                 for effect in effects:
                     if type(effect) is Send:
                         self._connection.send(encode(effect.envelope))

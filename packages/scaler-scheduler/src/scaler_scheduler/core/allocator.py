@@ -110,7 +110,10 @@ class Allocator:
             self._end_reservations(now)
         if self._eager:
             self._serve_eager(given)
-        waiting = [queue for queue in self.classes.values() if queue.count]
+        waiting: list[QueueClass] = []
+        for queue in self.classes.values():  # a comprehension would be a call, and most often there is one class
+            if queue.count:
+                waiting.append(queue)
         if len(waiting) > 1:
             waiting.sort(key=lambda queue: (-queue.depth, -queue.priority))
         for queue in waiting:

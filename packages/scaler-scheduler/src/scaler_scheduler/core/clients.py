@@ -69,10 +69,11 @@ class Client:
 
     def forward(self, run: ResultRun, delivery: Delivery | None) -> None:
         """Send a run at the end of this drain; what it came from is released when the client has it."""
-        if delivery is not None and self.is_reachable:
+        if self.is_orphan:
+            return
+        if delivery is not None:
             delivery.hold()
-        if self.is_reachable:
-            self.outgoing.append((run, delivery))
+        self.outgoing.append((run, delivery))
 
     def row(self, task: int, status: int, payload: bytes = b"", attempt: int = 0) -> None:
         """A result that the scheduler makes itself."""

@@ -12,25 +12,24 @@ class Repetition:
         self._quiet_until = float("-inf")
         self._held = 0
         self._last = ""
+        self.due_at: float | None = None
+        """When ``take`` has something to write."""
 
     def note(self, text: str, now: float) -> str | None:
         """What to write at once."""
         if self._held or now < self._quiet_until:
             self._held += 1
             self._last = text
+            self.due_at = self._quiet_until
             return None
         self._quiet_until = now + QUIET_SECONDS
         return text
-
-    @property
-    def due_at(self) -> float | None:
-        """When ``take`` has something to write."""
-        return self._quiet_until if self._held else None
 
     def take(self, now: float) -> str | None:
         """What has gathered, as one line, if it is time."""
         if not self._held or now < self._quiet_until:
             return None
         others, self._held = self._held - 1, 0
+        self.due_at = None
         self._quiet_until = now + QUIET_SECONDS
         return f"{self._last} ({others} more like it)" if others else self._last

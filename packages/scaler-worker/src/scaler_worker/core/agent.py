@@ -169,7 +169,6 @@ class AgentCore:
             objects=self._objects,
             task_timeout_seconds=self._settings.task_timeout_seconds,
             process_limit=self._settings.process_limit,
-            hard_suspend=self._settings.hard_suspend,
         )
 
     # ---- the connection --------------------------------------------------------------------------------------
@@ -314,7 +313,10 @@ class AgentCore:
         if function is None or (run.serializer and serializer is None):
             self.slots.fail_runs([run], Status.OBJECT_MISSING, f"The function {run.function_name} did not arrive.")
             return None
-        return [ObjectKey(each.digest, 0) for each in (function, serializer) if each is not None and not each.payload]
+        keys = [] if function.payload else [ObjectKey(function.digest, 0)]
+        if serializer is not None and not serializer.payload:
+            keys.append(ObjectKey(serializer.digest, 0))
+        return keys
 
     def _accept(self, run: TaskRun) -> None:
         keys = self._definitions_of(run)
@@ -322,7 +324,7 @@ class AgentCore:
             return
         if run.has_references:
             keys.extend(run.references())
-        if self._objects.all_here(keys):
+        if not keys or self._objects.all_here(keys):
             self.slots.queue.push(run)
         else:
             self._find(self._objects.require(run, keys))
@@ -486,11 +488,12 @@ class AgentCore:
         processor = self.slots.processors.get(number)
         if processor is not None:
             self.slots.harvest(processor, now)
-            self._attach_store()
+            if self._host_store is None:
+                self._attach_store()
 
     def _attach_store(self) -> None:
-        """A result is in the host's store, which this agent does not know yet."""
-        if self._host_store is None and self._objects.has_stored:
+        """Perhaps a result is in the host's store, which this agent does not know yet."""
+        if self._objects.has_stored:
             self._effects.append(AttachStore())
 
     def on_processor_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
@@ -629,9 +632,11 @@ class AgentCore:
     def next_deadline(self) -> float | None:
         first = self.slots.next_deadline()
         if self._welcomed:
-            first = _earlier(first, self._sent_at + PING_SECONDS)
-            if self._acknowledge_at is not None:
-                first = _earlier(first, self._acknowledge_at)
+            due = self._sent_at + PING_SECONDS
+            if self._acknowledge_at is not None and self._acknowledge_at < due:
+                due = self._acknowledge_at
+            if first is None or due < first:
+                first = due
         else:
             if self._away_since is not None:
                 first = _earlier(first, self._away_since + self._settings.death_timeout_seconds)
@@ -668,8 +673,10 @@ class AgentCore:
         self.slots.start_missing(now)
         if lease > now and self._welcomed and self.slots.accepting:
             self.slots.hand_out(now)
-        self.slots.suspend_blocked()
-        self._note_lent()
+        if self._settings.hard_suspend:
+            self.slots.suspend_blocked()
+        if self.slots.blocked or self._lent[0]:
+            self._note_lent()
         if self._stop_at is not None:
             self._give_back()
             self._advance_stop(now)
@@ -703,7 +710,8 @@ class AgentCore:
                     self._output_sizes[envelope.sequence] = len(body.data)
                 self._send(envelope, now)
             self._outbox.clear()
-        self.slots.flush_rows()
+        if self.slots.rows:
+            self.slots.flush_rows()
         if self.slots.finished:
             self._send_results(now)
         if self._goodbye_due:

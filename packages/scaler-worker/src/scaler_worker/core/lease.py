@@ -14,6 +14,8 @@ class Lease:
         self._heard_at: float | None = None
         self._turned_at = now
         self.proof_wanted_since: float | None = None
+        self.until = 0.0
+        """Nothing is started after this."""
 
     def turn(self, now: float) -> bool:
         """The agent is at work. True: it was not for a while, so ask for proof."""
@@ -26,6 +28,7 @@ class Lease:
     def heard(self, now: float) -> None:
         if self.proof_wanted_since is None:
             self._heard_at = now
+            self.until = now + LEASE_SECONDS
 
     def proved(self, sent_at: float, now: float) -> None:
         """The scheduler answered something that was sent at ``sent_at``."""
@@ -36,7 +39,4 @@ class Lease:
     def end(self) -> None:
         self._heard_at = None
         self.proof_wanted_since = None
-
-    @property
-    def until(self) -> float:
-        return 0.0 if self._heard_at is None else self._heard_at + LEASE_SECONDS
+        self.until = 0.0

@@ -56,15 +56,16 @@ class Processor:
 
     def unfinished(self) -> int:
         handed = self.handed
-        if len(handed) > 1:
-            return sum([entry.unfinished for entry in handed])
-        return handed[0].unfinished if handed else 0
+        if not handed:
+            return 0
+        return handed[0].unfinished if len(handed) == 1 else sum([entry.unfinished for entry in handed])
 
     def forget_finished(self) -> None:
-        while self.handed and not self.handed[0].unfinished:
-            del self.handed[0]
-        if len(self.handed) > 1:
-            self.handed = [entry for entry in self.handed if entry.unfinished]
+        handed = self.handed
+        while handed and not handed[0].unfinished:
+            del handed[0]
+        if len(handed) > 1:
+            self.handed = [entry for entry in handed if entry.unfinished]
 
     def entry_of(self, sequence: int) -> Handed | None:
         for entry in self.handed:

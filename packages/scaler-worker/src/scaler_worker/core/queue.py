@@ -43,7 +43,8 @@ class TaskQueue:
         run = level[0]
         if run.count <= limit:
             level.popleft()
-            self._drop_if_empty(key)
+            if not level:
+                self._drop_if_empty(key)
             self.count -= run.count
             return run
         level[0] = run.slice(limit, run.count)

@@ -56,7 +56,6 @@ class Slots:
         objects: ObjectExchange,
         task_timeout_seconds: float = 0.0,
         process_limit: int = 0,
-        hard_suspend: bool = False,
     ) -> None:
         self.names = worker_names
         self.slots = len(worker_names)
@@ -67,7 +66,7 @@ class Slots:
         self._idle: dict[int, Processor] = {}
         self._busy: dict[int, Processor] = {}
         self._full: dict[int, Processor] = {}
-        self._blocked: dict[int, Processor] = {}
+        self.blocked: dict[int, Processor] = {}
         self._hungry: dict[int, Processor] = {}
         self._deepest_blocked = 0
         self.functions: dict[bytes, FunctionDefinition] = {}
@@ -79,10 +78,9 @@ class Slots:
         self._objects = objects
         self._task_timeout_seconds = task_timeout_seconds
         self._process_limit = process_limit or self.slots * 4 + 128
-        self._hard_suspend = hard_suspend
         self.nodes = Nodes()
         self.given_back: list[Named] = []
-        self._rows: dict[tuple[bytes, int | None], list[Row]] = {}  # by session and, while watched, worker
+        self.rows: dict[tuple[bytes, int | None], list[Row]] = {}  # by session and, while watched, worker
         self._numbers = 0
         self.freed: list[ObjectKey] = []
         self._poll_at: float | None = None
@@ -182,17 +180,17 @@ class Slots:
         self._start_after = 0.0
         while len(self.processors) < self.slots:
             self._start()
-        missing = self._capacity() - len(self.processors)
+        missing = self.slots + len(self.blocked) - len(self.processors)
         if missing > 0:
             self._start_spares(min(missing, self._eligible_count()))
-        if self._blocked and len(self.processors) == len(self._busy) < self._process_limit:
+        if self.blocked and len(self.processors) == len(self._busy) < self._process_limit:
             self._start()  # ahead of the next task that blocks
 
     def _start_spares(self, missing: int) -> None:
         while missing > 0 and len(self.processors) < self._process_limit:
             self._start()
             missing -= 1
-        if missing > 0 and len(self._blocked) == len(self.processors):
+        if missing > 0 and len(self.blocked) == len(self.processors):
             self._fail_for_process_limit()
 
     def _start(self) -> None:
@@ -222,18 +220,29 @@ class Slots:
     def _sort(self, processor: Processor) -> None:
         """Something about this processor changed: count it where it belongs."""
         number, held = processor.number, processor.unfinished()
-        _put(self._busy, number, processor, held > 0)
-        _put(self._full, number, processor, held > 1)
-        _put(self._idle, number, processor, not held and processor.available)
-        if self._blocked or processor.blocked_sequence is not None:
-            _put(self._blocked, number, processor, processor.blocked)
-            self._deepest_blocked = max([each.blocked_depth for each in self._blocked.values()], default=0)
-        _put(self._hungry, number, processor, held > 0 and processor.available)  # until a look shows that it has enough
+        is_available = processor.ready and not processor.dying and processor.blocked_sequence is None
+        if held:
+            self._busy[number] = processor
+            self._idle.pop(number, None)
+        else:
+            self._busy.pop(number, None)
+            _put(self._idle, number, processor, is_available)
+        if held > 1:
+            self._full[number] = processor
+        elif self._full:
+            self._full.pop(number, None)
+        if self.blocked or processor.blocked_sequence is not None:
+            _put(self.blocked, number, processor, processor.blocked)
+            self._deepest_blocked = max([each.blocked_depth for each in self.blocked.values()], default=0)
+        if held and is_available:
+            self._hungry[number] = processor  # until a look shows that it has enough
+        else:
+            self._hungry.pop(number, None)
 
     def _forget(self, processor: Processor) -> None:
-        for group in (self._busy, self._full, self._blocked, self._idle, self._hungry):
+        for group in (self._busy, self._full, self.blocked, self._idle, self._hungry):
             group.pop(processor.number, None)
-        self._deepest_blocked = max([each.blocked_depth for each in self._blocked.values()], default=0)
+        self._deepest_blocked = max([each.blocked_depth for each in self.blocked.values()], default=0)
 
     def _settle(self, processor: Processor) -> None:
         """Tasks that it held have ended or were taken back."""
@@ -241,14 +250,14 @@ class Slots:
         self._sort(processor)
 
     def _capacity(self) -> int:
-        return self.slots + len(self._blocked)
+        return self.slots + len(self.blocked)
 
     def deepest_blocked(self) -> int:
         return self._deepest_blocked
 
     def lent(self) -> tuple[int, int]:
         """How many slots are lent, and the depth that tasks in them must exceed."""
-        return len(self._blocked), self._deepest_blocked
+        return len(self.blocked), self._deepest_blocked
 
     def _depth_needed(self, more: int = 1) -> int | None:
         """The depth that a task must exceed to be started when ``more`` processors become busy."""
@@ -269,13 +278,15 @@ class Slots:
 
     def _feed_idle(self) -> None:
         depth = self._depth_needed()
-        if self.queue.head(depth) is None or len(self._busy) >= self._capacity():
+        if self.queue.head(depth) is None or len(self._busy) >= self.slots + len(self.blocked):
             return
         idle = sorted(self._idle)  # the lowest number first: the others stay out of the way of whoever shares the host
         for position, number in enumerate(idle):
             self._hand_over(self._idle[number], depth, len(idle) - position)
+            if not self.queue.count or len(self._busy) >= self.slots + len(self.blocked):
+                return
             depth = self._depth_needed()
-            if not self.queue.count or len(self._busy) >= self._capacity() or self.queue.head(depth) is None:
+            if self.queue.head(depth) is None:
                 return
 
     def _feed_busy(self) -> None:
@@ -308,7 +319,7 @@ class Slots:
         seconds, count = 0.0, processor.board.room(processor.next_sequence)
         budget = HAND_OVER_SECONDS
         share = -(-self.queue.count // sharers)
-        while seconds < budget and count > 0 and (head := self.queue.head(depth)) is not None:
+        while seconds < budget and count > 0 and self.queue.count and (head := self.queue.head(depth)) is not None:
             estimate = self.durations.estimate(head.function)
             run = self.queue.take(min(count, self._batch(head, estimate, share, budget - seconds)))
             runs.append(run)
@@ -630,22 +641,24 @@ class Slots:
             processor.ending = {each: ending for each, ending in processor.ending.items() if each >= harvested}
         if processor.blocked_sequence is not None and processor.blocked_sequence < harvested:
             processor.blocked_sequence = None
-        if any([entry.run.options.stream_output for entry in processor.handed]):
-            self._objects.catch_up(processor.number)  # what a task wrote, before it is forgotten
+        for entry in processor.handed:
+            if entry.run.options.stream_output:
+                self._objects.catch_up(processor.number)  # what a task wrote, before it is forgotten
+                break
         self._settle(processor)
         if not processor.handed:
             processor.idle_since = now
 
     def flush_rows(self) -> None:
         """Results made here join those of processors."""
-        if not self._rows:
+        if not self.rows:
             return
-        for (session, place), rows in self._rows.items():
+        for (session, place), rows in self.rows.items():
             run = ResultRun(session, rows)
             if place is not None:
                 run.set_place(place, bytes(4 * run.count))
             self.finished.append(run)
-        self._rows.clear()
+        self.rows.clear()
 
     def _add_ended_row(
         self, entry: Handed, sequence: int, reason: str, duration_us: int, place: int | None = None
@@ -679,7 +692,7 @@ class Slots:
         place: int | None = None,
     ) -> None:
         row = (task, attempt, int(status), payload, duration_us, duration_us, 0)
-        self._rows.setdefault((session, place), []).append(row)
+        self.rows.setdefault((session, place), []).append(row)
 
     def _fail_run(self, run: TaskRun, status: int, payload: bytes) -> None:
         for index in range(run.count):
@@ -715,10 +728,8 @@ class Slots:
             self._sort(processor)
 
     def suspend_blocked(self) -> None:
-        """With ``hard_suspend`` a blocked parent stands still while others use all slots."""
-        if not self._hard_suspend:
-            return
-        full = len(self._busy) - len(self._blocked) >= self.slots
+        """A blocked parent stands still while others use all slots."""
+        full = len(self._busy) - len(self.blocked) >= self.slots
         for processor in self.processors.values():
             wanted = processor.blocked and full and not processor.ending
             if wanted != processor.suspended:
@@ -765,7 +776,7 @@ class Slots:
     def _superfluous(self) -> list[Processor]:
         """Spare processors, but for the one that is ready for the next task while others block."""
         spares = [each for each in self._idle.values() if each.slot is None]
-        return spares[1:] if self._blocked else spares
+        return spares[1:] if self.blocked else spares
 
     def _retire(self, now: float) -> None:
         for processor in self._superfluous():
@@ -844,7 +855,7 @@ class Slots:
         number = processor.number
         assert (number in self._busy) == processor.busy == (processor.unfinished() > 0)
         assert (number in self._full) == (processor.unfinished() > 1)
-        assert (number in self._blocked) == processor.blocked and (processor.busy or not processor.blocked)
+        assert (number in self.blocked) == processor.blocked and (processor.busy or not processor.blocked)
         assert (number in self._idle) == (processor.available and not processor.busy)
         assert number not in self._hungry or (processor.available and processor.busy)
 

@@ -146,10 +146,16 @@ class Agent:
         for key in effect.objects:
             self._processors.send_object(effect.number, key)
         values = self._send_values(effect) if effect.values is not None else []
-        for tasks in _in_messages(effect.tasks):
+        runs = effect.tasks.runs
+        for tasks in _in_messages(effect.tasks) if len(runs) > 1 else (effect.tasks,):
             self._processors.send(effect.number, [*values, *encode(Envelope(tasks))])
             values = []
-        if not self._checks_memory and any([run.options.memory_bytes for run in effect.tasks.runs]):
+        for run in runs:
+            if run.options.memory_bytes:
+                self._check_memory_from_now_on()
+
+    def _check_memory_from_now_on(self) -> None:
+        if not self._checks_memory:
             self._checks_memory = True
             self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)
 
@@ -356,9 +362,6 @@ def _cause(certificate: dict[str, Any]) -> str:
 
 def _in_messages(tasks: Tasks) -> Iterator[Tasks]:
     """Many short tasks with much data each are more than one message; definitions go with the first."""
-    if len(tasks.runs) <= 1:
-        yield tasks
-        return
     functions, serializers = tasks.functions, tasks.serializers
     for runs in split(tasks.runs):
         yield Tasks(runs, functions, serializers)
