@@ -6,14 +6,20 @@ from typing import Any
 
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
-from scaler_protocol.messages import Role
+from scaler_protocol.messages import ObjectKey, Role
 from scaler_worker.core.agent import SCHEDULER, AgentCore, AgentSettings
 from scaler_worker.core.effects import (
+    AttachStore,
     DropObjects,
+    DropStored,
     Exit,
+    FetchStored,
+    FindStored,
     HandOver,
     Interrupt,
+    JoinStore,
     Kill,
+    ReadStored,
     RenewNested,
     SendNested,
     StartProcessor,
@@ -22,6 +28,7 @@ from tests.simulation.nested import NestedClient
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
 from tests.simulation.processor import SimulatedProcessor
+from tests.simulation.stores import Host
 from tests.simulation.world import World
 from tests.unit.worker.playbook import DictStore
 
@@ -32,19 +39,27 @@ HEARTBEAT_SECONDS = 2.0
 
 class AgentNode(Node):
     def __init__(
-        self, world: World, network: Network, slots: int, executions: dict[bytes, int], deaths: dict[bytes, int]
+        self,
+        world: World,
+        network: Network,
+        slots: int,
+        executions: dict[bytes, int],
+        deaths: dict[bytes, int],
+        host: Host | None = None,
     ) -> None:
-        """Counted by argument: how often a task was started, and how often its processor died of it."""
+        """Counted by argument: how often a task was started, and how often its processor died of it. ``host``: has a
+        store for large objects."""
         super().__init__(world, "agent")
         self.session = world.chance.randbytes(16)
         self.processors: dict[int, SimulatedProcessor] = {}
         self.nested: dict[bytes, NestedClient] = {}
+        self.host = host
         self._executions = executions
         self._deaths = deaths
         names = tuple(f"worker {number}" for number in range(slots))
         hello = make_hello(Role.WORK, self.session, token=b"")
         self.store = DictStore()
-        self.core = AgentCore(AgentSettings("agent", names), hello, self.store, world.now)
+        self.core = AgentCore(AgentSettings("agent", names, uses_store=host is not None), hello, self.store, world.now)
         self.connection: Connection = network.join(self)
         self.post(lambda now: None)
         self._report()
@@ -61,6 +76,8 @@ class AgentNode(Node):
             processor.die()
         self.die()
         self.connection.close()
+        if self.host is not None:
+            self.host.lose_agent()
 
     def kill_processor(self) -> None:
         numbers = [number for number, processor in self.processors.items() if processor.alive]
@@ -72,6 +89,10 @@ class AgentNode(Node):
         assert self.core.slots.is_idle
         assert not self.core.slots.nodes, "values are kept for ever"
         assert not self.store.objects, list(self.store.objects)
+        objects = self.core._objects
+        assert not objects._complete and not objects._stored and not objects._incoming, "objects are kept for ever"
+        if self.host is not None:
+            assert not self.host.store.objects, list(self.host.store.objects)
         assert not self.core._retained, f"{len(self.core._retained)} results are kept for ever"
 
     # ---- the network -------------------------------------------------------------------------------------------
@@ -96,7 +117,8 @@ class AgentNode(Node):
         elif isinstance(effect, StartProcessor):
             self._start_processor(effect.number)
         elif isinstance(effect, HandOver):
-            objects = {key: bytes(self.store.objects[key]) for key in effect.objects}
+            here = self.store.objects
+            objects = {key: bytes(here[key]) for key in effect.objects if self.host is None or key in here}
             self.processors[effect.number].hand_over(effect, objects)
         elif isinstance(effect, Interrupt):
             processor = self.processors[effect.number]
@@ -112,10 +134,38 @@ class AgentNode(Node):
             self.nested[effect.session].renew()
         else:
             assert not isinstance(effect, Exit), effect
-            raise AssertionError(effect)
+            assert self.host is not None, effect
+            self._use_store(self.host, effect)
+
+    def _use_store(self, host: Host, effect: Any) -> None:
+        if isinstance(effect, (JoinStore, AttachStore)):
+            host.agent = self
+            host.introduce()
+        elif isinstance(effect, FindStored):
+            for key in effect.keys:
+                host.find(key)
+        elif isinstance(effect, FetchStored):
+            host.fetch(effect.key, effect.sources)
+        elif isinstance(effect, ReadStored):
+            host.read(effect.key)
+        else:
+            assert isinstance(effect, DropStored), effect
+            host.drop(effect.keys)
+
+    def keep_large(self, number: int, sequence: int, key: ObjectKey, data: bytes) -> bytes:
+        """What stands for a large result, which is in the host's store or on its way to the agent."""
+        size = len(data).to_bytes(8, "little")
+        if self.host is None:
+            self.store.results[number, sequence] = data
+            return size
+        self.host.store.objects[key] = data
+        return size + self.host.store.id
+
+    def stored(self, key: ObjectKey) -> bytes | None:
+        return None if self.host is None else self.host.store.objects.get(key)
 
     def _start_processor(self, number: int) -> None:
-        processor = SimulatedProcessor(self.world, self, number, self._executions)
+        processor = SimulatedProcessor(self.world, self, number, self._executions, self.keep_large)
         self.processors[number] = processor
         self.post(lambda now: self.core.on_processor_started(number, processor.board, 1000 + number, now))
 

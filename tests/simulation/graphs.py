@@ -5,7 +5,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from itertools import groupby
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup
@@ -19,16 +20,28 @@ if TYPE_CHECKING:
 INPUTS_LIMIT = 4
 
 
+LARGE = "large"
+"""The function whose results are above the inline limit."""
+
+LARGE_BYTES = (33_000, 200_000)
+
+
 def result_of(argument: bytes, inputs: list[bytes]) -> bytes:
     """What a task gives: it proves which values it was given."""
     proof = blake2b(b"|".join(inputs), digest_size=8).hexdigest().encode() if inputs else b""
-    return b"result of " + argument + proof
+    result = b"result of " + argument + proof
+    if LARGE.encode() not in argument.split():
+        return result
+    least, most = LARGE_BYTES
+    return result.ljust(least + crc32(argument) % (most - least))
 
 
 class RandomGraph:
     """Tasks that need results of earlier ones. Those that nobody needs are targets, and some others."""
 
-    def __init__(self, chance: Random, count: int) -> None:
+    def __init__(
+        self, chance: Random, count: int, names: tuple[str, ...] = ("short", "short", "short", "long")
+    ) -> None:
         reach = chance.choice([1, 5, count])
         self.inputs: list[list[int]] = []
         for node in range(count):
@@ -37,7 +50,7 @@ class RandomGraph:
             self.inputs.append(sorted(chance.choices(earlier, k=number)) if number else [])
         self.needed = {each for inputs in self.inputs for each in inputs}
         self.targets = [node not in self.needed or chance.random() < 0.1 for node in range(count)]
-        self.functions = [chance.choice(["short", "short", "short", "long"]) for _ in range(count)]
+        self.functions = [chance.choice(names) for _ in range(count)]
 
     def results(self, arguments: list[bytes]) -> list[bytes]:
         found: list[bytes] = []
@@ -67,14 +80,16 @@ class GraphSink(TaskSink):
             assert status == Status.CANCELLED and self.is_cancelled_graph, (self.argument, self.outcomes)
 
 
-def submit(session: Session, client: ClientNode, graph: RandomGraph, name: str) -> tuple[GraphGroup, list[GraphSink]]:
+def submit(
+    session: Session, client: ClientNode, graph: RandomGraph, name: str, make_sink: Any = GraphSink
+) -> tuple[GraphGroup, list[Any]]:
     """Enter a graph into a session, in runs of tasks that share a shape."""
     first = session.next_task()
     count = len(graph.inputs)
     group = GraphGroup(first, first + count - 1)
     arguments = [f"{name} {graph.functions[node]} {node}".encode() for node in range(count)]
     expected = graph.results(arguments)
-    sinks: list[GraphSink] = []
+    sinks: list[Any] = []
 
     def shape_of(node: int) -> tuple[str, int, bool]:
         return graph.functions[node], 1 + len(graph.inputs[node]), graph.targets[node]
@@ -87,7 +102,7 @@ def submit(session: Session, client: ClientNode, graph: RandomGraph, name: str) 
         for node in nodes:
             keys = [ObjectKey(client.session, first + each) for each in graph.inputs[node]]
             entry.builder.append([arguments[node], *keys])
-        mine = [GraphSink(client, arguments[node], expected[node], arguments) for node in nodes] if target else []
+        mine = [make_sink(client, arguments[node], expected[node], arguments) for node in nodes] if target else []
         entry.fill(mine, [node in graph.needed for node in nodes] if target else [])
         sinks += mine
     assert session.add_graph(group)

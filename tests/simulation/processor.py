@@ -7,16 +7,24 @@ has claimed it; what was finished is there although the processor died; nothing 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from scaler_protocol.codec import ResultRun, TaskRun
-from scaler_protocol.messages import ObjectKey, Status, TaskName
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, UPLOAD_NUMBER, ObjectKey, Status, TaskName
 from scaler_worker.core.effects import HandOver
-from tests.simulation.graphs import result_of
+from tests.simulation.graphs import LARGE, result_of
 from tests.simulation.nested import PARENT, Family, NestedClient
 from tests.simulation.world import World
 
-DURATIONS_SECONDS = {"short": (0.00002, 0.001), "long": (0.15, 0.5), "endless": (1e6, 1e6)}
+DURATIONS_SECONDS = {
+    "short": (0.00002, 0.001),
+    "long": (0.15, 0.5),
+    "large": (0.0005, 0.02),
+    "endless": (1e6, 1e6),
+}
+KeepLarge = Callable[[int, int, ObjectKey, bytes], bytes]
+
 STUBBORN_SHARE = 0.1
 LEASE_POLL_SECONDS = 0.01
 TELL_SECONDS = 0.002
@@ -28,6 +36,8 @@ class Agent(Protocol):
     nested: dict[bytes, NestedClient]
 
     def on_news(self, processor: SimulatedProcessor) -> None: ...
+
+    def stored(self, key: ObjectKey) -> bytes | None: ...
 
 
 class SimulatedHarvest:
@@ -100,6 +110,8 @@ class SimulatedBoard:
                 harvest.interrupted.append((entry, sequence, int(seconds * 1e6)))
                 continue
             task = entry.first_task + sequence - entry.first_sequence
+            if status == Status.SUCCESS_LARGE:
+                harvest.large.append((entry, sequence))
             if entry.is_node:
                 harvest.kept.append((entry.run, task, status, payload))
                 payload = b"" if entry.is_intermediate and status == Status.SUCCESS else payload
@@ -121,15 +133,19 @@ class SimulatedBoard:
 
 
 class SimulatedProcessor:
-    """Claims and runs what it was handed, in order. ``executions`` counts by argument who was started how often."""
+    """Claims and runs what it was handed, in order. ``executions`` counts by argument who was started how often,
+    ``keep_large`` puts large results where they stay."""
 
-    def __init__(self, world: World, agent: Agent, number: int, executions: dict[bytes, int]) -> None:
+    def __init__(
+        self, world: World, agent: Agent, number: int, executions: dict[bytes, int], keep_large: KeepLarge
+    ) -> None:
         self.number = number
         self.board = SimulatedBoard()
         self.alive = True
         self._world = world
         self._agent = agent
         self._executions = executions
+        self._keep_large = keep_large
         self._waiting: deque[tuple[int, TaskRun | None, int, HandOver | None]] = deque()
         self._own_values: dict[tuple[bytes, int], tuple[int, bytes]] = {}
         self._received_values: dict[tuple[bytes, int], bytes] = {}
@@ -169,7 +185,8 @@ class SimulatedProcessor:
     def _value(self, key: ObjectKey) -> bytes | None:
         if key in self._own_values:
             return self._own_values[key][1]
-        return self._received_values.get(key, self._objects.get(key))
+        value = self._received_values.get(key, self._objects.get(key))
+        return value if value is not None else self._agent.stored(key)
 
     def interrupt(self) -> None:
         """The signal arrives; some tasks do not care."""
@@ -207,7 +224,9 @@ class SimulatedProcessor:
         argument = bytes(first)  # type: ignore[arg-type]
         inputs = [self._value(key) for key in others]  # type: ignore[arg-type]
         if None in inputs:
-            self.board.append(sequence, Status.CANCELLED, b"", 0.0)
+            lost = [key for key, value in zip(others, inputs, strict=True) if value is None]
+            is_upload = any(key.number >= UPLOAD_NUMBER for key in lost)  # type: ignore[union-attr]
+            self.board.append(sequence, Status.OBJECT_MISSING if is_upload else Status.CANCELLED, b"lost", 0.0)
             self._untold = True
             return
         name = TaskName(run.session, run.first_task + index, run.attempt, run.options.depth)
@@ -215,7 +234,7 @@ class SimulatedProcessor:
         if run.function_name == PARENT:
             self._submit_children(sequence, argument, name)
             return
-        value = name[:2] if run.options.graph else None
+        value = name[:2] if run.options.graph or run.function_name == LARGE else None
         seconds = self._world.between(*DURATIONS_SECONDS[run.function_name])
         result = result_of(argument, inputs)  # type: ignore[arg-type]
         self._world.after(seconds, lambda: self._end(sequence, Status.SUCCESS, result, value))
@@ -252,6 +271,9 @@ class SimulatedProcessor:
         self._leave_family()
         if name is not None:
             self._own_values[name] = sequence, payload
+            if len(payload) > INLINE_LIMIT_BYTES:
+                status = Status.SUCCESS_LARGE
+                payload = self._keep_large(self.number, sequence, ObjectKey(*name), payload)
         self.board.append(sequence, status, payload, self._world.now - self.board.started)
         self.board.running = None
         self._untold = True

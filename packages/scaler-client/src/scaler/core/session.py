@@ -735,6 +735,8 @@ class Session:
                 entry = self._ranges.find(task)
                 if entry is None:
                     first, stop = 1, 0
+                    if status == _LARGE:  # of a graph that ended meanwhile
+                        self._releases.append(ObjectKey(self.session, task))
                     continue
                 first, stop = entry.first, entry.first + entry.count
             assert entry is not None
@@ -763,6 +765,8 @@ class Session:
         if not entry.is_unsettled(index):
             if index in entry.large:
                 self._replace_large(entry, index, outcome)
+            elif outcome.status == Status.SUCCESS_LARGE:
+                self._releases.append(ObjectKey(self.session, entry.first + index))  # it is here already
             return
         sink = entry.settle_silently(index)
         if outcome.status == Status.SUCCESS_LARGE:

@@ -198,11 +198,14 @@ class FromAgents(Hellos):
 
     def _on_lost(self, agent: Agent, body: ObjectsLost, now: float) -> None:
         for key in body.keys:
-            self._on_value_missing(agent, ObjectMissing(key, LOST_TEXT), now)
+            if key.number < UPLOAD_NUMBER:
+                self._on_value_missing(agent, ObjectMissing(key, LOST_TEXT), now)
+            else:
+                self.objects.lose_copy(agent.session, key, agent.store)
 
     def _on_store(self, agent: Agent, body: StoreAttached, now: float) -> None:
         if agent.store and body.store != agent.store:
-            self.objects.forget_store(agent.store, [each.session for each in self.agents_by_store[agent.store]])
+            self.objects.forget_store(agent.store)
         self._leave_store(agent)
         agent.store, agent.store_endpoint = body.store, body.endpoint
         self.allocator.join_store(agent, body.store)
@@ -218,12 +221,17 @@ class FromAgents(Hellos):
         if key.owner in self.clients and key.number < UPLOAD_NUMBER:
             self._on_value_request(agent, self.clients[key.owner], body, now)
             return
-        until = self._stated_by(key, now)
-        if until is None and key.owner not in self.clients and now < agent.attached_at + HOLD_SECONDS:
-            until = agent.attached_at + HOLD_SECONDS  # after a restart of the scheduler: its owner may come back, too
+        until = self._awaited(agent, key, now)
         endpoints = {} if body.relayed else self._endpoints()
         self._send_all(self.objects.on_request(agent.session, key, until, endpoints), now)
         self._arm(now)
+
+    def _awaited(self, agent: Agent, key: ObjectKey, now: float) -> float | None:
+        """Until when the owner of an object may still speak of it."""
+        until = self._stated_by(key, now)
+        if until is None and key.owner not in self.clients and now < agent.attached_at + HOLD_SECONDS:
+            return agent.attached_at + HOLD_SECONDS  # after a restart of the scheduler: its owner may come back, too
+        return until
 
     def _endpoints(self) -> dict[bytes, str]:
         """Where stores serve others, by store."""
@@ -233,12 +241,19 @@ class FromAgents(Hellos):
         """Its store has fetched an object, and can serve it, too."""
         self.transfers.end(agent.session, body.key, body.size, now)
         self.allocator.places.bytes_per_us = self.transfers.bytes_per_second / 1e6
-        self._send_all(self.objects.on_copied(agent.session, body, self._endpoints()), now)
+        key = body.key
+        if key.owner in self.clients and 0 < key.number < UPLOAD_NUMBER:
+            return  # a copy of a value; its task's table knows
+        until = self._awaited(agent, key, now)
+        self._send_all(self.objects.on_copied(agent.session, body, until, self._endpoints()), now)
+        self._arm(now)
 
     def _on_value_request(self, agent: Agent, client: Client, body: ObjectRequest, now: float) -> None:
         """A task there needs the value of a node that another agent holds."""
         key = body.key
         index = client.table.value_holder(key.number)
+        if index == agent.index:  # who should have it asks for it
+            self._lose_value(agent, key, now)
         if index is None or index == agent.index or index not in self.agent_by_index:
             self._send(agent, ObjectMissing(key, "The value is nowhere: its task must run again."), now)
             return

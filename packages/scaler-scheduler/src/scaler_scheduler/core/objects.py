@@ -15,6 +15,7 @@ from scaler_protocol.messages import (
     ObjectKey,
     ObjectLocations,
     ObjectMissing,
+    ObjectRelease,
     ObjectRequest,
     ObjectStored,
 )
@@ -75,8 +76,8 @@ class StoredObject:
 
 
 class ObjectStore:
-    """All uploaded objects. Its verbs return bodies to send: [(session, body)]. ``unstated``: those that somebody waits
-    for and whose owner has not spoken of them, by the time when that is too late."""
+    """All uploaded objects. Its verbs return bodies to send: [(session, body)]. ``unstated``: those that somebody has
+    or waits for and whose owner has not spoken of them, by the time when that is too late."""
 
     def __init__(self) -> None:
         self.objects: dict[ObjectKey, StoredObject] = {}
@@ -158,13 +159,22 @@ class ObjectStore:
             replies += self._pump(stored, agent)
         return replies
 
-    def on_copied(self, agent: bytes, body: ObjectStored, endpoints: Mapping[bytes, str]) -> list[tuple[bytes, object]]:
-        """An agent's store has fetched an object."""
+    def on_copied(
+        self, agent: bytes, body: ObjectStored, until: float | None, endpoints: Mapping[bytes, str]
+    ) -> list[tuple[bytes, object]]:
+        """An agent has an object, since its store has fetched it, or from before a restart. ``until``: as of
+        ``on_request``."""
         stored = self.objects.get(body.key)
-        if stored is None or agent not in stored.holders:
-            return []
+        if stored is None and until is not None:
+            stored = self.objects[body.key] = StoredObject(body.key)
+            stored.size = body.size or -1
+            self.unstated[body.key] = until
+        if stored is None:
+            return [(agent, ObjectRelease((body.key,)))]
+        stored.holders[agent] = True
         stored.fetching.pop(agent, None)
-        stored.stores[body.store] = True
+        if any(body.store):
+            stored.stores[body.store] = True
         return self._send_to_stores(stored, endpoints)
 
     def expire(self, now: float, until: Callable[[ObjectKey, float], float | None]) -> list[tuple[bytes, object]]:
@@ -177,7 +187,9 @@ class ObjectStore:
                 continue
             del self.unstated[key]
             stored = self.objects.pop(key)
-            replies += [(agent, ObjectMissing(key, GONE_TEXT)) for agent in stored.readers]
+            waiting = {**stored.readers, **stored.waiting}
+            replies += [(agent, ObjectMissing(key, GONE_TEXT)) for agent in waiting]
+            replies += [(agent, ObjectRelease((key,))) for agent in stored.holders if agent not in waiting]
         return replies
 
     def _ask(self, stored: StoredObject) -> list[tuple[bytes, object]]:
@@ -231,12 +243,17 @@ class ObjectStore:
         self.unstated.pop(key, None)
         return self.objects.pop(key)
 
-    def forget_store(self, store: bytes, agents: list[bytes]) -> None:
-        """It has died, and these are the agents that had it. Owners are asked for what was there when it is wanted."""
+    def lose_copy(self, agent: bytes, key: ObjectKey, store: bytes) -> None:
+        """The store of the agent's host has died; the object was there."""
+        stored = self.objects.get(key)
+        if stored is not None:
+            stored.holders.pop(agent, None)
+            stored.stores.pop(store, None)
+
+    def forget_store(self, store: bytes) -> None:
+        """It has died. Owners are asked for what was there when it is wanted."""
         for stored in self.objects.values():
-            if stored.stores.pop(store, None):
-                for agent in agents:
-                    stored.holders.pop(agent, None)
+            stored.stores.pop(store, None)
 
     def forget_agent(self, agent: bytes) -> list[tuple[bytes, object]]:
         """It is gone. Who waited for its turn need not wait for it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, ObjectRelease, Results, Status, TaskColumn
@@ -34,6 +34,8 @@ class Outcomes(Endings):
         if client is None:
             if is_fresh:
                 self._keep_results(agent, run, delivery, now)
+            else:
+                self._refuse_large(agent, run, range(run.count), now)
             return
         self._touched[client.session] = client
         if self._lineage:
@@ -49,6 +51,8 @@ class Outcomes(Endings):
             client.forward(run.select(forward), delivery)
         if unknown and is_fresh:
             self._keep_results(agent, run.select(unknown), delivery, now)
+        elif unknown:
+            self._refuse_large(agent, run, unknown, now)
         for index, task, what in special:
             _SPECIAL[what](self, client, agent, run, index, task, now)
 
@@ -76,6 +80,16 @@ class Outcomes(Endings):
         """Have a value sent by its holder to whoever asked for it, when it is that reader's turn."""
         if self.relays.join(key, holder.session, reader, relayed):
             self._send(holder, self.relays.request(key), now)
+
+    def _refuse_large(self, agent: Agent, run: ResultRun, indices: Iterable[int], now: float) -> None:
+        """Nobody wants these: what is large among them need not be kept."""
+        statuses = run.status_column
+        keys = [ObjectKey(run.session, run.task(index)) for index in indices if statuses[index] == Status.SUCCESS_LARGE]
+        if keys:
+            self._send(agent, ObjectRelease(tuple(keys)), now)
+
+    def _on_refuse(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
+        self._refuse_large(agent, run, [index], now)
 
     def _on_discard(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
         client.table.finish(task, Status.CANCELLED)
@@ -131,9 +145,13 @@ class Outcomes(Endings):
 
 
 def held_values(run: ResultRun) -> list[int]:
-    """The rows by which an agent says that it holds the value of a node: no result is empty."""
+    """The rows by which an agent says that it holds the value of a node, since no result is empty, or what is large."""
     rows = zip(range(run.count), run.status_column, strict=True)
-    return [index for index, status in rows if status == Status.SUCCESS and not len(run.payload(index))]
+    return [
+        index
+        for index, status in rows
+        if status == Status.SUCCESS_LARGE or (status == Status.SUCCESS and not len(run.payload(index)))
+    ]
 
 
 def _pick(values: Sequence[int], indices: list[int]) -> tuple[int, ...]:
@@ -147,4 +165,5 @@ _SPECIAL: dict[str, _Decision] = {
     "discard": Outcomes._on_discard,
     "retry": Outcomes._on_retry,
     "died": Outcomes._on_died,
+    "refuse": Outcomes._on_refuse,
 }

@@ -319,6 +319,7 @@ class SchedulerCore(FromAgents):
         for agent, run, delivery in results:
             values = held_values(run)
             self._cancel_at(agent, run.session, run.task_column, run.attempt_column, values)
+            self._refuse_large(agent, run, values, now)
             delivery.let_go()
 
     def _end_when_stopped(self, now: float) -> None:

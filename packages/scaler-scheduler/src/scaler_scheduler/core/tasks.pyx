@@ -60,7 +60,7 @@ cdef enum:
     TURN = 256
     NO_BOUND = 0x7FFFFFFF
 
-LARGE, DIED, RETRY, DISCARD = "large", "died", "retry", "discard"
+LARGE, DIED, RETRY, DISCARD, REFUSE = "large", "died", "retry", "discard", "refuse"
 
 
 cdef struct Page:
@@ -820,6 +820,8 @@ cdef class TaskTable:
                 if what == -2:
                     unknown.append(index)
                 elif status <= SUCCESS_LARGE:
+                    if status == SUCCESS_LARGE and self.is_stray(page, offset, agent.index):
+                        special.append((index, task, REFUSE))
                     self.refuse_value(page, offset, task, attempts[index], agent.index)
                 if recording:
                     fates = with_fate(fates, statuses, index, NOT_RECORDED)
@@ -1021,6 +1023,8 @@ cdef class TaskTable:
                     continue
                 if not blameless:
                     page.losses[offset] += 1
+                if state == DONE_LARGE:
+                    self.count_lost(record)
                 if record.graph is not None:
                     shaken[record.graph.last] = record.graph
                     self.move(page, offset, PENDING)
@@ -1089,6 +1093,11 @@ cdef class TaskTable:
         self.totals.outcomes[CANCELLED] -= 1
         record.function.outcomes[SUCCESS_LARGE] += 1
         record.function.outcomes[CANCELLED] -= 1
+
+    cdef void count_lost(self, RunRecord record):
+        """A large result is lost, and will be made again: monitors have been told of a success."""
+        self.totals.outcomes[SUCCESS_LARGE] += 1
+        record.function.outcomes[SUCCESS_LARGE] += 1
 
     def abandon(self, dict loads):
         """End what agents still have, without waiting for their answers. ``loads``: by agent."""
@@ -1284,6 +1293,10 @@ cdef class TaskTable:
             graph.has_large = True
             kib = <uint32_t> min(0xFFFFFFFF, (int.from_bytes(run.payload(index)[:8], "little") + 1023) // 1024)
         graph.nodes[task - graph.base].kib = kib
+
+    cdef bint is_stray(self, Page* page, int offset, uint32_t agent):
+        """Whether a large result that does not count is of no use at its agent, and no other of that task is there."""
+        return page.agent[offset] != agent and self.record_at(page, offset).graph is None
 
     cdef refuse_value(self, Page* page, int offset, uint64_t task, uint32_t attempt, uint32_t agent):
         """An agent has finished an attempt that does not count: it need not keep the value."""
@@ -1711,6 +1724,7 @@ cdef class TaskTable:
         page.losses[offset] += 1
         if not record.rerun or page.losses[offset] >= losses_limit:
             return DIED
+        self.count_lost(record)
         if record.graph is None:
             return "requeue"
         self.move(page, offset, PENDING)

@@ -87,6 +87,9 @@ OUTPUT_BUDGET_BYTES = 4 * 1024 * 1024
 
 OUTPUT_MESSAGE_BYTES = 64 * 1024
 LOST_PER_MESSAGE = 4096
+NO_STORE = bytes(16)
+"""Of an object that the agent keeps itself."""
+
 FAREWELL_SECONDS = 0.5
 """How long the last acknowledgements are waited for."""
 
@@ -245,7 +248,7 @@ class AgentCore:
         self._output_bytes = 0
         unreleased = [run for runs in self._retained.values() for run in runs]
         self._retained.clear()
-        self.slots.finished[:0] = unreleased
+        self.slots.finished[:0] = [*self._objects.held_results(), *unreleased]
         self.slots.finished.extend(self.slots.nodes.held_runs())
         settings = self._settings
         self._outbox = [
@@ -256,6 +259,9 @@ class AgentCore:
         ]  # fmt: skip
         if self._host_store is not None:
             self._outbox.append(self._host_store)
+        store = self._host_store.store if self._host_store is not None else NO_STORE
+        for key, size, is_stored in self._objects.held_uploads():
+            self._outbox.append(ObjectStored(key, size, store if is_stored else NO_STORE))
         self._outbox.extend(ObjectRequest(key) for key in self._objects.restart())
         if self._lent[0]:
             self._outbox.append(Blocked(*self._lent))
@@ -415,10 +421,9 @@ class AgentCore:
         """It has died, and with it what it held."""
         self._host_store = None
         lost = self._objects.take_lost()
-        results = [key for key in lost if key.number < UPLOAD_NUMBER]
-        self.slots.forget_values(results)
-        for start in range(0, len(results), LOST_PER_MESSAGE):
-            self._outbox.append(ObjectsLost(tuple(results[start : start + LOST_PER_MESSAGE])))
+        self.slots.forget_values([key for key in lost if key.number < UPLOAD_NUMBER])
+        for start in range(0, len(lost), LOST_PER_MESSAGE):
+            self._outbox.append(ObjectsLost(tuple(lost[start : start + LOST_PER_MESSAGE])))
 
     def on_stored(self, key: ObjectKey, now: float) -> None:
         """It is in the host's store."""

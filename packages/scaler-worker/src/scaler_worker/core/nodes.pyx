@@ -8,6 +8,8 @@ from scaler_protocol.messages import ObjectKey
 
 Named = tuple[bytes, int, int]
 
+UNKNOWN_SIZE = bytes(8)
+
 cdef enum:
     WAITING = 0
     READY = 1
@@ -304,7 +306,7 @@ cdef class Nodes:
         cdef bint was_open = node.state != HANDED
         node.state = DONE
         node.is_large = is_large
-        node.value = None if is_large else payload
+        node.value = payload
         node.run = None
         node.inputs = None
         if node.dependants is None:
@@ -416,7 +418,7 @@ cdef class Nodes:
     def value(self, key):
         """A small value, or None."""
         cdef Node node = self.find(key[0], key[1])
-        return node.value if node is not None and node.state == DONE else None
+        return node.value if node is not None and node.state == DONE and not node.is_large else None
 
     def waiting_tasks(self):
         """(session, task, attempt) of all that waits for values."""
@@ -439,12 +441,13 @@ cdef class Nodes:
         return found
 
     def held_runs(self):
-        """A row without payload for every value held here."""
+        """A row for every value held here: without payload, or for a large one with what stands for it."""
         cdef list runs = []
         cdef Node node
         for session, table in self.tables.items():
             rows = [
-                (node.task, node.attempt, 0, b"", 0, 0, 0)
+                (node.task, node.attempt, SUCCESS_LARGE, node.value or UNKNOWN_SIZE, 0, 0, 0)
+                if node.is_large else (node.task, node.attempt, SUCCESS, b"", 0, 0, 0)
                 for node in (<dict> table).values()
                 if node.state == DONE
             ]

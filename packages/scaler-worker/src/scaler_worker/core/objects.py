@@ -6,15 +6,19 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from scaler_protocol.codec import TaskRun
+from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     OBJECT_WINDOW_BYTES,
+    UPLOAD_NUMBER,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
 )
 from scaler_worker.core.queue import without_tasks
+
+Row = tuple[int, int, int, bytes, int, int, int]
+"""task, attempt, status, payload, duration, cpu time, memory peak"""
 
 
 class Store(Protocol):
@@ -63,6 +67,7 @@ class ObjectExchange:
         self.store = store
         self._complete: set[ObjectKey] = set()
         self._stored: dict[ObjectKey, bool] = {}
+        self._rows: dict[ObjectKey, Row] = {}
         self._incoming: dict[ObjectKey, _Incoming] = {}
         self._arrived: list[ObjectKey] = []
         self._outgoing: dict[ObjectKey, _Outgoing] = {}
@@ -179,6 +184,18 @@ class ObjectExchange:
             incoming.waiting.clear()
         return runs
 
+    def held_uploads(self) -> list[tuple[ObjectKey, int, bool]]:
+        """What is here of what clients sent: its size (0: unknown), and whether it is in the host's store."""
+        keys = sorted(key for key in self._complete if key.number == 0 or key.number >= UPLOAD_NUMBER)
+        return [(key, self.store.size(key) or 0, key in self._stored) for key in keys]
+
+    def held_results(self) -> list[ResultRun]:
+        """The results that are here, for a scheduler that knows nothing of them."""
+        rows: dict[bytes, list[Row]] = {}
+        for key, row in self._rows.items():
+            rows.setdefault(key.owner, []).append(row)
+        return [ResultRun(session, each) for session, each in rows.items()]
+
     def restart(self) -> list[ObjectKey]:
         """A new epoch: what was under way is asked for again, from the start."""
         self._outgoing.clear()
@@ -192,8 +209,10 @@ class ObjectExchange:
 
     # ---- going out -------------------------------------------------------------------------------------------
 
-    def add_result(self, number: int, sequence: int, key: ObjectKey) -> None:
-        """A processor wrote a large result."""
+    def add_result(self, number: int, sequence: int, key: ObjectKey, row: Row | None = None) -> None:
+        """A processor wrote a large result. ``row``: what is said of it, unless it is the value of a node."""
+        if row is not None:
+            self._rows[key] = row
         if self.store.name_result(number, sequence, key):
             self._stored.pop(key, None)
         else:
@@ -212,6 +231,8 @@ class ObjectExchange:
         """The host's store has died; what was there."""
         lost, self._stored = list(self._stored), {}
         self._complete.difference_update(lost)
+        for key in lost:
+            self._rows.pop(key, None)
         return lost
 
     def catch_up(self, number: int) -> None:
@@ -259,6 +280,7 @@ class ObjectExchange:
     def release(self, key: ObjectKey) -> bool:
         """Nobody needs it. Whether the host's store is to drop it."""
         self._outgoing.pop(key, None)
+        self._rows.pop(key, None)
         if key not in self._complete:
             return False
         self._complete.discard(key)

@@ -22,7 +22,7 @@ from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.effects import HandOver, Interrupt, Kill, Resume, StartProcessor, Suspend
 from scaler_worker.core.nodes import Named, Nodes
-from scaler_worker.core.objects import ObjectExchange
+from scaler_worker.core.objects import ObjectExchange, Row
 from scaler_worker.core.processor import Ending, Processor
 from scaler_worker.core.queue import TaskQueue
 
@@ -43,8 +43,6 @@ RETIRE_AFTER_SECONDS = 10.0
 CANCELLED = "cancelled"
 TIMED_OUT = "timed out"
 MEMORY = "memory"
-
-Row = tuple[int, int, int, bytes, int, int, int]
 
 
 class Slots:
@@ -576,9 +574,11 @@ class Slots:
         for entry, count, seconds in harvest.totals:
             self.durations.add(entry.run.function, count, seconds)
         self.finished.extend(harvest.runs)
+        rows = _large_rows(harvest.runs) if harvest.large else {}
         for entry, sequence in harvest.large:
             key = ObjectKey(entry.session, entry.first_task + sequence - entry.first_sequence)
-            self._objects.add_result(processor.number, sequence, key)
+            row = None if entry.is_node else rows.get(key)
+            self._objects.add_result(processor.number, sequence, key, row)
         for entry, sequence, duration in harvest.interrupted:
             ending = processor.ending.get(sequence)
             if ending is None and entry.is_node:
@@ -870,6 +870,16 @@ def _put(group: dict[int, Processor], number: int, processor: Processor, belongs
 def _is_plain(run: TaskRun) -> bool:
     """It needs its function and nothing else."""
     return not run.serializer and not run.has_references
+
+
+def _large_rows(runs: list[ResultRun]) -> dict[ObjectKey, Row]:
+    """What is said of large results."""
+    return {
+        ObjectKey(run.session, row[0]): (*row[:3], bytes(row[3]), *row[4:])
+        for run in runs
+        for row in run.rows()
+        if row[2] == Status.SUCCESS_LARGE
+    }
 
 
 def _messages(

@@ -1,0 +1,39 @@
+"""Large objects on a virtual network: uploads, stores that die, transfers, large results that are fetched or not. Every
+task ends exactly once, what it was given is what was sent, and nothing of any object is left behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.objects import ObjectCluster, ObjectScenario
+from tests.simulation.test_cluster import SEEDS_PER_SCENARIO
+
+FEW = {"bursts": 0, "tasks_per_burst": 12}
+
+SCENARIOS = {
+    "peace": ObjectScenario(**FEW),
+    "peace, streams": ObjectScenario(**FEW, with_stores=False),
+    "graphs": ObjectScenario(**FEW, graphs=3),
+    "cuts": ObjectScenario(**FEW, graphs=1, cuts=20),
+    "cancels": ObjectScenario(**FEW, graphs=2, cancels=10, graph_cancels=3),
+    "agents die": ObjectScenario(**FEW, graphs=1, agent_kills=5),
+    "processors die": ObjectScenario(**FEW, graphs=1, processor_kills=10),
+    "stores die": ObjectScenario(**FEW, graphs=2, store_kills=6),
+    "standstills": ObjectScenario(**FEW, graphs=1, stops=6),
+    "scheduler restarts": ObjectScenario(**FEW, graphs=1, scheduler_restarts=3),
+    "scheduler restarts, streams": ObjectScenario(**FEW, graphs=1, scheduler_restarts=3, with_stores=False),
+    "everything": ObjectScenario(
+        **FEW, graphs=2, cuts=8, agent_kills=3, processor_kills=4, store_kills=3, scheduler_restarts=2, stops=3,
+        cancels=4, graph_cancels=2, most_delay_seconds=0.02,
+    ),
+    "everything, streams": ObjectScenario(
+        **FEW, graphs=2, cuts=8, agent_kills=3, processor_kills=4, scheduler_restarts=2, stops=3, cancels=4,
+        graph_cancels=2, most_delay_seconds=0.02, with_stores=False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(1, SEEDS_PER_SCENARIO + 1))
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_task_ends_exactly_once_and_no_object_is_left(name: str, seed: int) -> None:
+    ObjectCluster(seed, SCENARIOS[name]).run()
