@@ -475,7 +475,7 @@ def test_a_foreign_stream_is_one_sentence_and_the_page_goes_on(
 
 def test_a_scheduler_with_keys_is_said(browser: Browser) -> None:
     with monitor_address_with_keys() as address, Ui(address, "--port", 0) as ui, Watched(browser, ui.url) as watched:
-        watched.wait_for_text("has keys: name their folder with SCALER_KEYS")
+        watched.wait_for_text("name their folder with SCALER_KEYS")
 
 
 def test_a_restarted_scheduler_is_said_and_counts_anew(browser: Browser) -> None:

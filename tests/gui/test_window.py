@@ -413,5 +413,5 @@ def test_a_thousand_workers_and_panes_that_nobody_sees(window: MainWindow, qtbot
 def test_a_scheduler_with_keys_is_said(window: MainWindow, qtbot: QtBot) -> None:
     with monitor_address_with_keys() as address:
         window.monitor.connect_to(Place(address))
-        qtbot.waitUntil(lambda: "has keys: name their folder" in window.monitor.status.trouble, timeout=10_000)
+        qtbot.waitUntil(lambda: "name their folder" in window.monitor.status.trouble, timeout=10_000)
         window.monitor.close()
