@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     commands = "SCALER_SCHEDULER_", "SCALER_CLUSTER_", "SCALER_SYMPHONY_"
     for name in [name for name in os.environ if name.startswith(commands)]:
         del os.environ[name]
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in the background of a script; what runs here would inherit it
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in the background of a script; children would inherit that
         signal.signal(signal.SIGINT, signal.default_int_handler)
     leftovers.adopt_orphans()
     if not config.getoption("usepdb"):
