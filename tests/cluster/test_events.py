@@ -159,6 +159,28 @@ def test_a_late_watcher_gets_the_names_and_the_recent_past(
         each.subscription.close()
 
 
+def test_a_late_watcher_misses_nothing_of_many_small_batches(
+    publisher: Publisher, address: str, context: Context
+) -> None:
+    first = Heard(Subscription(context, address, True))
+    ring = ring_of(publisher)
+    for number in range(200):  # more than are kept for a watcher that does not read
+        ring.write(handed(number))
+        wait_until(lambda wanted=number + 1: len(first.listen().firsts) == wanted)
+    late = Subscription(context, address, True)
+    messages: list[Events] = []
+
+    def heard() -> bool:
+        while (received := late.receive()) is not None:
+            messages.append(received.message)
+        return sum(each.count for each in messages) == 200
+
+    wait_until(heard)
+    assert len([each for each in messages if each.count]) == 1
+    late.close()
+    first.subscription.close()
+
+
 def test_subscriptions_to_anything_do_no_harm(publisher: Publisher, address: str, context: Context) -> None:
     with context.socket(zmq.SUB) as garbage:
         garbage.setsockopt(zmq.LINGER, 0)

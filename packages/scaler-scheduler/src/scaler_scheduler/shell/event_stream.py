@@ -6,7 +6,8 @@ import mmap
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Events
@@ -14,8 +15,38 @@ from scaler_protocol.monitor.ring import RingReader, names_in
 
 BATCH_BYTES = 512 * 1024
 HISTORY_BYTES = 8 * 1024 * 1024
+PIECE_BYTES = 32 * 1024
+"""Of records that are kept; smaller ones join those before them."""
+
 NAMES_LIMIT = 50_000
 """Names that are kept for late watchers, the latest ones."""
+
+
+class _Batch(NamedTuple):
+    time: float
+    first: int
+    count: int
+    data: bytes
+
+
+def _joined(batches: Iterable[_Batch], limit_bytes: int) -> Iterator[_Batch]:
+    """The same records in as few batches as hold so many bytes; where some are missing between two, they stay two."""
+    parts: list[_Batch] = []
+    size = 0
+    for batch in batches:
+        goes_on = parts and parts[-1].first + parts[-1].count == batch.first and size + len(batch.data) <= limit_bytes
+        if parts and not goes_on:
+            yield _one(parts)
+            parts, size = [], 0
+        parts.append(batch)
+        size += len(batch.data)
+    if parts:
+        yield _one(parts)
+
+
+def _one(parts: list[_Batch]) -> _Batch:
+    data = b"".join([each.data for each in parts]) if len(parts) > 1 else parts[0].data
+    return _Batch(parts[-1].time, parts[0].first, sum(each.count for each in parts), data)
 
 
 class EventStream:
@@ -26,7 +57,7 @@ class EventStream:
         self._reader: RingReader | None = None
         self._base = 0
         self._epoch = 0
-        self._recent: deque[tuple[int, bytes]] = deque()
+        self._recent: deque[_Batch] = deque()
         self._recent_bytes = 0
         self._next = 0
 
@@ -59,20 +90,24 @@ class EventStream:
             yield self._batch(data, count, self._base + first)
 
     def history(self) -> list[bytes]:
-        """For a late watcher: all names, then the recent past."""
-        first = self._recent[0][0] if self._recent else self._next
-        return [*self.named(first), *(payload for _, payload in self._recent)]
+        """For a late watcher: all names, then the recent past, in few messages: only so many are kept for a watcher."""
+        first = self._recent[0].first if self._recent else self._next
+        return [*self.named(first), *(self._encoded(batch) for batch in _joined(self._recent, BATCH_BYTES))]
 
     def _batch(self, data: bytes, count: int, first: int) -> bytes:
-        dropped = self._reader.dropped if self._reader is not None else 0
-        payload = feed.encode(Events(time.time(), first, data, dropped, count, self._epoch))
+        batch = _Batch(time.time(), first, count, data)
         self._next = first + count
         self._keep_names(data)
-        self._recent.append((first, payload))
-        self._recent_bytes += len(payload)
+        self._recent_bytes += len(data)
+        last = self._recent.pop() if self._recent else None
+        self._recent.extend(_joined([last, batch] if last is not None else [batch], PIECE_BYTES))
         while self._recent_bytes > HISTORY_BYTES:
-            self._recent_bytes -= len(self._recent.popleft()[1])
-        return payload
+            self._recent_bytes -= len(self._recent.popleft().data)
+        return self._encoded(batch)
+
+    def _encoded(self, batch: _Batch) -> bytes:
+        dropped = self._reader.dropped if self._reader is not None else 0
+        return feed.encode(Events(batch.time, batch.first, batch.data, dropped, batch.count, self._epoch))
 
     def _keep_names(self, data: bytes) -> None:
         for naming, index, record in names_in(data):
