@@ -21,7 +21,7 @@ from scaler_protocol.messages import (
     Withdraw,
     Withdrawn,
 )
-from scaler_worker.core.effects import HandOver
+from scaler_worker.core.effects import DropObjects, HandOver
 from tests.unit.worker.playbook import CLIENT, Stage, definition
 
 LAST = 999
@@ -226,3 +226,19 @@ def test_a_new_attempt_replaces_what_is_left_of_an_old_one() -> None:
     assert stage.core.slots.nodes
     free(stage, 1, attempt=2)
     assert not stage.core.slots.nodes
+
+
+@pytest.mark.parametrize("how", ["freed", "made again", "store lost"])
+def test_a_processor_keeps_its_values_no_longer_than_the_host_s_store(how: str) -> None:
+    stage = Stage(1)
+    stage.processors[0].keep_large = lambda named, sequence, payload: (pickle.dumps(len(payload)), None)  # type: ignore[method-assign]
+    stage.give(node(1, function=large), function=large)
+    stage.run_all()
+    if how == "freed":
+        free(stage, 1)
+    elif how == "made again":
+        stage.give(node(1, attempt=2, function=large), function=large)
+    else:
+        stage.core.on_store_lost(stage.now)
+        stage.turn()
+    assert [(each.number, each.keys) for each in stage.effects if isinstance(each, DropObjects)] == [(0, [key(1)])]

@@ -422,6 +422,7 @@ class AgentCore:
         self._host_store = None
         lost = self._objects.take_lost()
         self.slots.forget_values([key for key in lost if key.number < UPLOAD_NUMBER])
+        self._drop_at_processors(lost)
         for start in range(0, len(lost), LOST_PER_MESSAGE):
             self._outbox.append(ObjectsLost(tuple(lost[start : start + LOST_PER_MESSAGE])))
 
@@ -467,6 +468,9 @@ class AgentCore:
             if key.number == 0:
                 self.slots.functions.pop(key.owner, None)
                 self.slots.serializers.pop(key.owner, None)
+        self._drop_at_processors(keys)
+
+    def _drop_at_processors(self, keys: Sequence[ObjectKey]) -> None:
         for processor in self.slots.processors.values():
             gone = [key for key in keys if key in processor.objects or key.owner in processor.functions]
             if gone:

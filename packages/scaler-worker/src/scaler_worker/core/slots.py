@@ -579,6 +579,8 @@ class Slots:
             key = ObjectKey(entry.session, entry.first_task + sequence - entry.first_sequence)
             row = None if entry.is_node else rows.get(key)
             self._objects.add_result(processor.number, sequence, key, row)
+            if entry.is_node and self._objects.is_stored(key):
+                processor.objects.add(key)  # it may keep it until it is told that nobody needs it
         for entry, sequence, duration in harvest.interrupted:
             ending = processor.ending.get(sequence)
             if ending is None and entry.is_node:

@@ -1,8 +1,8 @@
-"""Arrays that tasks of this processor have made, for those of its next tasks that take them as they are.
+"""What nodes of graphs have made in this processor, for those of its next tasks that need it.
 
-They are also in the host's store, so nothing is lost with them. Only arrays are kept: what other values hold on to
-cannot be counted. Large ones are not, since the next array is made faster in memory that has just become free, and the
-store's is mapped without a copy.
+It is also in the host's store, so nothing is lost with it; but to ask there takes longer than to copy a small value.
+Large ones are not kept: the store's are mapped without a copy, and the next array is made faster in memory that has
+just become free.
 """
 
 from __future__ import annotations
@@ -10,44 +10,76 @@ from __future__ import annotations
 from typing import Any
 
 from scaler_protocol.messages import ObjectKey
+from scaler_protocol.objects.layout import Layout
 
-VALUE_LIMIT_BYTES = 1024 * 1024
+ARRAY_LIMIT_BYTES = 1024 * 1024
+COPY_LIMIT_BYTES = 256 * 1024
 LIMIT_BYTES = 32 * 1024 * 1024
 
 
 class KeptValues:
-    """The oldest go first when there are more than ``LIMIT_BYTES`` of them."""
+    """Arrays as they are, for tasks that share values, and bytes, of which each task has a copy. The oldest go first
+    when there are more than ``LIMIT_BYTES``."""
 
     def __init__(self) -> None:
-        self._values: dict[ObjectKey, Any] = {}
-        self._bytes = 0
+        self._arrays: dict[ObjectKey, Any] = {}
+        self._copies: dict[ObjectKey, bytes | bytearray] = {}
+        self._sizes: dict[ObjectKey, int] = {}
+        self._total = 0
 
     def __bool__(self) -> bool:
-        return bool(self._values)
+        return bool(self._sizes)
 
-    def add(self, key: ObjectKey, value: Any) -> None:
-        """Keep it if it may be kept."""
+    def add_array(self, key: ObjectKey, value: Any) -> bool:
+        """Keep it, if it is one and may be kept. What other values hold on to cannot be counted."""
         size = _own_bytes(value)
-        if size is None or size > VALUE_LIMIT_BYTES:
-            return
-        self._drop(key)
-        self._values[key] = value
-        self._bytes += size
-        while self._bytes > LIMIT_BYTES:
-            self._drop(next(iter(self._values)))
+        if size is None or size > ARRAY_LIMIT_BYTES:
+            return False
+        self.drop(key)
+        self._arrays[key] = value
+        self._count(key, size)
+        return True
 
-    def get(self, key: ObjectKey) -> Any:
+    def add_copy(self, key: ObjectKey, payload: bytes | Layout) -> None:
+        """Keep what is as long as ``payload``, if it may be kept."""
+        if len(payload) > COPY_LIMIT_BYTES:
+            return
+        self.drop(key)
+        self._copies[key] = payload if isinstance(payload, bytes) else _written(payload)
+        self._count(key, len(payload))
+
+    def array(self, key: ObjectKey) -> Any:
         """None: it is not here."""
-        return self._values.get(key)
+        return self._arrays.get(key)
+
+    def copy(self, key: ObjectKey) -> bytes | memoryview | None:
+        """For one task alone to change. None: it is not here."""
+        data = self._copies.get(key)
+        return memoryview(data[:]) if isinstance(data, bytearray) else data
+
+    def drop(self, key: ObjectKey) -> None:
+        size = self._sizes.pop(key, None)
+        if size is not None:
+            self._total -= size
+            self._arrays.pop(key, None)
+            self._copies.pop(key, None)
 
     def clear(self) -> None:
-        self._values.clear()
-        self._bytes = 0
+        for kept in (self._arrays, self._copies, self._sizes):
+            kept.clear()
+        self._total = 0
 
-    def _drop(self, key: ObjectKey) -> None:
-        value = self._values.pop(key, None)
-        if value is not None:
-            self._bytes -= _own_bytes(value) or 0
+    def _count(self, key: ObjectKey, size: int) -> None:
+        self._sizes[key] = size
+        self._total += size
+        while self._total > LIMIT_BYTES:
+            self.drop(next(iter(self._sizes)))
+
+
+def _written(layout: Layout) -> bytearray:
+    data = bytearray(len(layout))
+    layout.write_into(memoryview(data))
+    return data
 
 
 def _own_bytes(value: Any) -> int | None:

@@ -242,6 +242,7 @@ class Processor:
 
     def _drop(self, key: ObjectKey) -> None:
         self._objects.pop(key, None)
+        self._runner.kept.drop(key)
         if key.number == 0 and key.owner in self._definitions:
             del self._definitions[key.owner]
             self._serializers.pop(key.owner, None)

@@ -149,7 +149,7 @@ cdef class Runner:
         cdef bint is_node = options.graph != 0
         cdef bint shares = is_node and options.shares_values and not run.serializer
         cdef bytes session = run.session
-        cdef bint plain
+        cdef bint plain, is_kept
         cdef object payload
         cdef uint8_t status
         cdef int stage
@@ -211,8 +211,9 @@ cdef class Runner:
             if self.forked:
                 host.leave_fork()
             ended = monotonic_ns()
-            if shares and status == SUCCESS:
-                self.kept.add(ObjectKey(session, first_task + index), result)
+            is_kept = (
+                shares and status == SUCCESS and self.kept.add_array(ObjectKey(session, first_task + index), result)
+            )
             result = arguments = named = None
             duration = ended - started
             cpu = duration
@@ -224,7 +225,7 @@ cdef class Runner:
             if output:
                 host.end_output()
             if status == SUCCESS and len(payload) > LARGE_BYTES:
-                self._store_large(run, index, sequence, payload, duration, cpu, peak, ended, is_node)
+                self._store_large(run, index, sequence, payload, duration, cpu, peak, ended, is_node, is_kept)
                 payload = None
             else:
                 if is_node and status == SUCCESS:
@@ -262,7 +263,7 @@ cdef class Runner:
         for slot in slots:
             if type(slot) is ObjectKey:
                 if shares:
-                    value = self.kept.get(slot)
+                    value = self.kept.array(slot)
                     if value is not None:
                         values.append(value)
                         continue
@@ -280,6 +281,8 @@ cdef class Runner:
         if value is None:
             value = self.received_values.get(key)
         if value is None:
+            value = self.kept.copy(key)
+        if value is None:
             try:
                 value = self.host.object(key)
             except ObjectMissing:
@@ -296,7 +299,7 @@ cdef class Runner:
         self.own_values[named] = payload
 
     cdef _store_large(self, run, uint64_t index, uint64_t sequence, payload, uint64_t duration, uint64_t cpu,
-                      uint64_t peak, uint64_t ended, bint is_node):
+                      uint64_t peak, uint64_t ended, bint is_node, bint is_kept):
         cdef bytes record, rest
         key = ObjectKey(run.session, run.first_task + index)
         try:
@@ -307,6 +310,8 @@ cdef class Runner:
             return
         if is_node and rest is not None:
             self._keep_own(run.session, run.first_task + index, sequence, rest)
+        elif is_node and not is_kept:
+            self.kept.add_copy(key, payload)
         self._store(sequence, SUCCESS_LARGE, record, duration, cpu, peak, ended)
 
     cdef _store(
