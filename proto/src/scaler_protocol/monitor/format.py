@@ -76,6 +76,11 @@ def format_rate(per_second: float) -> str:
     return f"{per_second:,.0f}/s" if per_second >= 99.5 or per_second == 0 else f"{per_second:.3g}/s"
 
 
+def format_byte_rate(bytes_per_second: float) -> str:
+    """``37.1m/s``."""
+    return f"{format_bytes(bytes_per_second)}/s"
+
+
 def format_value(kind: str, value: Any) -> str:
     """A value of a table, by the kind of its column (see ``tables``)."""
     return _FORMATS[kind](value)
@@ -138,5 +143,6 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "age": format_duration,
     "time": format_time,
     "rate": format_rate,
+    "byte_rate": format_byte_rate,
     "flag": lambda value: "yes" if value else "",
 }

@@ -19,6 +19,7 @@ from scaler_protocol.monitor.history import History
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot, TaskCounts
 from scaler_protocol.monitor.natural_order import NaturalKey, natural_key
 from scaler_protocol.monitor.records import BadRecord
+from scaler_protocol.monitor.store_rates import StoreRate, StoreRates
 from scaler_protocol.monitor.tables import Row
 from scaler_protocol.monitor.task_log import TaskLog
 from scaler_protocol.monitor.workers import WorkerRow, rows_of
@@ -41,10 +42,14 @@ HISTORIES = (
     "workers_cpu",
     "workers_rss",
     "store_used",
+    "store_spilled",
+    "store_sent",
+    "store_received",
     "clients",
 )
 """Names of histories. ``throughput`` and ``failures`` are tasks per second, ``*_cpu`` percent of one processor,
-``*_rss`` and ``store_used`` bytes, the others how many."""
+``*_rss``, ``store_used`` and ``store_spilled`` bytes, ``store_sent`` and ``store_received`` bytes per second between
+hosts, the others how many."""
 
 
 class FeedState(enum.Enum):
@@ -69,6 +74,9 @@ class Model:
         self.timeout_seconds = timeout_seconds
         self.snapshot: Snapshot | None = None
         self.worker_rows: tuple[WorkerRow, ...] = ()
+        self.store_rates: list[StoreRate] = []
+        """How fast each of the snapshot's stores works."""
+
         self.restarted_at: float | None = None
         """When another epoch of the scheduler last followed the one before."""
 
@@ -79,6 +87,7 @@ class Model:
         self._unseen = 0
         self._task_limit = task_limit
         self._histories = {name: History() for name in HISTORIES}
+        self._store_rates = StoreRates()
         self._epoch: int | None = None
         self._heard_at = now
 
@@ -191,6 +200,7 @@ class Model:
         before, self.snapshot = self.snapshot, snapshot
         self.worker_rows = tuple(row for agent in snapshot.agents for row in rows_of(agent))
         time = snapshot.time or now
+        self.store_rates = self._store_rates.add(time, snapshot.stores)
         self.activity.expect(snapshot.events.recorded + snapshot.events.dropped, time)
         self._count_unseen(snapshot, before)
         self._add_levels(snapshot, time)
@@ -217,6 +227,9 @@ class Model:
             "workers_cpu": sum(row.cpu_percent for row in rows),
             "workers_rss": sum(row.rss_bytes for row in rows),
             "store_used": sum(store.used_bytes for store in snapshot.stores),
+            "store_spilled": sum(store.spilled_bytes for store in snapshot.stores),
+            "store_sent": sum(rate.sent for rate in self.store_rates),
+            "store_received": sum(rate.received for rate in self.store_rates),
             "clients": sum(client.connected for client in snapshot.clients),
         }
         for name, value in levels.items():

@@ -146,10 +146,10 @@ def _object_rows(model: Model) -> list[Row]:
     return [
         (
             each.host, each.objects, each.used_bytes, each.capacity_bytes,
-            each.used_bytes / each.capacity_bytes if each.capacity_bytes else 0.0, each.spilled_bytes, each.sent_bytes,
-            each.received_bytes,
+            each.used_bytes / each.capacity_bytes if each.capacity_bytes else 0.0, each.spilled_bytes, rate.spilled,
+            each.sent_bytes, rate.sent, each.received_bytes, rate.received,
         )
-        for each in stores
+        for each, rate in zip(stores, model.store_rates, strict=True)
     ]  # fmt: skip
 
 

@@ -9,9 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["text", "id", "count", "bytes", "percent", "share", "latency", "duration", "age", "time", "rate", "flag"]
+Kind = Literal[
+    "text",
+    "id",
+    "count",
+    "bytes",
+    "percent",
+    "share",
+    "latency",
+    "duration",
+    "age",
+    "time",
+    "rate",
+    "byte_rate",
+    "flag",
+]
 """How a value is meant: ``duration``, ``latency`` and ``age`` are seconds, ``time`` is unix seconds, ``share`` is from
-0 to 1, ``id`` is a number that is no quantity, ``flag`` is true or false."""
+0 to 1, ``id`` is a number that is no quantity, ``byte_rate`` is bytes per second,
+``flag`` is true or false."""
 
 Row = tuple[Any, ...]
 
@@ -201,8 +216,11 @@ OBJECTS = TableSpec(
         Column("capacity", "capacity", "bytes", 8, "memory that they may take"),
         Column("share", "used %", "share", 6, "how full it is"),
         Column("spilled", "spilled", "bytes", 8, "on disk"),
+        Column("spilled_rate", "spilled/s", "byte_rate", 9, "how fast the disk fills, in the last seconds"),
         Column("sent", "sent", "bytes", 8, "to other hosts"),
+        Column("sent_rate", "sent/s", "byte_rate", 9, "how fast, in the last seconds"),
         Column("received", "received", "bytes", 8, "from other hosts"),
+        Column("received_rate", "received/s", "byte_rate", 10, "how fast, in the last seconds"),
     ),
     "used",
     ("host",),

@@ -15,7 +15,7 @@ _LESS_IMPORTANT = {
     "functions": ("digest", "total", "canceled", "finished"),
     "waits": ("task", "session"),
     "failures": ("group", "first", "hosts", "status", "functions", "last", "type"),
-    "objects": ("received", "sent", "spilled"),
+    "objects": ("received", "sent", "spilled_rate", "spilled"),
     "graphs": ("ready", "waiting"),
     "tasks": ("attempt", "session", "host"),
     "clients": ("parent",),

@@ -78,7 +78,7 @@ export class Chart {
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [
         { ...common, size: 28, space: 90, incrs: SECONDS, values: (_, splits) => splits.map((time, index) => axisTime(time, splits[1] - splits[0])) },
-        { ...common, size: 58, space: 38, ...(this.kind === "bytes" && { incrs: BINARY }), values: (_, splits) => splits.map((value) => axis(value)) },
+        { ...common, size: 58, space: 38, ...(this.kind.startsWith("byte") && { incrs: BINARY }), values: (_, splits) => splits.map((value) => axis(value)) },
       ],
       series: [{}, ...this.series.map((each, index) => ({
         stroke: resolved(each.colour, style), width: 1.75, points: { show: false }, spanGaps: false,

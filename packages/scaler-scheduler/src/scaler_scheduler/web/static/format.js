@@ -46,5 +46,6 @@ export const KINDS = {
   count: [short, count],
   rate: [short, (value) => `${count(value)}/s`],
   bytes: [bytes, bytes],
+  byte_rate: [bytes, (value) => `${bytes(value)}/s`],
   percent: [(value) => `${count(value)}%`, percent],
 };

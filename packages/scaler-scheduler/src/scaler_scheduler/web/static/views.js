@@ -16,7 +16,8 @@ export const CHARTS = {
   throughput: { title: "Throughput", kind: "rate", series: [{ name: "throughput", label: "ended", colour: BLUE }, { name: "failures", label: "failed", colour: "var(--bad)" }] },
   tasks: { title: "Unfinished tasks", kind: "count", series: [{ name: "unassigned", label: "waiting", colour: ORANGE }, { name: "running", label: "running", colour: BLUE }, { name: "queued", label: "queued there", colour: VIOLET }] },
   cpu: { title: "CPU", kind: "percent", series: [{ name: "workers_cpu", label: "workers", colour: GREEN }, { name: "agents_cpu", label: "agents", colour: VIOLET }, { name: "scheduler_cpu", label: "scheduler", colour: ORANGE }] },
-  memory: { title: "Memory", kind: "bytes", series: [{ name: "workers_rss", label: "workers", colour: GREEN }, { name: "agents_rss", label: "agents", colour: VIOLET }, { name: "store_used", label: "stores", colour: BLUE }, { name: "scheduler_rss", label: "scheduler", colour: ORANGE }] },
+  memory: { title: "Memory", kind: "bytes", series: [{ name: "workers_rss", label: "workers", colour: GREEN }, { name: "agents_rss", label: "agents", colour: VIOLET }, { name: "store_used", label: "stores", colour: BLUE }, { name: "store_spilled", label: "on disk", colour: PINK }, { name: "scheduler_rss", label: "scheduler", colour: ORANGE }] },
+  transfers: { title: "Objects between hosts", kind: "byte_rate", series: [{ name: "store_sent", label: "sent", colour: BLUE }, { name: "store_received", label: "received", colour: GREEN }] },
   peers: { title: "Workers and clients", kind: "count", series: [{ name: "workers", label: "workers", colour: GREEN }, { name: "clients", label: "clients", colour: PINK }] },
 };
 
@@ -143,7 +144,7 @@ export class Memory extends ChartsView {
 
   makeMore() {
     const first = this.charts;
-    const elements = this.makeCharts(["cpu", "peers"]);
+    const elements = this.makeCharts(["transfers", "peers"]);
     this.charts = [...first, ...this.charts];
     return elements;
   }

@@ -1,0 +1,48 @@
+"""How fast object stores spill, send and receive: from totals, over the last seconds. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scaler_protocol.monitor.messages import StoreStatus
+
+SPAN_SECONDS = 5.0
+"""Agents tell of their stores now and then: over a shorter time a rate would jump."""
+
+
+class StoreRate(NamedTuple):
+    """Bytes per second."""
+
+    spilled: float = 0.0
+    sent: float = 0.0
+    received: float = 0.0
+
+
+class StoreRates:
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, Sequence[StoreStatus]]] = deque()
+
+    def add(self, time: float, stores: Sequence[StoreStatus]) -> list[StoreRate]:
+        """A rate for each of ``stores``; 0 for all until they have been seen for a while."""
+        if self._seen and [each.host for each in self._seen[-1][1]] != [each.host for each in stores]:
+            self._seen.clear()
+        self._seen.append((time, stores))
+        while len(self._seen) > 2 and self._seen[1][0] <= time - SPAN_SECONDS:
+            self._seen.popleft()
+        since, before = self._seen[0]
+        seconds = time - since
+        return [
+            _rate(old, new, seconds) if seconds > 0 else StoreRate() for old, new in zip(before, stores, strict=True)
+        ]
+
+
+def _rate(before: StoreStatus, after: StoreStatus, seconds: float) -> StoreRate:
+    """A store that was started again counts from 0."""
+    totals = (
+        (before.spilled_bytes, after.spilled_bytes),
+        (before.sent_bytes, after.sent_bytes),
+        (before.received_bytes, after.received_bytes),
+    )
+    return StoreRate(*(max(0, new - old) / seconds for old, new in totals))
