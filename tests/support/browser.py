@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
-FLAGS = ["--disable-gpu", "--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-"""Chromium refuses to sandbox the user root."""
+FLAGS = ["--disable-gpu", "--disable-dev-shm-usage", "--no-sandbox"]
+"""Chromium refuses to sandbox the user root, and cannot sandbox others in most containers. The pages are our own."""
 
 TIMEOUT_MILLISECONDS = 15_000
 
