@@ -7,7 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Events
@@ -22,7 +22,8 @@ NAMES_LIMIT = 50_000
 """Names that are kept for late watchers, the latest ones."""
 
 
-class _Batch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Batch:
     time: float
     first: int
     count: int
