@@ -16,6 +16,7 @@ from scaler_protocol.messages import (
     ObjectRequest,
     ObjectsLost,
     ObjectStored,
+    Refused,
     Status,
     StoreAttached,
 )
@@ -96,6 +97,18 @@ def test_after_a_restart_an_agent_may_ask_before_the_owner_is_back():
     assert client.says(upload(key, 10, 0, 10)) == [("agent", upload(key, 10, 0, 10))]
     assert book.wait(1.3, (agent,)) == [("agent", ObjectMissing(other, GONE_TEXT))]
     assert agent.says(ObjectRequest(other)) == [("agent", ObjectMissing(other, GONE_TEXT))], "at once from now on"
+
+
+def test_nobody_sends_or_drops_what_is_another_clients_even_before_that_is_back():
+    book = Playbook()
+    agent, thief, other = book.agent(), book.client("thief"), book.client("other")
+    key = ObjectKey(b"client".ljust(16, b"."), 2**64 - 1)
+    assert agent.says(ObjectRequest(key)) == []
+    [(name, refused)] = thief.says(upload(key, 5, 0, 5))
+    assert name == "thief" and isinstance(refused, Refused)
+    assert other.says(ObjectRelease((key,))) == []
+    client = book.client()
+    assert client.says(upload(key, 10, 0, 10)) == [("agent", upload(key, 10, 0, 10))]
 
 
 def test_a_released_object_is_freed_at_the_agents_that_fetched_it():

@@ -221,7 +221,7 @@ class FromClients(Outcomes):
 
     def _on_client_object(self, client: Client, body: ObjectChunk | ObjectStored, now: float) -> None:
         key = body.key
-        if key.owner in self.clients and key.owner != client.session:
+        if key.owner != client.session and (key.number or key.owner in self.clients):
             self._expel(client, "A client may only upload objects of its own session.", now)
             return
         client.objects[key] = True
@@ -275,7 +275,7 @@ class FromClients(Outcomes):
                 results.append(key.number)
             elif key.number == 0 and key.owner in client.functions:
                 client.unwanted[key.owner] = True
-            else:
+            elif key.owner == client.session or key in client.objects:
                 self._release_object(client, key, now)
         if results:
             self._cancel(client, results, now)
