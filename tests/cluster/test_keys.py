@@ -114,7 +114,7 @@ def test_an_unknown_key_is_told_and_let_in_once_it_is_known(
 def test_a_session_is_not_taken_over_with_another_key(
     public_address: str, submitter: Path, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who watches may learn the id of a session, and libzmq lets each connection have any id."""
+    """Even by who has got to know its id: libzmq lets each connection have any."""
     with Client(public_address) as client, zmq.Context() as context:
         assert client.submit(math.sqrt, 4).result() == 2.0
         monkeypatch.setenv("SCALER_KEYS", str(copy_keys(keys, tmp_path / "watcher", "observe")))
