@@ -103,6 +103,10 @@ class StreamConnection:
             self._outgoing.popleft()
         return not self._outgoing
 
+    def take(self) -> list[bytes] | None:
+        """One message that has been read already, with others; None: there is none."""
+        return self._incoming.take()
+
     def receive(self) -> list[bytes] | None:
         """One message; None: nothing complete is waiting. Liveness probes (one empty frame) are swallowed."""
         incoming = self._incoming

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from scaler_protocol.messages import TaskName
 
 _take_first: Callable[[deque[Effect]], Effect] = deque.popleft
-_TICK_SECONDS = 0.001
+_TICK_MILLISECONDS = 1
 _REST_SECONDS = 10.0
 """How long a client inside a task that has ended is there for the next one."""
 
@@ -456,14 +456,12 @@ class Pump:
     def _run(self) -> None:
         seen = -1
         while not self.unusable:
-            mark = self._leads + self.session.submitted
-            if self._leading:
-                self._stand_back(park=mark == seen)
-            elif mark != seen:
-                self._background_poller.wait_for_waker(_TICK_SECONDS)
+            if self._leads + self.session.submitted != seen:
+                seen = self._stand_by()
+            elif self._leading:
+                self._park()
             else:
                 self._read()
-            seen = mark
             self._do_late()
             if self._abandoned and not self.session.has_unfinished:
                 self.close()
@@ -489,11 +487,24 @@ class Pump:
             _pumps.discard(self)
         forget()
 
-    def _stand_back(self, park: bool) -> None:
-        """While somebody leads. Parked: until that one leaves and says so."""
-        self._parked = park
+    def _stand_by(self) -> int:
+        """Until a tick has passed without a caller; how often they have called till then. There are many ticks while
+        tasks are short, so one costs as little as can be."""
+        session, poll_waker = self.session, self._background_poller.poll_waker
+        mark, seen = self._leads + session.submitted, -1
+        while mark != seen:
+            if poll_waker(_TICK_MILLISECONDS):
+                self._background_waker.clear()
+                return mark
+            mark, seen = self._leads + session.submitted, mark
+        return mark
+
+    def _park(self) -> None:
+        """Somebody leads for long: until that one leaves and says so."""
+        self._parked = True
         still_led = bool(self._leading)  # asked after the flag is up: a leader that leaves now sees it
-        self._background_poller.wait_for_waker(None if park and still_led else _TICK_SECONDS)
+        if self._background_poller.poll_waker(None if still_led else _TICK_MILLISECONDS):
+            self._background_waker.clear()
         self._parked = False
 
     def _read(self) -> None:
@@ -530,8 +541,10 @@ class _Poller:
         self._poll.register(self._fd, select.POLLIN)
         self._poll.register(waker.fd, select.POLLIN)
         self._writes = False
-        self._waker_poll = select.poll()
-        self._waker_poll.register(waker.fd, select.POLLIN)
+        waker_poll = select.poll()
+        waker_poll.register(waker.fd, select.POLLIN)
+        self.poll_waker = waker_poll.poll
+        """Milliseconds, or None, for the waker alone. Whether it was woken: then clear it."""
         self.monitor_ready = True
         if self._monitor_fd is not None:
             self._poll.register(self._monitor_fd, select.POLLIN)
@@ -547,10 +560,6 @@ class _Poller:
                 self.monitor_ready = True
             elif fd == self._waker.fd:
                 self._waker.clear()
-
-    def wait_for_waker(self, timeout_seconds: float | None) -> None:
-        if self._waker_poll.poll(_milliseconds(timeout_seconds)):
-            self._waker.clear()
 
 
 def _milliseconds(seconds: float | None) -> int | None:

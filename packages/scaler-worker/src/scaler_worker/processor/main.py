@@ -63,7 +63,9 @@ class Processor:
     def run(self) -> None:
         self._connection.send([channel.READY])
         while True:
-            frames = self._connection.receive()
+            frames = self._connection.take()
+            if frames is None and self._poll.poll(0):  # asking costs less than reading in vain
+                frames = self._connection.receive()
             if frames is None:
                 self._runner.tell()
                 frames = self._wait_for_message()
