@@ -20,7 +20,7 @@ RUN_TIMEOUT_SECONDS = 900
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("workloads", nargs="*", default=list(DEFAULT), help=f"of {', '.join(WORKLOADS)}")
+    parser.add_argument("workloads", nargs="*", default=list(DEFAULT), help=f"of {', '.join(WORKLOADS)}; or 'all'")
     parser.add_argument("--peers", default=",".join(ALWAYS), help=f"comma separated, of {', '.join(PEERS)}; or 'all'")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
@@ -29,6 +29,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write the summary here")
     parser.add_argument("--plots", type=Path, help="write a plot per workload into this directory (needs matplotlib)")
     arguments = parser.parse_args()
+    if arguments.workloads == ["all"]:
+        arguments.workloads = list(WORKLOADS)
     unknown = [name for name in arguments.workloads if name not in WORKLOADS]
     if unknown:
         parser.error(f"no workload {', '.join(unknown)}; there are {', '.join(WORKLOADS)}")

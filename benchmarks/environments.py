@@ -1,4 +1,4 @@
-"""A virtual environment for each peer that needs one, made when first asked for and kept."""
+"""A virtual environment for each peer that needs one, made when first asked for and kept while it needs the same."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def interpreter_of(peer: Peer, directory: Path) -> str:
         return sys.executable
     home = directory / peer.name
     python = home / "bin" / "python"
-    if not (home / "ready").exists():
+    ready, wanted = home / "ready", "\n".join(peer.requirements)
+    if not ready.exists() or ready.read_text() != wanted:
         print(f"installing {', '.join(peer.requirements)} into {home}", flush=True)
         venv.create(home, with_pip=True, clear=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", "psutil", *peer.requirements], check=True)
-        (home / "ready").touch()
+        ready.write_text(wanted)
     return str(python)

@@ -64,6 +64,13 @@ PLOTS = {
     ),
     "send_object": Bars("seconds", {"seconds": ""}, format=_seconds, title="100 MB sent once, then 100 tasks on it"),
     "many_objects": Bars("objects per second", {"objects_per_second": ""}, title="10,000 objects of 100 KB"),
+    "data_frame": Bars(
+        "time / one copy and the means",
+        {"times_least": ""},
+        1.0,
+        "{:.2f}".format,
+        "DataFrame of 80 MB there, means of its groups back",
+    ),
     "dask_array": Bars(
         "seconds",
         {"small_chunks_s": "1,600 chunks of 80 KB", "large_chunks_s": "16 chunks of 8 MB"},

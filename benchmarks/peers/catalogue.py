@@ -23,10 +23,10 @@ PEERS = {
         Peer("process_pool", "ProcessPoolExecutor", (), 7_000),
         Peer("multiprocessing_pool", "multiprocessing.Pool, chunk 1", (), 50_000),
         Peer("multiprocessing_pool_chunked", "multiprocessing.Pool, automatic chunks", (), 1_000_000),
-        Peer("scaler_1", "scaler 1.9.9", ("scaler==1.9.9", "numpy"), 400),
-        Peer("opengris", "opengris-scaler", ("opengris-scaler", "numpy"), 250),
-        Peer("dask", "dask.distributed", ("dask[array,distributed]",), 600),
-        Peer("ray", "ray", ("ray", "numpy"), 1_700),
+        Peer("scaler_1", "scaler 1.9.9", ("scaler==1.9.9", "numpy", "pandas"), 400),
+        Peer("opengris", "opengris-scaler", ("opengris-scaler", "numpy", "pandas"), 250),
+        Peer("dask", "dask.distributed", ("dask[array,distributed]", "pandas"), 600),
+        Peer("ray", "ray", ("ray", "numpy", "pandas"), 1_700),
     )
 }
 

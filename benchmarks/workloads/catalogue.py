@@ -85,6 +85,10 @@ WORKLOADS = {
             1e9,
         ),
         Workload(
+            "data_frame", "DataFrame of 80 MB there, means of its groups back", objects.data_frame, "engine",
+            "mb_per_second", objects.FRAME_ROWS, 1e9,
+        ),
+        Workload(
             "dask_array", "dask.array, small and large chunks", objects.dask_array, "engine", "small_chunks_s", 8_000,
             1e9, False,
         ),

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 ARRAY_BYTES = 100_000_000
+FRAME_ROWS = 5_000_000
 BROADCAST_BYTES = 1_000_000_000
 SMALL_BYTES = 100_000
 GIVEN_BACK_SECONDS = 12.0
@@ -61,6 +62,25 @@ def array_result(engine: Any, size: int) -> dict[str, float]:
     return _against(
         lambda: numpy.copyto(warm, make(size // 8)), lambda: len(engine.submit(make, size // 8).result()), size
     )
+
+
+def group_means(frame: Any) -> Any:
+    return frame.groupby("shop").mean()
+
+
+def data_frame(engine: Any, rows: int) -> dict[str, float]:
+    """A DataFrame of ``rows`` rows there and means of its groups back; ``least``: one copy and the means."""
+    import numpy
+    import pandas
+
+    draw = numpy.random.default_rng(7)
+    frame = pandas.DataFrame({"shop": draw.integers(0, 50, rows), "amount": draw.gamma(2.0, 15.0, rows)})
+
+    def there_and_back() -> None:
+        frame.loc[0, "amount"] += 1  # not the same one again: that would not travel
+        assert len(engine.submit(group_means, frame).result()) == 50
+
+    return _against(lambda: group_means(frame.copy()), there_and_back, 16 * rows)
 
 
 def send_object(engine: Any, count: int) -> dict[str, float]:
