@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from scaler_protocol.monitor.messages import Snapshot
+from scaler_protocol.monitor.messages import Snapshot, StoreStatus
 
 
 def families_of(snapshot: Snapshot) -> Iterator[Metric]:
@@ -20,6 +20,7 @@ def families_of(snapshot: Snapshot) -> Iterator[Metric]:
     yield from _agents(snapshot)
     yield from _workers(snapshot)
     yield from _functions(snapshot)
+    yield from _stores(snapshot)
 
 
 def _scheduler(snapshot: Snapshot) -> Iterator[Metric]:
@@ -83,6 +84,27 @@ def _functions(snapshot: Snapshot) -> Iterator[Metric]:
     finished = _summed(((each.name,), each.finished) for each in snapshot.functions)
     yield _gauges("scaler_function_tasks", "Unfinished tasks of a function.", ("function",), unfinished)
     yield _counters("scaler_function_tasks_ended", "Ended tasks of a function.", ("function",), finished)
+
+
+def _stores(snapshot: Snapshot) -> Iterator[Metric]:
+    stores = snapshot.stores
+    for name, help_text, values in (
+        ("scaler_store_objects", "Objects in the store.", [each.objects for each in stores]),
+        ("scaler_store_used_bytes", "Memory of its objects.", [each.used_bytes for each in stores]),
+        ("scaler_store_capacity_bytes", "Memory they may take.", [each.capacity_bytes for each in stores]),
+        ("scaler_store_spilled_bytes", "Of objects on disk.", [each.spilled_bytes for each in stores]),
+    ):
+        yield _gauges(name, help_text, ("host",), _by_host(stores, values))
+    for direction, moved in (
+        ("sent", [each.sent_bytes for each in stores]),
+        ("received", [each.received_bytes for each in stores]),
+    ):
+        help_text = f"Bytes {direction} between hosts."
+        yield _counters(f"scaler_store_{direction}_bytes", help_text, ("host",), _by_host(stores, moved))
+
+
+def _by_host(stores: Iterable[StoreStatus], values: Iterable[int]) -> _Values:
+    return _summed(((each.host,), value) for each, value in zip(stores, values, strict=True))
 
 
 _Values = Mapping[Any, float]
