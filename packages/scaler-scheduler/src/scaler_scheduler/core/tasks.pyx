@@ -848,6 +848,8 @@ cdef class TaskTable:
                     timed += 1
                     group_us += durations[index]
             if record.graph is not None:
+                if recording and state == CANCELLING and status == SUCCESS_LARGE:
+                    fates = with_fate(fates, statuses, index, CANCELLED)  # it counts as no result
                 if not self.accept_node(page, offset, task, status, attempts[index], record, agent, special, index, run):
                     if forward is None:
                         forward = list(range(index))
