@@ -99,8 +99,13 @@ def write_plots(summary: dict[str, Any], directory: Path) -> None:
 
 def _footer(machine: dict[str, Any], peers: dict[str, Any]) -> str:
     runs = next(iter(next(iter(peers.values())).values()))["runs"]
-    return f"median of {runs:.0f} runs, the fine line from the least to the most · {machine['cores']} cores, \
-Python {machine['python']}"
+    words = (
+        f"median of {runs:.0f} runs, the fine line from the least to the most",
+        f"{machine['cores']} cores",
+        machine.get("processor", ""),
+        f"Python {machine['python']}",
+    )
+    return " · ".join(word for word in words if word)
 
 
 def _draw_bars(name: str, peers: dict[str, Any]) -> Any:
@@ -141,11 +146,12 @@ def _draw_bars(name: str, peers: dict[str, Any]) -> Any:
 
 
 def _ratio(plot: Bars, peer: str, figure: str, peers: dict[str, Any]) -> str:
-    """How the figure compares to that of ProcessPoolExecutor."""
-    if peer != HERE or BASE not in peers or plot.ideal is not None:
+    """How the figure compares to that of ProcessPoolExecutor, or of another where that one cannot do the work."""
+    base = BASE if BASE in peers else next((other for other in peers if other != HERE), None)
+    if peer != HERE or base is None or plot.ideal is not None:
         return ""
-    times = peers[peer][figure]["median"] / peers[BASE][figure]["median"]
-    return f"  ({times:,.0f} x {PEERS[BASE].title})" if times >= 10 else f"  ({times:,.2g} x {PEERS[BASE].title})"
+    times = peers[peer][figure]["median"] / peers[base][figure]["median"]
+    return f"  ({times:,.0f} x {PEERS[base].title})" if times >= 10 else f"  ({times:,.2g} x {PEERS[base].title})"
 
 
 def _dress(axes: Any, plot: Bars, values: list[float]) -> None:
@@ -155,7 +161,7 @@ def _dress(axes: Any, plot: Bars, values: list[float]) -> None:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(numticks=6))
         lowest = min(values) / 2
-        axes.set_xlim(lowest, max(values) * (max(values) / lowest) ** 0.75)  # room for the words behind the bars
+        axes.set_xlim(lowest, max(values) * (max(values) / lowest) ** 0.9)  # room for the words behind the bars
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
     else:
         axes.set_xlim(0, max(values) * 1.5)
