@@ -15,6 +15,7 @@ the object stores of hosts fetch from one another.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable
@@ -29,6 +30,9 @@ from scaler_protocol.private_file import read_private_file, write_private_file
 VARIABLE = "SCALER_KEYS"
 _KEY = re.compile(rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")  # Z85
 _SCHEDULER = "scheduler"
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)
+"""Errors that are no fault of a file."""
+
 _ROLES = {role.name.lower(): role for role in Role}
 
 
@@ -43,7 +47,7 @@ class ServerKeys:
 
     def user_of(self, public: bytes) -> bytes | None:
         """Names whoever has the secret half of ``public``; None: it is not let in. Reads the directory each time, so
-        that a key can be added or taken away while the listener runs."""
+        that a key can be added or taken away while the listener runs. OSError: it cannot be read now."""
         role = _roles_in(self.directory, _read_if_good).get(public)
         if role not in self.admitted:
             return None
@@ -108,10 +112,7 @@ def _server_keys(address: Address, name: str, admitted: frozenset[Role | None]) 
 
 def _roles_in(directory: Path, read: Callable[[Path], bytes]) -> dict[bytes, Role]:
     """By public key, in the order of the roles: a key that is there twice has the last of them."""
-    try:
-        files = [name for name in sorted(os.listdir(directory)) if name.endswith(".pub")]
-    except OSError:
-        return {}
+    files = [name for name in sorted(os.listdir(directory)) if name.endswith(".pub")]
     return {
         read(directory / file): role
         for name, role in _ROLES.items()
@@ -170,7 +171,9 @@ def generate(directory: Path, new_pair: Callable[[], tuple[bytes, bytes]]) -> li
 def _read_if_good(path: Path) -> bytes:
     try:
         return _read(path)
-    except (ValueError, OSError):  # a file that has just been put there wrongly shuts nobody else out
+    except (ValueError, OSError) as error:  # a file that has just been put there wrongly shuts nobody else out
+        if isinstance(error, OSError) and error.errno in _PASSING:
+            raise
         return b""
 
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import zmq
+from zmq.utils import z85
 
 from scaler_protocol import keys
 from scaler_protocol.address import parse_address
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Role
 from scaler_protocol.security import check_bind_allowed
-from scaler_protocol.transport.doorkeeper import new_key_pair
+from scaler_protocol.transport.doorkeeper import Doorkeeper, new_key_pair
 from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
 from tests.support.waiting import wait_until
 from tests.unit.protocol.test_sockets import Closing, closing, context, readable
@@ -205,3 +206,22 @@ def test_missing_keys_stop_a_peer_at_once(context: Any, directory: Path) -> None
     (directory / "submit.key").unlink()
     with pytest.raises(ValueError, match="submit.key is missing"):
         DealerConnection(context, "tcp://127.0.0.1:9", new_session())
+
+
+def test_while_keys_cannot_be_read_peers_are_to_try_again(context: Any, directory: Path) -> None:
+    """A 400 would silence them for ever, and so would a Hello that is refused."""
+    served = keys.scheduler_keys(NETWORK)
+    assert served is not None
+    doorkeeper = Doorkeeper(context, served.user_of)
+    asker = context.socket(zmq.REQ)
+    asker.connect("inproc://zeromq.zap.01")
+    away = directory.with_name("away")
+    public = z85.decode((directory / "submit.pub").read_bytes().strip())
+    try:
+        for move, status in ((lambda: directory.rename(away), b"300"), (lambda: away.rename(directory), b"200")):
+            move()
+            asker.send_multipart([b"1.0", b"1", b"scaler", b"", b"", b"CURVE", public])
+            assert asker.poll(10_000) and asker.recv_multipart()[2] == status
+    finally:
+        asker.close(0)
+        doorkeeper.close()

@@ -19,8 +19,9 @@ def new_key_pair() -> tuple[bytes, bytes]:
 
 
 class Doorkeeper:
-    """Lets in whom ``user_of`` names by the public key; None: it is refused. What the connection sends has that name.
-    Answers in a thread of its own, so a busy interpreter delays only new connections. There is one per context."""
+    """Lets in whom ``user_of`` names by the public key; None: it is refused; OSError: it may try again. What the
+    connection sends has that name. Answers in a thread of its own, so a busy interpreter delays only new connections.
+    There is one per context."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], user_of: Callable[[bytes], bytes | None]) -> None:
         self._user_of = user_of
@@ -51,7 +52,10 @@ class Doorkeeper:
         """Version, request id, domain, address, identity, mechanism, then the key."""
         version, request = question[0], question[1]
         is_key = len(question) == 7 and question[5] == b"CURVE"
-        user = self._user_of(z85.encode(question[6])) if is_key else None
+        try:
+            user = self._user_of(z85.encode(question[6])) if is_key else None
+        except OSError:  # the peer tries again after libzmq's 30 s for a handshake; after 400 it never would
+            return [version, request, b"300", b"try again", b"", b""]
         if user is None:
             return [version, request, b"400", b"unknown key", b"", b""]
         return [version, request, b"200", b"OK", user, b""]
