@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 import pytest
@@ -16,6 +17,7 @@ from tests.support.namespaces import Pair, on, received_bytes, run, two_hosts
 from tests.support.waiting import wait_until
 
 ADDRESSES = ("10.231.9.1", "10.231.9.2")
+CAPABLE = ("-n", "2", "--per-worker-capabilities", "b")
 
 SCRIPT = """
 import sys, numpy
@@ -209,6 +211,33 @@ def test_a_store_killed_while_it_sends_an_object(hosts: Hosts) -> None:
         hosts.store(0).kill()
         assert script.wait(50) == 0, script.output
         assert "missing" in script.output
+
+
+FETCH_LATER = """
+import os, time
+from concurrent.futures import wait
+future = on("b", make, COUNT)
+wait([future])
+print("made", flush=True)
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.01)
+assert total(future.result(timeout=60)) == EXPECTED
+print("made again", flush=True)
+"""
+
+
+def test_a_result_that_was_lost_with_its_host_is_made_again(hosts: Hosts, tmp_path: Path) -> None:
+    """By whoever can: here the agent that takes the place of the one that was killed with its store."""
+    with hosts.begin(0, FETCH_LATER, str(tmp_path / "lost")) as script:
+        script.wait_for_output("made", 40)
+        hosts.agents[1].remember_family()
+        hosts.store(1).kill()
+        hosts.agents[1].kill()
+        with Command([*on(hosts.names[1]), *command_line("scaler_cluster", *CAPABLE, hosts.address)]) as another:
+            (tmp_path / "lost").touch()
+            assert script.wait(55) == 0, script.output
+            assert "made again" in script.output
+            another.remember_family()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
