@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import itertools
 import logging
+import time
 from typing import Any
 
 from scaler_protocol.address import Address, parse_address
@@ -31,6 +32,8 @@ from scaler_protocol.objects.arrival import CUT, GONE, Arrival
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
 
+_PROBE_SECONDS = (0.0, 0.2, 2.0)
+
 
 class Exchange:
     def __init__(self, store: bytes) -> None:
@@ -44,6 +47,7 @@ class Exchange:
         self._peers: dict[bytes, int] = {}  # by routing id
         self._routing_ids: dict[int, bytes] = {}
         self._sources: dict[str, DealerConnection] = {}
+        self._probes: list[float] = []
 
     def listen(self, host: str) -> str:
         """The endpoint. Raises OSError or ValueError with a sentence."""
@@ -100,6 +104,10 @@ class Exchange:
             self._router.close()
         self._context.term()
 
+    def next_deadline(self) -> float | None:
+        """When to call ``receive`` though nothing is readable."""
+        return self._probes[0] if self._probes else None
+
     # ---- what comes ----------------------------------------------------------------------------------------------
 
     def receive(self) -> list[Arrival]:
@@ -139,8 +147,13 @@ class Exchange:
         return [*gone, Arrival(number, "", hello)]
 
     def _lost_peers(self, router: RouterSocket) -> list[Arrival]:
-        if not router.disconnected_events():
+        """The news that a connection has ended may come before a probe can tell which, so they are probed again."""
+        now = time.monotonic()
+        if router.disconnected_events():
+            self._probes = [now + seconds for seconds in _PROBE_SECONDS]
+        if not self._probes or now < self._probes[0]:
             return []
+        self._probes = [each for each in self._probes if each > now]
         gone = [Arrival(number, "", GONE) for routing_id, number in self._peers.items() if not router.probe(routing_id)]
         for each in gone:
             self.forget(each.peer)

@@ -109,6 +109,8 @@ class Server:
 
     def _wait_seconds(self) -> float | None:
         deadline = self._core.next_deadline()
+        if self._exchange is not None:
+            deadline = _sooner(deadline, self._exchange.next_deadline())
         if not self._had_peers:
             deadline = self._started + START_SECONDS
         return None if deadline is None else max(0.0, deadline - time.monotonic()) + 0.001
@@ -383,3 +385,7 @@ class Server:
             self._core.on_piece_written(chunk.key, now, failed=True)
         else:
             self._core.on_piece_written(chunk.key, now)
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else min(one, other)
