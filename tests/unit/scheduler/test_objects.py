@@ -19,9 +19,13 @@ from scaler_protocol.messages import (
     Refused,
     Status,
     StoreAttached,
+    TaskColumn,
+    Tasks,
+    Withdrawn,
 )
 from scaler_scheduler.core.objects import GONE_TEXT
-from tests.unit.scheduler.playbook import Playbook, handed, results, statuses, tasks
+from tests.unit.scheduler.playbook import Playbook, handed, results, run, statuses, tasks
+from tests.unit.scheduler.test_graphs import done, nodes
 
 SIZE = (1000).to_bytes(8, "little")
 
@@ -320,3 +324,59 @@ def test_a_lost_result_of_a_task_that_must_not_run_again_is_missing():
     client.says(tasks(client, 1, 1, rerun=False))
     agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, SIZE)))
     assert statuses(agent.says(ObjectsLost((ObjectKey(client.session, 1),))), client) == {1: Status.OBJECT_MISSING}
+
+
+# ---- after a restart of the scheduler --------------------------------------------------------------------------------
+
+
+def test_a_large_result_from_before_a_restart_is_claimed_and_its_task_does_not_run_again():
+    book = Playbook()
+    agent = book.agent()
+    client = book.client()
+    assert agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, SIZE))) == []
+    said = client.says(Tasks([run(client, 1, 1)], resubmitted=True))
+    assert statuses(said, client) == {1: Status.SUCCESS_LARGE}
+    assert not handed(book.wait(1.5, (agent,)), agent)
+    key = ObjectKey(client.session, 1)
+    assert client.says(ObjectRequest(key)) == [("agent", ObjectRequest(key, relayed=True))]
+
+
+def test_a_large_result_that_nobody_claims_is_released():
+    book = Playbook()
+    agent, client = book.agent(), book.client()
+    agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, SIZE)))
+    said = book.wait(1.5, (agent,))
+    assert ("agent", ObjectRelease((ObjectKey(client.session, 1),))) in said
+    said = agent.says(results(client, (2, 1, Status.SUCCESS_LARGE, SIZE)))
+    assert said == [("agent", ObjectRelease((ObjectKey(client.session, 2),)))], "at once from now on"
+
+
+def test_a_large_result_of_an_attempt_that_does_not_count_is_released():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 1))
+    other = book.agent("other")
+    book.wait(1.5, (agent, other))
+    said = other.says(results(client, (1, 7, Status.SUCCESS_LARGE, SIZE)))
+    assert said == [("other", ObjectRelease((ObjectKey(client.session, 1),)))]
+
+
+def test_what_an_agent_has_of_an_owner_that_does_not_come_back_is_released():
+    book = Playbook()
+    agent = book.agent()
+    here, gone = ObjectKey(b"client".ljust(16, b"."), 2**64 - 1), ObjectKey(b"gone".ljust(16, b"."), 2**64 - 1)
+    assert agent.says(ObjectStored(here, 10, bytes(16)), ObjectStored(gone, 10, bytes(16))) == []
+    client = book.client()
+    client.says(upload(here, 10, 0, 10))
+    assert book.wait(1.5, (agent,)) == [("agent", ObjectRelease((gone,)))]
+    assert client.says(ObjectRelease((here,))) == [("agent", ObjectRelease((here,)))]
+    assert agent.says(ObjectStored(here, 10, bytes(16))) == [("agent", ObjectRelease((here,)))]
+
+
+def test_a_value_that_its_holder_asks_for_is_made_again():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(nodes(client, 1, [[]], 2), nodes(client, 2, [[1]], 2, True))
+    agent.says(done(client, 1))
+    said = agent.says(ObjectRequest(ObjectKey(client.session, 1)), Withdrawn((TaskColumn(client.session, (2,), (1,)),)))
+    assert (1, 2) in handed(said, agent)
