@@ -172,6 +172,7 @@ def test_monitors_need_the_keys_too_and_say_so(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_monitor_with_keys_says_that_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALER_KEYS", raising=False)  # the servers' may be there
     monitor_address = free_address()
     with start_scheduler(free_address(), "--monitor-address", monitor_address) as scheduler:
         scheduler.remember_family()
