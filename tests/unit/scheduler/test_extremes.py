@@ -22,6 +22,17 @@ def test_extreme_options_do_not_lose_a_task(options):
     assert statuses(agent.says(results(client, 1)), client) == {1: 0}
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_client_nested_deeper_than_there_are_numbers(known):
+    """Its tasks could not be put into a message to an agent, nor could anything behind them."""
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=2)
+    client.says(tasks(client, 1, 1, depth=2**32 - 1))
+    parent = {"parent_session": client.session if known else b"p" * 16, "parent_task": 1, "parent_attempt": 1}
+    deep = book.client("deep", **parent, parent_depth=2**32 - 1)
+    assert handed(deep.says(tasks(deep, 1, 1)), agent) == [(1, 1)]
+
+
 def test_an_agent_that_says_it_has_lent_more_slots_than_there_are_numbers():
     book = Playbook()
     client, agent = book.client(), book.agent()

@@ -110,7 +110,7 @@ class FromClients(Outcomes):
             return
         owner = self.clients.get(parent.session)
         known = owner.table.describe(parent.task) if owner is not None else None
-        client.depth = 1 + (parent.depth if known is None else known[5].depth)
+        client.depth = min(1 + (parent.depth if known is None else known[5].depth), DEPTH_LIMIT)
         self._lineage.add(client, parent)
 
     def _define(self, client: Client, definition: FunctionDefinition) -> None:
