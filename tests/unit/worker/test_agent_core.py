@@ -23,6 +23,7 @@ from scaler_protocol.messages import (
     ObjectMissing,
     ObjectRelease,
     ObjectRequest,
+    ObjectStored,
     RefusalReason,
     Refused,
     Relay,
@@ -125,6 +126,36 @@ def test_results_survive_a_new_epoch_until_released() -> None:
     stage.sent.clear()
     stage.connect(epoch=3)
     assert stage.results() == {}
+
+
+def release_results(stage: Stage) -> None:
+    """Their clients have them."""
+    stage.say(ResultsReleased(tuple(each.sequence for each in stage.sent if isinstance(each.body, Results))))
+    stage.sent.clear()
+
+
+def test_a_new_epoch_is_told_of_large_results_until_they_are_let_go_of() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1, function=large, slots=[40_000]), function=large)
+    stage.run_all()
+    told = stage.results()
+    assert told[0][0] == Status.SUCCESS_LARGE
+    release_results(stage)
+    stage.connect(epoch=2)
+    assert stage.results() == told
+    release_results(stage)
+    stage.say(ObjectRelease((ObjectKey(CLIENT, 0),)))
+    stage.connect(epoch=3)
+    assert stage.results() == {}
+
+
+def test_a_new_epoch_is_told_of_arguments_that_are_here() -> None:
+    stage = Stage(1)
+    key = ObjectKey(CLIENT, 2**64 - 1)
+    stage.give(run_of(1, slots=[key]))
+    stage.say(ObjectChunk(key, 5, 0, b"bytes"))
+    stage.connect(epoch=2)
+    assert stage.bodies(ObjectStored) == [ObjectStored(key, 5, bytes(16))]
 
 
 def test_a_new_epoch_is_told_what_is_held() -> None:
