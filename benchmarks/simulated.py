@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.ids import digest
 from scaler_protocol.link import Link
 from scaler_protocol.messages import (
     Acknowledgement,
@@ -39,7 +40,8 @@ RING_BYTES = 32 * 1024 * 1024
 WARM_UP_TASKS = 2 * SLOTS
 """Per agent: then the duration of the function is known."""
 
-FUNCTION = b"f" * 16
+PICKLE = b"function"
+FUNCTION = digest(PICKLE)
 CLIENT = b"c" * 16
 
 
@@ -127,7 +129,7 @@ class Bench:
             self.busy.append(peer)
 
     def _submit(self, tasks: int) -> None:
-        definition = FunctionDefinition(FUNCTION, "f", b"function", 8)
+        definition = FunctionDefinition(FUNCTION, "f", PICKLE, 8)
         for first in range(0, tasks, RUN_TASKS):
             slots = [[b"argument"]] * min(RUN_TASKS, tasks - first)
             run = TaskRun(CLIENT, FUNCTION, "f", b"", first, 1, (), TaskOptions(), slots)
