@@ -227,13 +227,14 @@ def test_a_task_that_executes_another_program_in_its_place(client: Client) -> No
         future.result(10)
 
 
+@pytest.mark.timeout(110)
 def test_a_stuck_zygote_is_replaced(client: Client) -> None:
     zygote = zygote_of(client.submit(os.getppid).result())
     zygote.suspend()
     try:
         for _ in range(2):
-            client.submit_verbose(os._exit, (1,), rerun=False).exception(20)
-        assert client.submit(abs, -1).result(20) == 1
+            client.submit_verbose(os._exit, (1,), rerun=False).exception(50)
+        assert client.submit(abs, -1).result(50) == 1
     finally:
         kill_quietly(zygote)
 

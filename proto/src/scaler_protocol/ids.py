@@ -22,6 +22,6 @@ def shown_id(session: bytes) -> bytes:
     return session and session[:4] + digest(session)[4:]
 
 
-def digest(data: bytes) -> bytes:
+def digest(data: bytes | memoryview) -> bytes:
     """Names ``data`` by its content (blake2b, 16 bytes)."""
     return hashlib.blake2b(data, digest_size=ID_SIZE_BYTES).digest()
