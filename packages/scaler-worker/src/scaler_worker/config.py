@@ -61,9 +61,7 @@ class ClusterSettings(LoggingSettings):
     object_store_memory: int = option(
         0, help="bytes that this host's object store may hold in memory; 0: half of the host's memory", minimum=0
     )
-    spill_directory: str | None = option(
-        None, help="where objects go that are too many for it; default: /var/tmp"
-    )
+    spill_directory: str | None = option(None, help="where objects go that are too many for it; default: /var/tmp")
     per_worker_capabilities: tuple[str, ...] = option(
         (), help="what tasks may ask for, such as linux,gpu=1", parse=_capability
     )
