@@ -34,7 +34,6 @@ class ObjectScenario(Scenario):
     sends: int = 4
     store_kills: int = 0
     with_stores: bool = True
-    clears: int = 0
     object_retention_seconds: float = 3600.0
 
 
@@ -240,6 +239,7 @@ class ObjectCluster(Cluster):
         super()._plan()
         chance, scenario = self.world.chance, self.scenario
         for client in self.clients:
+            client.may_miss = scenario.object_retention_seconds < READ_SECONDS[1]
             for _ in range(scenario.sends):
                 count = chance.randint(1, scenario.tasks_per_burst)
                 self._sometime(lambda client=client, count=count: client.send(count))  # type: ignore[misc]
