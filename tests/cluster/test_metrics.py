@@ -73,6 +73,7 @@ def test_every_figure_of_the_dashboard_exists() -> None:
         url = url_of(scheduler)
         with Client(address) as client:
             client.map(functions.square, range(5))
+            assert client.submit(len, bytes(100_000)).result() == 100_000  # the host has a store now
             wait_until(lambda: wanted <= {key[0] for key in scrape(url)}, 10)
 
 
