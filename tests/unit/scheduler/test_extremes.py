@@ -7,11 +7,24 @@ import os
 
 import pytest
 
-from scaler_protocol.codec import encode
-from scaler_protocol.messages import Blocked, Envelope, Hello, Ping, Refused, Role, WhoAreYou
+from scaler_protocol.codec import TaskRun, encode
+from scaler_protocol.ids import digest
+from scaler_protocol.messages import (
+    MESSAGE_LIMIT_BYTES,
+    Blocked,
+    Envelope,
+    FunctionDefinition,
+    Hello,
+    Ping,
+    Refused,
+    Role,
+    TaskOptions,
+    Tasks,
+    WhoAreYou,
+)
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.shell.gateway import Gateway
-from tests.unit.scheduler.playbook import Playbook, attach, handed, results, statuses, tasks
+from tests.unit.scheduler.playbook import FUNCTION, Playbook, attach, handed, results, statuses, tasks
 
 
 @pytest.mark.parametrize("options", [{"priority": 2**63 - 1}, {"priority": -(2**63)}, {"retries": 2**32 - 1}])
@@ -130,3 +143,24 @@ def test_who_was_refused_is_missed_all_the_same_when_it_goes():
     loop.close()
     assert gateway.core.clients[client].gone_at
     assert not gateway.core._users
+
+
+def test_tasks_that_would_not_fit_a_message_to_an_agent_are_refused():
+    """It could not be sent, nor could anything behind it."""
+    client = b"c" * 16
+    run = TaskRun(client, FUNCTION, "f", b"", 1, 1, (), TaskOptions(), [[bytes(MESSAGE_LIMIT_BYTES * 7 // 4)]])
+    hello, large = Hello(Role.SUBMIT, client), Tasks([run])
+    router = FakeRouter((client, encode(Envelope(hello)), b""), (client, encode(Envelope(large, sequence=1)), b""))
+    loop = asyncio.new_event_loop()
+    gateway = Gateway(loop, router, Settings(address="tcp://0.0.0.0:1", session=b"s" * 16, epoch=1))
+    gateway._drain()
+    router.close()
+    loop.close()
+    assert not gateway.core.clients
+
+
+def test_a_large_function_is_no_part_of_a_message():
+    book = Playbook()
+    client, pickle = book.client(), bytes(MESSAGE_LIMIT_BYTES)
+    [(_, refused)] = client.says(Tasks([], [FunctionDefinition(digest(pickle), "f", pickle, len(pickle))]))
+    assert isinstance(refused, Refused)

@@ -34,12 +34,14 @@ from scaler_protocol.messages import (
     Status,
     StoreAttached,
     StoreStatus,
+    Tasks,
     WhoAreYou,
     Withdrawn,
 )
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Send
+from scaler_scheduler.core.from_clients import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
 from scaler_scheduler.core.hellos import Hellos
 from scaler_scheduler.core.objects import LOST_TEXT, SOURCES_LIMIT
 from scaler_scheduler.core.relays import is_last
@@ -112,6 +114,8 @@ class FromAgents(Hellos):
         session = body.session
         try:
             inner = codec.decode(list(body.frames))
+            if type(inner.body) is Tasks and sum(map(len, body.frames)) > TASKS_LIMIT_BYTES:
+                raise codec.MalformedMessage(TOO_LARGE_TEXT)
         except codec.MalformedMessage as error:
             self._refuse(session, Refused(RefusalReason.MALFORMED, f"The message is malformed: {error}"), agent.session)
             self._end_nested(agent, session, now)

@@ -12,6 +12,8 @@ from scaler_protocol.keys import role_of_user
 from scaler_protocol.link import LinkGap
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
+    INLINE_LIMIT_BYTES,
+    MESSAGE_LIMIT_BYTES,
     UPLOAD_NUMBER,
     Cancel,
     Clear,
@@ -47,6 +49,10 @@ from scaler_scheduler.core.settings import CLIENT_ACKNOWLEDGEMENT_SECONDS, HOLD_
 from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
 from scaler_scheduler.core.tasks import FunctionLoad, QueueClass, RunRecord
 
+TASKS_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 3 // 2
+"""Of a message with tasks: with the functions that they need it must fit one to an agent. Clients send far less."""
+
+TOO_LARGE_TEXT = f"Tasks are sent in messages of at most {TASKS_LIMIT_BYTES} bytes."
 PROTECTED_TEXT = "Scheduler is in protected mode. Can't shutdown"
 NOT_ADMIN_TEXT = "This client's key may not shut the scheduler down: that needs admin.key"
 
@@ -85,7 +91,7 @@ class FromClients(Outcomes):
                 self._expel(client, "A client may only submit tasks of its own session.", now)
                 return
         if not all(_is_named_by_content(each) for each in (*body.functions, *body.serializers)):
-            self._expel(client, "The name of a function is not the digest of its pickle.", now)
+            self._expel(client, "A function is not named by its digest, or is too large for a message.", now)
             return
         if body.parent is not None:
             self._adopt(client, body.parent)
@@ -323,7 +329,8 @@ class FromClients(Outcomes):
 
 def _is_named_by_content(definition: FunctionDefinition) -> bool:
     """Others name the same function so, and are to get no other."""
-    return not definition.payload or ids.digest(definition.payload) == definition.digest
+    payload = definition.payload
+    return not payload or (len(payload) <= INLINE_LIMIT_BYTES and ids.digest(payload) == definition.digest)
 
 
 _Handler = Callable[[FromClients, Client, Any, float], None]

@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from scaler_protocol import codec
 from scaler_protocol.command.prompt_loop import add_alarm, add_prompt_reader, remove_prompt_reader
-from scaler_protocol.messages import Envelope
+from scaler_protocol.messages import Envelope, Tasks
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.transport.sockets import RouterSocket
 from scaler_scheduler.core.effects import Describe, Effect, Log, Quit, Send
+from scaler_scheduler.core.from_clients import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
 
@@ -92,6 +93,8 @@ class Gateway:
         self._peers[peer] = None
         try:
             envelope = codec.decode(frames)
+            if type(envelope.body) is Tasks and sum(map(len, frames)) > TASKS_LIMIT_BYTES:
+                raise codec.MalformedMessage(TOO_LARGE_TEXT)
         except codec.MalformedMessage as error:
             self.core.on_malformed(peer, str(error), now)
             return
