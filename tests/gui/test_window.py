@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from pathlib import Path
 
 import pytest
@@ -398,6 +399,18 @@ def test_failures_are_told_when_wanted(window: MainWindow, qtbot: QtBot) -> None
     more = replace(more, tasks=replace(more.tasks, failed=more.tasks.failed + 2), time=more.time + 60)
     window.monitor.take(more)
     assert window._notifier.last.startswith("2 tasks failed")
+
+
+def test_a_desktop_without_a_tray_is_told_by_its_command(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, told = tmp_path / "notify-send", tmp_path / "told"
+    command.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {told}.new && mv {told}.new {told}\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    window._notifier.tell("Scaler", "-2 tasks failed")
+    qtbot.waitUntil(told.exists)
+    assert told.read_text().splitlines()[-3:] == ["--", "Scaler", "-2 tasks failed"]
 
 
 def test_a_thousand_workers_and_panes_that_nobody_sees(window: MainWindow, qtbot: QtBot) -> None:

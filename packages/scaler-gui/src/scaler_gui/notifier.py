@@ -1,7 +1,11 @@
-"""Notifications of the desktop; without a place for them, the window asks for attention."""
+"""Notifications of the desktop: by its tray, or, where it has none, such as GNOME, by ``notify-send``. Without both,
+the window asks for attention."""
 
 from __future__ import annotations
 
+import shutil
+
+from PySide6.QtCore import QProcess
 from PySide6.QtWidgets import QApplication, QStyle, QSystemTrayIcon, QWidget
 
 _SHOWN_MILLISECONDS = 8000
@@ -19,6 +23,10 @@ class Notifier:
         self.last = text
         if QSystemTrayIcon.isSystemTrayAvailable() and QSystemTrayIcon.supportsMessages():
             self._icon().showMessage(title, text, QSystemTrayIcon.MessageIcon.Warning, _SHOWN_MILLISECONDS)
+        elif (command := shutil.which("notify-send")) is not None:
+            QProcess.startDetached(
+                command, ["--app-name=scaler_gui", f"--expire-time={_SHOWN_MILLISECONDS}", "--", title, text]
+            )
         else:
             QApplication.alert(self._window, _ATTENTION_MILLISECONDS)
 

@@ -40,7 +40,8 @@ _ERRORS: dict[int, str] = {
 """What the client raises, where the payload is a sentence."""
 
 STATUS_NAMES = {status: status.name.lower().replace("_", " ") for status in Status}
-"""How screens write the end of a task."""
+STATUS_NAMES[Status.SUCCESS_LARGE] = STATUS_NAMES[Status.SUCCESS]
+"""How screens write the end of a task; where its result lies is no difference to them."""
 
 
 class Failure(NamedTuple):

@@ -28,10 +28,14 @@ class HelpDialog(QDialog):
 
 def _section(title: str, keys: Sequence[tuple[str, str]]) -> str:
     rows = "".join(
-        f"<tr><td style='padding: 2px 18px 2px 0'><b>{_escaped(key)}</b></td><td>{_escaped(meaning)}</td></tr>"
+        f"<tr><td style='padding: 2px 18px 2px 0'><b>{_escaped(key)}</b></td><td>{_escaped(_begun(meaning))}</td></tr>"
         for key, meaning in keys
     )
     return f"<h3>{_escaped(title)}</h3><table>{rows}</table>"
+
+
+def _begun(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _escaped(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from scaler_protocol.monitor.format import format_span, format_time, left
+from scaler_protocol.monitor.format import display_width, format_span, format_time, left
 from scaler_protocol.monitor.model import Model, StreamRow
 from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
 from scaler_scheduler.top.lines import FunctionColour, Line, Span, Style, line_of
@@ -40,7 +40,7 @@ def stream_body(model: Model, view: View, width: int, height: int, blocks: bool)
     lines += [
         (Span(left(_label(row), label) + " |", Style.DIM), *cells) for row, cells in zip(shown, painted, strict=True)
     ]
-    lines += [_axis(stop - view.stream_seconds, stop, label + 2, columns), _legend(model, bars, blocks)]
+    lines += [_axis(stop - view.stream_seconds, stop, label + 2, columns), _legend(model, bars, blocks, width)]
     return Body(lines, room, last_first_row, len(rows))
 
 
@@ -94,15 +94,28 @@ def _axis(start: float, stop: float, indent: int, width: int) -> Line:
     return (Span(" " * indent + first + (" " * gap + last if gap > 0 else ""), Style.DIM),)
 
 
-def _legend(model: Model, bars: Bars, blocks: bool) -> Line:
-    """The functions on the screen, most tasks first."""
+def _legend(model: Model, bars: Bars, blocks: bool, width: int) -> Line:
+    """What colours mean: the functions on the screen come with most tasks first."""
     counts: Counter[int] = Counter()
     for function, count in zip(bars.functions, bars.counts, strict=True):
         counts[function] += count
-    spans: list[Span] = []
+    entries = [
+        (Span("█" if blocks else "X", Style.BAD), "failed"),
+        (Span("█" if blocks else "-", Style.DIM), "canceled"),
+    ]
     for function, _ in counts.most_common(12):
         mark = "█" if blocks else _LETTERS[function % len(_LETTERS)]
-        name = model.activity.function_name(function) or "?"
-        spans += [Span(mark, FunctionColour(function)), Span(f" {name}  ")]
-    spans += [Span("█" if blocks else "X", Style.BAD), Span(" failed  ")]
-    return (*spans, Span("█" if blocks else "-", Style.DIM), Span(" canceled"))
+        entries.append((Span(mark, FunctionColour(function)), model.activity.function_name(function) or "?"))
+    return _fitting(entries, width)
+
+
+def _fitting(entries: Sequence[tuple[Span, str]], width: int) -> Line:
+    """As many as there is room for, none in part."""
+    spans: list[Span] = []
+    for mark, name in entries:
+        text = f" {name}  "
+        width -= 1 + display_width(text)
+        if width < -2:
+            break
+        spans += [mark, Span(text)]
+    return tuple(spans)
