@@ -250,7 +250,7 @@ GRAPHS = TableSpec(
 
 TASKS = TableSpec(
     "tasks",
-    "Tasks",
+    "Task log",
     (
         Column("ended", "ended", "time", 12, "when"),
         Column("task", "task", "id", 9, "its number within its client"),

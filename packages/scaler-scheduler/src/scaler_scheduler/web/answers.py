@@ -141,11 +141,11 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
         "throughput": [format_rate(_last(model, "throughput")), f"{format_count(ended_count(tasks))} ended"],
         "running": [format_count(tasks.running), f"{format_count(queued)} queued at agents"],
         "waiting": [format_count(tasks.unassigned), _waiting_note(model)],
-        "success": [format_count(tasks.success), "since the scheduler started"],
+        "success": [format_count(tasks.success), "since its start"],
         "failed": [format_count(tasks.failed), _plural(causes, "cause") if causes else "", tasks.failed > 0],
         "canceled": [format_count(tasks.canceled), f"{format_count(lost)} not found" if lost else ""],
         "workers": [format_count(workers), f"on {_plural(hosts, 'host')}"],
-        "cpu": [_rounded_percent(_last(model, "workers_cpu")), f"of {workers * 100:,}%, all workers"],
+        "cpu": [_rounded_percent(_last(model, "workers_cpu")), f"of {workers * 100:,}%"],
     }  # fmt: skip
 
 
