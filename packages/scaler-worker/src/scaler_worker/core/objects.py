@@ -186,7 +186,7 @@ class ObjectExchange:
 
     def held_uploads(self) -> list[tuple[ObjectKey, int, bool]]:
         """What is here of what clients sent: its size (0: unknown), and whether it is in the host's store."""
-        keys = sorted(key for key in self._complete if key.number == 0 or key.number >= UPLOAD_NUMBER)
+        keys = [key for key in sorted(self._complete) if key.number == 0 or key.number >= UPLOAD_NUMBER]
         return [(key, self.store.size(key) or 0, key in self._stored) for key in keys]
 
     def held_results(self) -> list[ResultRun]:
