@@ -283,8 +283,9 @@ class FromClients(Outcomes):
                 client.unwanted[key.owner] = True
             elif key.owner == client.session or key in client.objects:
                 self._release_object(client, key, now)
-        if results:
-            self._cancel(client, results, now)
+        unneeded = client.table.release(results) if results else None
+        if unneeded:
+            self._cancel(client, unneeded, now)
         if client.unwanted:
             self._drop_unwanted(client, now)
 

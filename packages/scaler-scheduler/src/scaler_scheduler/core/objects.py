@@ -124,7 +124,7 @@ class ObjectStore:
             return [(agent, ObjectMissing(key, LOST_TEXT if stored else GONE_TEXT))]
         stored.holders[agent] = True
         given_up = stored.fetching.pop(agent, None)
-        if any(endpoints.get(store) for store in stored.stores):
+        if stored.size >= 0 and any(endpoints.get(store) for store in stored.stores):
             stored.waiting[agent] = True
             return self._send_to_stores(stored, endpoints)
         stored.readers[agent] = [0, 0]

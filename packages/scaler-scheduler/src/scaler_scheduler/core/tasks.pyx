@@ -1089,6 +1089,31 @@ cdef class TaskTable:
             self.end(page, task, CANCELLED)
         return ended, told, freed
 
+    def release(self, tasks):
+        """The client needs these large results no more. Returns those that nobody needs: they are to be cancelled. A
+        node that is being made again, because its value was lost, may still be needed by others."""
+        cdef list unneeded = []
+        cdef RunRecord record
+        cdef Node* node
+        cdef Page* page
+        cdef uint64_t task
+        cdef int state
+        for task in tasks:
+            page = self.find(task)
+            state = self.state(task)
+            record = None if state == ENDED else self.record_at(page, task & (PAGE_SIZE - 1))
+            if record is None or record.graph is None or state == DONE_LARGE or state == CANCELLING:
+                unneeded.append(task)
+                continue
+            node = &record.graph.nodes[task - record.graph.base]
+            if node.uses == 0:
+                unneeded.append(task)
+                continue
+            self.deliver(record, record.graph, node)
+            self.tell().delivered.append(task)
+            self.finish_if_over(record.graph)
+        return unneeded
+
     cdef count_large(self, RunRecord record):
         """A large result that is not needed any more leaves the table as if it were cancelled, but was a success."""
         self.totals.outcomes[SUCCESS_LARGE] += 1
@@ -1551,6 +1576,8 @@ cdef class TaskTable:
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record = self.record_at(page, offset)
         self.free_copies(task)
+        if record.graph.has_large and not record.intermediate:
+            self.tell().delivered.append(task)
         self.move(page, offset, ENDED)
         page.live -= 1
         record.remaining -= 1
