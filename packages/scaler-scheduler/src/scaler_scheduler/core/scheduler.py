@@ -303,6 +303,8 @@ class SchedulerCore(FromAgents):
             self._send(client, Output(client.session, 0, 1, client.take_note_of_left_out()), now)  # to its stdout
         if client.unwanted:
             self._drop_unwanted(client, now)
+        for task in [task for task in client.fetching if client.table.state(task) == TaskState.ENDED]:
+            client.forget(task)  # it ran again, and ended otherwise
         if client.large:
             limit = now - self.settings.object_retention_seconds
             expired = [task for task, done_at in client.large.items() if done_at <= limit]
