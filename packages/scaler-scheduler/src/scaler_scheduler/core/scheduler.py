@@ -43,6 +43,7 @@ from scaler_scheduler.core.settings import (
     SUSPECT_SECONDS,
     TICK_SECONDS,
 )
+from scaler_scheduler.core.states import TaskState
 
 OTHERS_SESSION_TEXT = "This session began with another key, or that key may not have it any more."
 
