@@ -98,13 +98,11 @@ def write_plots(summary: dict[str, Any], directory: Path) -> None:
 
 
 def _footer(machine: dict[str, Any], peers: dict[str, Any]) -> str:
-    runs = next(iter(next(iter(peers.values())).values()))["runs"]
-    words = (
-        f"median of {runs:.0f} runs, the fine line from the least to the most",
-        f"{machine['cores']} cores",
-        machine.get("processor", ""),
-        f"Python {machine['python']}",
-    )
+    spreads = [spread for figures in peers.values() for spread in figures.values()]
+    runs = f"median of {spreads[0]['runs']:.0f} runs" if spreads[0]["runs"] > 1 else "one run"
+    if any(spread["minimum"] < spread["maximum"] for spread in spreads):
+        runs += ", the fine line from the least to the most"
+    words = runs, f"{machine['cores']} cores", machine.get("processor", ""), f"Python {machine['python']}"
     return " · ".join(word for word in words if word)
 
 
@@ -135,7 +133,9 @@ def _draw_bars(name: str, peers: dict[str, Any]) -> Any:
                 in_layout=False,
             )  # fmt: skip
     axes.set_yticks(range(len(shown)), [PEERS[peer].title for peer in shown])
-    _dress(axes, plot, [spread[one]["median"] for spread in peers.values() for one in plot.figures])
+    longest = max(peers, key=lambda peer: max(peers[peer][one]["median"] for one in plot.figures))
+    words_behind = any(_ratio(plot, longest, one, peers) for one in plot.figures)
+    _dress(axes, plot, [figures[one]["median"] for figures in peers.values() for one in plot.figures], words_behind)
     title = plot.title or workload.title
     pad = 20 if len(plot.figures) > 1 else 6
     axes.set_title(title[0].upper() + title[1:], loc="left", fontsize=11, fontweight="bold", pad=pad)
@@ -154,17 +154,18 @@ def _ratio(plot: Bars, peer: str, figure: str, peers: dict[str, Any]) -> str:
     return f"  ({times:,.0f} x {PEERS[base].title})" if times >= 10 else f"  ({times:,.2g} x {PEERS[base].title})"
 
 
-def _dress(axes: Any, plot: Bars, values: list[float]) -> None:
+def _dress(axes: Any, plot: Bars, values: list[float], words_behind: bool) -> None:
+    """``words_behind``: the longest bar has more than a number behind it."""
     from matplotlib.ticker import LogLocator
 
     if min(values) > 0 and max(values) / min(values) >= LOGARITHMIC_FROM:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(numticks=6))
         lowest = min(values) / 2
-        axes.set_xlim(lowest, max(values) * (max(values) / lowest) ** 0.9)  # room for the words behind the bars
+        axes.set_xlim(lowest, max(values) * (max(values) / lowest) ** (0.9 if words_behind else 0.6))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
     else:
-        axes.set_xlim(0, max(values) * 1.5)
+        axes.set_xlim(0, max(values) * (1.7 if words_behind else 1.25))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     if plot.ideal is not None:
         axes.axvline(plot.ideal, color=TEXT, linewidth=0.8, linestyle=(0, (4, 3)))
