@@ -47,7 +47,7 @@ PAGE_TEXTS = (
     "no host has an object store yet",
     "no graph is running",
     "no task has ended since this monitor looks",
-    "0 executions of 0 tasks",
+    "53,766 tasks ended in all",
     "notebook",
     "the scheduler does not say its settings",
 )
