@@ -228,19 +228,20 @@ def test_a_task_that_executes_another_program_in_its_place(client: Client) -> No
 
 
 @pytest.mark.timeout(110)
-def test_a_stuck_zygote_is_replaced(client: Client) -> None:
-    zygote = zygote_of(client.submit(os.getppid).result())
-    zygote.suspend()
-    try:
-        for _ in range(2):
-            client.submit_verbose(os._exit, (1,), rerun=False).exception(50)
-        assert client.submit(abs, -1).result(50) == 1
-    finally:
-        kill_quietly(zygote)
+def test_a_stuck_zygote_is_replaced() -> None:
+    with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
+        zygote = first_zygote_of(client.submit(os.getppid).result())
+        zygote.suspend()
+        try:
+            for _ in range(2):
+                client.submit_verbose(os._exit, (1,), rerun=False).exception(50)
+            assert client.submit(abs, -1).result(50) == 1
+        finally:
+            kill_quietly(zygote)
 
 
-def zygote_of(agent_pid: int) -> psutil.Process:
-    """The first child of an agent; processors come later."""
+def first_zygote_of(agent_pid: int) -> psutil.Process:
+    """The first child of an agent, if that is still alive: processors, and what replaces it, come later."""
     return min(psutil.Process(agent_pid).children(), key=lambda child: child.create_time())
 
 
