@@ -73,9 +73,9 @@ PLOTS = {
     ),
     "dask_array": Bars(
         "seconds",
-        {"small_chunks_s": "1,600 chunks of 80 KB", "large_chunks_s": "16 chunks of 8 MB"},
+        {"small_chunks_s": "1,600 chunks of 320 KB", "large_chunks_s": "16 chunks of 32 MB"},
         format=_seconds,
-        title="Dask arrays of 4,000 x 4,000 numbers",
+        title="Dask arrays of 8,000 x 8,000 numbers",
     ),
 }
 """Other workloads get bars of the figure that is compared."""
