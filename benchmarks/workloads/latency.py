@@ -7,7 +7,6 @@ import time
 from benchmarks.functions import noop
 from benchmarks.peers import Engine
 
-
 _WARM_SECONDS = 1.0
 """Before it counts: processes that are still starting take the cores from whatever runs."""
 
