@@ -39,6 +39,8 @@ SCENARIOS = {
 
 
 REGRESSION_SEEDS = [
+    ("retention", 10),  # a result expired while its client fetched it
+    ("retention", 11),  # a result was asked for after it had expired, and its graph went on
     ("everything", 20),  # an object whose size nobody had said was handed on
     ("everything", 28),  # a fetch whose task had run again and failed was remembered for ever
     ("everything", 31),  # a node that was being made again was cancelled, since its client needed it no more

@@ -54,6 +54,9 @@ TASKS_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 3 // 2
 
 TOO_LARGE_TEXT = f"Tasks are sent in messages of at most {TASKS_LIMIT_BYTES} bytes."
 PROTECTED_TEXT = "Scheduler is in protected mode. Can't shutdown"
+_WITHOUT_VALUE = (TaskState.ENDED, TaskState.FREED)
+"""There is no result, and none will be made for a client that asks."""
+
 NOT_ADMIN_TEXT = "This client's key may not shut the scheduler down: that needs admin.key"
 
 
@@ -246,7 +249,7 @@ class FromClients(Outcomes):
         if agent is not None:
             client.fetching[key.number] = True
             self._fetch(agent, key, client.session, not body.direct, now)
-        elif key.owner == client.session and client.table.state(key.number) != TaskState.ENDED:
+        elif key.owner == client.session and client.table.state(key.number) not in _WITHOUT_VALUE:
             client.fetching[key.number] = True
         else:
             self._send(client, ObjectMissing(key, "The result is not there any more."), now)

@@ -308,7 +308,7 @@ class SchedulerCore(FromAgents):
             client.forget(task)  # it ran again, and ended otherwise
         if client.large:
             limit = now - self.settings.object_retention_seconds
-            expired = [task for task, done_at in client.large.items() if done_at <= limit]
+            expired = [task for task, at in client.large.items() if at <= limit and task not in client.fetching]
             if expired:
                 self._cancel(client, expired, now)
         if client.is_orphan and client.table.unfinished == 0:
