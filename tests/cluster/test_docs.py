@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import MODULES, REPOSITORY, child_environment
+from tests.support.commands import MODULES, REPOSITORY, run_python
 
 DOCS = REPOSITORY / "docs"
 PAGES = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
@@ -21,33 +21,19 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_the_program_of_the_client_page_runs(tmp_path: Path) -> None:
-    program = tmp_path / "page.py"
-    program.write_text("\n".join(blocks(DOCS / "client.md", "python")))
-    done = subprocess.run(
-        [sys.executable, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env=child_environment(),
-        cwd=tmp_path,
-    )
+def run_blocks(page: Path, count: int | None, folder: Path) -> str:
+    """What the first ``count`` Python blocks print as one program; None: all of them."""
+    done = run_python("\n".join(blocks(page, "python")[:count]), cwd=str(folder), timeout_seconds=100)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_program_of_the_client_page_runs(tmp_path: Path) -> None:
+    run_blocks(DOCS / "client.md", None, tmp_path)
 
 
 def test_the_first_program_of_the_readme_runs(tmp_path: Path) -> None:
-    program = tmp_path / "first.py"
-    program.write_text(blocks(REPOSITORY / "README.md", "python")[0])
-    done = subprocess.run(
-        [sys.executable, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env=child_environment(),
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^4\.0$", done.stdout, re.MULTILINE)
+    assert re.search(r"^4\.0$", run_blocks(REPOSITORY / "README.md", 1, tmp_path), re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from scaler_protocol.messages import Status
 from tests.simulation.agent import AgentNode
@@ -120,12 +121,13 @@ class Cluster:
 
     # ---- who is there ------------------------------------------------------------------------------------------
 
-    def _start_scheduler(self) -> SchedulerNode:
+    def _start_scheduler(self, **settings: Any) -> SchedulerNode:
         return SchedulerNode(
             self.world,
             self.network,
             per_worker_queue_size=self.scenario.per_worker_queue_size,
             client_timeout_seconds=self.scenario.client_timeout_seconds,
+            **settings,
         )
 
     def _start_agent(self) -> AgentNode:

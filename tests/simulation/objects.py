@@ -285,15 +285,9 @@ class ObjectCluster(Cluster):
 
     # ---- who is there ------------------------------------------------------------------------------------------
 
-    def _start_scheduler(self) -> SchedulerNode:
-        return SchedulerNode(
-            self.world,
-            self.network,
-            per_worker_queue_size=self.scenario.per_worker_queue_size,
-            client_timeout_seconds=self.scenario.client_timeout_seconds,
-            object_retention_seconds=self.scenario.object_retention_seconds,
-            cluster=CLUSTER,
-        )
+    def _start_scheduler(self, **settings: Any) -> SchedulerNode:
+        retention = self.scenario.object_retention_seconds
+        return super()._start_scheduler(object_retention_seconds=retention, cluster=CLUSTER, **settings)
 
     def _start_agent(self) -> AgentNode:
         if self.hosts is None:

@@ -255,13 +255,19 @@ def test_a_broadcast_grows_as_a_tree():
     ], "the other one in case the first is gone"  # fmt: skip
 
 
-def test_who_cannot_reach_a_store_gets_the_bytes_and_so_do_those_behind():
-    book = Playbook()
+def wanted_by_three(book):
+    """An object in the store of one agent: two others fetch it, a third waits for its turn."""
     client, key = stored(book)
     attached(book, "source", STORE, "tcp://source")
     others = {name: attached(book, name, endpoint=f"tcp://{name}") for name in ("a", "b", "c")}
     for other in others.values():
         other.says(ObjectRequest(key))
+    return client, key, others
+
+
+def test_who_cannot_reach_a_store_gets_the_bytes_and_so_do_those_behind():
+    book = Playbook()
+    client, key, others = wanted_by_three(book)
     assert others["a"].says(ObjectRequest(key, relayed=True)) == [("client", ObjectRequest(key))]
     chunk = upload(key, 1000, 0, 1000)
     assert client.says(chunk) == [("a", chunk), ("c", chunk)]
@@ -269,11 +275,7 @@ def test_who_cannot_reach_a_store_gets_the_bytes_and_so_do_those_behind():
 
 def test_what_is_dropped_is_missing_for_those_who_wait_their_turn_as_well():
     book = Playbook()
-    client, key = stored(book)
-    attached(book, "source", STORE, "tcp://source")
-    others = {name: attached(book, name, endpoint=f"tcp://{name}") for name in ("a", "b", "c")}
-    for other in others.values():
-        other.says(ObjectRequest(key))
+    client, key, _ = wanted_by_three(book)
     said = client.says(ObjectRelease((key,)))
     assert [name for name, body in said if isinstance(body, ObjectMissing)] == ["c"], "others hear it from a store"
 

@@ -59,6 +59,16 @@ def given(said: list, *agents: Peer) -> list[list[int]]:
     return [[task for task, _ in handed(said, agent)] for agent in agents]
 
 
+def begin(names, seconds=None):
+    """A playbook, a client, and agents of these names; ``seconds``: known to be what a task takes."""
+    book = Playbook()
+    client = book.client()
+    agents = [host(book, name) for name in names]
+    if seconds is not None:
+        learn(book, client, seconds)
+    return book, client, *agents
+
+
 @pytest.mark.parametrize("holder", ["a", "b", "c"])
 def test_a_task_goes_to_the_idle_agent_that_has_its_bytes(holder: str):
     book = Playbook()
@@ -70,28 +80,20 @@ def test_a_task_goes_to_the_idle_agent_that_has_its_bytes(holder: str):
 
 
 def test_most_bytes_decide():
-    book = Playbook()
-    client = book.client()
-    a, b, c = (host(book, name) for name in "abc")
+    book, client, a, b, c = begin("abc")
     keys = [sent(client, 30 * MB, a, 1), sent(client, 50 * MB, b, 2), sent(client, 30 * MB, a, 3)]
     assert given(client.says(needing(client, 1, *keys)), a, b, c) == [[1], [], []]
 
 
 def test_a_busy_holder_loses_when_the_bytes_are_few():
-    book = Playbook()
-    client = book.client()
-    a, b = host(book, "a"), host(book, "b")
-    learn(book, client, 1.0)
+    book, client, a, b = begin("ab", 1.0)
     key = sent(client, 10 * MB, a)
     assert given(client.says(needing(client, 1, key)), a, b) == [[1], []]
     assert given(client.says(needing(client, 2, key)), a, b) == [[], [2]]
 
 
 def test_a_busy_holder_wins_when_the_bytes_are_many_and_its_turn_comes_soon():
-    book = Playbook()
-    client = book.client()
-    a, b = host(book, "a"), host(book, "b")
-    learn(book, client, 0.05)
+    book, client, a, b = begin("ab", 0.05)
     key = sent(client, 1000 * MB, a)
     assert given(client.says(needing(client, 1, key, count=3)), a, b) == [[1], []]
     assert book.core.explain(client.session, 2) == (
@@ -105,10 +107,7 @@ def test_a_busy_holder_wins_when_the_bytes_are_many_and_its_turn_comes_soon():
 
 
 def test_nobody_waits_for_longer_than_the_bytes_would_take_to_move():
-    book = Playbook()
-    client = book.client()
-    a, b = host(book, "a"), host(book, "b")
-    learn(book, client, 0.05)
+    book, client, a, b = begin("ab", 0.05)
     key = sent(client, 500 * MB, a)
     assert given(client.says(needing(client, 1, key, count=2)), a, b) == [[1], []]
     assert given(book.wait(0.45, (a, b)), a, b) == [[], []]
@@ -139,10 +138,7 @@ def test_many_more_tasks_than_the_holder_can_do_are_spread_at_once():
 
 
 def test_equal_places_share():
-    book = Playbook()
-    client = book.client()
-    a, b = host(book, "a"), host(book, "b")
-    learn(book, client, 1.0)
+    book, client, a, b = begin("ab", 1.0)
     key = sent(client, 100 * MB, a)
     b.says(ObjectRequest(key))
     b.says(ObjectStored(key, 100 * MB, store_of(b)))
@@ -150,9 +146,7 @@ def test_equal_places_share():
 
 
 def test_agents_of_one_host_share_what_its_store_has():
-    book = Playbook()
-    client = book.client()
-    a, b, c = (host(book, name) for name in "abc")
+    book, client, a, b, c = begin("abc")
     b.says(StoreAttached(store_of(a), "tcp://a"))
     learn(book, client, 1.0)
     key = sent(client, 100 * MB, a)
@@ -161,10 +155,7 @@ def test_agents_of_one_host_share_what_its_store_has():
 
 
 def test_what_is_reserved_for_a_lost_holder_goes_elsewhere():
-    book = Playbook()
-    client = book.client()
-    a, b = host(book, "a"), host(book, "b")
-    learn(book, client, 0.05)
+    book, client, a, b = begin("ab", 0.05)
     key = sent(client, 10_000 * MB, a)
     client.says(needing(client, 1, key, count=3))
     said = book.lose(a)
@@ -175,10 +166,7 @@ def test_what_is_reserved_for_a_lost_holder_goes_elsewhere():
 
 
 def test_a_cancelled_task_is_not_waited_for():
-    book = Playbook()
-    client = book.client()
-    a, b = host(book, "a"), host(book, "b")
-    learn(book, client, 0.05)
+    book, client, a, b = begin("ab", 0.05)
     key = sent(client, 1000 * MB, a)
     client.says(needing(client, 1, key, count=3))
     said = client.says(Cancel((TaskColumn(client.session, (2,)),)))
@@ -218,10 +206,7 @@ def test_a_task_of_higher_priority_is_still_first():
 
 
 def test_a_deeper_task_passes_what_is_reserved():
-    book = Playbook()
-    client = book.client()
-    a, b = host(book, "a"), host(book, "b")
-    learn(book, client, 0.05)
+    book, client, a, b = begin("ab", 0.05)
     key = sent(client, 1000 * MB, a)
     client.says(needing(client, 1, key, count=3), tasks(client, 10, 1))
     said = client.says(tasks(client, 20, 2, depth=1))
@@ -282,10 +267,7 @@ def test_a_node_goes_where_most_of_its_inputs_are(size: int, other_size: int, ex
 
 
 def test_a_node_waits_for_the_holder_of_a_very_large_input_but_not_for_ever():
-    book = Playbook()
-    client = book.client()
-    a, b = host(book, "a"), host(book, "b")
-    learn(book, client, 0.05)
+    book, client, a, b = begin("ab", 0.05)
     assert given(client.says(nodes(client, 1, [[]], 2)), a, b) == [[1], []]
     assert given(client.says(tasks(client, 500, 1)), a, b) == [[], [500]]
     a.says(large(client, 1, 1000 * MB, a))
@@ -298,10 +280,7 @@ def test_a_node_waits_for_the_holder_of_a_very_large_input_but_not_for_ever():
 
 
 def test_a_dependant_does_not_follow_one_input_away_from_a_larger_one():
-    book = Playbook()
-    client = book.client()
-    a, b = host(book, "a"), host(book, "b")
-    learn(book, client, 0.0001)
+    book, client, a, b = begin("ab", 0.0001)
     client.says(nodes(client, 1, [[]], 4))
     a.says(large(client, 1, 500 * MB, a))
     said = client.says(nodes(client, 2, [[]], 4), nodes(client, 3, [[1, 2]], 4))
@@ -324,10 +303,7 @@ def test_a_value_that_is_lost_counts_no_more():
 
 
 def test_slow_transfers_make_others_wait_longer_for_the_holder():
-    book = Playbook()
-    client = book.client()
-    a, b = host(book, "a"), host(book, "b")
-    learn(book, client, 1.0)
+    book, client, a, b = begin("ab", 1.0)
     for number in range(2, 20):
         key = sent(client, 10 * MB, a, number)
         b.says(ObjectRequest(key))
@@ -340,9 +316,7 @@ def test_slow_transfers_make_others_wait_longer_for_the_holder():
 
 
 def test_a_transfer_that_did_not_come_says_nothing_of_their_speed():
-    book = Playbook()
-    client = book.client()
-    a, b = host(book, "a"), host(book, "b")
+    book, client, a, b = begin("ab")
     before = book.core.transfers.bytes_per_second
     key = sent(client, 10 * MB, a)
     b.says(ObjectRequest(key))
