@@ -59,6 +59,16 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     }[request.param]
 
 
+def meet(router: RouterSocket, dealer: DealerConnection) -> list[str]:
+    """What the dealer hears of its connection first. The router's end answers while it is served."""
+    return wait_until(lambda: router.receive() or dealer.connection_events())
+
+
+def connect(router: RouterSocket, dealer: DealerConnection) -> None:
+    """Until it says so, whatever it says before. What the router gets meanwhile is dropped."""
+    wait_until(lambda: router.receive() is None and "connected" in dealer.connection_events())
+
+
 def readable(descriptor: int, seconds: float = 5.0) -> bool:
     return bool(select.select([descriptor], [], [], seconds)[0])
 
@@ -68,8 +78,8 @@ def test_messages_both_ways(context: Any, closing: Closing, address: str) -> Non
     bound = router.bind(address)
     session = new_session()
     dealer = closing(DealerConnection(context, bound, session))
-    assert readable(dealer.monitor_fd)
-    assert wait_until(dealer.connection_events) == ["connected"]
+    wait_until(lambda: router.receive() or readable(dealer.monitor_fd, 0.01))
+    assert meet(router, dealer) == ["connected"]
     assert dealer.connection_events() == []
     assert dealer.send([b"one", b"payload"]) and dealer.send([b"two"])
     assert readable(router.fd)
@@ -85,7 +95,7 @@ def test_probes_are_swallowed(context: Any, closing: Closing, address: str) -> N
     router = closing(RouterSocket(context))
     session = new_session()
     dealer = closing(DealerConnection(context, router.bind(address), session))
-    wait_until(dealer.connection_events)
+    meet(router, dealer)
     assert dealer.send([b""]) and dealer.send([b"first"])
     assert wait_until(router.receive) == (session, [b"first"])
     assert router.probe(session) and router.send(session, [b"second"]) == "sent"
@@ -97,7 +107,7 @@ def test_who_is_gone_is_known(context: Any, closing: Closing, address: str) -> N
     session = new_session()
     dealer = closing(DealerConnection(context, router.bind(address), session))
     assert router.send(new_session(), [b"x"]) == "gone"
-    wait_until(dealer.connection_events)
+    meet(router, dealer)
     dealer.send([b"here"])
     wait_until(router.receive)
     assert router.disconnected_events() == 0 and router.probe(session)
@@ -105,7 +115,7 @@ def test_who_is_gone_is_known(context: Any, closing: Closing, address: str) -> N
     wait_until(lambda: not router.probe(session))
     assert router.send(session, [b"x"]) == "gone"
     if not address.startswith("inproc"):
-        assert readable(router.monitor_fd)
+        wait_until(lambda: router.receive() or readable(router.monitor_fd, 0.01))
         assert wait_until(router.disconnected_events) == 1
 
 
@@ -121,14 +131,14 @@ def test_reconnection_is_seen_and_quick(context: Any, closing: Closing) -> None:
     bound = first.bind("tcp://127.0.0.1:0")
     session = new_session()
     dealer = closing(DealerConnection(context, bound, session))
-    assert wait_until(dealer.connection_events) == ["connected"]
+    assert meet(first, dealer) == ["connected"]
     first.close()
     assert wait_until(dealer.connection_events) == ["disconnected"]
     assert not dealer.send([b"lost"])
     second = closing(RouterSocket(context))
     wait_until(lambda: try_bind(second, bound))
     began = time.monotonic()
-    assert "connected" in wait_until(dealer.connection_events)
+    connect(second, dealer)
     assert time.monotonic() - began < 1
     assert dealer.send([b"again"])
     assert wait_until(second.receive) == (session, [b"again"])
@@ -144,7 +154,7 @@ def test_peers_of_one_user_meet_off_the_network(context: Any, closing: Closing) 
     for _ in range(2):
         router = closing(RouterSocket(context))
         wait_until(lambda router=router: try_bind(router, address))
-        assert wait_until(dealer.connection_events)[-1] == "connected"
+        assert meet(router, dealer)[-1] == "connected"
         assert dealer.send([b"here"])
         assert wait_until(router.receive) == (session, [b"here"])
         wait_until(lambda: dealer.receive() is None and not has_connections(port))
@@ -182,18 +192,18 @@ def test_a_second_connection_of_a_session_takes_over(context: Any, closing: Clos
     bound = router.bind("tcp://127.0.0.1:0")
     session = new_session()
     old = closing(DealerConnection(context, bound, session))
-    wait_until(old.connection_events)
+    meet(router, old)
     new = closing(DealerConnection(context, bound, session))
-    wait_until(new.connection_events)
+    meet(router, new)
     new.send([b"mine"])
     assert wait_until(router.receive) == (session, [b"mine"])
     assert router.send(session, [b"for the new one"]) == "sent"
     assert wait_until(new.receive) == [b"for the new one"]
 
 
-def test_a_stopped_peer_is_gone_after_its_heartbeats(context: Any, closing: Closing) -> None:
+def test_a_stopped_peer_is_gone_after_its_heartbeats(context: Any, closing: Closing, tmp_path: Path) -> None:
     router = closing(RouterSocket(context))
-    bound = router.bind("tcp://127.0.0.1:0")
+    bound = router.bind(f"ipc://{tmp_path}/socket")
     code = (
         "import signal, zmq\n"
         "from scaler_protocol.transport.sockets import DealerConnection\n"
@@ -242,7 +252,7 @@ def test_a_foreign_client_does_no_harm(context: Any, closing: Closing) -> None:
         foreign.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
         session = new_session()
         dealer = closing(DealerConnection(context, bound, session))
-        wait_until(lambda: dealer.send([b"fine"]))
+        wait_until(lambda: router.receive() or dealer.send([b"fine"]))
         assert wait_until(router.receive) == (session, [b"fine"])
 
 
@@ -267,7 +277,7 @@ def test_localhost_is_one_address_on_both_ends(context: Any, closing: Closing) -
     bound = router.bind("tcp://localhost:0")
     assert bound.startswith("tcp://localhost:") and not bound.endswith(":0")
     dealer = closing(DealerConnection(context, bound, new_session()))
-    wait_until(lambda: dealer.send([b"fine"]))
+    wait_until(lambda: router.receive() or dealer.send([b"fine"]))
 
 
 def test_socket_files_are_removed_and_stale_ones_replaced(context: Any, closing: Closing, tmp_path: Path) -> None:
@@ -305,7 +315,7 @@ def test_frames_are_copied_and_may_be_any_buffer(context: Any, closing: Closing)
     router = closing(RouterSocket(context))
     session = new_session()
     dealer = closing(DealerConnection(context, router.bind("tcp://127.0.0.1:0"), session))
-    wait_until(dealer.connection_events)
+    meet(router, dealer)
     changing = bytearray(b"before" * 100_000)
     frames: list[Any] = [b"", memoryview(b"abcdef")[1:3], changing, bytes(1_000_000), *[b"x"] * 60]
     assert dealer.send(frames)
@@ -321,7 +331,7 @@ def test_a_bad_message_is_not_sent_in_part(context: Any, closing: Closing, frame
     router = closing(RouterSocket(context))
     session = new_session()
     dealer = closing(DealerConnection(context, router.bind("tcp://127.0.0.1:0"), session))
-    wait_until(dealer.connection_events)
+    meet(router, dealer)
     with pytest.raises((TypeError, ValueError, BufferError)):
         dealer.send(frames)
     assert dealer.send([b"next"])
@@ -344,13 +354,14 @@ def test_a_peer_that_takes_nothing_is_full(context: Any, closing: Closing) -> No
     assert outcomes[0] == "sent" and outcomes[-1] == "full"
 
 
-def test_a_cut_between_messages_costs_none_of_the_next(context: Any, closing: Closing) -> None:
+@pytest.mark.parametrize("address", ["tcp", "ipc"], indirect=True)
+def test_a_cut_between_messages_costs_none_of_the_next(context: Any, closing: Closing, address: str) -> None:
     """Peers that vanish while many frames are sent: the first message after that arrives whole."""
     router = closing(RouterSocket(context))
-    bound = router.bind("tcp://127.0.0.1:0")
+    bound = router.bind(address)
     dealer = closing(DealerConnection(context, bound, new_session()))
     for number in range(5):
-        assert "connected" in wait_until(dealer.connection_events)
+        connect(router, dealer)
         assert dealer.receive() is None  # whoever sends also receives
         for _ in range(50):
             dealer.send([b"%d" % number] * 50)
@@ -358,11 +369,9 @@ def test_a_cut_between_messages_costs_none_of_the_next(context: Any, closing: Cl
         wait_until(lambda: not dealer.send([b"lost"] * 50))
         router = closing(RouterSocket(context))
         wait_until(functools.partial(try_bind, router, bound))
-        wait_until(functools.partial(dealer.send, [b"first", b"%d" % number]))
+        connect(router, dealer)
+        assert dealer.send([b"first", b"%d" % number])
         assert wait_until(router.receive)[1][-2:] == [b"first", b"%d" % number]
-        while router.receive() is not None:
-            pass
-        dealer.connection_events()
         router.close()
         wait_until(lambda: "disconnected" in dealer.connection_events())
         router = closing(RouterSocket(context))
@@ -393,7 +402,7 @@ def test_signals_interrupt_nothing(context: Any, closing: Closing) -> None:
     router = closing(RouterSocket(context))
     session = new_session()
     dealer = closing(DealerConnection(context, router.bind("tcp://127.0.0.1:0"), session))
-    wait_until(dealer.connection_events)
+    meet(router, dealer)
     seen: list[int] = []
     before = signal.signal(signal.SIGALRM, lambda number, _: seen.append(number))
     signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)

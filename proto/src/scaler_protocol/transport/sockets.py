@@ -6,14 +6,17 @@ stays connected; a DEALER with heartbeats and a bounded receive queue would abor
 its socket.
 
 What listens on the loopback interface without keys listens on a unix socket, too (its ``twin``), which peers of the
-same user find by themselves: there a message costs libzmq's threads a third less.
+same user find by themselves. There ZeroMQ's protocol is spoken without libzmq, in the threads of those who send and
+receive. Such a connection needs no heartbeats: it ends when one of the two processes does, and only then.
 """
 
 from __future__ import annotations
 
 import errno
+import functools
 import itertools
 import os
+import select
 import socket as plain_socket
 import stat
 from collections.abc import Callable
@@ -24,8 +27,11 @@ import zmq
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import PeerKeys, ServerKeys, client_keys, scheduler_keys
 from scaler_protocol.transport.doorkeeper import Doorkeeper
-from scaler_protocol.transport.twin import is_listening, twin_of
+from scaler_protocol.transport.gate import Gate
+from scaler_protocol.transport.twin import twin_of
 from scaler_protocol.transport.zeromq import DealerFrames, RouterFrames
+from scaler_protocol.transport.zmtp import ZmtpConnection
+from scaler_protocol.transport.zmtp_listener import ZmtpListener
 
 ConnectionEvent = Literal["connected", "disconnected", "handshake_failed"]
 
@@ -48,8 +54,11 @@ _monitor_numbers = itertools.count(1)
 
 
 class DealerConnection(DealerFrames):
-    """A peer's connection to its scheduler, made and made again by libzmq. It may be used from several threads only
-    under a lock of the caller's. Edge-triggered: see ``fd``. ``keys`` tells the CURVE keys for an address."""
+    """A peer's connection to its scheduler, made and made again. It may be used from several threads only under a lock
+    of the caller's. ``keys`` tells the CURVE keys for an address.
+
+    While the twin of the address cannot be reached there is libzmq's socket, which also tells when to look for the
+    twin again: it says so when the scheduler comes, goes, or is still not there."""
 
     def __init__(
         self,
@@ -58,80 +67,63 @@ class DealerConnection(DealerFrames):
         session: bytes,
         keys: Callable[[Address], PeerKeys | None] = client_keys,
     ) -> None:
-        parsed = parse_address(address) if isinstance(address, str) else address
-        self._socket = context.socket(zmq.DEALER)
-        self.attach(self._socket)
-        _set_options(self._socket)
-        self._socket.setsockopt(zmq.ROUTING_ID, session)
-        self._socket.setsockopt(zmq.IMMEDIATE, 1)
-        self._socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
-        self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_LIMIT_MILLISECONDS)
-        self._socket.setsockopt(zmq.CONNECT_TIMEOUT, _CONNECT_TIMEOUT_MILLISECONDS)
-        self._monitor = _Monitor(context, self._socket, _events(_CONNECTION_EVENTS) | zmq.EVENT_CONNECT_RETRIED)
-        self._inproc_event = _InprocEvent() if parsed.scheme == "inproc" else None
+        self._context = context
+        self._address = parse_address(address) if isinstance(address, str) else address
+        self._session = session
         self._closed = False
-        self._keys = keys
-        self._address = parsed
-        self._twin: Address | None = None
-        self._endpoint = ""
-        self._connect(parsed)
-
-    def _connect(self, address: Address) -> None:
+        self._socket: zmq.Socket[bytes] | None = None
+        self._monitor: _Monitor | None = None
+        self._inproc_event = _InprocEvent() if self._address.scheme == "inproc" else None
+        self._gates: tuple[Gate, Gate] | None = None  # for messages, for connection events
+        self._told_connected = False
+        self._avoids_twin = False
         try:
-            self._use_keys(address)
-            self._socket.setsockopt(zmq.IPV6, ":" in address.host)
-            self._endpoint = self._best_endpoint()
-            self._socket.connect(self._endpoint)
+            self._keys = keys(self._address)
+            self._twin = twin_of(self._address) if self._keys is None else None
+            if self._twin is not None:
+                self._gates = Gate(), Gate()
+            if not self._use_twin():
+                self._open_socket()
         except zmq.ZMQError as error:
             self.close()
-            raise _sentence(error.errno, f"Cannot connect to {address}: {error.strerror}.") from None
+            raise _sentence(error.errno, f"Cannot connect to {self._address}: {error.strerror}.") from None
         except BaseException:
             self.close()
             raise
 
-    def _use_keys(self, address: Address) -> None:
-        keys = self._keys(address)
-        if keys is None:
-            self._twin = twin_of(address)
-        else:
-            self._socket.setsockopt(zmq.CURVE_SERVERKEY, keys.server_public)
-            self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
-            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public)
-
     @property
     def fd(self) -> int:
         """Readable when something may be there. Edge-triggered: drain ``receive`` until None, also after a send."""
+        if self._gates is not None:
+            return self._gates[0].fd
+        assert self._socket is not None
         return _integer(self._socket, zmq.FD)
 
     @property
     def monitor_fd(self) -> int:
         """Readable when ``connection_events`` may have some."""
-        return self._monitor.fd if self._inproc_event is None else self._inproc_event.fd
+        if self._gates is not None:
+            return self._gates[1].fd
+        if self._inproc_event is not None:
+            return self._inproc_event.fd
+        assert self._monitor is not None
+        return self._monitor.fd
 
     def connection_events(self) -> list[ConnectionEvent]:
         """What happened to the connection since the last call, in order. Say Hello at each "connected"."""
+        if self.stream is not None:
+            return self._stream_events(self.stream)
+        assert self._monitor is not None
         news = self._monitor.events()
         events = [_CONNECTION_EVENTS[event] for event in news if event in _CONNECTION_EVENTS]
         if self._inproc_event is not None and self._inproc_event.take():
             events.append("connected")
-        if news and self._twin is not None and self._moves() and events and events[-1] == "connected":
-            events.pop()
+        if "disconnected" in events:
+            self._avoids_twin = False
+        is_connected = bool(events) and events[-1] == "connected"
+        if news and not (is_connected and self._avoids_twin) and self._use_twin():
+            return [*(events[:-1] if is_connected else events), *self.connection_events()]
         return events
-
-    def _best_endpoint(self) -> str:
-        twin_listens = self._twin is not None and is_listening(self._twin)
-        return str(self._twin) if twin_listens else _loopback_by_number(self._address)
-
-    def _moves(self) -> bool:
-        """The peer has come, has gone or is not back yet. When its other endpoint is the better one now, this connects
-        there instead, and says so once it has."""
-        endpoint = self._best_endpoint()
-        if endpoint == self._endpoint:
-            return False
-        self._socket.disconnect(self._endpoint)
-        self._socket.connect(endpoint)
-        self._endpoint = endpoint
-        return True
 
     def close(self, linger_milliseconds: int = 0) -> None:
         """May be called twice. ``linger_milliseconds``: how long what was sent may still take to leave."""
@@ -140,8 +132,86 @@ class DealerConnection(DealerFrames):
         self._closed = True
         if self._inproc_event is not None:
             self._inproc_event.close()
+        self._leave_twin(linger_milliseconds)
+        self._close_socket(linger_milliseconds)
+        for gate in self._gates or ():
+            gate.close()
+
+    # ---- the twin ------------------------------------------------------------------------------------------------
+
+    def _use_twin(self) -> bool:
+        """Speak through it, if somebody listens there."""
+        if self._twin is None or self._gates is None:
+            return False
+        connected = plain_socket.socket(plain_socket.AF_UNIX, plain_socket.SOCK_STREAM | plain_socket.SOCK_NONBLOCK)
+        try:
+            connected.connect("\0" + self._twin)
+        except OSError:
+            connected.close()
+            return False
+        self._close_socket(0)
+        stream = ZmtpConnection(connected, "DEALER", self._session)
+        stream.watch_in(self._gates[0].fd)
+        self._gates[1].add(stream.fd)
+        self.use(stream)
+        return True
+
+    def _stream_events(self, stream: ZmtpConnection) -> list[ConnectionEvent]:
+        assert self._gates is not None
+        events: list[ConnectionEvent] = []
+        stream.look()
+        if stream.is_ready and not self._told_connected:
+            self._told_connected = True
+            self._gates[1].change(stream.fd, select.EPOLLRDHUP)
+            events.append("connected")
+        if stream.has_ended:
+            if self._told_connected:
+                events.append("disconnected")
+            self._avoids_twin = not self._told_connected
+            self._leave_twin(0)
+            self._open_socket()
+        return events
+
+    def _leave_twin(self, linger_milliseconds: int) -> None:
+        if self.stream is not None and self._gates is not None:
+            self._gates[1].remove(self.stream.fd)
+            self.stream.close(linger_milliseconds)
+            self.use(None)
+            self._told_connected = False
+
+    # ---- libzmq's socket -----------------------------------------------------------------------------------------
+
+    def _open_socket(self) -> None:
+        self._socket = self._context.socket(zmq.DEALER)
+        self.attach(self._socket)
+        _set_options(self._socket)
+        self._socket.setsockopt(zmq.ROUTING_ID, self._session)
+        self._socket.setsockopt(zmq.IMMEDIATE, 1)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
+        self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_LIMIT_MILLISECONDS)
+        self._socket.setsockopt(zmq.CONNECT_TIMEOUT, _CONNECT_TIMEOUT_MILLISECONDS)
+        if self._keys is not None:
+            self._socket.setsockopt(zmq.CURVE_SERVERKEY, self._keys.server_public)
+            self._socket.setsockopt(zmq.CURVE_SECRETKEY, self._keys.secret)
+            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, self._keys.public)
+        self._socket.setsockopt(zmq.IPV6, ":" in self._address.host)
+        self._monitor = _Monitor(
+            self._context, self._socket, _events(_CONNECTION_EVENTS) | zmq.EVENT_CONNECT_RETRIED
+        )  # fmt: skip
+        if self._gates is not None:
+            self._gates[0].add(_integer(self._socket, zmq.FD))
+            self._gates[1].add(self._monitor.fd)
+        self._socket.connect(_loopback_by_number(self._address))
+
+    def _close_socket(self, linger_milliseconds: int) -> None:
+        if self._socket is None or self._monitor is None:
+            return
+        if self._gates is not None:
+            self._gates[0].remove(_integer(self._socket, zmq.FD))
+            self._gates[1].remove(self._monitor.fd)
         self._monitor.close()
         self._socket.close(linger_milliseconds)
+        self._socket = self._monitor = None
 
 
 class RouterSocket(RouterFrames):
@@ -154,6 +224,8 @@ class RouterSocket(RouterFrames):
         keys: Callable[[Address], ServerKeys | None] = scheduler_keys,
     ) -> None:
         self._keys = keys
+        self._lost_event: int | None = None
+        self._gate: Gate | None = None
         self._socket = context.socket(zmq.ROUTER)
         self.attach(self._socket)
         _set_options(self._socket)
@@ -171,33 +243,52 @@ class RouterSocket(RouterFrames):
         if parsed.scheme == "ipc":
             _check_path_free(parsed)
         self._use_keys(parsed)
-        twin = None
         try:
-            twin = self._bind_twin(parsed) if parsed.port else None  # first: who comes by the other looks for it
+            if parsed.port:
+                self._listen_beside(parsed)  # first: who comes by the other looks for it
             self._socket.setsockopt(zmq.IPV6, ":" in parsed.host)
             self._socket.bind(_bindable(parsed))
         except zmq.ZMQError as error:
-            if twin is not None:
-                self._socket.unbind(str(twin))
+            self._close_beside(0)
             raise _bind_error(parsed, error) from None
         if parsed.scheme != "tcp":
             self._file = _socket_file(parsed)
             return str(parsed)
-        return str(parsed if parsed.port else self._bind_twin_of_port(parsed.host))
+        return str(parsed if parsed.port else self._listen_beside_port(parsed.host))
 
-    def _bind_twin_of_port(self, host: str) -> Address:
+    def _listen_beside_port(self, host: str) -> Address:
         """The port is known only now."""
         endpoint = self._socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
         bound = Address("tcp", host, parse_address(endpoint).port)
-        self._bind_twin(bound)
+        self._listen_beside(bound)
         return bound
 
-    def _bind_twin(self, address: Address) -> Address | None:
+    def _listen_beside(self, address: Address) -> None:
+        """On the twin of the address, if it has one."""
         twin = twin_of(address) if self._doorkeeper is None else None
         if twin is None:
-            return None
-        self._socket.bind(str(twin))
-        return twin
+            return
+        self._lost_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._gate = Gate()
+        self._gate.add(self._lost_event)
+        self._gate.add(self._monitor.fd)
+        listener = ZmtpListener(
+            _integer(self._socket, zmq.FD), functools.partial(os.eventfd_write, self._lost_event, 1)
+        )
+        self.serve_beside(listener)
+        try:
+            listener.listen(twin)
+        except OSError as error:
+            self._close_beside(0)
+            raise _bind_error(address, error) from None
+
+    def _close_beside(self, linger_milliseconds: int) -> None:
+        if self.beside is None or self._gate is None or self._lost_event is None:
+            return
+        self.beside.close(linger_milliseconds)
+        self.serve_beside(None)
+        self._gate.close()
+        os.close(self._lost_event)
 
     def _use_keys(self, address: Address) -> None:
         keys = self._keys(address)
@@ -212,12 +303,12 @@ class RouterSocket(RouterFrames):
     @property
     def fd(self) -> int:
         """Readable when something may be there. Edge-triggered: drain ``receive`` until None, also after a send."""
-        return _integer(self._socket, zmq.FD)
+        return self.beside.fd if self.beside is not None else _integer(self._socket, zmq.FD)
 
     @property
     def monitor_fd(self) -> int:
         """Readable when ``disconnected_events`` may have some."""
-        return self._monitor.fd
+        return self._gate.fd if self._gate is not None else self._monitor.fd
 
     def probe(self, peer: bytes) -> bool:
         """Whether the connection of ``peer`` is still there."""
@@ -225,13 +316,18 @@ class RouterSocket(RouterFrames):
 
     def disconnected_events(self) -> int:
         """How many connections ended since the last call; ``probe`` tells whose."""
-        return sum(1 for event in self._monitor.events() if event == zmq.EVENT_DISCONNECTED)
+        count = sum(1 for event in self._monitor.events() if event == zmq.EVENT_DISCONNECTED)
+        if self.beside is not None and self._lost_event is not None:
+            count += self.beside.take_lost()
+            _take_event(self._lost_event)
+        return count
 
     def close(self, linger_milliseconds: int = 0) -> None:
         """May be called twice. Removes the socket file of an ipc address."""
         if self._closed:
             return
         self._closed = True
+        self._close_beside(linger_milliseconds)
         self._monitor.close()
         self._socket.close(linger_milliseconds)
         if self._doorkeeper is not None:
@@ -300,6 +396,13 @@ class _InprocEvent:
         self._writer.close()
 
 
+def _take_event(fd: int) -> None:
+    try:
+        os.eventfd_read(fd)
+    except BlockingIOError:
+        pass
+
+
 def _set_options(target: zmq.Socket[bytes]) -> None:
     target.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_INTERVAL_MILLISECONDS)
     target.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MILLISECONDS)
@@ -355,7 +458,7 @@ def _socket_file(address: Address) -> tuple[str, int] | None:
     return (address.path, status.st_ino) if stat.S_ISSOCK(status.st_mode) else None
 
 
-def _bind_error(address: Address, error: zmq.ZMQError) -> OSError:
+def _bind_error(address: Address, error: OSError | zmq.ZMQError) -> OSError:
     if error.errno == errno.EADDRINUSE:
         return _sentence(errno.EADDRINUSE, f"Cannot listen on {address}: another process does already.")
     if error.errno in (errno.ENODEV, errno.EADDRNOTAVAIL):

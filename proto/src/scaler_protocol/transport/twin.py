@@ -1,4 +1,5 @@
-"""The unix socket beside a loopback address: the same listener for the same user, at a lower price.
+"""The unix socket beside a loopback address: the same listener for the same user, at a lower price. What is said there
+is ZMTP as well, but spoken without libzmq (``zmtp``).
 
 It is an abstract one, so it lives in the network namespace in which the loopback interface is, and ends with its
 process. Its name is made of the user's token: nobody else can listen there before the scheduler does, to be shown the
@@ -14,11 +15,11 @@ from scaler_protocol.address import Address
 from scaler_protocol.security import read_token
 
 _NAME_SIZE_BYTES = 16
-_LISTENING_SOCKETS = "/proc/net/unix"
 
 
-def twin_of(address: Address) -> Address | None:
-    """None: it has none, since others than this user on this machine can reach it, or since there are no such names."""
+def twin_of(address: Address) -> str | None:
+    """Its name, without the zero byte before it. None: it has none, since others than this user on this machine can
+    reach it, or since there are no such names."""
     if sys.platform != "linux" or address.scheme != "tcp" or not address.is_local:
         return None
     try:
@@ -29,14 +30,4 @@ def twin_of(address: Address) -> Address | None:
         return None
     host = "127.0.0.1" if address.host == "localhost" else address.host
     name = hashlib.blake2b(f"{host}:{address.port}".encode(), key=token[:64], digest_size=_NAME_SIZE_BYTES)
-    return Address("ipc", path=f"@scaler-{name.hexdigest()}")
-
-
-def is_listening(twin: Address) -> bool:
-    """Whether somebody has bound it. Does not connect, which the listener would see."""
-    ending = f" {twin.path}\n"
-    try:
-        with open(_LISTENING_SOCKETS) as sockets:
-            return any(line.endswith(ending) for line in sockets)
-    except OSError:
-        return False
+    return f"scaler-{name.hexdigest()}"

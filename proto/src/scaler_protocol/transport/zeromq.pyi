@@ -10,11 +10,21 @@ from typing import Literal
 
 import zmq
 
+from scaler_protocol.transport.zmtp import ZmtpConnection
+from scaler_protocol.transport.zmtp_listener import ZmtpListener
+
 class Socket:
     def attach(self, socket: zmq.Socket[bytes]) -> None:
         """Speak through ``socket``. Before this, every call raises as if it were closed."""
 
 class DealerFrames(Socket):
+    @property
+    def stream(self) -> ZmtpConnection | None:
+        """What it speaks through in place of the socket."""
+
+    def use(self, stream: ZmtpConnection | None) -> None:
+        """Speak through ``stream`` from now on; None: through the socket."""
+
     def send(self, frames: Sequence[bytes]) -> bool:
         """Never blocks. False: not connected or full, and nothing was sent."""
 
@@ -22,6 +32,11 @@ class DealerFrames(Socket):
         """One message; None: nothing waiting. Liveness probes are swallowed."""
 
 class RouterFrames(Socket):
+    @property
+    def beside(self) -> ZmtpListener | None:
+        """Connections that are served beside those of the socket. Who is there is not asked for at the socket."""
+
+    def serve_beside(self, listener: ZmtpListener | None) -> None: ...
     def send(self, peer: bytes, frames: Sequence[bytes]) -> Literal["sent", "full", "gone"]:
         """Never blocks. "full": the peer takes nothing now; "gone": no such connection; then nothing was sent."""
 
@@ -29,8 +44,9 @@ class RouterFrames(Socket):
         """One message and its sender; None: nothing waiting. Liveness probes are swallowed."""
 
     def receive_many(self, limit: int) -> list[tuple[bytes, list[bytes], bytes]]:
-        """All that waits, at most ``limit`` messages, in order: sender, frames, and the user whose key its connection
-        showed, as a Doorkeeper named it (empty: there are no keys)."""
+        """What waits, in order: sender, frames, and the user whose key its connection showed, as a Doorkeeper named it
+        (empty: there are no keys). Reads on until it has ``limit`` messages, which may be passed by what one reading
+        gives; nothing waits once it is empty."""
 
     def name_users(self) -> None:
         """Connections show keys: from now on each message comes with its user."""

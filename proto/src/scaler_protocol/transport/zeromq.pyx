@@ -19,6 +19,9 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from scaler_protocol.transport.zmtp cimport ZmtpConnection
+from scaler_protocol.transport.zmtp_listener cimport ZmtpListener
+
 cdef enum:
     DONTWAIT = 1
     SEND_MORE = 2
@@ -218,12 +221,22 @@ cdef class Socket:
 
 
 cdef class DealerFrames(Socket):
+    cdef readonly ZmtpConnection stream
+
+    def use(self, stream):
+        self.stream = stream
+
     def send(self, frames):
+        if self.stream is not None:
+            return self.stream.send(frames)
         return send_frames(self.live(), None, frames) == 0
 
     def receive(self):
-        cdef void* handle = self.live()
+        cdef void* handle
         cdef list frames
+        if self.stream is not None:
+            return self.stream.receive()
+        handle = self.live()
         while True:
             frames = receive_frames(handle)
             if frames is None or len(frames) > 1 or PyBytes_GET_SIZE(frames[0]):
@@ -232,12 +245,27 @@ cdef class DealerFrames(Socket):
 
 cdef class RouterFrames(Socket):
     cdef bint names_users
+    cdef readonly ZmtpListener beside
+    cdef bint is_drained  # libzmq has nothing for us, and has done nothing since it said so
+    cdef list waiting
+
+    def __cinit__(self):
+        self.waiting = []
 
     def name_users(self):
         self.names_users = True
 
+    def serve_beside(self, listener):
+        self.beside = listener
+
     def send(self, peer, frames):
-        cdef int number = send_frames(self.live(), peer, frames)
+        cdef int number
+        if self.beside is not None:
+            answer = self.beside.send(peer, frames)
+            if answer is not None:
+                return answer
+        self.is_drained = False
+        number = send_frames(self.live(), peer, frames)
         if number == 0:
             return "sent"
         return "full" if number == EAGAIN else "gone"
@@ -255,14 +283,23 @@ cdef class RouterFrames(Socket):
                 return peer, frames, user
 
     def receive(self):
-        message = self.next_message()
-        return message if message is None else message[:2]
+        if not self.waiting:
+            self.waiting = self.receive_many(1)
+            self.waiting.reverse()
+        return self.waiting.pop()[:2] if self.waiting else None
 
     def receive_many(self, Py_ssize_t limit):
         cdef list messages = []
+        self.live()
+        if self.beside is not None:
+            messages = self.beside.receive_many()
+            if self.is_drained and not self.beside.other_is_ready:
+                return messages
+        self.is_drained = False
         while len(messages) < limit:
             message = self.next_message()
             if message is None:
+                self.is_drained = True
                 break
             messages.append(message)
         return messages

@@ -1,0 +1,49 @@
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from scaler_protocol.transport.descriptors cimport Part
+
+
+cdef class ZmtpConnection:
+    cdef readonly int fd
+    cdef readonly bint is_ready
+    cdef readonly bint has_ended
+    cdef readonly bint is_cut
+    cdef readonly bytes identity
+    cdef tuple counterparts
+    cdef object socket
+    cdef object process  # that made it: a forked child closes its own descriptors, and nothing else
+    cdef int epoll
+    # What came
+    cdef list messages
+    cdef Py_ssize_t taken
+    cdef bint is_drained
+    cdef uint8_t greeting[64]
+    cdef int greeting_size
+    cdef uint8_t head[9]
+    cdef int head_size
+    cdef bytes body
+    cdef Py_ssize_t filled
+    cdef Py_ssize_t length
+    cdef list frames
+    cdef uint64_t size
+    # What waits to be written
+    cdef object waiting
+    cdef Py_ssize_t written
+    cdef readonly uint64_t waiting_bytes
+
+    cdef list next_message(self)
+    cdef bint pull(self) except -1
+    cdef Py_ssize_t wanted(self)
+    cdef int feed(self, const uint8_t* data, Py_ssize_t size) except -1
+    cdef int check_greeting(self) except -1
+    cdef int begin_frame(self) except -1
+    cdef int end_frame(self) except -1
+    cdef int end_message(self) except -1
+    cdef int on_command(self, bytes command) except -1
+    cdef int on_ready(self, bytes command, Py_ssize_t start) except -1
+    cdef int write(self, object frames, uint8_t flags) except -1
+    cdef int write_parts(self, Part* parts, Py_ssize_t count, uint64_t total) except -1
+    cdef int flush(self) except -1
+    cdef int cut(self) except -1
+    cdef void end(self) noexcept
+    cdef void watch_again(self) noexcept

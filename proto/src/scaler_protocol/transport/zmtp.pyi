@@ -1,0 +1,57 @@
+"""ZeroMQ's protocol over one stream socket, spoken without libzmq and its threads.
+
+ZMTP 3.1 with the NULL mechanism (https://rfc.zeromq.org/spec/37): the greeting, READY, messages of frames, and PONG for
+PING. The other end may be libzmq or this. Between two threads of one machine a message then costs one system call each
+way and one wake-up, in place of three.
+"""
+
+import socket
+from collections.abc import Sequence
+
+class ZmtpConnection:
+    """One end, a DEALER's or a ROUTER's, of a connected stream socket, which it owns from now on. Never blocks. What
+    the kernel does not take at once waits here: once ``watch_in`` was called its epoll tells when there is something to
+    do, and each ``receive`` writes what it can."""
+
+    def __init__(self, connected: socket.socket, kind: str, identity: bytes = b"") -> None:
+        """``kind``: "DEALER" or "ROUTER". ``identity``: what the other end is to call this one."""
+
+    @property
+    def fd(self) -> int: ...
+    @property
+    def is_ready(self) -> bool:
+        """Both have said who they are: messages can be sent."""
+
+    @property
+    def has_ended(self) -> bool:
+        """The other end is gone, or said what is no ZMTP. What came before can still be received."""
+
+    @property
+    def is_cut(self) -> bool:
+        """The other end is gone: nothing can be sent. What it said before is perhaps still to be received."""
+
+    @property
+    def identity(self) -> bytes:
+        """What the other end calls itself."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much waits to be written."""
+
+    def watch_in(self, epoll: int) -> None:
+        """Have this epoll descriptor watch the connection: for reading, and for writing while something waits."""
+
+    def look(self) -> None:
+        """Go on with the handshake, and notice an end behind which nothing is to be read. Takes no message, so it takes
+        away no readiness."""
+
+    def send(self, frames: Sequence[bytes]) -> bool:
+        """False: not ready, ended, or too much waits already; then nothing was sent. Frames are bytes or other
+        contiguous buffers, 1 to 64 of them."""
+
+    def receive(self) -> list[bytes] | None:
+        """One message; None: nothing waits. Level-triggered: what comes after a None makes ``fd`` readable again.
+        Liveness probes (one empty frame) are swallowed."""
+
+    def close(self, linger_milliseconds: int = 0) -> None:
+        """May be called twice. ``linger_milliseconds``: how long what waits may still take to leave."""

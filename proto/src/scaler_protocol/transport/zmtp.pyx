@@ -1,0 +1,393 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""ZeroMQ's protocol over one stream socket. See zmtp.pyi.
+
+A connection goes through: greeting (64 bytes each way), READY (each way), then frames. A frame is a byte of flags, its
+length in 1 or 8 bytes, and its bytes, which are read right into the object that they become.
+"""
+
+import os
+import select
+import socket as plain_socket
+import time
+from collections import deque
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from scaler_protocol.transport.descriptors cimport (
+    ADD,
+    CHANGE,
+    READABLE,
+    REMOVE,
+    WRITABLE,
+    Part,
+    receive_bytes,
+    send_parts,
+    watch,
+)
+
+from scaler_protocol.messages import MESSAGE_LIMIT_BYTES as _MESSAGE_LIMIT_BYTES
+
+cdef enum:
+    MORE = 1  # flags of a frame
+    LONG = 2
+    COMMAND = 4
+    GREETING_SIZE = 64
+    FRAME_COUNT_LIMIT = 64
+    COMMAND_LIMIT = 4096
+    READ_SIZE = 64 * 1024
+    WAITING_LIMIT = 64 * 1024 * 1024  # bytes that wait before ``send`` refuses more
+    SEND_BUFFER = 1024 * 1024  # asked of the kernel, which gives what it allows
+
+cdef uint64_t _size_limit = 4 * _MESSAGE_LIMIT_BYTES
+
+_GREETING = (b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0")).ljust(GREETING_SIZE, b"\0")
+_COUNTERPARTS = {"DEALER": (b"ROUTER",), "ROUTER": (b"DEALER",)}
+
+
+def _ready_command(kind, identity):
+    properties = ((b"Socket-Type", kind.encode()), (b"Identity", identity))
+    return b"\x05READY" + b"".join(
+        bytes((len(name),)) + name + len(value).to_bytes(4, "big") + value for name, value in properties
+    )
+
+
+cdef inline Py_ssize_t put_head(uint8_t* at, uint8_t flags, uint64_t length) noexcept nogil:
+    """The bytes written: 2 or 9."""
+    cdef int index
+    if length < 256:
+        at[0] = flags
+        at[1] = <uint8_t> length
+        return 2
+    at[0] = flags | LONG
+    for index in range(8):
+        at[1 + index] = <uint8_t> (length >> (56 - 8 * index))
+    return 9
+
+
+cdef class ZmtpConnection:
+    def __init__(self, connected, kind, identity=b""):
+        connected.setblocking(False)
+        connected.setsockopt(plain_socket.SOL_SOCKET, plain_socket.SO_SNDBUF, SEND_BUFFER)
+        self.socket = connected
+        self.fd = connected.fileno()
+        self.process = os.getpid()
+        self.epoll = -1
+        self.identity = b""
+        self.messages = []
+        self.frames = []
+        self.waiting = deque()
+        self.counterparts = _COUNTERPARTS[kind]
+        self.waiting.append(_GREETING)
+        self.waiting_bytes = len(_GREETING)
+        self.write((_ready_command(kind, identity),), COMMAND)
+        self.flush()
+
+    def watch_in(self, int epoll):
+        self.epoll = epoll
+        watch(epoll, ADD, self.fd, READABLE | (WRITABLE if self.waiting_bytes else 0))
+
+    cdef void watch_again(self) noexcept:
+        """What to watch for has changed."""
+        if self.epoll >= 0:
+            watch(self.epoll, CHANGE, self.fd, READABLE | (WRITABLE if self.waiting_bytes else 0))
+
+    cdef void end(self) noexcept:
+        self.has_ended = True
+
+    # ---- what comes ----------------------------------------------------------------------------------------------
+
+    def look(self):
+        cdef uint8_t byte
+        if self.waiting_bytes:
+            self.flush()
+        while not self.is_ready and not self.has_ended and self.pull():
+            pass
+        self.is_drained = False
+        if not self.has_ended and receive_bytes(self.fd, &byte, 1, True) in (0, -2):
+            self.end()
+
+    def receive(self):
+        if self.waiting_bytes:
+            self.flush()
+        return self.next_message()
+
+    cdef list next_message(self):
+        cdef list message
+        while self.taken == len(self.messages):
+            if self.is_drained:
+                self.is_drained = False
+                return None
+            if self.has_ended or not self.pull():
+                return None
+        message = self.messages[self.taken]
+        self.taken += 1
+        if self.taken == len(self.messages):
+            self.messages.clear()
+            self.taken = 0
+        return message
+
+    cdef bint pull(self) except -1:
+        """Read once. Whether anything came."""
+        cdef uint8_t room[READ_SIZE]
+        cdef Py_ssize_t size = self.wanted()
+        cdef int64_t count
+        if self.body is not None and self.length - self.filled >= size:
+            count = receive_bytes(self.fd, PyBytes_AS_STRING(self.body) + self.filled, self.length - self.filled, False)
+            size = self.length - self.filled
+            if count > 0:
+                self.filled += count
+                if self.filled == self.length:
+                    self.end_frame()
+        else:
+            count = receive_bytes(self.fd, room, size, False)
+            if count > 0:
+                self.feed(room, count)
+        self.is_drained = 0 < count < size
+        if count == 0 or count == -2:
+            self.end()
+        return count > 0
+
+    cdef Py_ssize_t wanted(self):
+        """How much to read at once. Until both are ready no more than belongs to the handshake: who looks at that is not
+        the one who waits for messages."""
+        if self.is_ready:
+            return READ_SIZE
+        if self.greeting_size < GREETING_SIZE:
+            return GREETING_SIZE - self.greeting_size
+        if self.body is not None:
+            return self.length - self.filled
+        return (9 if self.head_size and self.head[0] & LONG else 2) - self.head_size
+
+    cdef int feed(self, const uint8_t* data, Py_ssize_t size) except -1:
+        cdef Py_ssize_t used = 0
+        cdef Py_ssize_t part
+        while used < size and not self.has_ended:
+            if self.greeting_size < GREETING_SIZE:
+                part = min(GREETING_SIZE - self.greeting_size, size - used)
+                memcpy(&self.greeting[self.greeting_size], data + used, part)
+                self.greeting_size += part
+                used += part
+                self.check_greeting()
+            elif self.body is None:
+                self.head[self.head_size] = data[used]
+                self.head_size += 1
+                used += 1
+                if self.head_size == (9 if self.head[0] & LONG else 2):
+                    self.begin_frame()
+            else:
+                part = min(self.length - self.filled, size - used)
+                memcpy(PyBytes_AS_STRING(self.body) + self.filled, data + used, part)
+                self.filled += part
+                used += part
+                if self.filled == self.length:
+                    self.end_frame()
+        return 0
+
+    cdef int check_greeting(self) except -1:
+        """As soon as enough of it is there to see that it is none."""
+        cdef bytes greeting = PyBytes_FromStringAndSize(<char*> self.greeting, self.greeting_size)
+        if greeting[0] != 0xFF or (len(greeting) >= 10 and not greeting[9] & 1) or (len(greeting) > 10 and greeting[10] < 3):
+            self.end()
+        elif len(greeting) == GREETING_SIZE and greeting[12:32] != _GREETING[12:32]:
+            self.end()
+        return 0
+
+    cdef int begin_frame(self) except -1:
+        cdef uint8_t flags = self.head[0]
+        cdef uint64_t length = self.head[1]
+        cdef uint64_t limit
+        cdef int index
+        if flags & LONG:
+            length = 0
+            for index in range(8):
+                length = length << 8 | self.head[1 + index]
+        limit = COMMAND_LIMIT if flags & COMMAND else _size_limit - self.size
+        if flags & ~(MORE | LONG | COMMAND) or flags & (MORE | COMMAND) == (MORE | COMMAND) or length > limit:
+            self.end()
+        elif not flags & COMMAND and (not self.is_ready or len(self.frames) == FRAME_COUNT_LIMIT):
+            self.end()
+        else:
+            self.body = PyBytes_FromStringAndSize(NULL, length)
+            self.length = length
+            self.filled = 0
+            if length == 0:
+                self.end_frame()
+        return 0
+
+    cdef int end_frame(self) except -1:
+        cdef bytes body = self.body
+        self.body = None
+        self.head_size = 0
+        if self.head[0] & COMMAND:
+            return self.on_command(body)
+        self.frames.append(body)
+        self.size += self.length
+        if not self.head[0] & MORE:
+            self.end_message()
+        return 0
+
+    cdef int end_message(self) except -1:
+        if len(self.frames) > 1 or self.size:
+            self.messages.append(self.frames)
+        self.frames = []
+        self.size = 0
+        return 0
+
+    cdef int on_command(self, bytes command) except -1:
+        cdef Py_ssize_t start = 1 + (command[0] if command else 0)
+        cdef bytes name = command[1:start]
+        if name == b"READY":
+            self.on_ready(command, start)
+        elif name == b"ERROR":
+            self.end()
+        elif name == b"PING":
+            self.write((b"\x04PONG" + command[start + 2 :],), COMMAND)
+        return 0
+
+    cdef int on_ready(self, bytes command, Py_ssize_t start) except -1:
+        cdef dict properties = {}
+        cdef Py_ssize_t name_end, value_end
+        while start < len(command):
+            name_end = start + 1 + command[start]
+            value_end = name_end + 4 + int.from_bytes(command[name_end : name_end + 4], "big")
+            if value_end > len(command) or name_end + 4 > len(command):
+                self.end()
+                return 0
+            properties[command[start + 1 : name_end].lower()] = command[name_end + 4 : value_end]
+            start = value_end
+        self.identity = properties.get(b"identity", b"")
+        if self.is_ready or properties.get(b"socket-type") not in self.counterparts or len(self.identity) > 255:
+            self.end()
+        else:
+            self.is_ready = True
+        return 0
+
+    # ---- what goes -----------------------------------------------------------------------------------------------
+
+    def send(self, frames):
+        if not self.is_ready:
+            self.look()
+        if not self.is_ready or self.has_ended or self.is_cut or self.waiting_bytes > WAITING_LIMIT:
+            return False
+        self.write(frames, 0)
+        return not self.is_cut
+
+    cdef int write(self, object frames, uint8_t flags) except -1:
+        cdef Py_buffer views[FRAME_COUNT_LIMIT]
+        cdef uint8_t heads[FRAME_COUNT_LIMIT][9]
+        cdef Part parts[2 * FRAME_COUNT_LIMIT]
+        cdef Py_ssize_t count = len(frames)
+        cdef Py_ssize_t held = 0
+        cdef Py_ssize_t index
+        cdef uint64_t total = 0
+        if not 0 < count <= FRAME_COUNT_LIMIT:
+            raise ValueError(f"A message has 1 to {FRAME_COUNT_LIMIT} frames, not {count}.")
+        try:
+            for frame in frames:
+                if held == count:
+                    raise ValueError("The frames of a message have changed while it was sent.")
+                PyObject_GetBuffer(frame, &views[held], PyBUF_SIMPLE)
+                held += 1
+            for index in range(held):
+                parts[2 * index].iov_base = &heads[index][0]
+                parts[2 * index].iov_len = put_head(
+                    &heads[index][0], flags | (MORE if index < held - 1 else 0), views[index].len
+                )
+                parts[2 * index + 1].iov_base = views[index].buf
+                parts[2 * index + 1].iov_len = views[index].len
+                total += parts[2 * index].iov_len + parts[2 * index + 1].iov_len
+            self.write_parts(parts, 2 * held, total)
+        finally:
+            for index in range(held):
+                PyBuffer_Release(&views[index])
+        return 0
+
+    cdef int write_parts(self, Part* parts, Py_ssize_t count, uint64_t total) except -1:
+        """Write what the kernel takes; keep a copy of the rest."""
+        cdef int64_t sent = -1 if self.waiting_bytes else send_parts(self.fd, parts, count)
+        cdef uint64_t skip, length
+        cdef uint64_t place = 0
+        cdef Py_ssize_t index
+        cdef bytes rest
+        if sent == -2:
+            return self.cut()
+        skip = max(sent, 0)
+        if skip == total:
+            return 0
+        rest = PyBytes_FromStringAndSize(NULL, total - skip)
+        for index in range(count):
+            length = parts[index].iov_len
+            if skip >= length:
+                skip -= length
+                continue
+            memcpy(PyBytes_AS_STRING(rest) + place, <char*> parts[index].iov_base + skip, length - skip)
+            place += length - skip
+            skip = 0
+        self.waiting.append(rest)
+        self.waiting_bytes += place
+        if self.waiting_bytes == place:
+            self.watch_again()
+        return 0
+
+    cdef int flush(self) except -1:
+        """Write what waits, as far as the kernel takes it."""
+        cdef Part part
+        cdef int64_t sent
+        cdef bytes first
+        while self.waiting:
+            first = self.waiting[0]
+            part.iov_base = PyBytes_AS_STRING(first) + self.written
+            part.iov_len = PyBytes_GET_SIZE(first) - self.written
+            sent = send_parts(self.fd, &part, 1)
+            if sent == -2:
+                return self.cut()
+            if sent == -1:
+                return 0
+            self.written += sent
+            self.waiting_bytes -= sent
+            if self.written < PyBytes_GET_SIZE(first):
+                return 0
+            self.written = 0
+            self.waiting.popleft()
+        self.watch_again()
+        return 0
+
+    cdef int cut(self) except -1:
+        """Nothing can be written any more. What the other end said before it went is still to be read."""
+        self.is_cut = True
+        self.waiting.clear()
+        self.waiting_bytes = 0
+        self.written = 0
+        self.watch_again()
+        return 0
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def close(self, linger_milliseconds=0):
+        if self.socket is None:
+            return
+        if os.getpid() == self.process:
+            self._leave(linger_milliseconds / 1000)
+        self.end()
+        self.socket.close()
+        self.socket = None
+        self.waiting.clear()
+        self.waiting_bytes = 0
+
+    def _leave(self, seconds):
+        """Whoever else has inherited the descriptor does not hold the connection up."""
+        deadline = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self.fd, select.POLLOUT)
+        while self.waiting_bytes and time.monotonic() < deadline:
+            poll.poll(1000 * max(0.0, deadline - time.monotonic()))
+            self.flush()
+        if self.epoll >= 0:
+            watch(self.epoll, REMOVE, self.fd, 0)
+        try:
+            self.socket.shutdown(plain_socket.SHUT_RDWR)
+        except OSError:
+            pass  # it has ended

@@ -1,0 +1,20 @@
+"""Connections of peers on this machine, without libzmq: what a ROUTER does, in the caller's thread."""
+
+from collections.abc import Callable
+
+class ZmtpListener:
+    """Served by ``RouterFrames``, which asks it before it asks libzmq. ``other_fd``: one more descriptor to watch,
+    libzmq's. ``tell_lost`` is called when connections have ended; ``take_lost`` says how many."""
+
+    def __init__(self, other_fd: int, tell_lost: Callable[[], object]) -> None: ...
+    @property
+    def fd(self) -> int:
+        """Readable when something may be there, on ``other_fd`` as well (level-triggered)."""
+
+    def listen(self, name: str) -> None:
+        """On the abstract unix socket of this name (without its leading ``@``). Raises OSError."""
+
+    def take_lost(self) -> int:
+        """How many connections have ended since the last call."""
+
+    def close(self, linger_milliseconds: int = 0) -> None: ...

@@ -1,0 +1,189 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""See zmtp_listener.pyi.
+
+A peer is named by the identity that its connection shows, and the last connection that shows it has it. A connection
+ends when its other end is closed, and also when the process that made it is gone: a child of that process may have
+inherited the descriptor and keep it open.
+"""
+
+import os
+import select
+import socket as plain_socket
+import struct
+
+from scaler_protocol.transport.descriptors cimport ready
+from scaler_protocol.transport.zmtp cimport ZmtpConnection
+
+cdef enum:
+    READY_LIMIT = 64
+
+_BACKLOG = 4096
+_CREDENTIALS = struct.Struct("3i")  # process, user, group
+
+
+cdef class ZmtpListener:
+    def __init__(self, other_fd, tell_lost):
+        self.epoll = select.epoll()
+        self.fd = self.epoll.fileno()
+        self.other_fd = other_fd
+        self.tell_lost = tell_lost
+        self.listeners = {}
+        self.connections = {}
+        self.processes = {}
+        self.peers = {}
+        self.spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.epoll.register(other_fd, select.EPOLLIN)
+
+    def listen(self, name):
+        listener = plain_socket.socket(plain_socket.AF_UNIX, plain_socket.SOCK_STREAM | plain_socket.SOCK_NONBLOCK)
+        try:
+            listener.bind("\0" + name)
+            listener.listen(_BACKLOG)
+        except BaseException:
+            listener.close()
+            raise
+        self.listeners[listener.fileno()] = listener
+        self.epoll.register(listener.fileno(), select.EPOLLIN)
+
+    def take_lost(self):
+        count, self.lost_count = self.lost_count, 0
+        return count
+
+    def close(self, linger_milliseconds=0):
+        if self.epoll.closed:
+            return
+        for listener in self.listeners.values():
+            listener.close()
+        for fd, connection in self.connections.items():
+            if fd == connection.fd:
+                connection.close(linger_milliseconds)
+            else:
+                os.close(fd)
+        self.connections.clear()
+        self.processes.clear()
+        self.peers.clear()
+        os.close(self.spare_fd)
+        self.epoll.close()
+
+    # ---- messages ------------------------------------------------------------------------------------------------
+
+    cdef list receive_many(self):
+        """What one reading of each connection that has something gives: peer, frames, no user. More may wait, then ``fd``
+        is readable still."""
+        cdef int fds[READY_LIMIT]
+        cdef int count = ready(self.fd, fds, READY_LIMIT)
+        cdef int index
+        cdef list messages = []
+        self.other_is_ready = False
+        for index in range(count):
+            self.serve(fds[index], messages)
+        for index in range(count):  # last: a new connection may have the descriptor of one that has just ended
+            if fds[index] in self.listeners:
+                self._accept(self.listeners[fds[index]])
+        return messages
+
+    cdef int serve(self, int fd, list messages) except -1:
+        cdef ZmtpConnection connection
+        if fd == self.other_fd:
+            self.other_is_ready = True
+            return 0
+        connection = self.connections.get(fd)
+        if connection is not None:  # else it listens, or has ended just now
+            self.take_from(connection, messages)
+            if fd != connection.fd:
+                self._on_process_ended(connection, messages)
+            if connection.has_ended:
+                self._lose(connection)
+        return 0
+
+    cdef int take_from(self, ZmtpConnection connection, list messages) except -1:
+        """What one reading gives, so that no connection keeps the others waiting."""
+        if not connection.is_ready:
+            connection.look()
+            if connection.is_ready:
+                self._on_ready(connection)
+            return 0
+        if connection.waiting_bytes:
+            connection.flush()
+        connection.pull()
+        self.add_messages(connection, messages)
+        return 0
+
+    cdef int add_messages(self, ZmtpConnection connection, list messages) except -1:
+        """Those that have been read."""
+        cdef list frames
+        connection.is_drained = True
+        while (frames := connection.next_message()) is not None:
+            messages.append((connection.identity, frames, b""))
+        return 0
+
+    cdef object send(self, object peer, object frames):
+        """"sent", "full", or None: no such peer, or it is gone."""
+        cdef ZmtpConnection connection = self.peers.get(peer)
+        if connection is None or connection.is_cut or connection.has_ended:
+            return None
+        if connection.send(frames):
+            return "sent"
+        return None if connection.is_cut or connection.has_ended else "full"
+
+    # ---- connections ---------------------------------------------------------------------------------------------
+
+    def _accept(self, listener):
+        while True:
+            try:
+                accepted, _ = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:
+                self._turn_away(listener)
+                return
+            self._add(accepted)
+
+    def _turn_away(self, listener):
+        """This process has no descriptor left: who waits is to know, rather than wait, and wake this one, for ever."""
+        os.close(self.spare_fd)
+        try:
+            listener.accept()[0].close()
+        except OSError:
+            pass
+        self.spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _add(self, accepted):
+        credentials = accepted.getsockopt(plain_socket.SOL_SOCKET, plain_socket.SO_PEERCRED, _CREDENTIALS.size)
+        cdef ZmtpConnection connection = ZmtpConnection(accepted, "ROUTER")
+        self.connections[connection.fd] = connection
+        connection.watch_in(self.fd)
+        process = _CREDENTIALS.unpack(credentials)[0]
+        try:
+            process_fd = os.pidfd_open(process)
+        except (OSError, ValueError):
+            return  # of another namespace, or gone already, or no descriptor is left: the connection itself will tell
+        self.connections[process_fd] = connection
+        self.processes[connection.fd] = process_fd
+        self.epoll.register(process_fd, select.EPOLLIN)
+
+    def _on_ready(self, ZmtpConnection connection):
+        if not connection.identity:
+            connection.identity = b"\0" + os.urandom(4)
+        older = self.peers.get(connection.identity)
+        self.peers[connection.identity] = connection
+        if older is not None:
+            self._lose(older)
+
+    def _on_process_ended(self, ZmtpConnection connection, list messages):
+        while connection.pull():
+            pass
+        self.add_messages(connection, messages)
+        connection.end()
+
+    def _lose(self, ZmtpConnection connection):
+        del self.connections[connection.fd]
+        process_fd = self.processes.pop(connection.fd, None)
+        if process_fd is not None:
+            del self.connections[process_fd]
+            os.close(process_fd)
+        connection.close()
+        if self.peers.get(connection.identity) is connection:
+            del self.peers[connection.identity]
+            self.lost_count += 1
+            self.tell_lost()
