@@ -247,6 +247,7 @@ cdef class RouterFrames(Socket):
     cdef bint names_users
     cdef readonly ZmtpListener beside
     cdef bint is_drained  # libzmq has nothing for us, and has done nothing since it said so
+    cdef bint has_looked  # and all that waited beside it has been taken: the descriptor tells when there is more
     cdef list waiting
 
     def __cinit__(self):
@@ -292,8 +293,12 @@ cdef class RouterFrames(Socket):
         cdef list messages = []
         self.live()
         if self.beside is not None:
+            if self.has_looked and self.is_drained:
+                self.has_looked = False
+                return messages
             messages = self.beside.receive_many()
             if self.is_drained and not self.beside.other_is_ready:
+                self.has_looked = bool(messages)
                 return messages
         self.is_drained = False
         while len(messages) < limit:

@@ -16,7 +16,7 @@ cdef class ZmtpConnection:
     # What came
     cdef list messages
     cdef Py_ssize_t taken
-    cdef bint is_drained
+    cdef bint is_drained  # the next look would be for nothing
     cdef uint8_t greeting[64]
     cdef int greeting_size
     cdef uint8_t head[9]

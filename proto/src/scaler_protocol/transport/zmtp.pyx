@@ -273,6 +273,7 @@ cdef class ZmtpConnection:
         if not self.is_ready or self.has_ended or self.is_cut or self.waiting_bytes > WAITING_LIMIT:
             return False
         self.write(frames, 0)
+        self.is_drained = True
         return not self.is_cut
 
     cdef int write(self, object frames, uint8_t flags) except -1:
