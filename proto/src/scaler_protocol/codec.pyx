@@ -59,6 +59,7 @@ from scaler_protocol.wire cimport (
 
 from scaler_protocol import bodies
 from scaler_protocol.messages import (
+    DEFAULT_OPTIONS,
     MESSAGE_LIMIT_BYTES as _MESSAGE_LIMIT_BYTES,
     Capability,
     Envelope,
@@ -115,7 +116,6 @@ HARD_LIMIT_BYTES = 2 * _MESSAGE_LIMIT_BYTES
 """``encode`` refuses more. Messages are planned for MESSAGE_LIMIT_BYTES; the rest is room for functions that ride
 along, and for a relayed message inside another."""
 
-_DEFAULT_OPTIONS = TaskOptions()
 _options_cache: dict = {}
 _OPTIONS_CACHE_SIZE = 256
 
@@ -233,7 +233,7 @@ cdef class Payload:
 
 
 cdef bint is_default(object options):
-    return options is _DEFAULT_OPTIONS or options == _DEFAULT_OPTIONS
+    return options is DEFAULT_OPTIONS or options == DEFAULT_OPTIONS
 
 
 cdef list capability_texts(object options):
@@ -721,7 +721,7 @@ cdef object decode_options(Reader* reader, StructView* view, uint32_t field):
     if not read_field(reader, view, field, &options) or not read_structs(reader, &options, 0, &items):
         out_of_bounds("options")
     if options.data_words == 0 and items.count == 0:
-        return _DEFAULT_OPTIONS
+        return DEFAULT_OPTIONS
     if items.count:
         return make_options(&options, decode_capabilities(reader, &items))
     key = PyBytes_FromStringAndSize(<char*> options.data, min(8 * options.data_words, 8 * OPTIONS_DATA))

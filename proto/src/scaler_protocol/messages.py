@@ -113,6 +113,10 @@ class TaskOptions:
     shares_values: bool = False  # it changes none of its arguments: these may be the very objects that others made
 
 
+DEFAULT_OPTIONS = TaskOptions()
+"""Nearly all tasks have these: whoever passes this very object spares a comparison for each message."""
+
+
 @value(frozen=True, slots=True)
 class FunctionDefinition:
     """A function, or a serializer, by content. ``payload`` is its pickle, or empty when ``size`` is over the inline

@@ -277,7 +277,7 @@ def test_the_tasks_of_a_failed_graph_are_cancelled(client: Client, scheduler: Gr
         future.result(5)
     wait_until(lambda: any(isinstance(body, Cancel) for body in scheduler.seen))
     assert bad.first_task not in scheduler.cancelled and len(scheduler.cancelled) == 199
-    wait_until(lambda: not len(client._pump.session._ranges))
+    wait_until(lambda: not client._pump.session.ranges)
 
 
 # ---- cancelling -----------------------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ def test_the_number_of_a_graph_is_its_last_id(client: Client, scheduler: GraphSc
 
 
 def test_the_number_of_a_graph_is_never_zero(client: Client, scheduler: GraphScheduler) -> None:
-    client._pump.session._next_task = 2**32 - 2
+    client._pump.session.ranges.next_task = 2**32 - 2
     assert client.get(GRAPH, ["next"]) == {"next": 26}  # would have ended at 2**32
     assert {run.options.graph for run in scheduler.runs()} == {1}
     assert min(run.first_task for run in scheduler.runs()) == 2**32 - 1
@@ -471,7 +471,7 @@ def test_nothing_stays_behind(client: Client, scheduler: GraphScheduler) -> None
     for keys in (["next"], ["next", "sum"], ["a"]):
         client.get(GRAPH, keys)
     session = client._pump.session
-    assert not len(session._ranges) and not session.has_unfinished and not session._uploads
+    assert not session.ranges and not session.has_unfinished and not session._uploads
 
 
 # ---- shapes of graphs --------------------------------------------------------------------------------------------

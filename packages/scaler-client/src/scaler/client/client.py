@@ -33,6 +33,7 @@ from scaler.client.options import (
     RETRIES_LIMIT,
     capabilities_of,
     duration,
+    shared,
     whole_number,
 )
 from scaler.client.outcomes import failure_of
@@ -99,7 +100,7 @@ class Client:
             raise ValueError("Client() needs the address of a scheduler; only inside a task can it be left out.")
         parse_address(self._address)
         self._settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
-        self._options = TaskOptions(profiling=profiling, stream_output=stream_output)
+        self._options = shared(TaskOptions(profiling=profiling, stream_output=stream_output))
         self._has_left = False
         _clients.add(self)
         if nested_socket(address) is None and not is_far_from_agents():
@@ -184,11 +185,14 @@ class Client:
                 pump.note_interruption(error)
                 raise
             if not added:
+                if pump.background_dozes:
+                    pump.wake_background()
                 return future
             pump.turn()
         if pump.background_reads and not session.submitted & 63:
             pump.wake_background()
-        pump.settle_notices()
+        if pump.notices or pump.leading:
+            pump.settle_notices()
         return future
 
     def _send_late_call(self, shape: Shape, payloads: Sequence[bytes | Layout | Upload], future: ScalerFuture) -> None:
@@ -532,7 +536,7 @@ class Client:
         profiling: bool | None,
     ) -> TaskOptions:
         base = self._options
-        return TaskOptions(
+        options = TaskOptions(
             priority=whole_number("priority", priority, -PRIORITY_LIMIT, PRIORITY_LIMIT),
             retries=whole_number("retries", retries, 0, RETRIES_LIMIT),
             rerun=bool(rerun),
@@ -542,6 +546,7 @@ class Client:
             stream_output=base.stream_output,
             capabilities=capabilities_of(capabilities),
         )
+        return shared(options)
 
 
 def _scheduler_connection(address: str, session: bytes) -> Connection:

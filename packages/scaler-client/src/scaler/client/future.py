@@ -10,7 +10,7 @@ from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, R
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from scaler.client.outcomes import failure_of, loads_result
+from scaler.client.outcomes import failure_of, unloadable
 from scaler.core.fetches import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.shell.waiting import Answer
@@ -243,9 +243,9 @@ class ScalerFuture(concurrent.futures.Future):
         if not status:  # SUCCESS
             try:
                 pump = self._pump
-                result = loads_result(pump.loads if type(payload) is bytes else pump.loads_object, payload)
+                result = pump.loads(payload) if type(payload) is bytes else pump.loads_object(payload)
             except Exception as error:  # Ctrl-C is not the result's own: it can be asked for again
-                exception = error
+                exception = unloadable(error)
         else:
             exception = self._failure(outcome)
         if self._loaded:  # the first thread that loads wins, so that all get the same object

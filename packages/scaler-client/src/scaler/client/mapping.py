@@ -59,7 +59,8 @@ class MapCall:
             for shape, items in groups:
                 self._send_items(shape, items)
             while self._ended < self._count:
-                self._pump.wait(self)
+                if not self._pending:
+                    self._pump.wait(self)
                 self._absorb()
             self._fetch_large()
             return self._results

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 
-from scaler_protocol.messages import Capability
+from scaler_protocol.messages import DEFAULT_OPTIONS, Capability, TaskOptions
 
 PRIORITY_LIMIT = 2**31 - 1
 RETRIES_LIMIT = 2**31 - 1
@@ -35,6 +35,11 @@ def duration(name: str, value: float | None) -> float:
     if math.isnan(seconds) or seconds < 0:
         raise ValueError(f"{name} must not be negative, but is {value!r}.")
     return 0.0 if math.isinf(seconds) else seconds
+
+
+def shared(options: TaskOptions) -> TaskOptions:
+    """The one object that all share, when these are the default ones."""
+    return DEFAULT_OPTIONS if options == DEFAULT_OPTIONS else options
 
 
 def capabilities_of(wanted: Mapping[str, int] | Sequence[str] | None) -> tuple[Capability, ...]:

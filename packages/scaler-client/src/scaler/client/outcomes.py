@@ -43,7 +43,14 @@ def loads_result(loads: Callable[[Any], Any], payload: bytes | memoryview) -> An
     try:
         return loads(payload)
     except Exception as error:
-        raise DeserializeObjectError(f"The result could not be loaded: {type(error).__name__}: {error}") from error
+        raise unloadable(error) from error
+
+
+def unloadable(error: Exception) -> DeserializeObjectError:
+    """What a user sees of a result that raised ``error`` when it was loaded."""
+    failure = DeserializeObjectError(f"The result could not be loaded: {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure
 
 
 def failure_of(outcome: Outcome) -> BaseException:

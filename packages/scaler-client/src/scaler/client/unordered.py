@@ -22,7 +22,8 @@ class EndedQueue:
         self.ended: deque[ScalerFuture] = deque()
 
     def take(self) -> ScalerFuture:
-        self._pump.wait(self)
+        if not self.ended:
+            self._pump.wait(self)
         return self.ended.popleft()
 
     def is_settled(self) -> bool:

@@ -8,7 +8,10 @@ from scaler_protocol.ids import digest
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, FunctionDefinition, TaskOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scaler.core.ranges import FutureRange
+    from scaler_protocol.codec import TaskRunBuilder
 
 
 class Function:
@@ -32,9 +35,10 @@ class Function:
 
 
 class Shape:
-    """What the tasks of one run share. ``open`` is the run that is being collected, if any."""
+    """What the tasks of one run share. ``open`` is the run that is being collected, if any; ``new_builder`` makes an
+    empty one, once the session has said how."""
 
-    __slots__ = ("function", "arity", "keywords", "options", "open")
+    __slots__ = ("function", "arity", "keywords", "options", "open", "new_builder")
 
     def __init__(self, function: Function, arity: int, keywords: tuple[str, ...], options: TaskOptions) -> None:
         self.function = function
@@ -42,3 +46,4 @@ class Shape:
         self.keywords = keywords
         self.options = options
         self.open: FutureRange | None = None
+        self.new_builder: Callable[[], TaskRunBuilder] | None = None

@@ -38,13 +38,12 @@ class GraphRange(Range):
     """Tasks of one graph that share a shape: all are targets, with a sink each, or none is. A target that other tasks
     of the graph need stays unfinished as long as they may need it."""
 
-    __slots__ = ("group", "states", "sinks", "needed")
+    __slots__ = ("group", "states", "needed")
 
     def __init__(self, shape: Shape, builder: TaskRunBuilder, group: GraphGroup) -> None:
         super().__init__(shape, builder)
         self.group = group
         self.states = bytearray()
-        self.sinks: list[Sink | None] = []
         self.needed: set[int] = set()
 
     @property

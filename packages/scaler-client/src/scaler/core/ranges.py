@@ -6,7 +6,7 @@ what is unfinished can be stated again to a scheduler that restarted.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from scaler.core.uploads import Upload
     from scaler_protocol.codec import ResultRun, TaskRun, TaskRunBuilder
 
-_COMPACT_FROM = 64
+_GAPS_LIMIT = 64
 
 
 class Range:
     """``first`` is 0 until the range is closed and has ids. ``large`` has the tasks that ended well, with a result that
-    is still at its agent: they count as unfinished until it was fetched or given up. ``left``: on its way."""
+    is still at its agent: they count as unfinished until it was fetched or given up. ``left``: on its way. ``sinks``:
+    who is told of each task, where that is not one for all; None: it has ended."""
 
-    __slots__ = ("shape", "first", "count", "remaining", "builder", "run", "references", "large", "left")
+    __slots__ = ("shape", "first", "count", "remaining", "builder", "run", "references", "large", "left", "sinks")
 
     def __init__(self, shape: Shape, builder: TaskRunBuilder) -> None:
         self.shape = shape
@@ -36,17 +37,7 @@ class Range:
         self.references: dict[int, list[Upload]] = {}
         self.large: dict[int, Outcome] = {}
         self.left = False
-
-    def close(self, first: int) -> TaskRun:
-        """Give the tasks their ids. All or nothing, when it is interrupted."""
-        builder = self.builder
-        assert builder is not None
-        builder.first_task = first
-        run = self.run = builder.build()
-        self.first = first
-        self.count = builder.count
-        self.builder = None
-        return run
+        self.sinks: list[Sink | None] = []
 
     def is_unsettled(self, index: int) -> bool:
         raise NotImplementedError
@@ -72,13 +63,9 @@ class Range:
 
 
 class FutureRange(Range):
-    """Submitted one by one: one sink per task; None: ended."""
+    """Submitted one by one: one sink per task."""
 
-    __slots__ = ("sinks",)
-
-    def __init__(self, shape: Shape, builder: TaskRunBuilder) -> None:
-        super().__init__(shape, builder)
-        self.sinks: list[Sink | None] = []
+    __slots__ = ()
 
     def mend(self) -> None:
         """Adding a task may have been interrupted: every task has its place, or else all later ones would have the
@@ -129,50 +116,37 @@ class MapRange(Range):
         return None
 
 
-class RangeIndex:
-    """The closed ranges by task id. Ids only grow, so a range is found by bisection; what is removed leaves a gap that
-    is closed when half of all are gaps."""
+class ClosedRanges(dict[int, Range]):
+    """The ranges that have ids, by the first of them. Ids only grow, so who has a task is found by bisection."""
 
     def __init__(self) -> None:
+        super().__init__()
+        self.next_task = 1
         self._firsts: list[int] = []
-        self._ranges: list[Range | None] = []
-        self._gaps = 0
 
-    def __len__(self) -> int:
-        return len(self._ranges) - self._gaps
-
-    def __iter__(self) -> Iterator[Range]:
-        return iter([entry for entry in self._ranges if entry is not None])
-
-    def add(self, entry: Range) -> None:
-        """Also when adding it was interrupted before."""
-        del self._ranges[len(self._firsts) :]
+    def close(self, entry: Range) -> None:
+        """Give the tasks of ``entry`` the next ids. All or nothing, and it may be done again, when it is interrupted:
+        there is no call between what belongs together."""
+        builder = entry.builder
+        if builder is not None:
+            builder.first_task = self.next_task
+            run = builder.build()
+            entry.run = run
+            entry.first = self.next_task
+            entry.count = builder.count
+            entry.builder = None
+        self.next_task = entry.first + entry.count
+        self[entry.first] = entry
         if not self._firsts or self._firsts[-1] != entry.first:
-            self._ranges.append(entry)
             self._firsts.append(entry.first)
+        if len(self._firsts) > 2 * len(self) + _GAPS_LIMIT:
+            self._firsts = list(self)
 
     def find(self, task: int) -> Range | None:
         position = bisect_right(self._firsts, task) - 1
-        if position < 0:
-            return None
-        entry = self._ranges[position]
+        entry = self.get(self._firsts[position]) if position >= 0 else None
         return entry if entry is not None and task < entry.first + entry.count else None
 
-    def remove(self, entry: Range) -> None:
-        position = bisect_left(self._firsts, entry.first)
-        if position >= len(self._ranges) or self._ranges[position] is not entry:
-            return
-        self._ranges[position] = None
-        self._gaps += 1
-        if self._gaps > _COMPACT_FROM and self._gaps * 2 > len(self._ranges):
-            self._compact()
-
     def clear(self) -> None:
+        super().clear()
         self._firsts.clear()
-        self._ranges.clear()
-        self._gaps = 0
-
-    def _compact(self) -> None:
-        self._ranges = [entry for entry in self._ranges if entry is not None]
-        self._firsts = [entry.first for entry in self._ranges if entry is not None]
-        self._gaps = 0

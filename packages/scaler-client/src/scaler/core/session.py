@@ -11,6 +11,7 @@ import dataclasses
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scaler.core.effects import DropObjects, Effect, Finish, WriteOutput
@@ -18,7 +19,7 @@ from scaler.core.fetches import Fetch, LargeResult
 from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup, GraphRange
 from scaler.core.outcome import CANCELLED, DISCONNECTED, LOCATED, Outcome, Sink
-from scaler.core.ranges import FutureRange, MapRange, MapSink, Range, RangeIndex
+from scaler.core.ranges import ClosedRanges, FutureRange, MapRange, MapSink, Range
 from scaler.core.uploads import Stored, Upload
 from scaler_protocol.codec import TaskRunBuilder, split
 from scaler_protocol.effects import Log, Send
@@ -99,6 +100,7 @@ class Session:
         self.cluster = b""
         self.refusal = ""
         self.submitted = 0
+        self.is_nested = bool(hello.parent_session)
         self._hello = hello
         self._news_of_parent: TaskName | None = None
         self._timeout_seconds = timeout_seconds
@@ -112,11 +114,10 @@ class Session:
         self._hello_sent_at = now
         self._acknowledge_at: float | None = None
         self._last_sent_at = now
-        self._next_task = 1
         self._next_upload = 2**64 - 1
-        self._open: list[FutureRange] = []
+        self.open_runs: list[FutureRange] = []
         self._open_bytes = 0
-        self._ranges = RangeIndex()
+        self.ranges = ClosedRanges()
         self._outbox: deque[Body | list[Range]] = deque()
         self._urgent: deque[Body] = deque()
         self._cancels: list[int] = []
@@ -167,11 +168,23 @@ class Session:
         self._leave_welcome(now)
 
     def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
-        greeting = self._greetings.get(type(envelope.body))
+        body = envelope.body
+        greeting = self._greetings.get(type(body))
         if greeting is not None:
-            greeting(envelope.body, now)
-        elif self.welcomed:
-            self._on_linked(envelope, now)
+            greeting(body, now)
+            return
+        if not self.welcomed:
+            return
+        link, sequence = self._link, envelope.sequence
+        if sequence > link.received + 1:
+            self._say_hello(now)
+            return
+        link.acknowledge(envelope.acknowledged)
+        handler = self._handlers.get(type(body))
+        if handler is not None and (not sequence or sequence > link.received):
+            handler(body, now)
+        if link is self._link:
+            link.accept(envelope)  # last: who is interrupted before has not received it
 
     def on_deadline(self, now: float) -> None:
         if self._lost_since is not None and self._is_waiting and now >= self._lost_since + self._timeout_seconds:
@@ -202,7 +215,16 @@ class Session:
         if self._dropped_uploads or self._dropped_results:
             self._forget_dropped()
         if self.welcomed:
-            self._send_what_waits(now)
+            link = self._link
+            if self.open_runs and (self._flush_asked or not link.in_flight or self._open_bytes >= BATCH_LIMIT_BYTES):
+                self._close_batch()
+            self._flush_asked = False
+            if self._outbox or self._urgent or self._cancels or self._releases:
+                self._send_what_waits(now)
+            self._acknowledge_at = link.acknowledgement_at(now)
+            if self._acknowledge_at is not None and now >= self._acknowledge_at:
+                self._send(Acknowledgement(), now)
+                self._acknowledge_at = None
         self._taken, self._effects = self._effects, []
         return self._taken
 
@@ -210,7 +232,7 @@ class Session:
         """A signal handler raised an exception in the middle of something here or of carrying out effects. The last
         effects are carried out again, which does no harm, and the scheduler repeats what was not received wholly."""
         self._effects[:0] = [effect for effect in self._taken if not isinstance(effect, WriteOutput)]
-        for entry in self._open:
+        for entry in self.open_runs:
             entry.mend()
         self._close_batch()
         if self._connected:
@@ -218,13 +240,13 @@ class Session:
 
     def check(self) -> None:
         self._link.check()
-        for entry in self._ranges:
+        for entry in self.ranges.values():
             unfinished = len(entry.unfinished())
             assert entry.remaining == unfinished, (entry.first, entry.remaining, unfinished)
             assert unfinished or isinstance(entry, GraphRange), entry.first
             assert entry.run is not None and entry.run.first_task == entry.first
             assert all(not entry.is_unsettled(index) for index in entry.large)
-        for open_range in self._open:
+        for open_range in self.open_runs:
             assert open_range.shape.open is open_range and open_range.first == 0
         for key, upload in self._uploads.items():
             assert upload.key == key and (upload.is_function or upload.uses > 0), key
@@ -240,7 +262,7 @@ class Session:
 
     @property
     def has_unfinished(self) -> bool:
-        return bool(len(self._ranges) or self._open)
+        return bool(self.ranges or self.open_runs)
 
     @property
     def is_blank(self) -> bool:
@@ -249,11 +271,6 @@ class Session:
         answered = self._explanations or self._infos or self._shutdowns or self._welcome_sinks
         dropped = self._dropped_uploads or self._dropped_results
         return self.welcomed and not (self.has_unfinished or self._uploads or asked or answered or dropped)
-
-    @property
-    def is_nested(self) -> bool:
-        """It is that of a client inside a task."""
-        return bool(self._hello.parent_session)
 
     def live_in(self, parent: TaskName) -> None:
         """What is sent from now on is sent by this task. One without a session is none: nothing changes."""
@@ -267,7 +284,7 @@ class Session:
 
     def ask_flush(self) -> bool:
         """Somebody starts to wait: the open batch need not fill first. Whether there is one that may leave."""
-        if not self._open or not self.welcomed or self._link.in_flight >= _FLUSHES_UNDER_WAY_LIMIT:
+        if not self.open_runs or not self.welcomed or self._link.in_flight >= _FLUSHES_UNDER_WAY_LIMIT:
             return False
         self._flush_asked = True
         return True
@@ -309,7 +326,7 @@ class Session:
         entry.remaining = count
         self.submitted += count
         self._close_batch()
-        self._close(entry)
+        self.ranges.close(entry)
         self._outbox.append([entry])
 
     def open_graph_range(self, shape: Shape, group: GraphGroup) -> GraphRange:
@@ -321,11 +338,11 @@ class Session:
     def next_task(self) -> int:
         """The id that the next graph begins with, if nothing else is submitted before it."""
         self._close_batch()
-        return self._next_task
+        return self.ranges.next_task
 
     def skip_task(self) -> None:
         """No task will have the next id."""
-        self._next_task += 1
+        self.ranges.next_task += 1
 
     def add_graph(self, group: GraphGroup) -> bool:
         """Submit a graph whose tasks were built for its ids. False: other tasks have been numbered meanwhile."""
@@ -334,7 +351,7 @@ class Session:
         batch: list[Range] = []
         size = 0
         for entry in group.ranges:
-            self._close(entry)
+            self.ranges.close(entry)
             self.submitted += entry.count
             added = self._message_bytes(entry)
             if batch and size + added > BATCH_LIMIT_BYTES:
@@ -492,18 +509,6 @@ class Session:
         self.refusal = refused.text
         self._give_up(refused.text, now)
 
-    def _on_linked(self, envelope: Envelope, now: float) -> None:
-        link, sequence = self._link, envelope.sequence
-        if sequence > link.received + 1:
-            self._say_hello(now)
-            return
-        link.acknowledge(envelope.acknowledged)
-        handler = self._handlers.get(type(envelope.body))
-        if handler is not None and (not sequence or sequence > link.received):
-            handler(envelope.body, now)
-        if link is self._link:
-            link.accept(envelope)  # last: who is interrupted before has not received it
-
     def _give_up(self, text: str, now: float) -> None:
         """Everything unfinished fails; whoever asks next starts a new wait."""
         outcome = Outcome(DISCONNECTED, text.encode())
@@ -525,47 +530,52 @@ class Session:
         self._effects.append(Send(SCHEDULER, self._link.wrap(body)))
 
     def _send_what_waits(self, now: float) -> None:
-        idle = not self._link.in_flight
-        if self._open and (idle or self._flush_asked or self._open_bytes >= BATCH_LIMIT_BYTES):
-            self._close_batch()
-        self._flush_asked = False
         if self._cancels:
-            self._time_cancels(idle, now)
+            self._time_cancels(now)
         if self._releases:
             self._outbox.append(ObjectRelease(tuple(self._releases)))
             self._releases.clear()
         while self._urgent:
             self._send(self._urgent.popleft(), now)
         while self._outbox and self._link.in_flight < _MESSAGES_UNDER_WAY_LIMIT:
-            self._send_next(now)
-        self._acknowledge_at = self._link.acknowledgement_at(now)
-        if self._acknowledge_at is not None and now >= self._acknowledge_at:
-            self._send(Acknowledgement(), now)
-            self._acknowledge_at = None
+            body = self._outbox[0]
+            if isinstance(body, list):
+                self._send_tasks(body, now)
+                self._outbox.popleft()  # only now: an interruption costs no tasks
+            else:
+                self._send(self._outbox.popleft(), now)  # type: ignore[arg-type]
 
-    def _send_next(self, now: float) -> None:
-        body = self._outbox[0]
-        if not isinstance(body, list):
-            self._send(self._outbox.popleft(), now)  # type: ignore[arg-type]
-            return
-        tasks = self._tasks_of(body)
+    def _send_tasks(self, entries: list[Range], now: float) -> None:
+        """The message is made when it leaves: what was cancelled meanwhile is not in it."""
+        runs: list[TaskRun] = []
+        for entry in entries:
+            entry.left = True
+            if entry.remaining:
+                if entry.shape.function.digest not in self._sent_definitions:
+                    self._define(entry.shape.function)
+                if entry.remaining == entry.count:
+                    runs.append(entry.run)  # type: ignore[arg-type]
+                else:
+                    runs.extend(_unfinished_runs(entry))
         while self._urgent:  # the first pieces of large functions
             self._send(self._urgent.popleft(), now)
-        if tasks.runs:
-            tasks.parent, self._news_of_parent = self._news_of_parent, None
-            self._send(tasks, now)
-        self._outbox.popleft()  # only now: an interruption costs no tasks
+        if runs:
+            functions, self._new_functions = self._new_functions, []
+            serializers = self._new_serializers() if self._serializer is not None else []
+            parent, self._news_of_parent = self._news_of_parent, None
+            self._last_sent_at = now
+            self._effects.append(Send(SCHEDULER, self._link.wrap(Tasks(runs, functions, serializers, False, parent))))
 
-    def _time_cancels(self, idle: bool, now: float) -> None:
+    def _time_cancels(self, now: float) -> None:
         """A few at once when nothing is under way; else those of the next millisecond travel together."""
-        if idle or len(self._cancels) >= _CANCELS_PER_MESSAGE:
+        if not self._link.in_flight or len(self._cancels) >= _CANCELS_PER_MESSAGE:
             self._state_cancels()
         elif self._cancels_due is None:
             self._cancels_due = now + _CANCEL_DELAY_SECONDS
 
     def _open_range(self, shape: Shape) -> FutureRange:
-        entry = FutureRange(shape, self._new_builder(shape))
-        self._open.append(entry)
+        entry = FutureRange(shape, shape.new_builder() if shape.new_builder is not None else self._new_builder(shape))
+        self.open_runs.append(entry)
         shape.open = entry
         self._open_bytes += RUN_OVERHEAD_BYTES
         if shape.function.digest not in self._sent_definitions:
@@ -573,44 +583,26 @@ class Session:
         return entry
 
     def _new_builder(self, shape: Shape) -> TaskRunBuilder:
+        """Of a shape that knows how to make one, from now on: without a Python call."""
         function = shape.function
         serializer = self._serializer.digest if self._serializer is not None else b""
-        return TaskRunBuilder(
-            self.session, function.digest, function.name, serializer, 0, shape.arity, shape.keywords, shape.options
-        )
+        shared = (self.session, function.digest, function.name, serializer, 0)
+        shape.new_builder = partial(TaskRunBuilder, *shared, shape.arity, shape.keywords, shape.options)
+        return shape.new_builder()
 
     def _close_batch(self) -> None:
         """Give the open runs their ids, one after the other; together they will be a message."""
-        if not self._open:
+        if not self.open_runs:
             return
         entries: list[Range] = []
-        for entry in self._open:
+        for entry in self.open_runs:
             entry.shape.open = None
             if entry.remaining:
-                self._close(entry)
+                self.ranges.close(entry)
                 entries.append(entry)
-        self._open, self._open_bytes = [], 0
+        self.open_runs, self._open_bytes = [], 0
         if entries:
             self._outbox.append(entries)
-
-    def _close(self, entry: Range) -> None:
-        """May be done again for one at which it was interrupted."""
-        if not entry.first:
-            entry.close(self._next_task)
-        self._next_task = entry.first + entry.count
-        self._ranges.add(entry)
-
-    def _tasks_of(self, entries: list[Range]) -> Tasks:
-        """The message, made when it leaves: what was cancelled meanwhile is not in it."""
-        runs: list[TaskRun] = []
-        for entry in entries:
-            entry.left = True
-            if entry.remaining:
-                if entry.shape.function.digest not in self._sent_definitions:
-                    self._define(entry.shape.function)
-                runs.extend(_unfinished_runs(entry))
-        functions, self._new_functions = self._new_functions, []
-        return Tasks(runs, functions, self._new_serializers() if runs and self._serializer is not None else [])
 
     def _define(self, function: Function) -> None:
         """The function rides with the next message, unless the scheduler has it."""
@@ -626,7 +618,7 @@ class Session:
     def _release_definitions(self) -> None:
         """Ever new functions: the scheduler need not keep those whose tasks have ended. One that is called again is
         sent again."""
-        used = {entry.shape.function.digest for entry in self._ranges}
+        used = {entry.shape.function.digest for entry in self.ranges.values()}
         if self._serializer is not None:
             used.add(self._serializer.digest)
         sent = self._sent_definitions
@@ -670,7 +662,7 @@ class Session:
         for fetch in self._fetches.values():
             fetch.restart()
         runs: list[TaskRun] = []
-        for entry in self._ranges:
+        for entry in self.ranges.values():
             if entry.left:
                 self._define(entry.shape.function)
                 runs.extend(_unfinished_runs(entry))
@@ -698,13 +690,16 @@ class Session:
     def _on_results(self, results: Results, now: float) -> None:
         for run in results.runs:
             if run.session == self.session and run.count:
-                self._take_run(run)
+                if type(self.ranges.get(run.task(0))) is FutureRange:
+                    self._take_rows(run)
+                else:
+                    self._take_run(run)
 
     def _take_run(self, run: ResultRun) -> None:
         """Results of maps that all succeeded are taken as they are, range by range; all others row by row."""
         start = 0
         while start < run.count:
-            entry = self._ranges.find(run.task(start))
+            entry = self.ranges.find(run.task(start))
             if not isinstance(entry, MapRange):
                 self._take_rows(_part(run, start, run.count) if start else run)
                 return
@@ -725,39 +720,35 @@ class Session:
             if entry.states[index]:
                 self._unrefer(entry, index)
         if not entry.remaining:
-            self._ranges.remove(entry)
+            self.ranges.pop(entry.first, None)
 
     def _take_rows(self, run: ResultRun) -> None:
-        first, stop = 1, 0
+        """What happens to nearly every result of a submit is done here: there is nothing to ask or release."""
+        ranges = self.ranges
+        first, stop, is_usual = 1, 0, False
         entry: Range | None = None
         for task, status, payload, duration_us, cpu_time_us, memory_peak in run.copied_rows():
             if not first <= task < stop:
-                entry = self._ranges.find(task)
+                entry = ranges.get(task) or ranges.find(task)
                 if entry is None:
                     first, stop = 1, 0
                     if status == _LARGE:  # of a graph that ended meanwhile
                         self._releases.append(ObjectKey(self.session, task))
                     continue
                 first, stop = entry.first, entry.first + entry.count
+                is_usual = type(entry) is FutureRange and not entry.references
             assert entry is not None
             outcome = _new_tuple(Outcome, (status, payload, duration_us, cpu_time_us, memory_peak))
-            if status == _LARGE or not self._take_usual(entry, task - first, outcome):
+            sink = entry.sinks[task - first] if is_usual and status != _LARGE else None
+            if sink is None:
                 self._take_outcome(entry, task - first, outcome)
-
-    def _take_usual(self, entry: Range, index: int, outcome: Outcome) -> bool:
-        """What happens to nearly every result of a submit, with nothing to ask or release. False: nothing was done."""
-        if not isinstance(entry, FutureRange) or entry.references:
-            return False
-        sink = entry.sinks[index]
-        if sink is None:
-            return False
-        if not sink.settle(outcome):
-            self._effects.append(Finish(sink, outcome))
-        entry.sinks[index] = None
-        entry.remaining -= 1
-        if not entry.remaining:
-            self._ranges.remove(entry)
-        return True
+                continue
+            if not sink.settle(outcome):
+                self._effects.append(Finish(sink, outcome))
+            entry.sinks[task - first] = None
+            entry.remaining -= 1
+            if not entry.remaining:
+                ranges.pop(first, None)
 
     def _take_outcome(self, entry: Range, index: int, outcome: Outcome) -> None:
         if isinstance(entry, GraphRange) and self._ends_graph(entry, index, outcome):
@@ -787,7 +778,7 @@ class Session:
         if entry.references:
             self._unrefer(entry, index)
         if not entry.remaining and entry.first:
-            self._ranges.remove(entry)
+            self.ranges.pop(entry.first, None)
 
     # ---- graphs ------------------------------------------------------------------------------------------------
 
@@ -823,13 +814,13 @@ class Session:
                 pass
             self._drop_graph_range(other)
         if not entry.remaining:
-            self._ranges.remove(entry)
+            self.ranges.pop(entry.first, None)
 
     def _drop_graph_range(self, entry: GraphRange) -> None:
         for index in list(entry.references):
             self._unrefer(entry, index)
         if not entry.remaining:
-            self._ranges.remove(entry)
+            self.ranges.pop(entry.first, None)
             entry.run = None
 
     def _unrefer(self, entry: Range, index: int) -> None:
@@ -950,13 +941,13 @@ class Session:
 
     def _end_all(self, outcome: Outcome) -> None:
         """Every task ends with ``outcome``, here and now; results that still come are dropped."""
-        opened, self._open, self._open_bytes = self._open, [], 0
+        opened, self.open_runs, self._open_bytes = self.open_runs, [], 0
         for entry in opened:
             entry.shape.open = None
             self._end_range(entry, len(entry.sinks), outcome)
-        for closed in self._ranges:
+        for closed in self.ranges.values():
             self._end_range(closed, closed.count, outcome)
-        self._ranges.clear()
+        self.ranges.clear()
         for fetch in list(self._fetches.values()):
             self._tell(fetch.sink, outcome)
         self._fetches.clear()

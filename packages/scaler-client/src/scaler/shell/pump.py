@@ -46,9 +46,13 @@ if TYPE_CHECKING:
 
 _take_first: Callable[[deque[Effect]], Effect] = deque.popleft
 _TICK_MILLISECONDS = 1
+_DOZE_MILLISECONDS = 20
+"""A tick while all callers submit a task, wait for it, submit the next: as long as an acknowledgement may wait."""
+
 _REST_SECONDS = 10.0
 """How long a client inside a task that has ended is there for the next one."""
 
+_POLL_SECONDS = 3600.0
 _GLANCE_SECONDS = 0.0002
 _FORKED = "This client was made before its process was forked: make a new Client in the child."
 STOPPED = "client is already stopped."
@@ -74,15 +78,17 @@ class Pump:
         self.lock = threading.RLock()  # not to be taken twice: so that code run by the garbage collector can tell
         self.unusable = ""
         self.background_reads = False
+        self.background_dozes = False
         self._connection = connection
+        self._nested = connection.nested
         # 0: the thread that leads. Entered and left in one step each, so that a thread that Ctrl-C interrupts right
         # behind that step leaves it all the same.
-        self._leading: dict[int, int] = {}
+        self.leading: dict[int, int] = {}
         # Whether this thread holds the lock: then the garbage collector, or the end of some object, has called the
         # client in the middle of the session's work.
         self.is_mine: Callable[[], bool] = self.lock._is_owned  # type: ignore[attr-defined]
         self._late: deque[Callable[[], object]] = deque()
-        self._notices: deque[Effect] = deque()
+        self.notices: deque[Effect] = deque()
         self._interrupted = False
         self._leads = 0
         self._followers: dict[int, Target] = {}
@@ -108,20 +114,49 @@ class Pump:
         if self.unusable:
             raise ClientQuitException(self.unusable)
 
-    def turn(self) -> None:
-        """With the lock held: receive what is there, send what wants to go. Call ``settle_notices`` once the lock is
-        released."""
-        if self.session.is_nested:  # also where there is no agent, in Symphony
-            self.session.live_in(parent_task())  # a client may be used by one task after the other
-        self._exchange(time.monotonic())
+    def turn(self, polled_at: float | None = None) -> None:
+        """With the lock held: send what wants to go, receive what is there. Who has just polled, and says when, expects
+        to receive something first. Call ``settle_notices`` once the lock is released, if there are ``notices`` or
+        somebody is ``leading``."""
+        session, receive = self.session, self._connection.receive
+        has_received = polled_at is not None
+        now = time.monotonic() if polled_at is None else polled_at
+        if session.is_nested and not has_received:  # also where there is no agent, in Symphony
+            session.live_in(parent_task())  # a client may be used by one task after the other
+        if self._interrupted:
+            self._mend(now)
+        try:
+            frames = receive() if has_received else None
+            while True:
+                while frames is not None:
+                    try:
+                        session.on_message(SCHEDULER, decode(frames), now)
+                    except MalformedMessage:
+                        pass
+                    frames = receive()
+                effects = session.take_effects(now)
+                for effect in effects:
+                    if type(effect) is Send:
+                        self._connection.send(encode(effect.envelope))
+                    else:
+                        self.notices.append(effect)
+                if has_received and not effects:
+                    return
+                has_received = True
+                frames = receive()
+                if frames is None:
+                    return
+        except BaseException as error:
+            self.note_interruption(error)
+            raise
 
     def settle_notices(self) -> None:
         """Run what may not run under the lock. Also wakes the leader, who may be waiting for what was received here."""
         try:
-            if self._notices:
+            if self.notices:
                 self._settle_all()
         finally:
-            if self._leading:
+            if self.leading:
                 self._leader_waker.wake()
 
     def take_turn(self) -> None:
@@ -138,7 +173,7 @@ class Pump:
             return
         try:
             self._glanced_at = now
-            self._exchange(now)
+            self.turn(now)
         finally:
             self.lock.release()
         self.settle_notices()
@@ -158,33 +193,35 @@ class Pump:
         self._background_waker.wake()
 
     def wake_background(self) -> None:
-        """The background thread polls, although callers are active again: make it stand back."""
+        """The background thread polls, although callers are active again: make it stand back. Or it dozes, although
+        there is something that nobody waits for."""
         self._background_waker.wake()
 
     def wait(self, target: Target, timeout_seconds: float | None = None) -> None:
-        """Until ``target`` is settled. Raises TimeoutError."""
-        if target.is_settled():
-            return
+        """Until ``target``, which was not settled just now, is. Raises TimeoutError."""
         if self.unusable:
-            self._refuse_wait(target)
+            return self._refuse_wait(target)
         if self.is_mine():
             raise RuntimeError(_NOT_HERE)
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         me = threading.get_ident()
-        in_callback = self._leading.get(0) == me  # which the leader calls
-        self._enter_wait()
+        in_callback = self.leading.get(0) == me  # which the leader calls
+        self._leads += 1
+        if self.notices or self.background_reads or self.session.open_runs or self._nested:
+            self._enter_wait()
         try:
-            while not target.is_settled():
-                if self._leading.setdefault(0, me) == me:
-                    self._lead(target, deadline)
-                else:
-                    self._follow(target, deadline)
+            while self.leading.setdefault(0, me) != me:
+                if self._follow(target, deadline):
+                    return None
+            self._lead(target, deadline)
         finally:
-            if not in_callback and 0 in self._leading and self._leading[0] == me:  # no call: nothing interrupts
-                del self._leading[0]
+            if not in_callback and 0 in self.leading and self.leading[0] == me:  # no call: nothing interrupts
+                del self.leading[0]
                 if self._followers:
                     self._promote()
-            self._leave_wait()
+            if self._parked or self._nested or (self.background_dozes and self.session.ranges):
+                self._leave_wait()
+        return None
 
     def fetch(self, large: LargeResult) -> Answer:
         """Get a large result."""
@@ -216,6 +253,8 @@ class Pump:
         if self.unusable == _FORKED:
             target.prepare_condition()
             return threading.Condition(), False
+        if self.background_dozes:
+            self.wake_background()
         with self.lock:
             condition = target._lazy_condition
             if condition is not None:
@@ -255,15 +294,15 @@ class Pump:
     def rest(self, forget: Callable[[], object]) -> bool:
         """Its client, inside a task, needs it no more; the next one may. False: there is more to end than a thread.
         ``forget`` is called when it ends, since nobody came."""
-        if not self._connection.nested or self.unusable or self.is_mine():
+        if not self._nested or self.unusable or self.is_mine():
             return False
         with self.lock:
             if self.unusable or self._interrupted:
                 return False
             now = time.monotonic()
             if not self.session.is_blank:
-                self._exchange(now)  # what was let go of is told now
-            held = self._leading or self._followers or self._blocked or self._notices or self._late
+                self.turn(now)  # what was let go of is told now
+            held = self.leading or self._followers or self._blocked or self.notices or self._late
             if held or not self.session.is_blank:
                 return False
             self._rests_since, self._forget = now, forget
@@ -286,14 +325,14 @@ class Pump:
     # ---- nested clients: a task that waits lends its slot --------------------------------------------------------
 
     def enter_blocked(self) -> None:
-        if self._connection.nested:
+        if self._nested:
             with self.lock:
                 self._blocked += 1
                 if self._blocked == 1 and not self.unusable:
                     self._connection.send([b"blocked"])
 
     def leave_blocked(self) -> None:
-        if self._connection.nested:
+        if self._nested:
             with self.lock:
                 self._blocked -= 1
                 if self._blocked == 0 and not self.unusable:
@@ -302,50 +341,54 @@ class Pump:
     # ---- leader and followers ------------------------------------------------------------------------------------
 
     def _enter_wait(self) -> None:
-        self._leads += 1
-        if self._notices:  # this is a callback, or a thread was interrupted before it told everybody
+        if self.notices:  # this is a callback, or a thread was interrupted before it told everybody
             self._settle_all()
         if self.background_reads:
             self._background_waker.wake()
         if self.session.ask_flush():
             self.take_turn()
-        if self._connection.nested:
+        if self._nested:
             self.enter_blocked()
 
     def _leave_wait(self) -> None:
-        if self._connection.nested:
+        if self._nested:
             self.leave_blocked()
-        if self._parked:
+        if self._parked or self.background_dozes:
             self._background_waker.wake()
 
     def _lead(self, target: Target, deadline: float | None) -> None:
+        poller, session = self._leader_poller, self.session
         while not target.is_settled():
-            self._leader_poller.poll(self._timeout_seconds(deadline), self._connection.wants_write)
+            due = session.next_deadline()
+            until = due if deadline is None or (due is not None and due < deadline) else deadline
+            poller.poll(until, self._connection.wants_write)
             with self.lock:
                 if not self.unusable:
-                    self._pass(self._leader_poller)
-            if self._notices:
+                    self._pass(poller, due)
+            if self.notices:
                 self._settle_all()
             if self.unusable:
                 self._refuse_wait(target)
             if deadline is not None:
                 _check_deadline(target, deadline)
 
-    def _follow(self, target: Target, deadline: float | None) -> None:
+    def _follow(self, target: Target, deadline: float | None) -> bool:
+        """Until somebody says that something has changed. Whether ``target`` is settled."""
         condition = target._condition
         with condition:
             if target.is_settled():
-                return
+                return True
             self._followers[id(target)] = target
-            if not self._leading:
-                return  # the leader left before it could see this follower
+            if not self.leading:
+                return False  # the leader left before it could see this follower
             condition.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
         self._followers.pop(id(target), None)
-        if target.is_settled() and not self._leading:
+        if target.is_settled() and not self.leading:
             self._promote()
-        if self.unusable and not target.is_settled():
+        if self.unusable:
             self._refuse_wait(target)
         _check_deadline(target, deadline)
+        return target.is_settled()
 
     def _promote(self) -> None:
         """Wake one follower, who will lead. Waking one who is done already does no harm: it passes on."""
@@ -360,16 +403,10 @@ class Pump:
         if not target.is_settled():
             raise ClientQuitException(self.unusable)
 
-    def _timeout_seconds(self, deadline: float | None) -> float | None:
-        own = self.session.next_deadline()
-        if own is None or (deadline is not None and deadline < own):
-            own = deadline
-        return None if own is None else max(0.0, own - time.monotonic())
-
     # ---- with the lock held --------------------------------------------------------------------------------------
 
-    def _pass(self, poller: _Poller) -> None:
-        """After a poll: events of the connection, deadlines, messages."""
+    def _pass(self, poller: _Poller, due: float | None) -> None:
+        """After a poll: events of the connection, messages, and what was ``due`` when it began."""
         now = time.monotonic()
         if poller.monitor_ready:
             for event in self._connection.events():
@@ -377,36 +414,9 @@ class Pump:
                     self.session.on_connected(now)
                 else:
                     self.session.on_peer_lost(SCHEDULER, now)
-        deadline = self.session.next_deadline()
-        if deadline is not None and now >= deadline:
+        if due is not None and now >= due:
             self.session.on_deadline(now)
-        self._exchange(now)
-
-    def _exchange(self, now: float) -> None:
-        session, receive = self.session, self._connection.receive
-        if self._interrupted:
-            self._mend(now)
-        has_news = True  # the session may want something
-        try:
-            while True:
-                while (frames := receive()) is not None:
-                    has_news = True
-                    try:
-                        session.on_message(SCHEDULER, decode(frames), now)
-                    except MalformedMessage:
-                        continue
-                effects = session.take_effects(now) if has_news else ()
-                if not effects:
-                    return
-                has_news = False
-                for effect in effects:
-                    if type(effect) is Send:
-                        self._connection.send(encode(effect.envelope))
-                    else:
-                        self._notices.append(effect)
-        except BaseException as error:
-            self.note_interruption(error)
-            raise
+        self.turn(now)
 
     def _mend(self, now: float) -> None:
         self.session.on_interrupted(now)
@@ -420,7 +430,7 @@ class Pump:
             if isinstance(effect, Send):
                 self._connection.send(encode(effect.envelope))
             else:
-                self._notices.append(effect)
+                self.notices.append(effect)
         self.unusable = STOPPED
         self._connection.close(linger=welcomed)
 
@@ -429,7 +439,7 @@ class Pump:
     def _settle_all(self) -> None:
         """When one is interrupted, by Ctrl-C or by a callback that exits, all others are told before that goes on."""
         interruption: BaseException | None = None
-        notices = self._notices
+        notices = self.notices
         try:
             for notice in map(_take_first, repeat(notices)):  # in C: no signal is taken between this and what follows
                 try:
@@ -458,7 +468,7 @@ class Pump:
         while not self.unusable:
             if self._leads + self.session.submitted != seen:
                 seen = self._stand_by()
-            elif self._leading:
+            elif self.leading:
                 self._park()
             else:
                 self._read()
@@ -488,21 +498,29 @@ class Pump:
         forget()
 
     def _stand_by(self) -> int:
-        """Until a tick has passed without a caller; how often they have called till then. There are many ticks while
-        tasks are short, so one costs as little as can be."""
+        """Until a tick has passed without a caller; how often they have called till then.
+
+        Callers that submit a task and wait for it, again and again, read for themselves all that comes, so ticks grow
+        longer: this thread dozes. Who leaves something for it to do wakes it; then ticks are short again."""
         session, poll_waker = self.session, self._background_poller.poll_waker
-        mark, seen = self._leads + session.submitted, -1
+        tick = _TICK_MILLISECONDS
+        mark, seen, ahead = self._leads + session.submitted, -1, session.submitted - self._leads
         while mark != seen:
-            if poll_waker(_TICK_MILLISECONDS):
+            if poll_waker(tick):
                 self._background_waker.clear()
-                return mark
+                mark = -1 if self.background_dozes else mark
+                break
+            was_ahead, ahead = ahead, session.submitted - self._leads
+            tick = min(2 * tick, _DOZE_MILLISECONDS) if ahead == was_ahead else _TICK_MILLISECONDS
+            self.background_dozes = tick > _TICK_MILLISECONDS
             mark, seen = self._leads + session.submitted, mark
+        self.background_dozes = False
         return mark
 
     def _park(self) -> None:
         """Somebody leads for long: until that one leaves and says so."""
         self._parked = True
-        still_led = bool(self._leading)  # asked after the flag is up: a leader that leaves now sees it
+        still_led = bool(self.leading)  # asked after the flag is up: a leader that leaves now sees it
         if self._background_poller.poll_waker(None if still_led else _TICK_MILLISECONDS):
             self._background_waker.clear()
         self._parked = False
@@ -512,9 +530,9 @@ class Pump:
         self.background_reads = True
         self._locked_pass()
         if not self.unusable and not self._abandoned_and_done():
-            self._background_poller.poll(self._timeout_seconds(None), self._connection.wants_write)
+            self._background_poller.poll(self.session.next_deadline(), self._connection.wants_write)
         self.background_reads = False
-        if not self._leading:
+        if not self.leading:
             self._locked_pass()
 
     def _abandoned_and_done(self) -> bool:
@@ -523,7 +541,7 @@ class Pump:
     def _locked_pass(self) -> None:
         with self.lock:
             if not self.unusable:
-                self._pass(self._background_poller)
+                self._pass(self._background_poller, self.session.next_deadline())
         try:
             self.settle_notices()
         except BaseException:  # a callback that exits does not end this thread, which others rely on
@@ -549,21 +567,18 @@ class _Poller:
         if self._monitor_fd is not None:
             self._poll.register(self._monitor_fd, select.POLLIN)
 
-    def poll(self, timeout_seconds: float | None, writes: bool) -> None:
+    def poll(self, until: float | None, writes: bool) -> None:
         if writes != self._writes:
             self._poll.modify(self._fd, select.POLLIN | select.POLLOUT if writes else select.POLLIN)
             self._writes = writes
-        ready = self._poll.poll(_milliseconds(timeout_seconds))
+        seconds = _POLL_SECONDS if until is None else until - time.monotonic()
+        ready = self._poll.poll(math.ceil(min(seconds, _POLL_SECONDS) * 1000) if seconds > 0 else 0)
         self.monitor_ready = self._monitor_fd is None
         for fd, _ in ready:
             if fd == self._monitor_fd:
                 self.monitor_ready = True
             elif fd == self._waker.fd:
                 self._waker.clear()
-
-
-def _milliseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else math.ceil(min(seconds, 3600.0) * 1000)
 
 
 def _check_deadline(target: Target, deadline: float | None) -> None:

@@ -56,6 +56,7 @@ class Answer:
 
     def wait(self, timeout_seconds: float | None = None) -> Outcome:
         """Raises TimeoutError."""
-        self._pump.wait(self, timeout_seconds)
+        if self.outcome is None:
+            self._pump.wait(self, timeout_seconds)
         assert self.outcome is not None
         return self.outcome
