@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from scaler_protocol.codec import TaskRun, encode
+from scaler_protocol.codec import TaskRun, decode, encode
 from scaler_protocol.ids import digest
 from scaler_protocol.messages import (
     MESSAGE_LIMIT_BYTES,
@@ -99,9 +99,9 @@ def test_a_message_that_the_core_stumbles_over_costs_only_its_sender(monkeypatch
         take(peer, envelope, now)
 
     monkeypatch.setattr(gateway.core, "on_message", stumble)
-    monkeypatch.setattr(gateway, "_send", lambda peer, envelope, now: answered.append((peer, type(envelope.body))))
+    monkeypatch.setattr(router, "send", lambda peer, frames: answered.append((peer, type(decode(frames).body))))
     gateway._turn(0.0)
-    gateway._drain()
+    gateway._on_readable()
     router.close()
     loop.close()
     assert answered == [(bad, Refused), (good, WhoAreYou)]
@@ -120,7 +120,7 @@ def test_an_effect_that_cannot_be_carried_out_does_not_take_the_others_with_it(m
         return send(peer, frames)
 
     monkeypatch.setattr(router, "send", stumble)
-    gateway._drain()
+    gateway._on_readable()
     router.close()
     loop.close()
     assert router.sent == [b"g" * 16]
@@ -135,7 +135,7 @@ def test_who_was_refused_is_missed_all_the_same_when_it_goes():
     router = FakeRouter((client, good, b"submit:A"), (client, bad, b"submit:A"), (stranger, unknown, b":B"))
     loop = asyncio.new_event_loop()
     gateway = Gateway(loop, router, Settings(address="tcp://0.0.0.0:1", session=b"s" * 16, epoch=1))
-    gateway._drain()
+    gateway._on_readable()
     assert not gateway.core.clients[client].gone_at
     router.gone = [client, stranger]
     gateway._probe()
@@ -153,7 +153,7 @@ def test_tasks_that_would_not_fit_a_message_to_an_agent_are_refused():
     router = FakeRouter((client, encode(Envelope(hello)), b""), (client, encode(Envelope(large, sequence=1)), b""))
     loop = asyncio.new_event_loop()
     gateway = Gateway(loop, router, Settings(address="tcp://0.0.0.0:1", session=b"s" * 16, epoch=1))
-    gateway._drain()
+    gateway._on_readable()
     router.close()
     loop.close()
     assert not gateway.core.clients

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from scaler_protocol.codec import TaskRun
 from scaler_protocol.ids import shown_id
-from scaler_protocol.link import Link
 from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello, StoreStatus
+from scaler_scheduler.core.peers import AgentPeer
 from scaler_scheduler.core.tasks import AgentLoad
 
 
-class Agent:
-    """One agent session. ``load`` holds the counters that per-task code changes; all else is per message."""
-
-    withheld: int | None = None
-    """What clients have: the number to acknowledge instead of the true one."""
+class Agent(AgentPeer):
+    """One agent session."""
 
     def __init__(self, hello: Hello, index: int, now: float, cancelling: dict[int, Agent]) -> None:
         """``cancelling`` collects the agents that are to be told to stop something."""
-        self.session = hello.session
+        super().__init__(hello.session, index, now)
         self.shown_id = shown_id(hello.session)
         self.hello = hello
         self.user = b""
-        self.index = index
-        self.link = Link()
-        self.route: bytes | None = None
-        self.connected = True
-        self.attached = False
-        self.suspect = False
-        self.is_leaving = False
         self.is_relieved = False
-        self.heard_at = now
-        self.sent_at = now
-        self.attached_at = now
         self.lost_at: float | None = None
         self.name = ""
         self.host = hello.host
@@ -43,12 +29,8 @@ class Agent:
         self.load = self._new_load(0, 0, {}, now)
         self.store_endpoint = ""
         self.store_status: StoreStatus | None = None
-        self.known: set[bytes] = set()
-        self.outbox: list[TaskRun] = []
         self.cancels: dict[bytes, tuple[list[int], list[int]]] = {}
         self._cancelling = cancelling
-        self.releases: list[int] = []
-        self.version = 0
         self.withdraw_pending = False
         self.fruitless_withdraws = 0
         self.rest_until = 0.0
@@ -57,11 +39,6 @@ class Agent:
     def is_broken(self) -> bool:
         """Its link has not begun: nothing is lost by beginning anew."""
         return not self.attached
-
-    @property
-    def is_available(self) -> bool:
-        """May be given new tasks."""
-        return self.attached and self.connected and not self.suspect and not self.is_leaving
 
     def attach(self, body: AgentAttach, per_worker_queue_size: int, now: float) -> None:
         """Take over what the agent says of itself. Capabilities are amounts per worker."""

@@ -7,7 +7,6 @@ from scaler_protocol.messages import (
     Acknowledgement,
     Body,
     Envelope,
-    FunctionDefinition,
     ObjectLocations,
     Refused,
     Relay,
@@ -17,87 +16,49 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.allocator import Allocator
 from scaler_scheduler.core.balancer import Balancer
 from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.effects import Effect, Log, Send
+from scaler_scheduler.core.effects import Log, Send
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.objects import ObjectStore
+from scaler_scheduler.core.path import Path
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.settings import (
     BYTES_PER_SECOND,
-    HOUSEKEEPING_PER_AGENT_SECONDS,
-    HOUSEKEEPING_SECONDS,
     TICK_SECONDS,
     Settings,
 )
-from scaler_scheduler.core.tasks import FunctionLoad, Places, QueueClass, Totals
+from scaler_scheduler.core.tasks import Places, Totals
 from scaler_scheduler.core.transfers import Transfers
 from scaler_scheduler.core.unclaimed import Unclaimed
 
 _IGNORED_LIMIT = 10_000
 
 
-class SchedulerState:
+class SchedulerState(Path):
     """What the scheduler knows, and how it speaks to its peers."""
 
     def __init__(self, settings: Settings, now: float) -> None:
-        self.settings = settings
+        objects = ObjectStore()
+        allocator = Allocator(Places(objects.objects, BYTES_PER_SECOND / 1e6))
+        balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
+        super().__init__(settings, Totals(), allocator, balancer, Lineage())
         self.started_at = now
-        self.clients: dict[bytes, Client] = {}
-        self.agents: dict[bytes, Agent] = {}
         self.agent_by_index: dict[int, Agent] = {}
         self.agents_by_store: dict[bytes, list[Agent]] = {}
-        self.functions: dict[bytes, FunctionDefinition] = {}
-        self.function_loads: dict[bytes, FunctionLoad] = {}
         self.function_users: dict[bytes, int] = {}
-        self.serializers: dict[bytes, FunctionDefinition] = {}
-        self.totals = Totals()
-        self.events = self.totals.events
-        self.objects = ObjectStore()
-        self.allocator = Allocator(Places(self.objects.objects, BYTES_PER_SECOND / 1e6))
+        self.objects = objects
         self.relays = Relays()
         self.transfers = Transfers(BYTES_PER_SECOND)
         self.unclaimed = Unclaimed()
-        self.is_stopping = False
-        self._balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
-        self._effects: list[Effect] = []
-        self._lineage = Lineage()
-        self._touched: dict[bytes, Client] = {}
-        self._last_options: TaskOptions | None = None  # runs of one kind come in rows
-        self._last_queue: QueueClass = self.allocator.queue_class((), 0)
-        self._owing: dict[bytes, Client] = {}  # oldest first
-        self._cancelling: dict[int, Agent] = {}
         self._stopping: list[Client] = []
-        self._graph_clients: dict[bytes, Client] = {}
-        self._acknowledge_at: float | None = None
-        self._waiting: dict[bytes, Client] = {}
-        self._ignored: dict[bytes, bool] = {}
         self._users: dict[bytes, bytes] = {}  # of peers that have no session yet
         self._malformed = Repetition()
         self._refused = Repetition()
         self._options: dict[tuple[TaskOptions, int], TaskOptions] = {}
         self._next_agent_index = 0
-        self._next_tick_at: float | None = None
         self._stalled_at = float("-inf")
-        self._housekeeping_at: float | None = None
-        self._quit_at: float | None = None
         self._has_quit = False
         self._shutdown_by: dict[bytes, bool] = {}
-
-    def _send(self, peer: Client | Agent, body: Body, now: float) -> Envelope:
-        envelope = peer.link.wrap(body)
-        self._transmit(peer, envelope, now)
-        return envelope
-
-    def _transmit(self, peer: Client | Agent, envelope: Envelope, now: float) -> None:
-        peer.sent_at = now
-        if peer.withheld is not None:
-            envelope.acknowledged = min(envelope.acknowledged, peer.withheld)
-        if not peer.connected:
-            return
-        if peer.route is None:
-            self._effects.append(Send(peer.session, envelope))
-        else:
-            self._relay(peer.session, peer.route, envelope, now)
 
     def _relay(self, session: bytes, route: bytes, envelope: Envelope, now: float) -> None:
         agent = self.agents.get(route)
@@ -142,18 +103,19 @@ class SchedulerState:
         first = kind.note(text, now)
         if first is not None:
             self._log(first, "WARNING")
+        self._note_warnings()
 
     def _warn_of_repetitions(self, now: float) -> None:
         for kind in (self._malformed, self._refused):
             text = kind.take(now)
             if text is not None:
                 self._log(text, "WARNING")
+        self._note_warnings()
+
+    def _note_warnings(self) -> None:
+        times = [kind.due_at for kind in (self._malformed, self._refused) if kind.due_at is not None]
+        self._warn_at = min(times, default=None)
 
     def _arm(self, now: float) -> None:
         if self._next_tick_at is None:
             self._next_tick_at = now + TICK_SECONDS
-
-    def _arm_housekeeping(self, now: float) -> None:
-        """What agents need not know at once is told a little later, in one message for many."""
-        if self._housekeeping_at is None:
-            self._housekeeping_at = now + HOUSEKEEPING_SECONDS + len(self.agents) * HOUSEKEEPING_PER_AGENT_SECONDS

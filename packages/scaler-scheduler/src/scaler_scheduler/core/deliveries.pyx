@@ -1,20 +1,19 @@
 # cython: language_level=3
 """Which results of agents have reached their clients, so that agents may forget them."""
 
+from cython cimport final
 
+
+@final
 cdef class Delivery:
-    cdef readonly object agent
-    cdef readonly object sequence
-    cdef int holders
-
     def __init__(self, agent, sequence):
         self.agent = agent
         self.sequence = sequence
 
-    def hold(self):
+    cpdef hold(self):
         self.holders += 1
 
-    def let_go(self):
+    cpdef let_go(self):
         self.holders -= 1
         if self.holders == 0 and self.sequence:
             self.agent.releases.append(self.sequence)

@@ -19,10 +19,6 @@ def task_messages(
     messages: list[Tasks] = []
     size = _LIMIT_BYTES
     known = agent.known
-    if len(agent.outbox) == 1 and agent.outbox[0].function in known and not agent.outbox[0].serializer:
-        messages.append(Tasks(agent.outbox))
-        agent.outbox = []
-        return messages
     for run in agent.outbox:
         function = None if run.function in known else _unseen(agent, run.function, functions)
         serializer = _unseen(agent, run.serializer, serializers) if run.serializer else None

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from scaler_protocol import codec
-from scaler_protocol.link import LinkGap
 from scaler_protocol.messages import (
     UPLOAD_NUMBER,
     AgentAttach,
     Blocked,
+    Body,
     Envelope,
     Goodbye,
     Heartbeat,
@@ -30,7 +30,6 @@ from scaler_protocol.messages import (
     Refused,
     Relay,
     RelayClosed,
-    Results,
     Status,
     StoreAttached,
     StoreStatus,
@@ -40,7 +39,6 @@ from scaler_protocol.messages import (
 )
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.effects import Send
 from scaler_scheduler.core.from_clients import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
 from scaler_scheduler.core.hellos import Hellos
 from scaler_scheduler.core.objects import LOST_TEXT, SOURCES_LIMIT
@@ -52,24 +50,10 @@ from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT, LOSSES_LIMIT
 class FromAgents(Hellos):
     """Messages of agents, and of nested clients that agents relay."""
 
-    def _on_agent_message(self, agent: Agent, envelope: Envelope, now: float) -> None:
-        if not agent.connected or (not agent.attached and envelope.sequence > 1):
-            self._effects.append(Send(agent.session, Envelope(WhoAreYou())))
-            return
-        agent.heard_at = now
-        if agent.suspect:
-            self._heard(agent, now)
-        try:
-            if not agent.link.accept(envelope):
-                return
-        except LinkGap:
-            self._effects.append(Send(agent.session, Envelope(WhoAreYou())))
-            return
-        if envelope.sequence:
-            self._arm_housekeeping(now)
-        handler = _AGENT_HANDLERS.get(type(envelope.body))
+    def _on_agent_body(self, agent: Agent, body: Body, now: float) -> None:
+        handler = _AGENT_HANDLERS.get(type(body))
         if handler is not None:
-            handler(self, agent, envelope.body, now)
+            handler(self, agent, body, now)
 
     def _on_attach(self, agent: Agent, body: AgentAttach, now: float) -> None:
         if agent.attached:
@@ -287,7 +271,6 @@ _Handler = Callable[[FromAgents, Agent, Any, float], None]
 
 _AGENT_HANDLERS: dict[type, _Handler] = {
     AgentAttach: FromAgents._on_attach,
-    Results: FromAgents._on_results,
     Withdrawn: FromAgents._on_withdrawn,
     Heartbeat: FromAgents._on_heartbeat,
     Blocked: FromAgents._on_blocked,

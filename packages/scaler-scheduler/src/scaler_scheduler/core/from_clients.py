@@ -7,19 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from scaler_protocol import ids
-from scaler_protocol.codec import TaskRun
 from scaler_protocol.keys import role_of_user
-from scaler_protocol.link import LinkGap
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
     INLINE_LIMIT_BYTES,
     MESSAGE_LIMIT_BYTES,
     UPLOAD_NUMBER,
+    Body,
     Cancel,
     Clear,
     ClusterInfo,
     ClusterInfoRequest,
-    Envelope,
     ExplainRequest,
     FunctionDefinition,
     Goodbye,
@@ -38,16 +36,15 @@ from scaler_protocol.messages import (
     TaskName,
     TaskOptions,
     Tasks,
-    WhoAreYou,
 )
 from scaler_scheduler.core import explanation
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Describe
 from scaler_scheduler.core.outcomes import Outcomes
-from scaler_scheduler.core.settings import CLIENT_ACKNOWLEDGEMENT_SECONDS, HOLD_SECONDS, STOP_SECONDS
+from scaler_scheduler.core.settings import HOLD_SECONDS, STOP_SECONDS
 from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
-from scaler_scheduler.core.tasks import FunctionLoad, QueueClass, RunRecord
+from scaler_scheduler.core.tasks import QueueClass, RunRecord
 
 TASKS_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 3 // 2
 """Of a message with tasks: with the functions that they need it must fit one to an agent. Clients send far less."""
@@ -63,52 +60,25 @@ NOT_ADMIN_TEXT = "This client's key may not shut the scheduler down: that needs 
 class FromClients(Outcomes):
     """Messages of clients."""
 
-    def _on_client_message(self, client: Client, envelope: Envelope, now: float) -> None:
-        if not client.connected:
-            self._answer(client.session, client.route, WhoAreYou(), now)
-            return
-        try:
-            if not client.link.accept(envelope):
-                return
-        except LinkGap:
-            client.is_broken = client.link.received == 0
-            self._answer(client.session, client.route, WhoAreYou(), now)
-            return
-        if envelope.sequence and client.session not in self._owing:
-            self._owe(client, now)
-        if client.deliveries:
-            self._arm_housekeeping(now)
-        handler = _CLIENT_HANDLERS.get(type(envelope.body))
+    def _on_client_body(self, client: Client, body: Body, now: float) -> None:
+        handler = _CLIENT_HANDLERS.get(type(body))
         if handler is not None:
-            handler(self, client, envelope.body, now)
+            handler(self, client, body, now)
 
-    def _owe(self, client: Client, now: float) -> None:
-        self._owing[client.session] = client
-        client.owing_since = now
-        if self._acknowledge_at is None:
-            self._acknowledge_at = now + CLIENT_ACKNOWLEDGEMENT_SECONDS
-
-    def _on_tasks(self, client: Client, body: Tasks, now: float) -> None:
-        for run in body.runs:
-            if run.session != client.session:
-                self._expel(client, "A client may only submit tasks of its own session.", now)
-                return
+    def _define_all(self, client: Client, body: Tasks, now: float) -> bool:
+        """The functions and serializers that come with tasks; False: the client is expelled."""
         if not all(_is_named_by_content(each) for each in (*body.functions, *body.serializers)):
             self._expel(client, "A function is not named by its digest, or is too large for a message.", now)
-            return
-        if body.parent is not None:
-            self._adopt(client, body.parent)
+            return False
         for definition in body.functions:
             self._define(client, definition)
         for definition in body.serializers:
             self.serializers[definition.digest] = definition
-        for run in body.runs:
-            self._enter(client, run, body.resubmitted, client.link.received, now)
-        if body.resubmitted:
-            client.states(now)
-            self._match_unclaimed(client, now)
-        if client.parent is not None and self._is_stopped(client.parent):
-            self._stop_nested(client, now)
+        return True
+
+    def _on_resubmitted(self, client: Client, now: float) -> None:
+        client.states(now)
+        self._match_unclaimed(client, now)
 
     def _adopt(self, client: Client, parent: TaskName) -> None:
         """A nested client lives in ``parent`` from now on: its tasks are deeper than that task, and stop with it. After
@@ -131,30 +101,13 @@ class FromClients(Outcomes):
         self.functions[digest] = definition
         self.function_users[digest] = self.function_users.get(digest, 0) + 1
 
-    def _enter(self, client: Client, run: TaskRun, resubmitted: bool, sequence: int, now: float) -> None:
-        options = run.options
-        if options.depth < client.depth:
-            run = run.with_options(self._deepened(options, client.depth))
-            options = run.options
-        load = self.function_loads.get(run.function)
-        if load is None:
-            load = self.function_loads[run.function] = FunctionLoad(run.function, run.function_name)
-        if options is not self._last_options:
-            self._last_options, self._last_queue = options, self._queue_for(options)
-        record = RunRecord(run, load, self._last_queue)
-        if options.graph:
-            self._enter_graph(client, record, resubmitted, now)
-            return
-        state = TaskState.HELD if resubmitted else self._entry_state(client, record)
-        if not client.table.append(record, state):
-            return
-        if state == TaskState.QUEUED:
-            record.queue.push(client, client.table, record.priority, record.first, record.stop)
-        elif state == TaskState.HELD:
+    def _set_aside(self, client: Client, record: RunRecord, state: TaskState, now: float) -> None:
+        """Tasks that are not queued yet."""
+        if state == TaskState.HELD:
             client.held.append((record.first, record.stop))
             client.hold_until = now + HOLD_SECONDS
         else:
-            self._wait(client, record, sequence)
+            self._wait(client, record)
 
     def _enter_graph(self, client: Client, record: RunRecord, resubmitted: bool, now: float) -> None:
         """Nodes of a graph. They pass the bound of the queue: their inputs may be behind it."""
@@ -174,19 +127,18 @@ class FromClients(Outcomes):
         return self.allocator.queue_class(demand, min(max(options.depth, 0), DEPTH_LIMIT))
 
     def _entry_state(self, client: Client, record: RunRecord) -> TaskState:
+        """When the number of waiting tasks is bounded."""
         limit = self.settings.max_number_of_tasks_waiting
-        if limit < 0:
-            return TaskState.QUEUED
         if client.waiting or self.allocator.queued + record.stop - record.first > limit:
             return TaskState.WAITING
         return TaskState.QUEUED
 
-    def _wait(self, client: Client, record: RunRecord, sequence: int) -> None:
+    def _wait(self, client: Client, record: RunRecord) -> None:
         """The queue is full: the tasks wait, and the client is not told that they arrived."""
         client.waiting.append((record.first, record.stop))
         self._waiting[client.session] = client
         if client.withheld is None:
-            client.withheld = max(0, sequence - 1)
+            client.withheld = max(0, client.link.received - 1)
 
     def _admit_waiting(self, now: float) -> None:
         for client in list(self._waiting.values()):
@@ -340,7 +292,6 @@ def _is_named_by_content(definition: FunctionDefinition) -> bool:
 _Handler = Callable[[FromClients, Client, Any, float], None]
 
 _CLIENT_HANDLERS: dict[type, _Handler] = {
-    Tasks: FromClients._on_tasks,
     Cancel: FromClients._on_cancel,
     Clear: FromClients._on_clear,
     ObjectChunk: FromClients._on_client_object,

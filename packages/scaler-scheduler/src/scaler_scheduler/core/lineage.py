@@ -14,32 +14,33 @@ class Lineage:
     """Clients by the task they live in, which ``Client.parent`` names."""
 
     def __init__(self) -> None:
-        self._children: dict[bytes, dict[int, list[Client]]] = {}
+        self.children: dict[bytes, dict[int, list[Client]]] = {}
+        """By session and task; stays the same object."""
 
     def __bool__(self) -> bool:
-        return bool(self._children)
+        return bool(self.children)
 
     def add(self, client: Client, parent: TaskName) -> None:
         client.parent = parent
-        self._children.setdefault(parent.session, {}).setdefault(parent.task, []).append(client)
+        self.children.setdefault(parent.session, {}).setdefault(parent.task, []).append(client)
 
     def remove(self, client: Client) -> None:
         """It lives in no known task any more."""
         parent, client.parent = client.parent, None
         if parent is None:
             return
-        tasks = self._children[parent.session]
+        tasks = self.children[parent.session]
         tasks[parent.task].remove(client)
         if not tasks[parent.task]:
             del tasks[parent.task]
         if not tasks:
-            del self._children[parent.session]
+            del self.children[parent.session]
 
     def of_task(self, session: bytes, task: int) -> list[Client]:
-        return list(self._children.get(session, {}).get(task, ()))
+        return list(self.children.get(session, {}).get(task, ()))
 
     def of_client(self, session: bytes) -> list[Client]:
-        return [client for clients in self._children.get(session, {}).values() for client in clients]
+        return [client for clients in self.children.get(session, {}).values() for client in clients]
 
     def move_up(self, session: bytes, parent: TaskName | None) -> None:
         """What lived in tasks of this client, all of which have ended, lives in its parent from now on."""

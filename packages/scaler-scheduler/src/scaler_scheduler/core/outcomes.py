@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from scaler_protocol.codec import ResultRun
-from scaler_protocol.messages import ObjectKey, ObjectRelease, Results, Status, TaskColumn
+from scaler_protocol.messages import ObjectKey, ObjectRelease, Status, TaskColumn
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.deliveries import Delivery
@@ -19,37 +19,25 @@ _STOPPED = (Status.TIMED_OUT, Status.MEMORY_EXCEEDED)
 class Outcomes(Endings):
     """What agents say of tasks: results, and what they hold after a restart."""
 
-    def _on_results(self, agent: Agent, body: Results, now: float) -> None:
-        delivery = Delivery(agent, agent.link.received)
-        delivery.hold()
-        for run in body.runs:
-            self._accept(agent, run, delivery, now)
-        delivery.let_go()
-        agent.load.progress_at = now
-        self.allocator.offer(agent)
+    def _accept_of_nobody(self, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
+        """Results for a client that is not there; it may come back after a restart of the scheduler."""
+        if _is_fresh(agent, now):
+            self._keep_results(agent, run, delivery, now)
+        else:
+            self._refuse_large(agent, run, range(run.count), now)
 
-    def _accept(self, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
-        client = self.clients.get(run.session)
-        is_fresh = now < agent.attached_at + HOLD_SECONDS
-        if client is None:
-            if is_fresh:
-                self._keep_results(agent, run, delivery, now)
-            else:
-                self._refuse_large(agent, run, range(run.count), now)
-            return
-        self._touched[client.session] = client
-        if self._lineage:
-            self._stop_children_of_stopped(run, now)
-        outcome = client.table.accept(run, agent.load)
-        if outcome is None:
-            client.forward(run, delivery)
-            return
-        forward, special, unknown = outcome
-        if forward is None:
-            client.forward(run, delivery)
-        elif forward:
-            client.forward(run.select(forward), delivery)
-        if unknown and is_fresh:
+    def _accept_others(
+        self,
+        client: Client,
+        agent: Agent,
+        run: ResultRun,
+        delivery: Delivery,
+        outcome: tuple[list[int] | None, list[tuple[int, int, str]], list[int]],
+        now: float,
+    ) -> None:
+        """Rows that do not simply end their task; ``outcome`` is the table's answer."""
+        _, special, unknown = outcome
+        if unknown and _is_fresh(agent, now):
             self._keep_results(agent, run.select(unknown), delivery, now)
         elif unknown:
             self._refuse_large(agent, run, unknown, now)
@@ -152,6 +140,11 @@ def held_values(run: ResultRun) -> list[int]:
         for index, status in rows
         if status == Status.SUCCESS_LARGE or (status == Status.SUCCESS and not len(run.payload(index)))
     ]
+
+
+def _is_fresh(agent: Agent, now: float) -> bool:
+    """It may speak of what was before a restart of the scheduler."""
+    return now < agent.attached_at + HOLD_SECONDS
 
 
 def _pick(values: Sequence[int], indices: list[int]) -> tuple[int, ...]:

@@ -12,21 +12,18 @@ from scaler_protocol.messages import (
     Acknowledgement,
     Cancel,
     Envelope,
-    Hello,
     Output,
     Ping,
     RefusalReason,
     Refused,
     ResultsReleased,
     TaskColumn,
-    WhoAreYou,
 )
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_scheduler.core import snapshot
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.dispatch import task_messages
-from scaler_scheduler.core.effects import Effect, Quit, Send
+from scaler_scheduler.core.effects import Quit, Send
 from scaler_scheduler.core.from_agents import FromAgents
 from scaler_scheduler.core.outcomes import held_values
 from scaler_scheduler.core.settings import (
@@ -53,19 +50,6 @@ class SchedulerCore(FromAgents):
 
     def on_connected(self, peer: bytes, now: float) -> None:
         """Connections are silent: a peer exists from its Hello on."""
-
-    def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
-        """One message from the connection of ``peer``."""
-        self.events.now = now
-        body = envelope.body
-        if type(body) is Hello:
-            self._on_hello(peer, body, None, now)
-        elif (agent := self.agents.get(peer)) is not None:
-            self._on_agent_message(agent, envelope, now)
-        elif (client := self.clients.get(peer)) is not None and client.route is None:
-            self._on_client_message(client, envelope, now)
-        elif peer not in self._ignored:
-            self._effects.append(Send(peer, Envelope(WhoAreYou())))
 
     def admits(self, peer: bytes, user: bytes) -> bool:
         """Whether what the connection of ``peer`` says may be taken in. A session belongs to the key that it began
@@ -134,41 +118,8 @@ class SchedulerCore(FromAgents):
             self._tick(now)
         if self._quit_at is not None and now >= self._quit_at:
             self._quit()
-        self._warn_of_repetitions(now)
-
-    def next_deadline(self) -> float | None:
-        """When to call ``on_deadline`` and ``take_effects`` at the latest."""
-        deadline = self._next_tick_at
-        for time in (
-            self._acknowledge_at, self._housekeeping_at, self._quit_at, self._balancer.next_at, self.allocator.next_at,
-            self._malformed.due_at, self._refused.due_at,
-        ):  # fmt: skip
-            if time is not None and (deadline is None or time < deadline):
-                deadline = time
-        return deadline
-
-    def take_effects(self, now: float) -> list[Effect]:
-        """Finish the drain: admit, allocate, balance, forward, acknowledge. Then what the shell is to do, in order."""
-        if self._graph_clients:
-            self._spread_news(now)
-        if self._waiting:
-            self._admit_waiting(now)
-        if not self.is_stopping:
-            self._dispatch(now)
-        if self._touched:
-            self._forward_results(now)
-        if self._housekeeping_at is not None and now >= self._housekeeping_at:
-            self._keep_house(now)
-        if self._cancelling:
-            self._send_cancels(now)
-        if self._acknowledge_at is not None and now >= self._acknowledge_at:
-            self._acknowledge_clients(now)
-        if self.is_stopping:
-            self._end_when_stopped(now)
-        if self.events.is_on:
-            self.events.flush()
-        effects, self._effects = self._effects, []
-        return effects
+        if self._warn_at is not None and now >= self._warn_at:
+            self._warn_of_repetitions(now)
 
     def check(self) -> None:
         """Assert every invariant; for tests."""
@@ -192,28 +143,6 @@ class SchedulerCore(FromAgents):
     def snapshot(self, now: float) -> Snapshot:
         """What monitors show; message counts and the process's own figures are the shell's to add."""
         return snapshot.snapshot_of(self, now)
-
-    def _dispatch(self, now: float) -> None:
-        allocator = self.allocator
-        for agent in allocator.allocate(now):
-            if agent.load.queued() == 0:
-                agent.load.progress_at = max(agent.load.progress_at, now)
-            for body in task_messages(agent, self.functions, self.serializers):
-                self._send(agent, body, now)
-        if len(allocator.agents) > 1 or self._balancer.next_at is not None:
-            for agent, withdraw in self._balancer.balance(allocator.agents, allocator.free, now):
-                self._send(agent, withdraw, now)
-
-    def _forward_results(self, now: float) -> None:
-        touched, self._touched = self._touched, {}
-        for client in touched.values():
-            for body, deliveries, size in client.take_results():
-                client.sent(self._send(client, body, now), deliveries, size)
-                self._owing.pop(client.session, None)
-            if client.is_orphan and client.table.unfinished == 0:
-                self._remove_client(client, now)
-        if not self._owing:
-            self._acknowledge_at = None
 
     def _keep_house(self, now: float) -> None:
         self._housekeeping_at = None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from scaler_protocol import codec
 from scaler_protocol.command.prompt_loop import add_alarm, add_prompt_reader, remove_prompt_reader
-from scaler_protocol.messages import Envelope, Tasks
+from scaler_protocol.messages import Tasks
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.transport.sockets import RouterSocket
 from scaler_scheduler.core.effects import Describe, Effect, Log, Quit, Send
@@ -31,8 +31,8 @@ probe still succeeds."""
 class Gateway:
     def __init__(self, loop: asyncio.AbstractEventLoop, router: RouterSocket, settings: Settings) -> None:
         self.core = SchedulerCore(settings, time.monotonic())
-        self.sent: defaultdict[str, int] = defaultdict(int)
-        self.received: defaultdict[str, int] = defaultdict(int)
+        self.sent: defaultdict[type, int] = defaultdict(int)
+        self.received: defaultdict[type, int] = defaultdict(int)
         self.describe: Callable[[], bytes] = bytes  # what monitors are told now; the reporter knows
         self._loop = loop
         self._router = router
@@ -77,10 +77,6 @@ class Gateway:
         self._on_readable()
 
     def _on_readable(self) -> None:
-        self._drain()
-        self._alarm.set(self.core.next_deadline())
-
-    def _drain(self) -> None:
         """Until nothing waits: sending, too, can use up the readiness of the socket."""
         while messages := self._router.receive_many(_DRAIN_LIMIT):
             now = time.monotonic()
@@ -88,22 +84,24 @@ class Gateway:
                 if not user or self.core.admits(peer, user):
                     self._feed(peer, frames, now)
             self._flush(now)
+        self._alarm.set(self.core.next_deadline())
 
     def _feed(self, peer: bytes, frames: list[bytes], now: float) -> None:
         self._peers[peer] = None
         try:
             envelope = codec.decode(frames)
-            if type(envelope.body) is Tasks and sum(map(len, frames)) > TASKS_LIMIT_BYTES:
+            kind = type(envelope.body)
+            if kind is Tasks and sum(map(len, frames)) > TASKS_LIMIT_BYTES:
                 raise codec.MalformedMessage(TOO_LARGE_TEXT)
         except codec.MalformedMessage as error:
             self.core.on_malformed(peer, str(error), now)
             return
-        self.received[type(envelope.body).__name__] += 1
+        self.received[kind] += 1
         try:
             self.core.on_message(peer, envelope, now)
         except Exception:  # whoever sends what the core cannot take loses its session; nobody else notices
             logging.exception(f"A message from {peer.hex()[:8]} could not be taken in")
-            self.core.on_malformed(peer, f"{type(envelope.body).__name__} cannot be taken in.", now)
+            self.core.on_malformed(peer, f"{kind.__name__} cannot be taken in.", now)
 
     def _on_disconnections(self) -> None:
         if self._router.disconnected_events():
@@ -133,7 +131,10 @@ class Gateway:
         for effect in self.core.take_effects(now):
             try:
                 if type(effect) is Send:
-                    self._send(effect.peer, effect.envelope, now)
+                    envelope = effect.envelope
+                    self.sent[type(envelope.body)] += 1
+                    if self._router.send(effect.peer, codec.encode(envelope)) == "gone":
+                        self._lose(effect.peer, now)
                 else:
                     self._carry_out(effect)
             except Exception:  # the others are not to suffer
@@ -151,11 +152,6 @@ class Gateway:
         now = time.monotonic()
         self.core.on_described(client, self.describe(), now)
         self._flush(now)
-
-    def _send(self, peer: bytes, envelope: Envelope, now: float) -> None:
-        self.sent[type(envelope.body).__name__] += 1
-        if self._router.send(peer, codec.encode(envelope)) == "gone":
-            self._lose(peer, now)
 
     # ---- time ------------------------------------------------------------------------------------------------------
 

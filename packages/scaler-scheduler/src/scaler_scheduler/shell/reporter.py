@@ -147,5 +147,6 @@ class Reporter:
         return snapshot.with_process(self._process.cpu_percent(), self._process.memory_info().rss)
 
 
-def _counts(counts: Mapping[str, int]) -> tuple[MessageCount, ...]:
-    return tuple(MessageCount(name, count) for name, count in sorted(counts.items()))
+def _counts(counts: Mapping[type, int]) -> tuple[MessageCount, ...]:
+    """By class of body."""
+    return tuple(MessageCount(name, count) for name, count in sorted((kind.__name__, counts[kind]) for kind in counts))

@@ -1,0 +1,45 @@
+"""Which agent gets which tasks (contract of allocator.pyx).
+
+Tasks that need the same capabilities at the same depth share a queue class. Each class keeps a heap of the agents
+that could take more: agents with a free slot first, then the least loaded. An entry is stale when its agent changed
+since; an agent that is full has none. So a drain costs nothing per agent that it does not touch.
+
+A task that needs large objects and comes to an agent that lacks some is reserved for another one when it would start
+earlier there, busy as that is (``Takings.better``): at most for as long as it would take to move the bytes. After that
+whoever has room takes it. So it never waits for much longer than had the best place for it been known.
+"""
+
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.tasks import Places, QueueClass
+
+Demand = tuple[tuple[str, int], ...]
+
+class Allocator:
+    """All queue classes, and the agents that serve them. ``next_at``: when something reserved is to be given up."""
+
+    places: Places
+    next_at: float | None
+    classes: dict[tuple[Demand, int], QueueClass]
+    agents: dict[int, Agent]
+    def __init__(self, places: Places) -> None: ...
+    @property
+    def queued(self) -> int:
+        """Tasks that no agent has yet."""
+
+    @property
+    def free(self) -> int:
+        """Those of them that any agent may have; about."""
+
+    def queue_class(self, demand: Demand, depth: int) -> QueueClass:
+        """The class of such tasks, made when first needed."""
+
+    def add(self, agent: Agent) -> None: ...
+    def remove(self, agent: Agent) -> None: ...
+    def join_store(self, agent: Agent, store: bytes) -> None:
+        """The agent's host has another store."""
+
+    def offer(self, agent: Agent) -> None:
+        """The agent's load, or whether it may be used, changed. It counts when something is to be handed out."""
+
+    def check(self, queued: dict[QueueClass, int]) -> None:
+        """``queued``: tasks per class, counted from the tables."""

@@ -1,0 +1,214 @@
+# cython: language_level=3
+"""Which agent gets which tasks. See allocator.pyi for the contract."""
+
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from cython cimport final
+from scaler_scheduler.core.peers cimport AgentPeer
+
+from scaler_scheduler.core.tasks import QueueClass, take_deferred, take_reserved
+
+cdef double NEVER = inf
+
+
+@final
+cdef class Allocator:
+    def __init__(self, places):
+        self.places = places
+        self.classes = {}
+        self.agents = {}
+        self.served = {}
+        self.changed = {}
+        self.eager = {}
+        self.reserving = {}
+
+    @property
+    def queued(self):
+        """Tasks that no agent has yet."""
+        return sum(queue.count for queue in self.classes.values())
+
+    @property
+    def free(self):
+        """Those of them that any agent may have; about."""
+        if not self.reserving:
+            return self.queued
+        return max(0, self.queued - sum(agent.load.reserved_count for agent in self.reserving.values()))
+
+    def queue_class(self, tuple demand, int depth):
+        """The class of such tasks, made when first needed."""
+        queue = self.classes.get((demand, depth))
+        if queue is None:
+            queue = self.classes[demand, depth] = QueueClass(demand, depth, self.places)
+            for agent in self.agents.values():
+                self.serve(agent, queue)
+        return queue
+
+    def add(self, AgentPeer agent):
+        self.agents[agent.index] = agent
+        self.served[agent.index] = []
+        agent.load.is_available = agent.available()
+        self.places.add(agent.load)
+        for queue in self.classes.values():
+            self.serve(agent, queue)
+
+    def remove(self, AgentPeer agent):
+        agent.version += 1
+        self.agents.pop(agent.index, None)
+        self.changed.pop(agent.index, None)
+        self.eager.pop(agent.index, None)
+        self.reserving.pop(agent.index, None)
+        self.places.remove(agent.load)
+        for queue in self.served.pop(agent.index, ()):
+            queue.candidates.pop(agent.index, None)
+            queue.served.pop(agent.index, None)
+        agent.load.end_reservations(NEVER)
+
+    def join_store(self, AgentPeer agent, bytes store):
+        """The agent's host has another store."""
+        is_known = agent.index in self.agents
+        if is_known:
+            self.places.remove(agent.load)
+        agent.load.store = store
+        if is_known:
+            self.places.add(agent.load)
+
+    cpdef offer(self, AgentPeer agent):
+        """The agent's load, or whether it may be used, changed. It counts when something is to be handed out."""
+        self.changed[agent.index] = agent
+        if agent.load.has_own:
+            self.eager[agent.index] = agent
+
+    cdef settle(self):
+        cdef dict changed = self.changed
+        cdef AgentPeer agent
+        if changed:
+            self.changed = {}
+            for agent in changed.values():
+                self.consider(agent)
+
+    cdef consider(self, AgentPeer agent):
+        cdef bint is_available = agent.available()
+        agent.version += 1
+        agent.load.is_available = is_available
+        for queue in self.served.get(agent.index, ()):
+            if is_available and agent.load.has_room(queue.depth):
+                self.enter(queue, agent)
+            else:
+                queue.candidates.pop(agent.index, None)
+
+    cdef list classes_waiting(self):
+        """The deepest first, then by priority."""
+        cdef list waiting = [queue for queue in self.classes.values() if queue.count]
+        if len(waiting) > 1:
+            waiting.sort(key=turn_of)
+        return waiting
+
+    cdef list allocate(self, double now):
+        """Hand out all that agents have room for, into their outboxes; the agents that got something."""
+        cdef dict given = {}
+        if self.next_at is not None and now >= self.next_at:
+            self.end_reservations(now)
+        if self.eager:
+            self.serve_eager(given)
+        for queue in self.classes_waiting():
+            self.fill(queue, given, now)
+        return list(given.values())
+
+    cdef serve_eager(self, dict given):
+        """What is reserved for an agent; nodes of graphs that can only go, or would best go, to one."""
+        cdef dict eager = self.eager
+        cdef AgentPeer agent
+        self.eager = {}
+        for agent in eager.values():
+            if agent.available():
+                self.serve_own(agent, given)
+            elif agent.load.reserved_count:
+                agent.load.end_reservations(NEVER)
+
+    cdef serve_own(self, AgentPeer agent, dict given):
+        before = agent.load.reserved_count
+        runs = take_reserved(agent.load) if before else []
+        if agent.load.deferred:
+            runs += take_deferred(agent.load)
+        if runs:
+            agent.outbox.extend(runs)
+            given[agent.index] = agent
+        if runs or before != agent.load.reserved_count:
+            self.changed[agent.index] = agent
+
+    cdef end_reservations(self, double now):
+        """Give up what has been reserved for long enough."""
+        self.next_at = None
+        for agent in list(self.reserving.values()):
+            self.changed[agent.index] = agent
+            self.note_due(agent, agent.load.end_reservations(now))
+
+    cdef note_due(self, AgentPeer agent, double due):
+        if due == NEVER:
+            self.reserving.pop(agent.index, None)
+            return
+        self.reserving[agent.index] = agent
+        self.next_at = due if self.next_at is None else min(self.next_at, due)
+
+    cdef note_reserved(self, queue, dict given, double now):
+        """Something was reserved for agents: those that have room take it, before they take others of its kind."""
+        cdef AgentPeer agent
+        for load in queue.take_reserving():
+            agent = self.agents[load.index]
+            self.serve_own(agent, given)
+            self.changed[load.index] = agent
+            self.note_due(agent, load.end_reservations(now))
+
+    cdef fill(self, queue, dict given, double now):
+        cdef AgentPeer agent
+        self.settle()
+        while queue.count and queue.candidates:
+            agent = self.best(queue)
+            if agent is None:
+                return
+            share = -(-queue.count // (len(queue.candidates) + 1))
+            runs, has_room = queue.take(agent.load, share)
+            if queue.reserving:
+                self.note_reserved(queue, given, now)
+                self.settle()
+            if runs:
+                agent.outbox.extend(runs)
+                given[agent.index] = agent
+                self.offer(agent)
+                if queue.count:
+                    self.settle()
+            elif has_room:
+                self.offer(agent)
+                return
+
+    cdef AgentPeer best(self, queue):
+        while queue.heap:
+            _, version, index = heappop(queue.heap)
+            if queue.candidates.get(index) == version:
+                del queue.candidates[index]
+                return self.agents[index]
+        return None
+
+    cdef serve(self, AgentPeer agent, queue):
+        if agent.can_serve(queue.demand):
+            self.served[agent.index].append(queue)
+            queue.served[agent.index] = agent.load
+            if agent.available() and agent.load.has_room(queue.depth):
+                self.enter(queue, agent)
+
+    cdef enter(self, queue, AgentPeer agent):
+        queue.candidates[agent.index] = agent.version
+        heappush(queue.heap, (agent.load.key(queue.depth), agent.version, agent.index))
+        if len(queue.heap) > 64 + 4 * len(queue.candidates):
+            queue.heap = [entry for entry in queue.heap if queue.candidates.get(entry[2]) == entry[1]]
+            heapify(queue.heap)
+
+    def check(self, dict queued):
+        """``queued``: tasks per class, counted from the tables."""
+        for queue in self.classes.values():
+            assert queue.count == queued.get(queue, 0), (queue.demand, queue.depth, queue.count, queued.get(queue))
+
+
+def turn_of(queue):
+    return -queue.depth, -queue.priority

@@ -1,0 +1,129 @@
+# cython: language_level=3
+"""What is read or written of agents and clients with every message. See peers.pyi for the contract."""
+
+from libc.stdint cimport int64_t
+
+from scaler_scheduler.core.deliveries cimport Delivery
+
+from scaler_protocol.codec import ResultRun
+from scaler_protocol.link import Link
+from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Results
+
+cdef int64_t ROW_BYTES = 48
+cdef int64_t GROUP_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 9 // 10
+
+
+cdef class Peer:
+    pass
+
+
+cdef class AgentPeer(Peer):
+    def __init__(self, bytes session, index, double now):
+        self.session = session
+        self.index = index
+        self.link = Link()
+        self.connected = True
+        self.sent_at = self.heard_at = self.attached_at = now
+        self.known = set()
+        self.outbox = []
+        self.releases = []
+
+    @property
+    def is_available(self):
+        return self.available()
+
+
+cdef class ClientPeer(Peer):
+    def __init__(self, table, route, int64_t budget_bytes):
+        self.session = table.session
+        self.route = route
+        self.link = Link(self.on_acknowledged)
+        self.table = table
+        self.budget_bytes = budget_bytes
+        self.connected = True
+        self.outgoing = []
+        self.rows = []
+        self.deliveries = {}
+
+    @property
+    def is_reachable(self):
+        return not self.is_orphan
+
+    cdef forward(self, run, Delivery delivery):
+        """Send a run at the end of this drain; what it came from is released when the client has it."""
+        if not self.is_orphan:
+            delivery.hold()
+            self.outgoing.append((run, delivery))
+
+    def row(self, task, status, payload=b"", attempt=0):
+        if not self.is_orphan:
+            self.rows.append((task, attempt, status, payload, 0, 0, 0))
+
+    cdef list take_results(self):
+        """What is to be sent now, in messages under the limit: body, deliveries, bytes."""
+        cdef list groups = [], runs, deliveries
+        cdef int64_t size = GROUP_LIMIT_BYTES, cost
+        if self.rows:
+            for run in runs_of(self.session, self.rows):
+                self.outgoing.append((run, None))
+            self.rows = []
+        for run, delivery in self.outgoing:
+            cost = <int64_t> run.payload_bytes + <int64_t> run.count * ROW_BYTES
+            if size + cost > GROUP_LIMIT_BYTES:
+                runs, deliveries, size = [], [], 0
+                groups.append(None)
+                body = Results(runs)
+            size += cost
+            runs.append(run)
+            if delivery is not None:
+                deliveries.append(delivery)
+            groups[-1] = (body, deliveries, size)
+        self.outgoing = []
+        return groups
+
+    def sent(self, envelope, list deliveries, int64_t size):
+        self.remember(envelope, deliveries, size)
+
+    cdef remember(self, envelope, list deliveries, int64_t size):
+        self.deliveries[envelope.sequence] = (deliveries, size)
+        self.count_bytes(size)
+
+    cdef count_bytes(self, int64_t size):
+        self.unacknowledged_bytes += size
+        self.is_paused = self.unacknowledged_bytes > self.budget_bytes
+
+    def on_acknowledged(self, envelope):
+        cdef tuple entry = self.deliveries.pop(envelope.sequence, None)
+        cdef Delivery delivery
+        if entry is not None:
+            self.count_bytes(-<int64_t> entry[1])
+            for delivery in <list> entry[0]:
+                delivery.let_go()
+
+    def drop_deliveries(self):
+        cdef Delivery delivery
+        for _, delivery in self.outgoing:
+            if delivery is not None:
+                delivery.let_go()
+        for deliveries, _ in self.deliveries.values():
+            for delivery in deliveries:
+                delivery.let_go()
+        self.outgoing, self.rows = [], []
+        self.deliveries.clear()
+        self.unacknowledged_bytes = 0
+        self.is_paused = False
+
+
+cdef list runs_of(bytes session, list rows):
+    """Rows as runs that each fit a message."""
+    cdef list runs = [], part = []
+    cdef int64_t size = 0, cost
+    for row in rows:
+        cost = len(row[3]) + ROW_BYTES
+        if part and size + cost > GROUP_LIMIT_BYTES:
+            runs.append(ResultRun(session, part))
+            part, size = [], 0
+        part.append(row)
+        size += cost
+    runs.append(ResultRun(session, part))
+    return runs
