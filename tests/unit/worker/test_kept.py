@@ -25,7 +25,7 @@ def test_the_oldest_go_first() -> None:
     assert [kept.array(key(number)) is not None for number in range(len(values))] == [False] * half + [True] * half
     assert kept.array(key(half)) is values[half]
     kept.clear()
-    assert not kept and kept.array(key(half)) is None
+    assert not kept.sizes and kept.array(key(half)) is None
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_oldest_go_first() -> None:
 def test_what_cannot_be_counted_or_is_large_is_not_kept(value: object) -> None:
     kept = KeptValues()
     kept.add_array(key(1), value)
-    assert not kept
+    assert not kept.sizes
 
 
 def test_views_of_all_of_an_array_are_kept() -> None:
@@ -64,17 +64,17 @@ def test_each_task_has_a_copy_of_its_own() -> None:
         assert (copy == numpy.arange(10_000.0)).all() and load(kept.copy(key(1))) == list(range(20_000))
         copy += 1
     kept.drop(key(0))
-    assert kept.copy(key(0)) is None and kept
+    assert kept.copy(key(0)) is None and kept.sizes
 
 
 def test_large_copies_are_not_kept_and_the_others_are_counted() -> None:
     kept = KeptValues()
     kept.add_copy(key(1), bytes(COPY_LIMIT_BYTES + 1))
-    assert not kept
+    assert not kept.sizes
     count = LIMIT_BYTES // COPY_LIMIT_BYTES
     for number in range(count + 1):
         kept.add_copy(key(number), bytes(COPY_LIMIT_BYTES))
     assert kept.copy(key(0)) is None and kept.copy(key(1)) is not None
     for number in range(count + 1):
         kept.drop(key(number))
-    assert not kept
+    assert not kept.sizes

@@ -10,7 +10,6 @@ is moved with every message: moving it is storing a number.
 from __future__ import annotations
 
 import asyncio
-import logging
 import select
 import time
 from collections.abc import Callable, Mapping
@@ -18,35 +17,21 @@ from contextvars import Context
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, SelectorKey
 from typing import Any, TypeVarTuple
 
-_EVENTS_AT_ONCE = 64
-_NEVER = float("inf")
+from scaler_protocol.command.prompt_wait import NEVER, Alarm, PromptWait
+
+__all__ = ["Alarm", "PromptEventLoop", "add_alarm", "add_prompt_reader", "remove_prompt_reader"]
+
 _Arguments = TypeVarTuple("_Arguments")
-
-
-class Alarm:
-    """Calls ``ring`` soon after ``at``, once; then it is to be set again."""
-
-    __slots__ = ("at", "ring")
-
-    def __init__(self, ring: Callable[[], object]) -> None:
-        self.ring = ring
-        self.at = _NEVER
-
-    def set(self, at: float | None) -> None:
-        """In seconds of ``time.monotonic``. None: never."""
-        self.at = _NEVER if at is None else at
 
 
 class TimerAlarm(Alarm):
     """In a loop that knows no alarms: moving a timer costs more than waking, so it only ever moves to the front."""
 
-    __slots__ = ("_loop", "_timer", "_timer_at")
-
     def __init__(self, ring: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(ring)
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = _NEVER
+        self._timer_at = NEVER
 
     def set(self, at: float | None) -> None:
         super().set(at)
@@ -58,7 +43,7 @@ class TimerAlarm(Alarm):
         self._timer = self._loop.call_later(max(0.0, self.at - time.monotonic()), self._on_timer)
 
     def _on_timer(self) -> None:
-        self._timer, self._timer_at = None, _NEVER
+        self._timer, self._timer_at = None, NEVER
         at = self.at
         self.set(None)
         if at <= time.monotonic():
@@ -68,16 +53,12 @@ class TimerAlarm(Alarm):
 
 
 class PromptSelector(BaseSelector):
-    """``is_asked``: a callback wants something of the loop."""
+    """As asyncio uses it. ``prompt``: what is served while it waits."""
 
     def __init__(self) -> None:
-        self.is_asked = False
         self._epoll = select.epoll()
         self._keys: dict[int, SelectorKey] = {}
-        self._prompt: dict[int, Callable[[], object]] = {}
-        self._alarms: list[Alarm] = []
-
-    # ---- as asyncio uses it --------------------------------------------------------------------------------------
+        self.prompt = PromptWait(self._epoll)
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> SelectorKey:
         fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
@@ -98,50 +79,19 @@ class PromptSelector(BaseSelector):
     def close(self) -> None:
         self._epoll.close()
         self._keys.clear()
-        self._prompt.clear()
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        poll, prompt, alarms = self._epoll.poll, self._prompt, self._alarms
-        ready: list[tuple[SelectorKey, int]] = []
-        now = time.monotonic()
-        deadline = _NEVER if timeout is None else now + timeout
-        self.is_asked = False
-        while True:
-            until = deadline
-            for alarm in alarms:
-                if alarm.at < until:
-                    until = alarm.at
-            for fd, event in poll(None if until == _NEVER else max(0.0, until - now), _EVENTS_AT_ONCE):
-                serve = prompt.get(fd)
-                if serve is not None:
-                    try:
-                        serve()
-                    except Exception:  # as asyncio does: the others are not to suffer
-                        logging.exception("Exception in a callback of the event loop")
-                elif fd in self._keys:  # not removed just now
-                    ready.append((self._keys[fd], _events(event)))
-            now = time.monotonic()
-            for alarm in alarms:
-                if now >= alarm.at:
-                    alarm.at = _NEVER
-                    _call(alarm.ring)
-            if ready or self.is_asked or now >= deadline:
-                return ready
+        deadline = NEVER if timeout is None else time.monotonic() + timeout
+        keys = self._keys
+        return [(keys[fd], _events(mask)) for fd, mask in self.prompt.wait(deadline) if fd in keys]
 
-    # ---- what is prompt ------------------------------------------------------------------------------------------
-
-    def add_alarm(self, ring: Callable[[], object]) -> Alarm:
-        alarm = Alarm(ring)
-        self._alarms.append(alarm)
-        return alarm
-
-    def add(self, fd: int, serve: Callable[[], object]) -> None:
-        if fd not in self._prompt:
+    def serve(self, fd: int, serve: Callable[[], object]) -> None:
+        if self.prompt.serve(fd, serve):
             self._epoll.register(fd, select.EPOLLIN)
-        self._prompt[fd] = serve
 
-    def remove(self, fd: int) -> bool:
-        if self._prompt.pop(fd, None) is None:
+    def stop_serving(self, fd: int) -> bool:
+        """Whether it was served."""
+        if not self.prompt.forget(fd):
             return False
         self._forget(fd)
         return True
@@ -157,17 +107,20 @@ class PromptEventLoop(asyncio.SelectorEventLoop):
     """asyncio's loop, with prompt descriptors."""
 
     def __init__(self) -> None:
-        self._prompt = PromptSelector()
-        super().__init__(self._prompt)
+        self._prompt_selector = PromptSelector()
+        self._prompt = self._prompt_selector.prompt
+        super().__init__(self._prompt_selector)
 
     def add_prompt_reader(self, fd: int, serve: Callable[[], object]) -> None:
-        self._prompt.add(fd, serve)
+        self._prompt_selector.serve(fd, serve)
 
     def remove_prompt_reader(self, fd: int) -> bool:
-        return self._prompt.remove(fd)
+        return self._prompt_selector.stop_serving(fd)
 
     def add_alarm(self, ring: Callable[[], object]) -> Alarm:
-        return self._prompt.add_alarm(ring)
+        alarm = Alarm(ring)
+        self._prompt.add_alarm(alarm)
+        return alarm
 
     def call_soon(
         self,
@@ -209,13 +162,6 @@ def remove_prompt_reader(loop: asyncio.AbstractEventLoop, fd: int) -> bool:
 def add_alarm(loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> Alarm:
     """For as long as the loop lives."""
     return loop.add_alarm(ring) if isinstance(loop, PromptEventLoop) else TimerAlarm(ring, loop)
-
-
-def _call(serve: Callable[[], object]) -> None:
-    try:
-        serve()
-    except Exception:
-        logging.exception("Exception in an alarm of the event loop")
 
 
 def _mask(events: int) -> int:

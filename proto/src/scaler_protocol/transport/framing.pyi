@@ -10,18 +10,11 @@ def pack(frames: Sequence[bytes]) -> bytes:
     """Raises ValueError for more than 64 frames, none, or too many bytes."""
 
 class Incoming:
-    """What was read of a stream, until it is taken message by message."""
+    """What was read of a stream, until it is taken message by message. ``stream.pyx`` reads into its room."""
 
     @property
     def broken(self) -> bool:
         """What came is no message: nothing more is taken."""
-
-    @property
-    def room(self) -> memoryview:
-        """Where the next bytes are read to, once ``take`` has returned None."""
-
-    def add(self, count: int) -> None:
-        """So many bytes were read into ``room``."""
 
     def take(self) -> list[bytes] | None:
         """One message; None: none is complete. Liveness probes (one empty frame) are swallowed."""

@@ -16,12 +16,11 @@ SIZE_LIMIT_BYTES = 4 * _MESSAGE_LIMIT_BYTES
 cdef enum:
     PREFIX = 6  # bytes: size and number of frames
     FRAME_COUNT_LIMIT = 64
-    READ_SIZE = 256 * 1024
 
 cdef uint64_t _size_limit = SIZE_LIMIT_BYTES
 
 
-def pack(frames):
+cpdef bytes pack(object frames):
     cdef Py_ssize_t count = len(frames)
     cdef uint64_t size = 2 + 4 * count
     cdef uint8_t* lengths
@@ -51,23 +50,21 @@ def pack(frames):
 
 
 cdef class Incoming:
-    cdef readonly bint broken
-    cdef readonly object room
-    cdef bytearray _fresh  # what was read last; ``room`` is its view
-    cdef bytearray _pending  # the beginning of a message that was not complete in one reading
-    cdef size_t _start
-    cdef size_t _end
-
     def __cinit__(self):
         self._fresh = bytearray(READ_SIZE)
-        self.room = memoryview(self._fresh)
         self._pending = bytearray()
 
-    def add(self, count):
-        self._start = 0
-        self._end = min(<size_t> count, <size_t> READ_SIZE)
+    cdef char* room(self) except NULL:
+        """READ_SIZE bytes for what is read next, once ``take`` has returned None."""
+        return <char*> self._fresh
 
-    def take(self):
+    cdef int add(self, size_t count) except -1:
+        """So many bytes were read into the room."""
+        self._start = 0
+        self._end = count
+        return 0
+
+    cpdef list take(self):
         cdef list frames
         while not self.broken:
             frames = self.take_pending() if self._pending else self.take_fresh()
@@ -103,7 +100,7 @@ cdef class Incoming:
 
     cdef int keep(self) except -1:
         if self._start < self._end:
-            self._pending += self.room[self._start : self._end]
+            self._pending += memoryview(self._fresh)[self._start : self._end]
             self._start = self._end = 0
         return 0
 

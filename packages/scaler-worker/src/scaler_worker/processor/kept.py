@@ -24,11 +24,9 @@ class KeptValues:
     def __init__(self) -> None:
         self._arrays: dict[ObjectKey, Any] = {}
         self._copies: dict[ObjectKey, bytes | bytearray] = {}
-        self._sizes: dict[ObjectKey, int] = {}
+        self.sizes: dict[ObjectKey, int] = {}
+        """Of all that is kept, oldest first; for reading."""
         self._total = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._sizes)
 
     def add_array(self, key: ObjectKey, value: Any) -> bool:
         """Keep it, if it is one and may be kept. What other values hold on to cannot be counted."""
@@ -58,22 +56,22 @@ class KeptValues:
         return memoryview(data[:]) if isinstance(data, bytearray) else data
 
     def drop(self, key: ObjectKey) -> None:
-        size = self._sizes.pop(key, None)
+        size = self.sizes.pop(key, None)
         if size is not None:
             self._total -= size
             self._arrays.pop(key, None)
             self._copies.pop(key, None)
 
     def clear(self) -> None:
-        for kept in (self._arrays, self._copies, self._sizes):
+        for kept in (self._arrays, self._copies, self.sizes):
             kept.clear()
         self._total = 0
 
     def _count(self, key: ObjectKey, size: int) -> None:
-        self._sizes[key] = size
+        self.sizes[key] = size
         self._total += size
         while self._total > LIMIT_BYTES:
-            self.drop(next(iter(self._sizes)))
+            self.drop(next(iter(self.sizes)))
 
 
 def _written(layout: Layout) -> bytearray:

@@ -12,7 +12,6 @@ import os
 import pickle
 import random
 import resource
-import select
 import signal
 import sys
 import time
@@ -46,59 +45,62 @@ class Processor:
         self._runner = Runner(board, self)
         self._definitions: dict[bytes, FunctionDefinition] = {}
         self._serializers: dict[bytes, Any] = {}
-        self._functions: dict[tuple[bytes, bytes], Any] = {}
         self._objects: dict[ObjectKey, memoryview] = {}
         self._cluster = b""
         self._store = HostStore(lambda: self._cluster, may_start=True)
-        self._collected_at = time.monotonic()
+        self._collect_at = time.monotonic() + options.collect_interval_seconds
         self._ran_since_collection = False
         self._prepared = is_prepared()
         self._streams: tuple[Any, Any, OutputChannel] | None = None
         self.shield = Shield()
-        self._poll = select.poll()
-        self._poll.register(connection.fd, select.POLLIN)
+        self._handlers: dict[bytes, Callable[[list[bytes]], None]] = {
+            channel.OBJECT: self._take_object,
+            channel.VALUES: self._take_values,
+            channel.STORE: self._join_store,
+            channel.DROP: self._drop_objects,
+        }
 
     # ---- the loop --------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        self._connection.send([channel.READY])
+        connection, runner, handlers = self._connection, self._runner, self._handlers
+        connection.send([channel.READY])
         while True:
-            frames = self._connection.take()
-            if frames is None and self._poll.poll(0):  # asking costs less than reading in vain
-                frames = self._connection.receive()
+            frames = connection.receive()
             if frames is None:
-                self._runner.tell()
+                runner.tell()
                 frames = self._wait_for_message()
-                self._runner.woken()
-            self._handle(frames)
-            self._collect_when_due()
+                runner.woken()
+            handle = handlers.get(frames[0])
+            if handle is None:
+                self._run_tasks(decode(frames).body)
+            else:
+                handle(frames)
+            if self._ran_since_collection and time.monotonic() >= self._collect_at:
+                self._collect()
 
     def _wait_for_message(self) -> list[bytes]:
-        while True:
-            is_busy = self._runner.kept or not self._prepared
-            self.wait(IDLE_SECONDS if is_busy else self._options.collect_interval_seconds)
-            frames = self._connection.receive()
+        connection, kept = self._connection, self._runner.kept
+        while not connection.eof:
+            is_busy = kept.sizes or not self._prepared
+            connection.wait(IDLE_SECONDS if is_busy else self._options.collect_interval_seconds)
+            frames = connection.receive()
             if frames is not None:
                 return frames
-            self._runner.kept.clear()
+            kept.clear()
             if not self._prepared:
                 self._prepared = True
                 prepare()
-            self._collect_when_due()
+            if self._ran_since_collection and time.monotonic() >= self._collect_at:
+                self._collect()
+        os._exit(0)
 
-    def _handle(self, frames: list[bytes]) -> None:
-        kind = frames[0]
-        if kind == channel.OBJECT:
-            self._take_object(frames)
-        elif kind == channel.VALUES:
-            self._take_values(frames)
-        elif kind == channel.STORE:
-            self._cluster = frames[1]
-        elif kind == channel.DROP:
-            for frame in frames[1:]:
-                self._drop(channel.unpack_key(frame))
-        else:
-            self._run_tasks(decode(frames).body)
+    def _join_store(self, frames: list[bytes]) -> None:
+        self._cluster = frames[1]
+
+    def _drop_objects(self, frames: list[bytes]) -> None:
+        for frame in frames[1:]:
+            self._drop(channel.unpack_key(frame))
 
     def _take_values(self, frames: list[bytes]) -> None:
         """Values that nodes of graphs in the next hand-over need, and the sequence below which none is needed; or more
@@ -121,16 +123,12 @@ class Processor:
     # ---- what the runner asks for ----------------------------------------------------------------------------
 
     def function(self, run: Any) -> Callable[..., Any]:
-        key = (run.function, run.serializer)
-        function = self._functions.get(key)
-        if function is None:
-            serializer = self.serializer(run)
-            data = self._definition_bytes(run.function)
-            if digest(data) != run.function:  # from whomever of its users it came
-                raise ObjectMissing("The function that arrived is not the one that is meant.")
-            function = pickle.loads(data) if serializer is None else serializer.deserialize(bytes(data))
-            self._functions[key] = function
-            self._objects.pop(ObjectKey(run.function, 0), None)
+        serializer = self.serializer(run)
+        data = self._definition_bytes(run.function)
+        if digest(data) != run.function:  # from whomever of its users it came
+            raise ObjectMissing("The function that arrived is not the one that is meant.")
+        function: Callable[..., Any] = pickle.loads(data) if serializer is None else serializer.deserialize(bytes(data))
+        self._objects.pop(ObjectKey(run.function, 0), None)
         return function
 
     def serializer(self, run: Any) -> Any:
@@ -186,13 +184,7 @@ class Processor:
         """Until the agent says something, or for so long; what waits to be written goes out meanwhile."""
         if self._connection.eof:
             os._exit(0)
-        if self._connection.wants_write:
-            self._poll.modify(self._connection.fd, select.POLLIN | select.POLLOUT)
-            if self._poll.poll(max(1.0, seconds * 1000)):
-                self._connection.flush()
-            self._poll.modify(self._connection.fd, select.POLLIN)
-        else:
-            self._poll.poll(max(1.0, seconds * 1000))
+        self._connection.wait(seconds)
 
     def begin_output(self, run: Any, sequence: int) -> None:
         target = OutputChannel(sequence, self._connection, self.shield)
@@ -248,7 +240,7 @@ class Processor:
         if key.number == 0 and key.owner in self._definitions:
             del self._definitions[key.owner]
             self._serializers.pop(key.owner, None)
-            self._functions = {names: each for names, each in self._functions.items() if key.owner not in names}
+            self._runner.forget_function(key.owner)
 
     def _definition_bytes(self, name: bytes) -> bytes | memoryview:
         definition = self._definitions.get(name)
@@ -261,11 +253,8 @@ class Processor:
 
     # ---- memory ----------------------------------------------------------------------------------------------
 
-    def _collect_when_due(self) -> None:
-        now = time.monotonic()
-        if not self._ran_since_collection or now - self._collected_at < self._options.collect_interval_seconds:
-            return
-        self._collected_at = now
+    def _collect(self) -> None:
+        self._collect_at = time.monotonic() + self._options.collect_interval_seconds
         self._ran_since_collection = False
         gc.collect()
         if _resident_bytes() > self._options.trim_threshold_bytes:

@@ -91,6 +91,7 @@ cdef class Runner:
     cdef dict own_values
     cdef dict own_sequences
     cdef dict received_values
+    cdef dict _functions  # (function, serializer) by the digests of both
     cdef readonly object kept
     cdef public bint forked
 
@@ -101,6 +102,7 @@ cdef class Runner:
         self.own_values = {}
         self.own_sequences = {}
         self.received_values = {}
+        self._functions = {}
         self.kept = KeptValues()
 
     def forget_values(self, uint64_t watermark):
@@ -115,6 +117,10 @@ cdef class Runner:
             del self.own_sequences[key]
             del self.own_values[key]
 
+    def forget_function(self, bytes digest):
+        """A function or a serializer is needed no more."""
+        self._functions = {names: pair for names, pair in self._functions.items() if digest not in names}
+
     def take_values(self, list runs):
         """Values of nodes, made elsewhere."""
         for run in runs:
@@ -124,8 +130,6 @@ cdef class Runner:
 
     def run_tasks(self, list runs):
         """Run all that was not withdrawn; what it finished is told at the latest 2 ms later or when a task ends."""
-        self.cpu_ns = process_cpu_ns()
-        self.wall_since_cpu_ns = 0
         for run in runs:
             self._run(run)
 
@@ -153,7 +157,11 @@ cdef class Runner:
         cdef object payload
         cdef uint8_t status
         cdef int stage
+        cdef tuple names = (run.function, run.serializer)
+        cdef object known
         plain = not keywords and not run.serializer and not references
+        self.cpu_ns = process_cpu_ns()
+        self.wall_since_cpu_ns = 0
         for index in range(count):
             sequence = self.sequence
             self.sequence += 1
@@ -177,11 +185,16 @@ cdef class Runner:
                 if function is None:
                     if failure is not None:
                         raise failure.with_traceback(trace)
-                    serializer = host.serializer(run)
-                    function = host.function(run)
-                    self.cpu_ns = process_cpu_ns()
-                    self.wall_since_cpu_ns = 0
-                    started = monotonic_ns()
+                    known = self._functions.get(names)
+                    if known is None:
+                        serializer = host.serializer(run)
+                        function = host.function(run)
+                        self._functions[names] = function, serializer
+                        self.cpu_ns = process_cpu_ns()
+                        self.wall_since_cpu_ns = 0
+                        started = monotonic_ns()
+                    else:
+                        function, serializer = known
                 if plain:
                     arguments = _load_plain(slots(index))
                     stage = CALLING

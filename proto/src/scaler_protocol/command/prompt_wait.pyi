@@ -1,0 +1,33 @@
+"""Waiting for descriptors and alarms, and serving the prompt ones (contract; see ``prompt_loop``)."""
+
+import select
+from collections.abc import Callable
+
+NEVER: float
+
+class Alarm:
+    """Calls ``ring`` soon after ``at`` (in seconds of ``time.monotonic``), once; then it is to be set again."""
+
+    at: float
+    def __init__(self, ring: Callable[[], object]) -> None: ...
+    @property
+    def ring(self) -> Callable[[], object]: ...
+    def set(self, at: float | None) -> None:
+        """None: never."""
+
+class PromptWait:
+    """What ``epoll`` watches and what is to be called at once. An exception of what is called is logged."""
+
+    is_asked: bool
+    """Set by whoever wants ``wait`` to end."""
+    def __init__(self, epoll: select.epoll) -> None: ...
+    def serve(self, fd: int, serve: Callable[[], object]) -> bool:
+        """Call this whenever ``fd``, which is the caller's to register, is ready. Whether nothing was called so far."""
+
+    def forget(self, fd: int) -> bool:
+        """Whether it was served."""
+
+    def add_alarm(self, alarm: Alarm) -> None: ...
+    def wait(self, deadline: float) -> list[tuple[int, int]]:
+        """Serve and ring until something that nobody serves is ready, which is returned with its events, until it is
+        asked to end, or until the deadline."""

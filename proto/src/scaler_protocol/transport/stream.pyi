@@ -1,0 +1,68 @@
+"""Messages over a stream socket of one machine, with file descriptors beside them.
+
+The bytes of a message are described in ``framing``. Descriptors (SCM_RIGHTS) travel with its first byte.
+"""
+
+import socket
+from collections import deque
+from collections.abc import Sequence
+
+SIZE_LIMIT_BYTES: int
+"""A larger message is no message of ours: the connection ends."""
+
+class StreamConnection:
+    """Both ends of a connected stream socket, which it owns from now on. Never blocks, but in ``wait``. What cannot be
+    written at once waits here: while ``wants_write``, watch the descriptor for writing and call ``flush``."""
+
+    def __init__(self, connected: socket.socket) -> None: ...
+    @classmethod
+    def connect(cls, address: str) -> StreamConnection:
+        """To a listening AF_UNIX socket: a path, or ``@name`` for an abstract one. Raises OSError."""
+
+    @classmethod
+    def pair(cls) -> tuple[StreamConnection, StreamConnection]:
+        """Two connections that are each other's ends."""
+
+    @property
+    def fd(self) -> int:
+        """Readable when something may be there (level-triggered)."""
+
+    @property
+    def plain_socket(self) -> socket.socket:
+        """For questions about the other end; not for reading and writing."""
+
+    @property
+    def received_fds(self) -> deque[int]:
+        """Descriptors received, in order; those of a message are here when ``receive`` returns it. Whoever takes one
+        closes it; those nobody took are closed by ``close``."""
+
+    @property
+    def eof(self) -> bool:
+        """The other end is gone, or sent what is no message. What came before can still be received."""
+
+    @property
+    def wants_write(self) -> bool: ...
+    @property
+    def outgoing_bytes(self) -> int:
+        """How much waits to be written."""
+
+    def send(self, frames: Sequence[bytes], fds: Sequence[int] = ()) -> bool:
+        """Queue one message and write what the kernel takes. False: the other end is gone. Descriptors that cannot be
+        sent at once are duplicated, so the caller may close its own on return."""
+
+    def flush(self) -> bool:
+        """Write what waits, as far as the kernel takes it. True: nothing waits any more."""
+
+    def receive(self) -> list[bytes] | None:
+        """One message; None: nothing complete is waiting. Liveness probes (one empty frame) are swallowed."""
+
+    def wait(self, seconds: float) -> None:
+        """Until something may be there, the time is over or a signal came; what waits to be written goes out
+        meanwhile."""
+
+    def shut_down(self) -> None:
+        """End the connection for both ends and all processes that have it; ``close`` is still to be called. Whoever
+        waits for it in another thread wakes up."""
+
+    def close(self) -> None:
+        """May be called twice."""
