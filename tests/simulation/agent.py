@@ -90,7 +90,7 @@ class AgentNode(Node):
         assert not self.core.slots.nodes, "values are kept for ever"
         assert not self.store.objects, list(self.store.objects)
         objects = self.core._objects
-        assert not objects._complete and not objects._stored and not objects._incoming, "objects are kept for ever"
+        assert not objects._complete and not objects.stored and not objects._incoming, "objects are kept for ever"
         if self.host is not None:
             assert not self.host.store.objects, list(self.host.store.objects)
         assert not self.core._retained, f"{len(self.core._retained)} results are kept for ever"

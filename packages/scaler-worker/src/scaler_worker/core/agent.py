@@ -58,6 +58,7 @@ from scaler_protocol.messages import (
     WorkerStatus,
 )
 from scaler_worker.board import Board
+from scaler_worker.core.columns import columns_of
 from scaler_worker.core.effects import (
     AttachStore,
     DropObjects,
@@ -66,14 +67,16 @@ from scaler_worker.core.effects import (
     FetchStored,
     FindStored,
     JoinStore,
+    ReadOutput,
     ReadStored,
     RenewNested,
     SendNested,
 )
+from scaler_worker.core.endings import MEMORY
 from scaler_worker.core.lease import Lease
 from scaler_worker.core.nested import NestedClients
 from scaler_worker.core.objects import ObjectExchange, Store
-from scaler_worker.core.slots import MEMORY, Slots, columns_of
+from scaler_worker.core.slots import Slots
 
 SCHEDULER = b""
 """The name of the only peer, in effects."""
@@ -118,9 +121,10 @@ class AgentCore:
         self._nested = NestedClients()
         self._lease = Lease(now)
         self._lease_told = 0.0
-        self._link = Link(self._on_acknowledged)
-        self._output_sizes: dict[int, int] = {}
+        self._link = Link()
+        self._output_sizes: dict[int, int] = {}  # of what is not acknowledged, by number
         self._output_bytes = 0
+        self._output_waits = False
         self._epoch = 0
         self._hellos = 0
         self._connected = False
@@ -187,14 +191,15 @@ class AgentCore:
         self._leave(now)
 
     def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
-        self._turn(now)
-        greeting = self._greetings.get(type(envelope.body))
+        if self._lease.turn(now):
+            self._ask_for_proof(now)
+        body = envelope.body
+        greeting = self._greetings.get(type(body))
         if greeting is not None:
-            greeting(envelope.body, now)
-        elif self._welcomed:
-            self._on_linked(envelope, now)
-
-    def _on_linked(self, envelope: Envelope, now: float) -> None:
+            greeting(body, now)
+            return
+        if not self._welcomed:
+            return
         self._lease.heard(now)
         try:
             fresh = self._link.accept(envelope)
@@ -202,9 +207,11 @@ class AgentCore:
             self._effects.append(Log("WARNING", f"{gap}: saying hello again"))
             self._say_hello(now)
             return
-        handler = self._handlers.get(type(envelope.body))
+        if self._output_sizes:
+            self._release_output(envelope.acknowledged)
+        handler = self._handlers.get(type(body))
         if fresh and handler is not None:
-            handler(envelope.body, now)
+            handler(body, now)
 
     def _say_hello(self, now: float) -> None:
         self._leave(now)
@@ -237,13 +244,14 @@ class AgentCore:
         if welcome.resumed and welcome.epoch == self._epoch:
             for envelope in self._link.resume(welcome.received):
                 self._send(envelope, now)
+            self._release_output(welcome.received)
             return
         self._epoch = welcome.epoch
         self._start_link()
 
     def _start_link(self) -> None:
         """A scheduler that knows nothing of this agent: tell it what is here."""
-        self._link = Link(self._on_acknowledged)
+        self._link = Link()
         self._output_sizes.clear()
         self._output_bytes = 0
         unreleased = [run for runs in self._retained.values() for run in runs]
@@ -290,6 +298,10 @@ class AgentCore:
             elif run.has_references and run.count > 1:
                 for index in range(run.count):
                     self._accept(run.slice(index, index + 1))
+            elif run.has_references or run.serializer or run.function not in self.slots.functions:
+                self._accept(run)
+            elif self.slots.functions[run.function].payload:
+                self.slots.queue.push(run)
             else:
                 self._accept(run)
 
@@ -493,17 +505,13 @@ class AgentCore:
 
     def on_processor_news(self, number: int, now: float) -> None:
         """Something is on its board."""
-        self._turn(now)
+        if self._lease.turn(now):
+            self._ask_for_proof(now)
         processor = self.slots.processors.get(number)
         if processor is not None:
             self.slots.harvest(processor, now)
-            if self._host_store is None:
-                self._attach_store()
-
-    def _attach_store(self) -> None:
-        """Perhaps a result is in the host's store, which this agent does not know yet."""
-        if self._objects.has_stored:
-            self._effects.append(AttachStore())
+            if self._host_store is None and self._objects.stored:
+                self._effects.append(AttachStore())  # a result is in the host's store, which is not known yet
 
     def on_processor_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
         """``certificate``: what is known about this death, ready for JSON."""
@@ -518,6 +526,7 @@ class AgentCore:
         if named is None:
             return
         self._output_bytes += len(data)
+        self._output_waits |= self.is_full_of_output
         output = Output(named[0], named[1], stream, data)
         last = self._outbox[-1] if self._outbox else None
         if isinstance(last, Output) and _belong_together(last, output):
@@ -530,8 +539,10 @@ class AgentCore:
         """Whether tasks that print should wait."""
         return self._output_bytes > OUTPUT_BUDGET_BYTES
 
-    def _on_acknowledged(self, envelope: Envelope) -> None:
-        self._output_bytes -= self._output_sizes.pop(envelope.sequence, 0)
+    def _release_output(self, acknowledged: int) -> None:
+        """The scheduler has received so much."""
+        for sequence in [each for each in self._output_sizes if each <= acknowledged]:
+            self._output_bytes -= self._output_sizes.pop(sequence)
 
     def on_failed_start(self, text: str, now: float) -> None:
         """A processor cannot be made ready, and no other could: the user asked for something impossible."""
@@ -679,9 +690,7 @@ class AgentCore:
         lease = self._lease.until
         if lease > self._lease_told + LEASE_STEP_SECONDS or lease < self._lease_told:
             self._tell_lease(lease)
-        self.slots.start_missing(now)
-        if lease > now and self._welcomed and self.slots.accepting:
-            self.slots.hand_out(now)
+        self.slots.turn(now, self._welcomed and lease > now)
         if self._settings.hard_suspend:
             self.slots.suspend_blocked()
         if self.slots.blocked or self._lent[0]:
@@ -689,8 +698,18 @@ class AgentCore:
         if self._stop_at is not None:
             self._give_back()
             self._advance_stop(now)
+        if self._output_waits and not self.is_full_of_output:
+            self._output_waits = False
+            self._effects.append(ReadOutput())
         if self._welcomed:
-            self._flush(now)
+            if self._outbox or self.slots.rows.waiting or self.slots.given_back or self._goodbye_due:
+                self._flush(now)
+            if self.slots.finished:
+                self._send_results(now)
+            self._acknowledge_at = self._link.acknowledgement_at(now)
+            if self._acknowledge_at is not None and now >= self._acknowledge_at:
+                self._send(self._link.wrap(Acknowledgement()), now)
+                self._acknowledge_at = None
         effects = self._effects[:]
         self._effects.clear()
         return effects
@@ -709,6 +728,7 @@ class AgentCore:
             self._outbox.append(Blocked(*lent))
 
     def _flush(self, now: float) -> None:
+        """Send what has gathered beside results."""
         if self.slots.given_back:
             self._outbox.append(Withdrawn(tuple(columns_of((), self.slots.given_back))))
             self.slots.given_back.clear()
@@ -719,23 +739,20 @@ class AgentCore:
                     self._output_sizes[envelope.sequence] = len(body.data)
                 self._send(envelope, now)
             self._outbox.clear()
-        if self.slots.rows:
-            self.slots.flush_rows()
-        if self.slots.finished:
-            self._send_results(now)
+        if self.slots.rows.waiting:
+            self.slots.finished += self.slots.rows.take()
         if self._goodbye_due:
+            if self.slots.finished:
+                self._send_results(now)
             self._goodbye_due = False
             self._send(self._link.wrap(Goodbye()), now)
-        self._acknowledge_at = self._link.acknowledgement_at(now)
-        if self._acknowledge_at is not None and now >= self._acknowledge_at:
-            self._send(self._link.wrap(Acknowledgement()), now)
-            self._acknowledge_at = None
 
     def _send_results(self, now: float) -> None:
         for runs in split_results(self.slots.finished):
             envelope = self._link.wrap(Results(runs))
             self._retained[envelope.sequence] = runs
-            self._send(envelope, now)
+            self._effects.append(Send(SCHEDULER, envelope))
+        self._sent_at = now
         self.slots.finished.clear()
 
     def _send(self, envelope: Envelope, now: float) -> None:

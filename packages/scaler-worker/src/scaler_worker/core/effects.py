@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from scaler_protocol.codec import ResultRun
-from scaler_protocol.messages import ObjectKey, Tasks
+from scaler_protocol.messages import ObjectKey
+from scaler_worker.core.hand_over import HandOver
+
+__all__ = [
+    "AttachStore", "DropObjects", "DropStored", "Exit", "FetchStored", "FindStored", "HandOver", "Interrupt",
+    "JoinStore", "Kill", "ReadOutput", "ReadStored", "RenewNested", "Resume", "SendNested", "StartProcessor", "Suspend",
+]  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -14,19 +19,6 @@ class StartProcessor:
 
     number: int
     name: str
-
-
-@dataclass(slots=True)
-class HandOver:
-    """Send tasks to a processor, after the objects that it has not seen yet."""
-
-    number: int
-    tasks: Tasks
-    objects: list[ObjectKey] = field(default_factory=list)
-    values: list[ResultRun] | None = None
-    """Nodes of graphs: small values that these tasks need, beside results that the processor has not been harvested
-    of. Those with sequences below ``watermark`` it may forget."""
-    watermark: int = 0
 
 
 @dataclass(slots=True)
@@ -76,6 +68,11 @@ class FindStored:
     """Ask the host's store for each of these; ``on_stored`` or ``on_not_stored`` answers."""
 
     keys: list[ObjectKey]
+
+
+@dataclass(slots=True)
+class ReadOutput:
+    """What tasks print is taken again: listen to the processors that had to wait."""
 
 
 @dataclass(slots=True)

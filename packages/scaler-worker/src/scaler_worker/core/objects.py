@@ -66,7 +66,8 @@ class ObjectExchange:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._complete: set[ObjectKey] = set()
-        self._stored: dict[ObjectKey, bool] = {}
+        self.stored: dict[ObjectKey, bool] = {}
+        """What the host's store has; for reading."""
         self._rows: dict[ObjectKey, Row] = {}
         self._incoming: dict[ObjectKey, _Incoming] = {}
         self._arrived: list[ObjectKey] = []
@@ -100,7 +101,7 @@ class ObjectExchange:
         """It is in the host's store; the runs that need nothing more."""
         if key not in self._incoming:
             return []
-        self._stored[key] = True
+        self.stored[key] = True
         return self._completed(key)
 
     def give_up(self, key: ObjectKey) -> None:
@@ -187,7 +188,7 @@ class ObjectExchange:
     def held_uploads(self) -> list[tuple[ObjectKey, int, bool]]:
         """What is here of what clients sent: its size (0: unknown), and whether it is in the host's store."""
         keys = [key for key in sorted(self._complete) if key.number == 0 or key.number >= UPLOAD_NUMBER]
-        return [(key, self.store.size(key) or 0, key in self._stored) for key in keys]
+        return [(key, self.store.size(key) or 0, key in self.stored) for key in keys]
 
     def held_results(self) -> list[ResultRun]:
         """The results that are here, for a scheduler that knows nothing of them."""
@@ -214,22 +215,18 @@ class ObjectExchange:
         if row is not None:
             self._rows[key] = row
         if self.store.name_result(number, sequence, key):
-            self._stored.pop(key, None)
+            self.stored.pop(key, None)
         else:
-            self._stored[key] = True
+            self.stored[key] = True
         self._complete.add(key)
 
     def is_stored(self, key: ObjectKey) -> bool:
         """In the host's store, as far as is known."""
-        return key in self._stored
-
-    @property
-    def has_stored(self) -> bool:
-        return bool(self._stored)
+        return key in self.stored
 
     def take_lost(self) -> list[ObjectKey]:
         """The host's store has died; what was there."""
-        lost, self._stored = list(self._stored), {}
+        lost, self.stored = list(self.stored), {}
         self._complete.difference_update(lost)
         for key in lost:
             self._rows.pop(key, None)
@@ -284,7 +281,7 @@ class ObjectExchange:
         if key not in self._complete:
             return False
         self._complete.discard(key)
-        if self._stored.pop(key, False):
+        if self.stored.pop(key, False):
             return True
         self.store.drop(key)
         return False

@@ -42,6 +42,7 @@ from scaler_worker.core.effects import (
     Interrupt,
     JoinStore,
     Kill,
+    ReadOutput,
     ReadStored,
     RenewNested,
     Resume,
@@ -80,7 +81,7 @@ class Agent:
         )
         self._host_store = HostStore(loop, self, _store_settings(settings))
         self._conversation = Conversation(
-            self._core, settings.address, session, settings.io_threads, loop, self._effects(), self._read_on
+            self._core, settings.address, session, settings.io_threads, loop, self._effects()
         )  # fmt: skip
         self._meter = ProcessMeter()
         self._announced: set[int] = set()
@@ -102,6 +103,7 @@ class Agent:
             SendNested: lambda effect: self._nested.send(effect.session, effect.frames),
             RenewNested: lambda effect: self._nested.renew(effect.session),
             JoinStore: self._join_store,
+            ReadOutput: lambda effect: self._processors.read_on(),
             AttachStore: lambda effect: self._host_store.attach(),
             FindStored: lambda effect: self._host_store.find(effect.keys),
             ReadStored: lambda effect: self._host_store.read(effect.key),
@@ -135,24 +137,25 @@ class Agent:
         self._host_store.close()
         self._conversation.disconnect()
 
-    def _read_on(self) -> None:
-        """Processors whose output waited, when there is room for it again."""
-        if self._processors.unread and not self._core.is_full_of_output:
-            self._processors.read_on()
-
     # ---- effects ---------------------------------------------------------------------------------------------
 
     def _hand_over(self, effect: HandOver) -> None:
-        for key in effect.objects:
-            self._processors.send_object(effect.number, key)
-        values = self._send_values(effect) if effect.values is not None else []
         runs = effect.tasks.runs
-        for tasks in _in_messages(effect.tasks) if len(runs) > 1 else (effect.tasks,):
-            self._processors.send(effect.number, [*values, *encode(Envelope(tasks))])
-            values = []
+        if len(runs) == 1 and not effect.objects and effect.values is None:
+            self._processors.send(effect.number, encode(Envelope(effect.tasks)))
+        else:
+            self._hand_over_more(effect)
         for run in runs:
             if run.options.memory_bytes:
                 self._check_memory_from_now_on()
+
+    def _hand_over_more(self, effect: HandOver) -> None:
+        for key in effect.objects:
+            self._processors.send_object(effect.number, key)
+        values = self._send_values(effect) if effect.values is not None else []
+        for tasks in _in_messages(effect.tasks) if len(effect.tasks.runs) > 1 else (effect.tasks,):
+            self._processors.send(effect.number, [*values, *encode(Envelope(tasks))])
+            values = []
 
     def _check_memory_from_now_on(self) -> None:
         if not self._checks_memory:

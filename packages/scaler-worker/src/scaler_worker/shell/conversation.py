@@ -29,7 +29,6 @@ class Conversation:
         io_threads: int,
         loop: asyncio.AbstractEventLoop,
         carry_out: dict[type, Callable[[Any], None]],
-        after_turn: Callable[[], None] = lambda: None,
     ) -> None:
         self._core = core
         self._loop = loop
@@ -40,15 +39,12 @@ class Conversation:
             self._context.term()
             raise
         self._carry_out: dict[type, Callable[[Any], None]] = {
-            Send: self._send,
             Log: lambda effect: logging.log(logging.getLevelName(effect.level), effect.text),
             **carry_out,
         }
-        self._after_turn = after_turn
         self._alarm = add_alarm(loop, self._on_alarm)
         self._turning = False
         self._turn_again = False
-        self._sent = False
         self._ended = False
 
     def begin(self) -> None:
@@ -72,7 +68,9 @@ class Conversation:
     # ---- reading ---------------------------------------------------------------------------------------------
 
     def _on_socket(self) -> None:
-        if self._read(time.monotonic()):
+        frames = self._connection.receive()
+        if frames is not None:
+            self._read(frames, time.monotonic())
             self.end_turn()
 
     def _on_monitor(self) -> None:
@@ -82,62 +80,59 @@ class Conversation:
                 self._core.on_connected(now)
             elif event == "disconnected":
                 self._core.on_peer_lost(SCHEDULER, now)
-        self._read(now)
+        self._read(self._connection.receive(), now)
         self.end_turn()
 
-    def _read(self, now: float) -> bool:
-        """Whether anything came. The descriptor is edge-triggered: read until nothing is left, also after a send."""
-        came = False
-        while (frames := self._connection.receive()) is not None:
-            came = True
+    def _read(self, frames: list[bytes] | None, now: float) -> None:
+        """These and all that follow: the descriptor is edge-triggered."""
+        while frames is not None:
             try:
                 envelope = decode(frames)
             except MalformedMessage as error:
                 logging.error(f"the scheduler sent what is no message: {error}")
-                continue
-            try:
-                self._core.on_message(SCHEDULER, envelope, now)
-            except Exception:  # what waits behind it is to be read
-                logging.exception(f"{type(envelope.body).__name__} could not be taken in")
-        return came
+            else:
+                try:
+                    self._core.on_message(SCHEDULER, envelope, now)
+                except Exception:  # what waits behind it is to be read
+                    logging.exception(f"{type(envelope.body).__name__} could not be taken in")
+            frames = self._connection.receive()
 
     # ---- effects ---------------------------------------------------------------------------------------------
 
     def end_turn(self) -> None:
         """Carry out what the core wants until it wants nothing more, then set the alarm."""
+        self._turn_again = True
         if self._turning:
-            self._turn_again = True
             return
         self._turning = True
         try:
-            self._turn_again = True
             while self._turn_again:
                 self._turn_again = False
                 self._turn(time.monotonic())
         finally:
             self._turning = False
-        self._after_turn()
         if not self._ended:
             self._alarm.set(self._core.next_deadline())
 
     def _turn(self, now: float) -> None:
+        connection, has_sent = self._connection, False
         for effect in self._core.take_effects(now):
             try:
-                self._carry_out[type(effect)](effect)
+                if type(effect) is Send:  # most are: no call for these
+                    has_sent = True
+                    connection.send(encode(effect.envelope))
+                else:
+                    self._carry_out[type(effect)](effect)
             except Exception:  # the others are not to suffer
                 logging.exception(f"{type(effect).__name__} could not be carried out")
-        if self._sent:  # sending, too, can use up the readiness of the socket
-            self._sent = False
-            self._turn_again |= self._read(now)
-
-    def _send(self, effect: Send) -> None:
-        self._sent = True
-        self._connection.send(encode(effect.envelope))
+        if has_sent and (frames := connection.receive()) is not None:  # sending, too, can use up its readiness
+            self._read(frames, now)
+            self._turn_again = True
 
     # ---- time ------------------------------------------------------------------------------------------------
 
     def _on_alarm(self) -> None:
         now = time.monotonic()
-        self._read(now)
+        self._read(self._connection.receive(), now)
         self._core.on_deadline(now)
         self.end_turn()

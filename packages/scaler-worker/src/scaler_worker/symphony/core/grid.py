@@ -17,9 +17,10 @@ from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.effects import Log
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, UPLOAD_NUMBER, ObjectKey, Status, TaskColumn
 from scaler_protocol.monitor.records import NO_WORKER
+from scaler_worker.core.columns import columns_of
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import ObjectExchange
-from scaler_worker.core.slots import Slots, columns_of
+from scaler_worker.core.slots import Slots
 from scaler_worker.symphony.core.answer import Answer
 from scaler_worker.symphony.core.effects import Call, OpenSession, SendInput
 from scaler_worker.symphony.core.sent import Sent, SentTasks
@@ -58,14 +59,14 @@ class Grid(Slots):
 
     # ---- sending ---------------------------------------------------------------------------------------------
 
-    def start_missing(self, now: float) -> None:
+    def turn(self, now: float, may_start: bool) -> None:
         """There is nothing to start here but the session."""
-        number = self.session.take_due(now) if self.accepting else None
+        if not self.accepting:
+            return
+        number = self.session.take_due(now)
         if number is not None:
             self._effects.append(OpenSession(number))
-
-    def hand_out(self, now: float) -> None:
-        while self.session.may_send(now) and self._may_pass():
+        while may_start and self.session.may_send(now) and self._may_pass():
             self._send(self.queue.take(1), now)
 
     def _may_pass(self) -> bool:

@@ -1,0 +1,95 @@
+"""Running tasks that are to end: interrupted first, killed with their process when that does not help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from scaler_protocol.codec import TaskRun
+from scaler_protocol.messages import Status
+from scaler_worker.core.effects import Interrupt, Kill, Resume
+from scaler_worker.core.processor import Processor
+from scaler_worker.core.roster import Roster
+
+LIMIT_CHECK_SECONDS = 0.05
+KILL_AFTER_SECONDS = 2.0
+
+CANCELLED = "cancelled"
+TIMED_OUT = "timed out"
+MEMORY = "memory"
+
+
+@dataclass(slots=True)
+class Ending:
+    """A running task that is to end: why, and when its process is killed if it does not."""
+
+    reason: str
+    kill_at: float
+    reached: bool = False  # it was under way when the signal was sent
+
+
+class Endings:
+    """``next_at``: when limits and interrupts are to be looked at."""
+
+    def __init__(self, roster: Roster, effects: list[Any], task_timeout_seconds: float) -> None:
+        self.next_at: float | None = None
+        self._roster = roster
+        self._effects = effects
+        self.task_timeout_seconds = task_timeout_seconds
+
+    def end(self, processor: Processor, sequence: int, reason: str, now: float) -> None:
+        if sequence not in processor.ending:
+            processor.ending[sequence] = Ending(reason, now + KILL_AFTER_SECONDS)
+            self._interrupt(processor, sequence)
+            self.next_at = now + LIMIT_CHECK_SECONDS
+
+    def _interrupt(self, processor: Processor, sequence: int) -> None:
+        assert processor.board is not None
+        processor.board.interrupt(sequence)
+        processor.ending[sequence].reached = processor.board.running == sequence
+        if processor.suspended:
+            processor.suspended = False
+            self._effects.append(Resume(processor.number))
+        self._effects.append(Interrupt(processor.number))
+
+    def enforce(self, now: float) -> None:
+        """Time limits, and interrupts that were not heard."""
+        self.next_at = None
+        for processor in self._roster.processors.values():
+            if processor.busy and processor.board is not None:
+                self._enforce_endings(processor, now)
+                self._enforce_timeout(processor, now)
+                if processor.ending or any(self._seconds(entry.run) for entry in processor.handed):
+                    self.next_at = now + LIMIT_CHECK_SECONDS
+
+    def _enforce_endings(self, processor: Processor, now: float) -> None:
+        for sequence, ending in list(processor.ending.items()):
+            if now >= ending.kill_at and not processor.dying:
+                processor.dying = True
+                self._roster.sort(processor)
+                self._effects.append(Kill(processor.number))
+            elif not ending.reached:
+                self._interrupt(processor, sequence)
+
+    def _enforce_timeout(self, processor: Processor, now: float) -> None:
+        assert processor.board is not None
+        sequence = processor.board.running
+        entry = processor.entry_of(sequence) if sequence is not None else None
+        if entry is None or sequence is None:
+            return
+        limit = self._seconds(entry.run)
+        if limit and now - processor.board.started >= limit:
+            self.end(processor, sequence, TIMED_OUT, now)
+
+    def _seconds(self, run: TaskRun) -> float:
+        """How long its tasks may take. 0: as long as they like."""
+        return run.options.timeout_seconds or self.task_timeout_seconds
+
+    def outcome(self, run: TaskRun, reason: str) -> tuple[Status, str]:
+        """What the client of a task that was ended is told."""
+        if reason == CANCELLED:
+            return Status.CANCELLED, ""
+        if reason == MEMORY:
+            text = f"{run.function_name} used more than its {run.options.memory_bytes} bytes of memory."
+            return Status.MEMORY_EXCEEDED, text
+        return Status.TIMED_OUT, f"{run.function_name} ran for more than its {self._seconds(run):g} seconds."

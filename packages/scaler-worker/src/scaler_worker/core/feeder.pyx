@@ -1,0 +1,149 @@
+# cython: language_level=3, cdivision=True
+"""Gives processors their tasks: what is done for each hand-over. See feeder.pyi for the contract."""
+
+from libc.stdint cimport int64_t, uint64_t
+from scaler_worker.board cimport Handed
+from scaler_worker.core.durations cimport Durations
+from scaler_worker.core.processor cimport Processor
+from scaler_worker.core.queue cimport TaskQueue
+from scaler_worker.core.roster cimport Roster
+
+from scaler_protocol.messages import Tasks
+from scaler_worker.core.hand_over import HandOver
+
+HAND_OVER_SECONDS = 0.002
+LEAST_HAND_OVER_SECONDS = 0.0002
+
+cdef double _hand_over_seconds = HAND_OVER_SECONDS
+cdef double _least_seconds = LEAST_HAND_OVER_SECONDS
+cdef int64_t HAND_OVER_LIMIT = 4096
+
+
+cdef class Feeder:
+    cdef Roster _roster
+    cdef TaskQueue _queue
+    cdef Durations _durations
+    cdef object _nodes
+    cdef object _hand_overs
+    cdef list _effects
+    cdef object _estimate
+    cdef public bint has_timed
+
+    def __init__(self, Roster roster, TaskQueue queue, Durations durations, nodes, hand_overs, list effects):
+        self._roster = roster
+        self._queue = queue
+        self._durations = durations
+        self._nodes = nodes
+        self._hand_overs = hand_overs
+        self._effects = effects
+        self._estimate = durations.estimate
+
+    def feed(self):
+        if self._queue.count and self._roster.idle:
+            self.feed_idle()
+        if self._roster.busy and (self._queue.count or self._nodes.waiting):
+            self.feed_busy()
+
+    cpdef object feed_idle(self):
+        cdef list idle
+        cdef Py_ssize_t position, count
+        if not self.may_start():
+            return
+        idle = sorted(self._roster.idle)  # lowest first: the others stay out of the way of whoever shares the host
+        count = len(idle)
+        for position in range(count):
+            self.hand_over(self._roster.idle[idle[position]], self._roster.depth_needed(1), count - position)
+            if not self.may_start():
+                return
+
+    cdef bint may_start(self) except -1:
+        """Whether a task may go to an idle processor."""
+        return (
+            self._queue.count > 0
+            and self._roster.has_capacity()
+            and self._queue.first(self._roster.depth_needed(1)) is not None
+        )
+
+    cdef feed_busy(self):
+        cdef Roster roster = self._roster
+        cdef int64_t depth = roster.depth_needed(0)
+        cdef Processor processor
+        cdef list hungry
+        cdef Py_ssize_t position
+        if len(roster.busy) > roster.slots + len(roster.blocked) or self._queue.first(depth) is None:
+            return
+        hungry = []
+        for processor in list(roster.hungry.values()):
+            if self.is_short(processor):
+                hungry.append(processor)
+            else:
+                del roster.hungry[processor.number]
+        for position in range(len(hungry)):
+            self.hand_over(hungry[position], depth, len(hungry) - position)
+
+    cdef bint is_short(self, Processor processor) except -1:
+        """It would soon have nothing behind the task it runs."""
+        return processor.unfinished() < 2 or self.work_of(processor) < _hand_over_seconds
+
+    cpdef double work_of(self, Processor processor) except? -1:
+        cdef Handed entry
+        cdef double seconds = 0.0
+        for entry in processor.handed:
+            seconds += entry.unfinished * max(self._durations.known(entry.run.function), 0.0)
+        return seconds
+
+    cdef hand_over(self, Processor processor, int64_t depth, int64_t sharers):
+        """About two milliseconds of tasks, no more than a fair share of what waits."""
+        cdef TaskQueue queue = self._queue
+        cdef list runs = []
+        cdef double seconds = 0.0, estimate
+        cdef int64_t count = processor.board.room(processor.next_sequence), taken
+        cdef int64_t share = (queue.count + sharers - 1) // sharers
+        while seconds < _hand_over_seconds and count > 0 and queue.count:
+            head = queue.first(depth)
+            if head is None:
+                break
+            estimate = self._durations.known(head.function)
+            run = queue.take(min(count, self.batch(head, estimate, share, _hand_over_seconds - seconds)))
+            runs.append(run)
+            taken = run.count
+            count -= taken
+            share = max(1, share - taken)
+            seconds += _hand_over_seconds if estimate < 0 else taken * estimate
+        if self._nodes:
+            runs += self._nodes.fragments(
+                processor.number, runs, _hand_over_seconds - seconds, count, self._estimate
+            )
+        if runs:
+            self.give(processor, runs)
+
+    cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1:
+        """How many tasks of this function; -1 stands for an unknown duration."""
+        if estimate < 0:
+            return 1
+        if head.options.graph:  # what needs its result can follow it only on the same processor
+            share = HAND_OVER_LIMIT
+        share = max(share, <int64_t> (_least_seconds / estimate))
+        return max(1, min(<int64_t> (budget / estimate), share, HAND_OVER_LIMIT))
+
+    cdef give(self, Processor processor, list runs):
+        cdef int64_t count
+        if not processor.handed:
+            processor.polled_position = -1
+        for run in runs:
+            count = run.count
+            processor.board.hand_over(processor.next_sequence, count)
+            processor.handed.append(Handed(run, processor.next_sequence))
+            processor.next_sequence += count
+            if run.options.timeout_seconds:
+                self.has_timed = True
+        self._roster.sort(processor)
+        if len(runs) == 1 and not self._nodes and is_plain(run) and run.function in processor.functions:
+            self._effects.append(HandOver(processor.number, Tasks(runs)))
+        else:
+            self._effects.extend(self._hand_overs.of(processor, runs))
+
+
+cdef bint is_plain(object run) except -1:
+    """It needs its function and nothing else."""
+    return not run.serializer and not run.has_references

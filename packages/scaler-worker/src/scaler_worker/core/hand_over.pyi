@@ -1,0 +1,23 @@
+"""The wish to send tasks to a processor (contract; the code is in hand_over.pyx)."""
+
+from scaler_protocol.codec import ResultRun
+from scaler_protocol.messages import ObjectKey, Tasks
+
+class HandOver:
+    """Send tasks to a processor, after the objects that it has not seen yet."""
+
+    number: int
+    tasks: Tasks
+    objects: list[ObjectKey]
+    values: list[ResultRun] | None
+    """Nodes of graphs: small values that these tasks need, beside results that the processor has not been harvested
+    of. Those with sequences below ``watermark`` it may forget."""
+    watermark: int
+    def __init__(
+        self,
+        number: int,
+        tasks: Tasks,
+        objects: list[ObjectKey] | None = None,
+        values: list[ResultRun] | None = None,
+        watermark: int = 0,
+    ) -> None: ...

@@ -1,0 +1,71 @@
+"""What must go with tasks to a processor: definitions and objects that it has not seen, values of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from scaler_protocol.codec import TaskRun, split
+from scaler_protocol.messages import FunctionDefinition, ObjectKey, Tasks
+from scaler_worker.core.hand_over import HandOver
+from scaler_worker.core.nodes import Nodes
+from scaler_worker.core.processor import Processor
+
+DEFINITIONS_LIMIT_BYTES = 256 * 1024
+
+
+class HandOvers:
+    """Knows the definitions of this host's tasks."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.functions: dict[bytes, FunctionDefinition] = {}
+        self.serializers: dict[bytes, FunctionDefinition] = {}
+        self._nodes = nodes
+
+    def of(self, processor: Processor, runs: list[TaskRun]) -> Iterator[HandOver]:
+        """``runs``, which are this processor's now, with all that it needs for them."""
+        functions = [self.functions[digest] for digest in _news(processor, (run.function for run in runs))]
+        named = (run.serializer for run in runs if run.serializer)
+        serializers = [self.serializers[digest] for digest in _news(processor, named)]
+        values, large = self._nodes.values(runs) if self._nodes else ([], [])
+        objects = _new_objects(processor, runs, functions + serializers, large)
+        first, *others = _messages(runs, functions, serializers)
+        hand_over = HandOver(processor.number, first, objects)
+        if self._nodes:
+            assert processor.board is not None
+            hand_over.values, hand_over.watermark = values, processor.board.harvested
+        yield hand_over
+        for tasks in others:
+            yield HandOver(processor.number, tasks)
+
+
+def _news(processor: Processor, digests: Iterable[bytes]) -> list[bytes]:
+    """Those that the processor has not seen; now it has."""
+    news = [digest for digest in dict.fromkeys(digests) if digest not in processor.functions]
+    processor.functions.update(news)
+    return news
+
+
+def _new_objects(
+    processor: Processor, runs: list[TaskRun], definitions: list[FunctionDefinition], values: list[ObjectKey]
+) -> list[ObjectKey]:
+    keys = [ObjectKey(each.digest, 0) for each in definitions if not each.payload]
+    keys.extend(values)
+    for run in runs:
+        if run.has_references:
+            keys.extend(run.uploads())
+    news = [key for key in dict.fromkeys(keys) if key not in processor.objects]
+    processor.objects.update(news)
+    return news
+
+
+def _messages(
+    runs: list[TaskRun], functions: list[FunctionDefinition], serializers: list[FunctionDefinition]
+) -> Iterator[Tasks]:
+    """Under the message limit: definitions ride with the first runs unless they are large together."""
+    if sum(len(each.payload) for each in functions) > DEFINITIONS_LIMIT_BYTES:
+        for function in functions:
+            yield Tasks([], [function])
+        functions = []
+    for group in split(runs):
+        yield Tasks(group, functions, serializers)
+        functions, serializers = [], []

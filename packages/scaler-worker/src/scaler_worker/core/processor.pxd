@@ -1,0 +1,25 @@
+from libc.stdint cimport int64_t, uint64_t
+
+
+cdef class Processor:
+    cdef readonly int64_t number
+    cdef public object slot
+    cdef public str name
+    cdef public object board
+    cdef public object pid
+    cdef public bint ready
+    cdef public bint dying
+    cdef public list handed
+    cdef public uint64_t next_sequence
+    cdef readonly set functions
+    cdef readonly set objects
+    cdef public dict ending
+    cdef public object blocked_sequence
+    cdef public int64_t blocked_depth
+    cdef public bint suspended
+    cdef public double idle_since
+    cdef public object polled_position
+
+    cdef bint is_available(self) noexcept
+    cpdef uint64_t unfinished(self) except? 0
+    cdef int forget_finished(self) except -1

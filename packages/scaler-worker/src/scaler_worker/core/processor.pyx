@@ -1,0 +1,75 @@
+# cython: language_level=3
+"""One processor, as the core sees it. See processor.pyi for the contract."""
+
+from libc.stdint cimport int64_t, uint64_t
+from scaler_worker.board cimport Handed
+
+
+cdef class Processor:
+    def __init__(self, int64_t number, slot, str name):
+        self.number = number
+        self.slot = slot
+        self.name = name
+        self.pid = 0
+        self.handed = []
+        self.functions = set()
+        self.objects = set()
+        self.ending = {}
+        self.polled_position = -1
+
+    @property
+    def busy(self):
+        return len(self.handed) > 0
+
+    @property
+    def blocked(self):
+        return self.blocked_sequence is not None
+
+    @property
+    def available(self):
+        return self.is_available()
+
+    cdef bint is_available(self) noexcept:
+        return self.ready and not self.dying and self.blocked_sequence is None
+
+    cpdef uint64_t unfinished(self) except? 0:
+        cdef Handed entry
+        cdef uint64_t count = 0
+        for entry in self.handed:
+            count += entry.unfinished
+        return count
+
+    cdef int forget_finished(self) except -1:
+        cdef Handed entry
+        for entry in self.handed:
+            if not entry.unfinished:
+                self.handed = [entry for entry in self.handed if entry.unfinished]
+                break
+        return 0
+
+    def entry_of(self, uint64_t sequence):
+        cdef Handed entry
+        for entry in self.handed:
+            if entry.first_sequence <= sequence < entry.first_sequence + entry.count:
+                return entry
+        return None
+
+    def find(self, session, uint64_t task, attempt):
+        cdef Handed entry
+        cdef uint64_t sequence
+        for entry in self.handed:
+            if entry.session != session or (attempt and entry.attempt != attempt):
+                continue
+            if entry.first_task <= task < entry.first_task + entry.count:
+                sequence = entry.first_sequence + task - entry.first_task
+                return (entry, sequence) if sequence >= self.board.harvested else None
+        return None
+
+    def open_sequences(self):
+        cdef list found = []
+        cdef Handed entry
+        cdef uint64_t sequence, harvested = self.board.harvested
+        for entry in self.handed:
+            for sequence in range(max(entry.first_sequence, harvested), entry.first_sequence + entry.count):
+                found.append((entry, sequence, self.board.cell(sequence)))
+        return found

@@ -1,0 +1,21 @@
+from libc.stdint cimport int64_t
+
+
+cdef class Level:
+    cdef int64_t depth
+    cdef int64_t priority
+    cdef object runs  # a deque
+
+    cdef bint precedes(self, int64_t depth, int64_t priority) noexcept
+
+
+cdef class TaskQueue:
+    cdef list _levels  # the first is the next to run
+    cdef readonly int64_t count
+
+    cpdef object push(self, object run)
+    cpdef object push_front(self, object run)
+    cpdef object take(self, int64_t limit)
+    cdef object first(self, int64_t deeper_than)
+    cdef Level level(self, object run)
+    cdef object take_last(self, int64_t limit)

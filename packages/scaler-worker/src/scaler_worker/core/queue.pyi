@@ -1,0 +1,40 @@
+"""Runs that wait on this host for a processor (contract; the code is in queue.pyx)."""
+
+from collections.abc import Collection
+
+from scaler_protocol.codec import TaskRun
+
+Named = tuple[int, int]
+"""A task and its attempt. 0: any attempt."""
+
+class TaskQueue:
+    """Deeper tasks first, then higher priority, then in order of arrival."""
+
+    @property
+    def count(self) -> int:
+        """How many tasks."""
+
+    def push(self, run: TaskRun) -> None: ...
+    def push_front(self, run: TaskRun) -> None:
+        """A run that was taken out and did not start."""
+
+    def head(self, deeper_than: int | None = None) -> TaskRun | None:
+        """The run whose first task is next."""
+
+    def take(self, limit: int) -> TaskRun:
+        """Up to ``limit`` tasks from the head."""
+
+    def withdraw(self, count: int) -> list[TaskRun]:
+        """Take out up to ``count`` tasks, those that would run last."""
+
+    def remove(self, session: bytes, tasks: Collection[Named]) -> list[Named]:
+        """Take out the given tasks; returns those that were here, with their attempts."""
+
+    def runs(self) -> list[TaskRun]: ...
+    def clear(self) -> list[TaskRun]:
+        """Take out everything."""
+
+    def check(self) -> None: ...
+
+def without_tasks(run: TaskRun, session: bytes, tasks: Collection[Named], removed: list[Named]) -> list[TaskRun]:
+    """The parts of ``run`` that are left; what is taken out is added to ``removed``."""

@@ -1,0 +1,20 @@
+from libc.stdint cimport int64_t
+
+from scaler_worker.core.processor cimport Processor
+
+
+cdef class Roster:
+    cdef readonly int64_t slots
+    cdef readonly dict processors
+    cdef readonly dict idle
+    cdef readonly dict busy
+    cdef readonly dict full
+    cdef readonly dict blocked
+    cdef readonly dict hungry
+    cdef readonly int64_t deepest_blocked
+
+    cpdef object sort(self, Processor processor)
+    cdef object note_depth(self)
+    cdef object check_groups(self, Processor processor)
+    cdef bint has_capacity(self) noexcept
+    cdef int64_t depth_needed(self, int64_t more) noexcept

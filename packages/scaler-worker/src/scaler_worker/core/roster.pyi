@@ -1,0 +1,56 @@
+"""The processors of a host, and which of them can take what (contract; the code is in roster.pyx).
+
+The groups are kept by ``sort`` and ``remove``, so that a turn costs the same with two processors and with two hundred.
+"""
+
+from scaler_worker.core.processor import Processor
+
+class Roster:
+    def __init__(self, slots: int) -> None: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def processors(self) -> dict[int, Processor]:
+        """All, by number."""
+
+    @property
+    def idle(self) -> dict[int, Processor]:
+        """They hold nothing and may be given tasks."""
+
+    @property
+    def busy(self) -> dict[int, Processor]:
+        """They hold tasks."""
+
+    @property
+    def full(self) -> dict[int, Processor]:
+        """They hold more than the task that they run."""
+
+    @property
+    def blocked(self) -> dict[int, Processor]:
+        """Their task waits for tasks of its own."""
+
+    @property
+    def hungry(self) -> dict[int, Processor]:
+        """They hold tasks and may need more."""
+
+    @property
+    def deepest_blocked(self) -> int: ...
+    @property
+    def is_crowded(self) -> bool:
+        """As many are busy as may be."""
+
+    def depth_to_start(self) -> int | None:
+        """The depth that a task must exceed to be started on an idle processor. None: any will do."""
+
+    def add(self, processor: Processor) -> None: ...
+    def remove(self, number: int) -> Processor | None: ...
+    def forget(self, processor: Processor) -> None:
+        """It is not in ``processors`` any more: nor in any group."""
+
+    def sort(self, processor: Processor) -> None:
+        """Something about this processor changed: count it where it belongs."""
+
+    def settle(self, processor: Processor) -> None:
+        """Tasks that it held have ended or were taken back."""
+
+    def check(self) -> None: ...

@@ -1,0 +1,105 @@
+"""How many processors there are: as many as slots, and spare ones while tasks are blocked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from scaler_protocol.effects import Log
+from scaler_worker.core.effects import Kill, StartProcessor
+from scaler_worker.core.processor import Processor
+from scaler_worker.core.roster import Roster
+
+RESTART_AFTER_SECONDS = 1.0
+RETIRE_AFTER_SECONDS = 10.0
+
+
+class Starts:
+    def __init__(self, names: tuple[str, ...], roster: Roster, effects: list[Any], process_limit: int = 0) -> None:
+        self.process_limit = process_limit or len(names) * 4 + 128
+        self._names = names
+        self._roster = roster
+        self._effects = effects
+        self._numbers = 0
+        self.failures = 0  # of processors, since a task has ended in one
+        self.after = 0.0  # nothing is started before
+        self._lacks_room = False
+
+    # ---- what happens to them --------------------------------------------------------------------------------
+
+    def is_ready(self) -> None:
+        if len(self._roster.processors) >= self._roster.slots:
+            self._lacks_room = False
+
+    def not_started(self, processor: Processor, text: str, now: float) -> None:
+        """Nothing is asked for before a while. Told once, until all slots have theirs."""
+        self.after = now + RESTART_AFTER_SECONDS
+        if not self._lacks_room:
+            self._lacks_room = True
+            again = f"it is tried again every {RESTART_AFTER_SECONDS:g} s"
+            self._effects.append(Log("ERROR", f"{processor.name} cannot be started, {again}: {text}"))
+
+    def failed(self, certificate: dict[str, Any], now: float) -> None:
+        """Processes that die before they look at a task would be started for ever in a tight loop."""
+        self.failures += 1
+        if self.failures >= 3:
+            self.after = now + RESTART_AFTER_SECONDS
+            self._effects.append(Log("ERROR", f"a processor ended before it ran anything: {json.dumps(certificate)}"))
+
+    def fill_slot(self, slot: int | None) -> None:
+        """A spare processor becomes the worker of a slot that lost its own."""
+        spare = next((each for each in self._roster.processors.values() if each.slot is None), None)
+        if slot is not None and spare is not None:
+            spare.slot = slot
+            spare.name = self._names[slot]
+
+    # ---- starting --------------------------------------------------------------------------------------------
+
+    def start_missing(self, eligible: int, now: float) -> bool:
+        """More than slots only while tasks are blocked: as many as may use lent slots and find none idle
+        (``eligible`` tasks wait for these), and one that is ready for the next. False: all are blocked and no more may
+        be started, so that nothing would ever go on."""
+        if now < self.after:
+            return True
+        self.after = 0.0
+        roster = self._roster
+        while len(roster.processors) < roster.slots:
+            self._start()
+        missing = min(roster.slots + len(roster.blocked) - len(roster.processors), eligible)
+        while missing > 0 and len(roster.processors) < self.process_limit:
+            self._start()
+            missing -= 1
+        if missing > 0 and len(roster.blocked) == len(roster.processors):
+            return False
+        if roster.blocked and len(roster.processors) == len(roster.busy) < self.process_limit:
+            self._start()  # ahead of the next task that blocks
+        return True
+
+    def _start(self) -> None:
+        taken = [each.slot for each in self._roster.processors.values()]
+        slot = next((index for index in range(self._roster.slots) if index not in taken), None)
+        name = self._names[slot] if slot is not None else f"spare-{self._numbers}"
+        processor = Processor(self._numbers, slot, name)
+        self._roster.add(processor)
+        self._numbers += 1
+        self._effects.append(StartProcessor(processor.number, name))
+
+    # ---- spare ones ------------------------------------------------------------------------------------------
+
+    def deadlines(self, accepting: bool) -> list[float]:
+        times = [each.idle_since + RETIRE_AFTER_SECONDS for each in self._superfluous()]
+        return [*times, self.after] if self.after and accepting else times
+
+    def retire(self, now: float) -> None:
+        if len(self._roster.processors) <= self._roster.slots:
+            return
+        for processor in self._superfluous():
+            if now >= processor.idle_since + RETIRE_AFTER_SECONDS:
+                processor.dying = True
+                self._roster.sort(processor)
+                self._effects.append(Kill(processor.number))
+
+    def _superfluous(self) -> list[Processor]:
+        """Spare processors, but for the one that is ready for the next task while others block."""
+        spares = [each for each in self._roster.idle.values() if each.slot is None]
+        return spares[1:] if self._roster.blocked else spares
