@@ -15,14 +15,14 @@ cdef class Recorder:
     cdef double failures_since
     cdef int failures
 
-    cdef uint64_t time(self)
+    cdef uint64_t time(self) noexcept
     cdef name(self, naming, number, value)
-    cdef int room_for_failures(self)
+    cdef int room_for_failures(self) noexcept
     cdef write_failure(
         self, session, task, attempt, status, payload, agent=*, function=*, worker=*
     )
-    cdef uint32_t new_table(self)
-    cdef uint32_t name_function(self, uint32_t number, bytes digest, str name)
+    cdef uint32_t new_table(self) noexcept
+    cdef uint32_t name_function(self, uint32_t number, bytes digest, str name) except? 0
     cdef submitted(self, uint32_t session, uint32_t function, uint64_t first, uint64_t stop)
     cdef handed(
         self, uint32_t session, uint32_t function, uint32_t agent, uint64_t first, uint64_t stop, uint32_t attempt

@@ -50,16 +50,16 @@ cdef class Recorder:
         self.is_on = False
         self.ends = []
 
-    cdef uint64_t time(self):
+    cdef uint64_t time(self) noexcept:
         return <uint64_t> ((self.now + self.clock_offset) * 1e6)
 
     # ---- names -----------------------------------------------------------------------------------------------------
 
-    cdef uint32_t new_table(self):
+    cdef uint32_t new_table(self) noexcept:
         self.tables += 1
         return self.tables - 1
 
-    cdef uint32_t name_function(self, uint32_t number, bytes digest, str name):
+    cdef uint32_t name_function(self, uint32_t number, bytes digest, str name) except? 0:
         """Say what a function is called, with a new number if it has none (NONE)."""
         if number == NONE:
             number = self.functions
@@ -135,7 +135,7 @@ cdef class Recorder:
         if self.room_for_failures():
             self.write_failure(session, task, 0, status, payload)
 
-    cdef int room_for_failures(self):
+    cdef int room_for_failures(self) noexcept:
         """How many more may be written in this second."""
         if self.now - self.failures_since >= 1.0:
             self.failures_since = self.now

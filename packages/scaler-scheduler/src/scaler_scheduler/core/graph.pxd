@@ -33,6 +33,6 @@ cdef class Graph:
     cdef size_t node_room
     cdef size_t edge_room
 
-    cdef bint admits(self, uint64_t first, uint64_t stop)
+    cdef bint admits(self, uint64_t first, uint64_t stop) noexcept
     cdef int extend(self, uint64_t stop) except -1
     cdef int add_edge(self, uint32_t input, uint32_t dependant) except -1

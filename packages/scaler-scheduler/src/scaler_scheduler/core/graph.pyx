@@ -18,7 +18,7 @@ cdef class Graph:
         free(self.nodes)
         free(self.edges)
 
-    cdef bint admits(self, uint64_t first, uint64_t stop):
+    cdef bint admits(self, uint64_t first, uint64_t stop) noexcept:
         """Whether these tasks may be next: in order, inside the graph, and not so far away that room for what is
         between would be a way to fill the memory."""
         return self.base + self.count <= first < stop <= self.last + 1 and first - self.base - self.count <= GAP_LIMIT

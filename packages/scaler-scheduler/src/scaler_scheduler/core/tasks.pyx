@@ -131,7 +131,7 @@ cdef class FunctionLoad:
             total += self.outcomes[index]
         return total
 
-    cdef inline uint32_t named(self, Recorder events):
+    cdef inline uint32_t named(self, Recorder events) except? 0:
         """Its number in event records, said what it means once in each recording."""
         if self.recording != events.recording:
             self.number = events.name_function(self.number, self.digest, self.name)
@@ -146,7 +146,7 @@ cdef class FunctionLoad:
         self.total_us += total_us
         self.samples += number
 
-    cdef uint32_t estimate(self):
+    cdef uint32_t estimate(self) noexcept:
         if self.samples == 0:
             return UNKNOWN_DURATION_US
         if self.duration_us < 1.0:
@@ -194,7 +194,7 @@ cdef class AgentLoad:
         for depth in range(DEPTHS):
             self.by_depth[depth] = 0
 
-    cdef int deep(self, int depth):
+    cdef int deep(self, int depth) noexcept:
         """Tasks here that are at least so deep: shallower ones never hold deeper ones up."""
         cdef int total = 0, level
         if depth <= 0:
@@ -203,10 +203,10 @@ cdef class AgentLoad:
             total += self.by_depth[level]
         return total
 
-    cdef int usable(self, int depth):
+    cdef int usable(self, int depth) noexcept:
         return self.slots + (self.lent if depth > self.deepest else 0)
 
-    cpdef bint has_room(self, int depth):
+    cpdef bint has_room(self, int depth) except -1:
         cdef int here = self.deep(depth)
         if here >= self.ceiling or (self.reserved_count and self.keeps_room(depth)):
             return False
@@ -217,7 +217,7 @@ cdef class AgentLoad:
         """Tasks that only it may have, or should have if it has room."""
         return self.reserved_count > 0 or len(self.deferred) > 0
 
-    cdef bint keeps_room(self, int depth):
+    cdef bint keeps_room(self, int depth) except -1:
         """What is reserved for it comes first."""
         cdef QueueClass queue
         for queue in self.reserved:
@@ -225,14 +225,14 @@ cdef class AgentLoad:
                 return True
         return False
 
-    cpdef int64_t queued_us(self):
+    cpdef int64_t queued_us(self) noexcept:
         """How long what is queued there, beside what runs, would keep all slots busy, in slot-microseconds."""
         cdef int usable = self.slots + self.lent
         if self.outstanding <= usable:
             return 0
         return self.load_us * (self.outstanding - usable) // self.outstanding
 
-    cpdef int64_t budget_us(self, int depth):
+    cpdef int64_t budget_us(self, int depth) noexcept:
         cdef int here = self.deep(depth)
         cdef int usable = self.usable(depth)
         cdef int64_t horizon = <int64_t> HORIZON_US * self.slots
@@ -240,10 +240,10 @@ cdef class AgentLoad:
             return horizon
         return horizon - self.load_us * (here - usable) // self.outstanding
 
-    cpdef int queued(self):
+    cpdef int queued(self) noexcept:
         return max(0, self.outstanding - self.slots - self.lent)
 
-    cpdef double waiting_us(self, double now):
+    cpdef double waiting_us(self, double now) noexcept:
         """How long a task that comes now would wait for a worker here: by estimate, or as long as nothing has ended."""
         cdef int usable = max(1, self.slots + self.lent)
         cdef int64_t here = self.outstanding + self.reserved_count
@@ -254,7 +254,7 @@ cdef class AgentLoad:
             (now - self.progress_at) * 1e6,
         )
 
-    cdef bint can_hold(self, QueueClass source):
+    cdef bint can_hold(self, QueueClass source) except -1:
         """Whether it may be given such tasks, if not at once."""
         return self.is_available and self.deep(source.depth) < self.ceiling and self.fits(source.demand) > 0
 
@@ -344,7 +344,7 @@ cdef class Reservation:
         self.record = table.record(task)
         self.estimate_us = self.record.function.estimate()
 
-    cdef bint is_for(self, uint32_t agent):
+    cdef bint is_for(self, uint32_t agent) except -1:
         cdef Page* page = self.table.find(self.task)
         cdef int offset = self.task & (PAGE_SIZE - 1)
         return page != NULL and page.state[offset] == QUEUED and page.agent[offset] == agent
@@ -578,7 +578,7 @@ cdef class TaskTable:
 
     # ---- looking up -----------------------------------------------------------------------------------------------
 
-    cdef Page* find(self, uint64_t task):
+    cdef Page* find(self, uint64_t task) except? NULL:
         cdef uint64_t number = task >> PAGE_BITS
         cdef PageBox box
         if self.last_page != NULL and number == self.last_number:
@@ -590,7 +590,7 @@ cdef class TaskTable:
         self.last_number = number
         return box.page
 
-    cdef Page* make(self, uint64_t task):
+    cdef Page* make(self, uint64_t task) except NULL:
         cdef Page* page = self.find(task)
         cdef uint64_t number = task >> PAGE_BITS
         cdef PageBox box
@@ -618,7 +618,7 @@ cdef class TaskTable:
     cdef inline RunRecord record_at(self, Page* page, int offset):
         return <RunRecord> self.records[page.run[offset]]
 
-    cdef inline void move(self, Page* page, int offset, int state):
+    cdef inline void move(self, Page* page, int offset, int state) noexcept:
         self.counts[page.state[offset]] -= 1
         page.state[offset] = state
         self.counts[state] += 1
@@ -716,7 +716,7 @@ cdef class TaskTable:
             self.events.submitted(self.number, record.function.named(self.events), record.first, record.stop)
         return True
 
-    cdef bint is_free(self, uint64_t first, uint64_t stop):
+    cdef bint is_free(self, uint64_t first, uint64_t stop) except -1:
         cdef uint64_t task
         cdef Page* page
         cdef int offset
@@ -886,7 +886,7 @@ cdef class TaskTable:
         return forward, special, unknown
 
     cdef bint decide(self, Page* page, int offset, int state, int status, RunRecord record, uint32_t attempt,
-                     uint32_t agent):
+                     uint32_t agent) noexcept:
         """True: the row does not simply end its task; what becomes of it is decided by the core."""
         if status == SUCCESS_LARGE:
             if state == CANCELLING:
@@ -981,11 +981,11 @@ cdef class TaskTable:
                     attempts.append(box.page.attempt[offset])
         return tasks, attempts
 
-    cdef int64_t take_moving(self, uint64_t task):
+    cdef int64_t take_moving(self, uint64_t task) except -1:
         """How long what an assigned task needs would take to move; it leaves its agent."""
         return self.moving.pop(task, 0) if self.moving else 0
 
-    cdef bint is_with(self, Page* page, int offset, uint32_t agent):
+    cdef bint is_with(self, Page* page, int offset, uint32_t agent) noexcept:
         if page == NULL or page.agent[offset] != agent:
             return False
         return page.state[offset] == ASSIGNED or page.state[offset] == CANCELLING
@@ -1121,7 +1121,7 @@ cdef class TaskTable:
         record.function.outcomes[SUCCESS_LARGE] += 1
         record.function.outcomes[CANCELLED] -= 1
 
-    cdef void count_lost(self, RunRecord record):
+    cdef void count_lost(self, RunRecord record) noexcept:
         """A large result is lost, and will be made again: monitors have been told of a success."""
         self.totals.outcomes[SUCCESS_LARGE] += 1
         record.function.outcomes[SUCCESS_LARGE] += 1
@@ -1287,7 +1287,7 @@ cdef class TaskTable:
                 self.settle(graph, True)
 
     cdef bint accept_node(self, Page* page, int offset, uint64_t task, int status, uint32_t attempt, RunRecord record,
-                          AgentLoad agent, list special, int64_t index, run):
+                          AgentLoad agent, list special, int64_t index, run) except -1:
         """One result of a node. True: it is to be forwarded."""
         cdef int state = page.state[offset]
         cdef Graph graph = record.graph
@@ -1321,7 +1321,7 @@ cdef class TaskTable:
             kib = <uint32_t> min(0xFFFFFFFF, (int.from_bytes(run.payload(index)[:8], "little") + 1023) // 1024)
         graph.nodes[task - graph.base].kib = kib
 
-    cdef bint is_stray(self, Page* page, int offset, uint32_t agent):
+    cdef bint is_stray(self, Page* page, int offset, uint32_t agent) except -1:
         """Whether a large result that does not count is of no use at its agent, and no other of that task is there."""
         return page.agent[offset] != agent and self.record_at(page, offset).graph is None
 
@@ -1354,13 +1354,13 @@ cdef class TaskTable:
             self.drop_value(graph, self.find(task), task)
         self.finish_if_over(graph)
 
-    cdef void count_done(self, RunRecord record, int status):
+    cdef void count_done(self, RunRecord record, int status) noexcept:
         self.finished += 1
         self.totals.outcomes[status & 15] += 1
         record.function.unfinished -= 1
         record.function.outcomes[status & 15] += 1
 
-    cdef void deliver(self, RunRecord record, Graph graph, Node* node):
+    cdef void deliver(self, RunRecord record, Graph graph, Node* node) noexcept:
         if not record.intermediate and not node.delivered:
             node.delivered = 1
             graph.targets -= 1
@@ -1421,7 +1421,7 @@ cdef class TaskTable:
             best = max(held, key=held.get)
             self.tell().wishes.setdefault(best, []).append(task)
 
-    cdef void shift_open(self, Graph graph, uint64_t task, int change):
+    cdef void shift_open(self, Graph graph, uint64_t task, int change) noexcept:
         cdef uint32_t at = graph.nodes[task - graph.base].head
         while at:
             graph.nodes[graph.edges[at - 1].dependant].open += change
@@ -1527,7 +1527,7 @@ cdef class TaskTable:
         for task in tasks:
             self.kill(task, status)
 
-    cdef bint requeue_node(self, Page* page, int offset, uint64_t task, RunRecord record):
+    cdef bint requeue_node(self, Page* page, int offset, uint64_t task, RunRecord record) except -1:
         """True: it may be queued. Otherwise it waits for its inputs, or ends because one of them ended."""
         cdef Graph graph = record.graph
         cdef Node* node = &graph.nodes[task - graph.base]
@@ -1698,7 +1698,7 @@ cdef class TaskTable:
                 waiting += 1
         return nodes, waiting, ready, running, done, failed
 
-    cdef int64_t count_queued(self, uint64_t first, uint64_t stop):
+    cdef int64_t count_queued(self, uint64_t first, uint64_t stop) except -1:
         cdef uint64_t task
         cdef int64_t number = 0
         cdef Page* page = NULL
@@ -1762,7 +1762,7 @@ cdef class TaskTable:
         self.settle(record.graph, False)
         return "waits"
 
-    cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent):
+    cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1:
         """Whether all that a node still waits for is at work at one agent."""
         cdef Node* node = &graph.nodes[task - graph.base]
         cdef uint32_t at
@@ -1927,7 +1927,7 @@ cdef class ClientQueue:
         else:
             self.ranges.append((first, stop))
 
-    cdef bint advance(self):
+    cdef bint advance(self) except -1:
         """Make the next range current if this one is used up. False: nothing left."""
         if self.first < self.stop:
             return True
@@ -2018,7 +2018,9 @@ cdef class QueueClass:
                         seen += self.look_at(queue, first, stop, found, &limit)
         return found, max(0, self.count - seen)
 
-    cdef int64_t look_at(self, ClientQueue queue, uint64_t first, uint64_t stop, dict found, int64_t* limit):
+    cdef int64_t look_at(
+        self, ClientQueue queue, uint64_t first, uint64_t stop, dict found, int64_t* limit
+    ) except -1:
         """Adds what waits in a range to ``found``, of at most ``limit`` runs; how many tasks that are."""
         cdef TaskTable table = queue.table
         cdef uint64_t task = first, end
@@ -2192,7 +2194,7 @@ cdef class Takings:
             if record.graph is not None:
                 self.follow(table, record.graph, start, task)
 
-    cdef inline bint has_weight(self, RunRecord record):
+    cdef inline bint has_weight(self, RunRecord record) except -1:
         """Whether it matters where tasks of a run are put, since they may need many bytes."""
         if not record.has_uploads and (record.graph is None or not record.graph.has_large):
             return False
@@ -2250,12 +2252,12 @@ cdef class Takings:
                 least_us = us
         return found
 
-    cdef inline bint may_wait(self, uint32_t estimate):
+    cdef inline bint may_wait(self, uint32_t estimate) noexcept:
         """Beside what runs. The last one may be a little longer than what is left of the horizon: else a worker whose
         tasks are just as long as that would have none ahead and stand still for every round trip."""
         return self.budget_us >= estimate or (self.budget_us > 0 and estimate <= LONGEST_AHEAD_US)
 
-    cdef inline bint may_admit(self, uint32_t estimate):
+    cdef inline bint may_admit(self, uint32_t estimate) noexcept:
         if self.turn <= 0:
             return False
         if self.taken >= self.share and self.taken_us >= CHUNK_US and self.room > 0:
@@ -2266,7 +2268,7 @@ cdef class Takings:
             return False
         return True
 
-    cdef inline bint admit(self, uint32_t estimate):
+    cdef inline bint admit(self, uint32_t estimate) noexcept:
         if not self.may_admit(estimate):
             return False
         if self.free > 0:
@@ -2331,7 +2333,7 @@ cdef class Takings:
             stop = task + 1
         self.send_fragment(table, current, first, stop, attempt)
 
-    cdef Page* candidate(self, TaskTable table, uint64_t task):
+    cdef Page* candidate(self, TaskTable table, uint64_t task) except? NULL:
         cdef Page* page = table.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record
@@ -2346,7 +2348,7 @@ cdef class Takings:
             return NULL
         return page
 
-    cdef bint is_far(self, TaskTable table, RunRecord record, uint64_t task):
+    cdef bint is_far(self, TaskTable table, RunRecord record, uint64_t task) except -1:
         """Whether much of what it needs is elsewhere: who gets it is decided when it is ready."""
         return self.inputs_of(table, record, task).missing_us(self.agent.index) > 0.0
 
@@ -2391,7 +2393,7 @@ cdef class Takings:
             self.give(table, record, first, stop, attempt)
             self.follow(table, record.graph, first, stop)
 
-    cdef bint admit_more(self, uint32_t estimate):
+    cdef bint admit_more(self, uint32_t estimate) noexcept:
         if self.room <= 0:
             return False
         if self.free > 0:
