@@ -252,7 +252,8 @@ def test_a_foreign_client_does_no_harm(context: Any, closing: Closing) -> None:
         foreign.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
         session = new_session()
         dealer = closing(DealerConnection(context, bound, session))
-        wait_until(lambda: router.receive() or dealer.send([b"fine"]))
+        connect(router, dealer)
+        assert dealer.send([b"fine"])
         assert wait_until(router.receive) == (session, [b"fine"])
 
 
@@ -277,7 +278,7 @@ def test_localhost_is_one_address_on_both_ends(context: Any, closing: Closing) -
     bound = router.bind("tcp://localhost:0")
     assert bound.startswith("tcp://localhost:") and not bound.endswith(":0")
     dealer = closing(DealerConnection(context, bound, new_session()))
-    wait_until(lambda: router.receive() or dealer.send([b"fine"]))
+    connect(router, dealer)
 
 
 def test_socket_files_are_removed_and_stale_ones_replaced(context: Any, closing: Closing, tmp_path: Path) -> None:

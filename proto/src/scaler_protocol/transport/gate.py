@@ -17,7 +17,7 @@ class Gate:
     def fd(self) -> int:
         return self._epoll.fileno()
 
-    def add(self, fd: int, events: int = select.EPOLLIN) -> None:
+    def add(self, fd: int, events: int) -> None:
         self._epoll.register(fd, events)
 
     def change(self, fd: int, events: int) -> None:

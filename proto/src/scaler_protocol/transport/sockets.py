@@ -7,7 +7,8 @@ its socket.
 
 What listens on the loopback interface without keys listens on a unix socket, too (its ``twin``), which peers of the
 same user find by themselves. There ZeroMQ's protocol is spoken without libzmq, in the threads of those who send and
-receive. Such a connection needs no heartbeats: it ends when one of the two processes does, and only then.
+receive. Such a connection needs no heartbeats: it ends when one of the two processes does, or when one reads nothing
+while too much waits for it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from scaler_protocol.transport.gate import Gate
 from scaler_protocol.transport.twin import twin_of
 from scaler_protocol.transport.zeromq import DealerFrames, RouterFrames
 from scaler_protocol.transport.zmtp import ZmtpConnection
-from scaler_protocol.transport.zmtp_listener import ZmtpListener
+from scaler_protocol.transport.zmtp_listener import ZmtpListener, peer_of
 
 ConnectionEvent = Literal["connected", "disconnected", "handshake_failed"]
 
@@ -140,19 +141,16 @@ class DealerConnection(DealerFrames):
     # ---- the twin ------------------------------------------------------------------------------------------------
 
     def _use_twin(self) -> bool:
-        """Speak through it, if somebody listens there."""
+        """Speak through it, if somebody listens there. Its messages are waited for once it is connected: till then all
+        that comes is for who waits for connection events."""
         if self._twin is None or self._gates is None:
             return False
-        connected = plain_socket.socket(plain_socket.AF_UNIX, plain_socket.SOCK_STREAM | plain_socket.SOCK_NONBLOCK)
-        try:
-            connected.connect("\0" + self._twin)
-        except OSError:
-            connected.close()
+        connected = _connected(self._twin)
+        if connected is None:
             return False
         self._close_socket(0)
         stream = ZmtpConnection(connected, "DEALER", self._session)
-        stream.watch_in(self._gates[0].fd)
-        self._gates[1].add(stream.fd)
+        self._gates[1].add(stream.fd, select.EPOLLIN | (select.EPOLLOUT if stream.waiting_bytes else 0))
         self.use(stream)
         return True
 
@@ -163,6 +161,7 @@ class DealerConnection(DealerFrames):
         if stream.is_ready and not self._told_connected:
             self._told_connected = True
             self._gates[1].change(stream.fd, select.EPOLLRDHUP)
+            stream.watch_in(self._gates[0].fd)
             events.append("connected")
         if stream.has_ended:
             if self._told_connected:
@@ -199,8 +198,8 @@ class DealerConnection(DealerFrames):
             self._context, self._socket, _events(_CONNECTION_EVENTS) | zmq.EVENT_CONNECT_RETRIED
         )  # fmt: skip
         if self._gates is not None:
-            self._gates[0].add(_integer(self._socket, zmq.FD))
-            self._gates[1].add(self._monitor.fd)
+            self._gates[0].add(_integer(self._socket, zmq.FD), select.EPOLLIN)
+            self._gates[1].add(self._monitor.fd, select.EPOLLIN)
         self._socket.connect(_loopback_by_number(self._address))
 
     def _close_socket(self, linger_milliseconds: int) -> None:
@@ -270,8 +269,8 @@ class RouterSocket(RouterFrames):
             return
         self._lost_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._gate = Gate()
-        self._gate.add(self._lost_event)
-        self._gate.add(self._monitor.fd)
+        self._gate.add(self._lost_event, select.EPOLLIN)
+        self._gate.add(self._monitor.fd, select.EPOLLIN)
         listener = ZmtpListener(
             _integer(self._socket, zmq.FD), functools.partial(os.eventfd_write, self._lost_event, 1)
         )
@@ -289,6 +288,7 @@ class RouterSocket(RouterFrames):
         self.serve_beside(None)
         self._gate.close()
         os.close(self._lost_event)
+        self._gate = self._lost_event = None
 
     def _use_keys(self, address: Address) -> None:
         keys = self._keys(address)
@@ -394,6 +394,23 @@ class _InprocEvent:
     def close(self) -> None:
         self._reader.close()
         self._writer.close()
+
+
+def _connected(name: str) -> plain_socket.socket | None:
+    """To the abstract unix socket of this name. None: nobody listens there, or another user, who is not to be told
+    anything, or there is no descriptor left."""
+    try:
+        connected = plain_socket.socket(plain_socket.AF_UNIX, plain_socket.SOCK_STREAM | plain_socket.SOCK_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        connected.connect("\0" + name)
+        if peer_of(connected)[1] == os.geteuid():
+            return connected
+    except OSError:
+        pass
+    connected.close()
+    return None
 
 
 def _take_event(fd: int) -> None:

@@ -43,7 +43,9 @@ cdef class ZmtpConnection:
     cdef int on_ready(self, bytes command, Py_ssize_t start) except -1
     cdef int write(self, object frames, uint8_t flags) except -1
     cdef int write_parts(self, Part* parts, Py_ssize_t count, uint64_t total) except -1
+    cdef int keep(self, Part* parts, Py_ssize_t count, uint64_t skip, uint64_t total) except -1
     cdef int flush(self) except -1
     cdef int cut(self) except -1
     cdef void end(self) noexcept
+    cdef int fail(self) except -1
     cdef void watch_again(self) noexcept

@@ -8,6 +8,9 @@ way and one wake-up, in place of three.
 import socket
 from collections.abc import Sequence
 
+WAITING_LIMIT_BYTES: int
+"""More than this waits for nobody: whoever reads so little is cut off, begins anew and is told again."""
+
 class ZmtpConnection:
     """One end, a DEALER's or a ROUTER's, of a connected stream socket, which it owns from now on. Never blocks. What
     the kernel does not take at once waits here: once ``watch_in`` was called its epoll tells when there is something to
@@ -39,15 +42,16 @@ class ZmtpConnection:
         """How much waits to be written."""
 
     def watch_in(self, epoll: int) -> None:
-        """Have this epoll descriptor watch the connection: for reading, and for writing while something waits."""
+        """Have this epoll descriptor watch the connection: for reading, and for writing while something waits. Raises
+        OSError."""
 
     def look(self) -> None:
-        """Go on with the handshake, and notice an end behind which nothing is to be read. Takes no message, so it takes
-        away no readiness."""
+        """Go on with the handshake, and notice an end behind which nothing is to be read. Nothing else does the first, and
+        it takes no message: who waits for the connection and who waits for messages take nothing from each other."""
 
     def send(self, frames: Sequence[bytes]) -> bool:
-        """False: not ready, ended, or too much waits already; then nothing was sent. Frames are bytes or other
-        contiguous buffers, 1 to 64 of them."""
+        """False: not ready, or ended; then nothing was sent. When ``WAITING_LIMIT_BYTES`` wait already, the connection
+        ends: after it no message may be missing. Frames are bytes or other contiguous buffers, 1 to 64 of them."""
 
     def receive(self) -> list[bytes] | None:
         """One message; None: ``fd`` tells when there is another one (level-triggered), so nothing is lost when this does

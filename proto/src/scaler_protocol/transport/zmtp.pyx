@@ -12,7 +12,8 @@ import time
 from collections import deque
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -37,11 +38,15 @@ cdef enum:
     GREETING_SIZE = 64
     FRAME_COUNT_LIMIT = 64
     COMMAND_LIMIT = 4096
+    PING_CONTEXT_LIMIT = 16
     READ_SIZE = 64 * 1024
-    WAITING_LIMIT = 64 * 1024 * 1024  # bytes that wait before ``send`` refuses more
+    WAITING_PIECE = 64 * 1024  # short messages that wait are written together
     SEND_BUFFER = 1024 * 1024  # asked of the kernel, which gives what it allows
 
 cdef uint64_t _size_limit = 4 * _MESSAGE_LIMIT_BYTES
+
+WAITING_LIMIT_BYTES = 256 * 1024 * 1024
+cdef uint64_t _waiting_limit = WAITING_LIMIT_BYTES
 
 _GREETING = (b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0")).ljust(GREETING_SIZE, b"\0")
 _COUNTERPARTS = {"DEALER": (b"ROUTER",), "ROUTER": (b"DEALER",)}
@@ -80,14 +85,15 @@ cdef class ZmtpConnection:
         self.frames = []
         self.waiting = deque()
         self.counterparts = _COUNTERPARTS[kind]
-        self.waiting.append(_GREETING)
+        self.waiting.append(bytearray(_GREETING))
         self.waiting_bytes = len(_GREETING)
         self.write((_ready_command(kind, identity),), COMMAND)
         self.flush()
 
     def watch_in(self, int epoll):
+        if watch(epoll, ADD, self.fd, READABLE | (WRITABLE if self.waiting_bytes else 0)) < 0:
+            raise OSError("This process can watch no more descriptors.")
         self.epoll = epoll
-        watch(epoll, ADD, self.fd, READABLE | (WRITABLE if self.waiting_bytes else 0))
 
     cdef void watch_again(self) noexcept:
         """What to watch for has changed."""
@@ -96,6 +102,16 @@ cdef class ZmtpConnection:
 
     cdef void end(self) noexcept:
         self.has_ended = True
+
+    cdef int fail(self) except -1:
+        """End it from here. Its descriptor tells so to all who watch it, at both ends."""
+        self.end()
+        if self.socket is not None:
+            try:
+                self.socket.shutdown(plain_socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has ended
+        return self.cut()
 
     # ---- what comes ----------------------------------------------------------------------------------------------
 
@@ -106,10 +122,14 @@ cdef class ZmtpConnection:
         while not self.is_ready and not self.has_ended and self.pull():
             pass
         self.is_drained = False
-        if not self.has_ended and receive_bytes(self.fd, &byte, 1, True) in (0, -2):
+        if self.has_ended or self.taken < len(self.messages):
+            return
+        if receive_bytes(self.fd, &byte, 1, True) in (0, -2):
             self.end()
 
     def receive(self):
+        if not self.is_ready:
+            return None
         if self.waiting_bytes:
             self.flush()
         return self.next_message()
@@ -134,17 +154,21 @@ cdef class ZmtpConnection:
         cdef uint8_t room[READ_SIZE]
         cdef Py_ssize_t size = self.wanted()
         cdef int64_t count
-        if self.body is not None and self.length - self.filled >= size:
-            count = receive_bytes(self.fd, PyBytes_AS_STRING(self.body) + self.filled, self.length - self.filled, False)
-            size = self.length - self.filled
-            if count > 0:
-                self.filled += count
-                if self.filled == self.length:
-                    self.end_frame()
-        else:
-            count = receive_bytes(self.fd, room, size, False)
-            if count > 0:
-                self.feed(room, count)
+        try:
+            if self.body is not None and self.length - self.filled >= size:
+                size = self.length - self.filled
+                count = receive_bytes(self.fd, PyBytes_AS_STRING(self.body) + self.filled, size, False)
+                if count > 0:
+                    self.filled += count
+                    if self.filled == self.length:
+                        self.end_frame()
+            else:
+                count = receive_bytes(self.fd, room, size, False)
+                if count > 0:
+                    self.feed(room, count)
+        except MemoryError:  # what has been read is lost: others do not suffer, and this one begins anew
+            self.fail()
+            return False
         self.is_drained = 0 < count < size
         if count == 0 or count == -2:
             self.end()
@@ -190,9 +214,9 @@ cdef class ZmtpConnection:
         """As soon as enough of it is there to see that it is none."""
         cdef bytes greeting = PyBytes_FromStringAndSize(<char*> self.greeting, self.greeting_size)
         if greeting[0] != 0xFF or (len(greeting) >= 10 and not greeting[9] & 1) or (len(greeting) > 10 and greeting[10] < 3):
-            self.end()
+            self.fail()
         elif len(greeting) == GREETING_SIZE and greeting[12:32] != _GREETING[12:32]:
-            self.end()
+            self.fail()
         return 0
 
     cdef int begin_frame(self) except -1:
@@ -206,9 +230,9 @@ cdef class ZmtpConnection:
                 length = length << 8 | self.head[1 + index]
         limit = COMMAND_LIMIT if flags & COMMAND else _size_limit - self.size
         if flags & ~(MORE | LONG | COMMAND) or flags & (MORE | COMMAND) == (MORE | COMMAND) or length > limit:
-            self.end()
+            self.fail()
         elif not flags & COMMAND and (not self.is_ready or len(self.frames) == FRAME_COUNT_LIMIT):
-            self.end()
+            self.fail()
         else:
             self.body = PyBytes_FromStringAndSize(NULL, length)
             self.length = length
@@ -239,11 +263,13 @@ cdef class ZmtpConnection:
     cdef int on_command(self, bytes command) except -1:
         cdef Py_ssize_t start = 1 + (command[0] if command else 0)
         cdef bytes name = command[1:start]
-        if name == b"READY":
-            self.on_ready(command, start)
-        elif name == b"ERROR":
-            self.end()
-        elif name == b"PING":
+        if not self.is_ready and name == b"READY":
+            return self.on_ready(command, start)
+        if not self.is_ready or name in (b"READY", b"ERROR"):
+            return self.fail()
+        if name == b"PING":
+            if len(command) > start + 2 + PING_CONTEXT_LIMIT:
+                return self.fail()
             self.write((b"\x04PONG" + command[start + 2 :],), COMMAND)
         return 0
 
@@ -254,23 +280,19 @@ cdef class ZmtpConnection:
             name_end = start + 1 + command[start]
             value_end = name_end + 4 + int.from_bytes(command[name_end : name_end + 4], "big")
             if value_end > len(command) or name_end + 4 > len(command):
-                self.end()
-                return 0
+                return self.fail()
             properties[command[start + 1 : name_end].lower()] = command[name_end + 4 : value_end]
             start = value_end
+        if properties.get(b"socket-type") not in self.counterparts or len(properties.get(b"identity", b"")) > 255:
+            return self.fail()
         self.identity = properties.get(b"identity", b"")
-        if self.is_ready or properties.get(b"socket-type") not in self.counterparts or len(self.identity) > 255:
-            self.end()
-        else:
-            self.is_ready = True
+        self.is_ready = True
         return 0
 
     # ---- what goes -----------------------------------------------------------------------------------------------
 
     def send(self, frames):
-        if not self.is_ready:
-            self.look()
-        if not self.is_ready or self.has_ended or self.is_cut or self.waiting_bytes > WAITING_LIMIT:
+        if not self.is_ready or self.has_ended or self.is_cut:
             return False
         self.write(frames, 0)
         self.is_drained = True
@@ -309,27 +331,41 @@ cdef class ZmtpConnection:
     cdef int write_parts(self, Part* parts, Py_ssize_t count, uint64_t total) except -1:
         """Write what the kernel takes; keep a copy of the rest."""
         cdef int64_t sent = -1 if self.waiting_bytes else send_parts(self.fd, parts, count)
-        cdef uint64_t skip, length
-        cdef uint64_t place = 0
-        cdef Py_ssize_t index
-        cdef bytes rest
         if sent == -2:
             return self.cut()
-        skip = max(sent, 0)
-        if skip == total:
+        if sent == total:
             return 0
-        rest = PyBytes_FromStringAndSize(NULL, total - skip)
+        if self.waiting_bytes > _waiting_limit:
+            return self.fail()
+        try:
+            self.keep(parts, count, max(sent, 0), total)
+        except MemoryError:  # nothing can follow the half of a message
+            self.fail()
+            raise
+        return 0
+
+    cdef int keep(self, Part* parts, Py_ssize_t count, uint64_t skip, uint64_t total) except -1:
+        """What is behind the first ``skip`` bytes is written when the kernel takes it."""
+        cdef bint is_first = not self.waiting_bytes
+        cdef bytearray piece = self.waiting[len(self.waiting) - 1] if self.waiting else None
+        cdef Py_ssize_t place
+        cdef uint64_t length
+        cdef Py_ssize_t index
+        if piece is None or PyByteArray_GET_SIZE(piece) >= WAITING_PIECE:
+            piece = bytearray()
+            self.waiting.append(piece)
+        place = PyByteArray_GET_SIZE(piece)
+        PyByteArray_Resize(piece, place + total - skip)
+        self.waiting_bytes += total - skip
         for index in range(count):
             length = parts[index].iov_len
             if skip >= length:
                 skip -= length
                 continue
-            memcpy(PyBytes_AS_STRING(rest) + place, <char*> parts[index].iov_base + skip, length - skip)
+            memcpy(PyByteArray_AS_STRING(piece) + place, <char*> parts[index].iov_base + skip, length - skip)
             place += length - skip
             skip = 0
-        self.waiting.append(rest)
-        self.waiting_bytes += place
-        if self.waiting_bytes == place:
+        if is_first:
             self.watch_again()
         return 0
 
@@ -337,11 +373,11 @@ cdef class ZmtpConnection:
         """Write what waits, as far as the kernel takes it."""
         cdef Part part
         cdef int64_t sent
-        cdef bytes first
+        cdef bytearray first
         while self.waiting:
             first = self.waiting[0]
-            part.iov_base = PyBytes_AS_STRING(first) + self.written
-            part.iov_len = PyBytes_GET_SIZE(first) - self.written
+            part.iov_base = PyByteArray_AS_STRING(first) + self.written
+            part.iov_len = PyByteArray_GET_SIZE(first) - self.written
             sent = send_parts(self.fd, &part, 1)
             if sent == -2:
                 return self.cut()
@@ -349,7 +385,7 @@ cdef class ZmtpConnection:
                 return 0
             self.written += sent
             self.waiting_bytes -= sent
-            if self.written < PyBytes_GET_SIZE(first):
+            if self.written < PyByteArray_GET_SIZE(first):
                 return 0
             self.written = 0
             self.waiting.popleft()

@@ -13,6 +13,7 @@ cdef class ZmtpListener:
     cdef dict processes  # descriptors of processes, by that of the connection
     cdef dict peers  # by identity
     cdef int spare_fd
+    cdef object user
 
     cdef list receive_many(self)
     cdef object send(self, object peer, object frames)

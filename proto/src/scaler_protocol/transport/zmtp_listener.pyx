@@ -3,9 +3,11 @@
 
 A peer is named by the identity that its connection shows, and the last connection that shows it has it. A connection
 ends when its other end is closed, and also when the process that made it is gone: a child of that process may have
-inherited the descriptor and keep it open.
+inherited the descriptor and keep it open. Processes of other users are turned away before a word is said: everybody can
+see the name of an abstract socket and connect to it.
 """
 
+import errno
 import os
 import select
 import socket as plain_socket
@@ -18,7 +20,14 @@ cdef enum:
     READY_LIMIT = 64
 
 _BACKLOG = 4096
-_CREDENTIALS = struct.Struct("3i")  # process, user, group
+_ACCEPT_LIMIT = 64  # connections in one turn: whoever makes them without end keeps nobody waiting
+_CREDENTIALS = struct.Struct("iII")  # process, user, group
+
+
+def peer_of(connected):
+    credentials = connected.getsockopt(plain_socket.SOL_SOCKET, plain_socket.SO_PEERCRED, _CREDENTIALS.size)
+    process, user, _ = _CREDENTIALS.unpack(credentials)
+    return process, user
 
 
 cdef class ZmtpListener:
@@ -31,6 +40,7 @@ cdef class ZmtpListener:
         self.connections = {}
         self.processes = {}
         self.peers = {}
+        self.user = os.geteuid()
         self.spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.epoll.register(other_fd, select.EPOLLIN)
 
@@ -62,7 +72,8 @@ cdef class ZmtpListener:
         self.connections.clear()
         self.processes.clear()
         self.peers.clear()
-        os.close(self.spare_fd)
+        if self.spare_fd >= 0:
+            os.close(self.spare_fd)
         self.epoll.close()
 
     # ---- messages ------------------------------------------------------------------------------------------------
@@ -118,49 +129,62 @@ cdef class ZmtpListener:
         return 0
 
     cdef object send(self, object peer, object frames):
-        """"sent", "full", or None: no such peer, or it is gone."""
+        """"sent", or None: no such peer, or it is gone."""
         cdef ZmtpConnection connection = self.peers.get(peer)
-        if connection is None or connection.is_cut or connection.has_ended:
-            return None
-        if connection.send(frames):
-            return "sent"
-        return None if connection.is_cut or connection.has_ended else "full"
+        return "sent" if connection is not None and connection.send(frames) else None
 
     # ---- connections ---------------------------------------------------------------------------------------------
 
     def _accept(self, listener):
-        while True:
+        for _ in range(_ACCEPT_LIMIT):
             try:
                 accepted, _ = listener.accept()
-            except BlockingIOError:
-                return
-            except OSError:
-                self._turn_away(listener)
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self._turn_away(listener)
                 return
             self._add(accepted)
 
     def _turn_away(self, listener):
         """This process has no descriptor left: who waits is to know, rather than wait, and wake this one, for ever."""
-        os.close(self.spare_fd)
+        if self.spare_fd >= 0:
+            os.close(self.spare_fd)
+        self.spare_fd = -1
         try:
             listener.accept()[0].close()
+            self.spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            pass
-        self.spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            pass  # another thread has taken it
 
     def _add(self, accepted):
-        credentials = accepted.getsockopt(plain_socket.SOL_SOCKET, plain_socket.SO_PEERCRED, _CREDENTIALS.size)
-        cdef ZmtpConnection connection = ZmtpConnection(accepted, "ROUTER")
+        cdef ZmtpConnection connection
+        process, user = peer_of(accepted)
+        if user != self.user:
+            accepted.close()
+            return
+        try:
+            connection = ZmtpConnection(accepted, "ROUTER")
+            connection.watch_in(self.fd)
+        except OSError:
+            accepted.close()
+            return
         self.connections[connection.fd] = connection
-        connection.watch_in(self.fd)
-        process = _CREDENTIALS.unpack(credentials)[0]
+        self._watch_process(process, connection)
+
+    def _watch_process(self, process, ZmtpConnection connection):
+        """Without it the connection alone tells: the process is of another namespace, or gone already, or no descriptor
+        is left."""
         try:
             process_fd = os.pidfd_open(process)
-        except (OSError, ValueError):
-            return  # of another namespace, or gone already, or no descriptor is left: the connection itself will tell
+        except OSError:
+            return
+        try:
+            self.epoll.register(process_fd, select.EPOLLIN)
+        except OSError:
+            os.close(process_fd)
+            return
         self.connections[process_fd] = connection
         self.processes[connection.fd] = process_fd
-        self.epoll.register(process_fd, select.EPOLLIN)
 
     def _on_ready(self, ZmtpConnection connection):
         if not connection.identity:
@@ -171,7 +195,8 @@ cdef class ZmtpListener:
             self._lose(older)
 
     def _on_process_ended(self, ZmtpConnection connection, list messages):
-        while connection.pull():
+        """What it has said before, and no more."""
+        while connection.is_ready and connection.pull():
             pass
         self.add_messages(connection, messages)
         connection.end()
@@ -181,6 +206,7 @@ cdef class ZmtpListener:
         process_fd = self.processes.pop(connection.fd, None)
         if process_fd is not None:
             del self.connections[process_fd]
+            self.epoll.unregister(process_fd)
             os.close(process_fd)
         connection.close()
         if self.peers.get(connection.identity) is connection:
