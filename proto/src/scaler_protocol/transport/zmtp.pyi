@@ -46,8 +46,8 @@ class ZmtpConnection:
         OSError."""
 
     def look(self) -> None:
-        """Go on with the handshake, and notice an end behind which nothing is to be read. Nothing else does the first, and
-        it takes no message: who waits for the connection and who waits for messages take nothing from each other."""
+        """Go on with the handshake, and notice an end behind which nothing is to be read. Nothing else does the first,
+        and it takes no message: who waits for the connection and who waits for messages take each other nothing."""
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """False: not ready, or ended; then nothing was sent. When ``WAITING_LIMIT_BYTES`` wait already, the connection

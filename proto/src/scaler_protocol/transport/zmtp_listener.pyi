@@ -4,8 +4,8 @@ import socket
 from collections.abc import Callable
 
 def peer_of(connected: socket.socket) -> tuple[int, int]:
-    """The process at the other end of a unix socket, or 0 when it cannot be seen from here, and its user. Of a listener:
-    who listens there."""
+    """The process at the other end of a unix socket, or 0 when it cannot be seen from here, and its user. At the end
+    that connected: who listens there."""
 
 class ZmtpListener:
     """Served by ``RouterFrames``, which asks it before it asks libzmq. ``other_fd``: one more descriptor to watch,
