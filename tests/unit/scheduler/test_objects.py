@@ -233,6 +233,49 @@ def test_an_object_whose_store_has_died_is_missing():
     assert [type(body) for _, body in agent.says(ObjectRequest(key))] == [ObjectMissing]
 
 
+def claimed_by_two(book: Playbook):
+    """A function that two clients say is in the store of their host. The first one lies."""
+    liar, client, agent = book.client("liar"), book.client(), book.agent()
+    key = ObjectKey(b"digest..........", 0)
+    for each in (liar, client):
+        each.says(ObjectStored(key, 1000, STORE))
+    assert agent.says(ObjectRequest(key)) == [("liar", ObjectRequest(key))]
+    return liar, client, agent, key
+
+
+def test_another_owner_is_asked_when_the_first_does_not_have_what_it_claimed():
+    book = Playbook()
+    liar, client, agent, key = claimed_by_two(book)
+    assert liar.says(ObjectMissing(key, "")) == [("client", ObjectRequest(key))]
+    chunk = upload(key, 1000, 0, 1000)
+    assert client.says(chunk) == [("agent", chunk)]
+
+
+def test_an_object_is_missing_when_no_owner_has_it():
+    book = Playbook()
+    liar, client, agent, key = claimed_by_two(book)
+    liar.says(ObjectMissing(key, ""))
+    assert [(name, type(body)) for name, body in client.says(ObjectMissing(key, ""))] == [("agent", ObjectMissing)]
+
+
+def test_another_owner_is_asked_when_the_first_leaves_before_it_has_sent_all():
+    for words in ([], [upload(ObjectKey(b"digest..........", 0), 1000, 0, 10)]):
+        book = Playbook()
+        liar, client, agent, key = claimed_by_two(book)
+        liar.says(*words)
+        assert ("client", ObjectRequest(key)) in liar.says(Goodbye())
+        said = client.says(upload(key, 1000, 0, 1000))
+        assert sum(len(body.data) for name, body in said if name == "agent") == 1000 - sum(len(w.data) for w in words)
+
+
+def test_an_owner_that_was_not_asked_may_say_that_it_has_nothing():
+    book = Playbook()
+    liar, client, agent, key = claimed_by_two(book)
+    assert client.says(ObjectMissing(key, "")) == []
+    chunk = upload(key, 1000, 0, 1000)
+    assert liar.says(chunk) == [("agent", chunk)]
+
+
 def test_an_object_is_released_at_every_host_that_has_it():
     book = Playbook()
     client, key = stored(book)

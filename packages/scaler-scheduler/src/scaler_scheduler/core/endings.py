@@ -157,6 +157,7 @@ class Endings(Watching):
         client.objects.pop(key, None)
         stored = self.objects.release(client.session, key)
         if stored is None:
+            self._send_all(self.objects.ask_another(key), now)
             return
         for session in stored.holders:
             agent = self.agents.get(session)

@@ -32,7 +32,7 @@ LOST_TEXT = "The object is lost: the store that held it has died."
 
 class StoredObject:
     """One object, in ``stores``, or here, complete or still arriving. ``readers``: {agent session: [sent, credit]}.
-    ``asked``: an owner was asked to send what is in a store only. ``lost``: nobody has it any more. ``fetching``:
+    ``asked``: the owner that was asked to send what is in a store only. ``lost``: nobody has it any more. ``fetching``:
     agents whose stores fetch it, and from which; ``waiting``: those whose turn comes when a store is free or has it."""
 
     def __init__(self, key: ObjectKey) -> None:
@@ -47,7 +47,7 @@ class StoredObject:
         self.stores: dict[bytes, bool] = {}
         self.fetching: dict[bytes, bytes] = {}
         self.waiting: dict[bytes, bool] = {}
-        self.asked = False
+        self.asked: bytes | None = None
         self.lost = False
 
     def take_in(self, chunk: ObjectChunk) -> None:
@@ -107,7 +107,9 @@ class ObjectStore:
         stored = self._owned(client, body.key)
         stored.stores[body.store] = True
         stored.size = body.size
-        stored.lost = stored.asked = False
+        stored.lost = False
+        if stored.asked == client:
+            stored.asked = None
         return self._ask(stored) if stored.readers else []
 
     def on_request(
@@ -194,16 +196,27 @@ class ObjectStore:
 
     def _ask(self, stored: StoredObject) -> list[tuple[bytes, object]]:
         """Have an owner send what is in a store only."""
-        if stored.asked or stored.chunks or not stored.owners or stored.size < 0:
+        if stored.asked is not None or stored.chunks or not stored.owners or stored.size < 0:
             return []
-        stored.asked = True
-        return [(next(iter(stored.owners)), ObjectRequest(stored.key))]
+        stored.asked = next(iter(stored.owners))
+        return [(stored.asked, ObjectRequest(stored.key))]
+
+    def ask_another(self, key: ObjectKey) -> list[tuple[bytes, object]]:
+        """After one owner of several is none any more: who waits for what it was to send gets it from another one."""
+        stored = self.objects.get(key)
+        if stored is None or not stored.readers or stored.received == stored.size or stored.asked in stored.owners:
+            return []
+        stored.asked = next(iter(stored.owners))
+        return [(stored.asked, ObjectRequest(stored.key))]
 
     def on_lost(self, client: bytes, key: ObjectKey) -> list[tuple[bytes, object]]:
-        """Its owner cannot send it."""
+        """An owner cannot send it."""
         stored = self.objects.get(key)
-        if stored is None or client not in stored.owners or stored.chunks:
+        if stored is None or client not in stored.owners or stored.received == stored.size:
             return []
+        if len(stored.owners) > 1:
+            del stored.owners[client]
+            return self.ask_another(key)
         stored.lost = True
         stored.stores.clear()
         readers = [*stored.readers, *stored.waiting]
