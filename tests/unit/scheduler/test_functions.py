@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import FunctionDefinition, ObjectKey, ObjectRelease, Refused, Tasks
-from tests.unit.scheduler.playbook import FUNCTION, Playbook, definition, handed, results, run
+from scaler_protocol.codec import TaskRun
+from scaler_protocol.messages import FunctionDefinition, Goodbye, ObjectKey, ObjectRelease, Refused, TaskOptions, Tasks
+from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Playbook, definition, handed, results, run
 
 RELEASED = ObjectRelease((ObjectKey(FUNCTION, 0),))
 
@@ -63,3 +64,36 @@ def test_nobody_gives_another_pickle_the_name_of_a_function_that_others_use():
     assert name == "thief" and isinstance(refused, Refused) and "digest" in refused.text
     submit(client, 1)
     assert [body.functions for _, body in book.agent().joined] == [[definition()]]
+
+
+SERIALIZER = OTHER_FUNCTION
+SERIALIZER_RELEASED = ObjectRelease((ObjectKey(SERIALIZER, 0),))
+
+
+def submit_serialized(client, first):
+    task = TaskRun(client.session, FUNCTION, "f", SERIALIZER, first, 1, (), TaskOptions(), [[b"1"]])
+    return client.says(Tasks([task], [definition()], [definition(SERIALIZER)]))
+
+
+def test_a_serializer_is_forgotten_by_all_when_its_last_client_has_left_and_may_come_again():
+    book = Playbook()
+    client, other, agent = book.client(), book.client("other"), book.agent(slots=2)
+    for each in (client, other):
+        submit_serialized(each, 1)
+        agent.says(results(each, 1))
+    assert ("agent", SERIALIZER_RELEASED) not in client.says(Goodbye())
+    assert SERIALIZER in book.core.serializers
+    assert ("agent", SERIALIZER_RELEASED) in other.says(Goodbye())
+    assert not book.core.serializers
+    [(_, again)] = submit_serialized(book.client("third"), 1)
+    assert again.serializers == [definition(SERIALIZER)]
+
+
+def test_what_is_a_function_of_others_as_well_stays_at_agents():
+    book = Playbook()
+    client, other, agent = book.client(), book.client("other"), book.agent(slots=2)
+    submit_serialized(client, 1)
+    other.says(Tasks([run(other, 1, 1, function=SERIALIZER)], [definition(SERIALIZER)]))
+    agent.says(results(client, 1), results(other, 1))
+    assert ("agent", SERIALIZER_RELEASED) not in client.says(Goodbye())
+    assert ("agent", SERIALIZER_RELEASED) in other.says(Goodbye())

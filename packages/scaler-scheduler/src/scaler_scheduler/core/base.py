@@ -46,6 +46,7 @@ class SchedulerState(Path):
         self.agent_by_index: dict[int, Agent] = {}
         self.agents_by_store: dict[bytes, list[Agent]] = {}
         self.function_users: dict[bytes, int] = {}
+        self.serializer_users: dict[bytes, int] = {}
         self.objects = objects
         self.relays = Relays()
         self.transfers = Transfers(BYTES_PER_SECOND)

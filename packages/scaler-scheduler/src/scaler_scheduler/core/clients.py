@@ -21,6 +21,7 @@ class Client(ClientPeer):
         self.user = b""
         self.gone_at: float | None = None
         self.functions: dict[bytes, bool] = {}
+        self.serializers: dict[bytes, bool] = {}
         self.unwanted: dict[bytes, bool] = {}
         self.objects: dict[ObjectKey, bool] = {}
         self.output_left_out_bytes = 0

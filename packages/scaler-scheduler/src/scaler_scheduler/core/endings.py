@@ -230,6 +230,7 @@ class Endings(Watching):
         self._lineage.remove(client)
         self._forget_reader(client.session, now)
         self._drop_functions(list(client.functions), now)
+        self._drop_serializers(client, now)
 
     def _forget_reader(self, session: bytes, now: float) -> None:
         """Values were on their way to a peer that is gone: the next one's turn, or nobody's."""
@@ -257,7 +258,19 @@ class Endings(Watching):
 
     def _drop_functions(self, digests: list[bytes], now: float) -> None:
         """A client needs these no more; agents forget those that nobody needs."""
-        gone = [digest for digest in digests if self._is_last_user(digest)]
+        self._forget_at_agents([digest for digest in digests if self._is_last_user(digest)], now)
+
+    def _drop_serializers(self, client: Client, now: float) -> None:
+        """Clients let go of theirs only when they end."""
+        for digest in client.serializers:
+            self.serializer_users[digest] -= 1
+        gone = [digest for digest in client.serializers if not self.serializer_users[digest]]
+        for digest in gone:
+            del self.serializer_users[digest], self.serializers[digest]
+        self._forget_at_agents(gone, now)
+
+    def _forget_at_agents(self, digests: list[bytes], now: float) -> None:
+        gone = [digest for digest in digests if digest not in self.functions and digest not in self.serializers]
         for start in range(0, len(gone), _RELEASED_PER_MESSAGE):
             part = gone[start : start + _RELEASED_PER_MESSAGE]
             for agent in self.agents.values():

@@ -73,7 +73,7 @@ class FromClients(Outcomes):
         for definition in body.functions:
             self._define(client, definition)
         for definition in body.serializers:
-            self.serializers[definition.digest] = definition
+            self._define_serializer(client, definition)
         return True
 
     def _on_resubmitted(self, client: Client, now: float) -> None:
@@ -121,6 +121,13 @@ class FromClients(Outcomes):
         elif broken is None and client.table.state(record.first) == TaskState.ENDED:
             for task in range(record.first, record.stop):
                 self._tell_failed(client, task, Status.OBJECT_MISSING)
+
+    def _define_serializer(self, client: Client, definition: FunctionDefinition) -> None:
+        digest = definition.digest
+        if digest not in client.serializers:
+            client.serializers[digest] = True
+            self.serializers[digest] = definition
+            self.serializer_users[digest] = self.serializer_users.get(digest, 0) + 1
 
     def _queue_for(self, options: TaskOptions) -> QueueClass:
         demand = demand_of(options.capabilities) if options.capabilities else ()
