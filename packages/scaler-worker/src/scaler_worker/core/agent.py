@@ -11,16 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scaler_protocol.codec import ResultRun, TaskRun, split_results
-from scaler_protocol.effects import Log, Send
+from scaler_protocol.codec import TaskRun
+from scaler_protocol.effects import Log
 from scaler_protocol.link import Link, LinkGap
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
     UPLOAD_NUMBER,
-    Acknowledgement,
     AgentAttach,
     Blocked,
-    Body,
     Cancel,
     Capability,
     Envelope,
@@ -43,14 +41,12 @@ from scaler_protocol.messages import (
     Refused,
     Relay,
     RelayClosed,
-    Results,
     ResultsReleased,
     Status,
     Stop,
     StoreAttached,
     StoreStatus,
     TaskColumn,
-    Tasks,
     Welcome,
     WhoAreYou,
     Withdraw,
@@ -60,14 +56,12 @@ from scaler_protocol.messages import (
 from scaler_worker.board import Board
 from scaler_worker.core.columns import columns_of
 from scaler_worker.core.effects import (
-    AttachStore,
     DropObjects,
     DropStored,
     Exit,
     FetchStored,
     FindStored,
     JoinStore,
-    ReadOutput,
     ReadStored,
     RenewNested,
     SendNested,
@@ -76,15 +70,13 @@ from scaler_worker.core.endings import MEMORY
 from scaler_worker.core.lease import Lease
 from scaler_worker.core.nested import NestedClients
 from scaler_worker.core.objects import ObjectExchange, Store
+from scaler_worker.core.path import PING_SECONDS, SCHEDULER, AgentPath
 from scaler_worker.core.slots import Slots
 
-SCHEDULER = b""
-"""The name of the only peer, in effects."""
+__all__ = ["SCHEDULER", "AgentCore", "AgentSettings"]
 
-PING_SECONDS = 0.4
 HELLO_SECONDS = 1.0
 BAD_INPUT_CODE = 2
-LEASE_STEP_SECONDS = 0.05
 OUTPUT_BUDGET_BYTES = 4 * 1024 * 1024
 """What tasks have printed and the scheduler has not yet received; beyond it, tasks that print wait."""
 
@@ -110,50 +102,34 @@ class AgentSettings:
     uses_store: bool = False
 
 
-class AgentCore:
+class AgentCore(AgentPath):
     def __init__(self, settings: AgentSettings, hello: Hello, store: Store, now: float) -> None:
         """``hello``: what this agent says first; epoch and received are filled in here."""
+        super().__init__([], ObjectExchange(store), Lease(now), Link(), settings.hard_suspend, now)
         self._settings = settings
         self._hello = hello
-        self._effects: list[Any] = []
-        self._objects = ObjectExchange(store)
         self.slots = self._make_slots()
         self._nested = NestedClients()
-        self._lease = Lease(now)
-        self._lease_told = 0.0
-        self._link = Link()
-        self._output_sizes: dict[int, int] = {}  # of what is not acknowledged, by number
         self._output_bytes = 0
-        self._output_waits = False
         self._epoch = 0
         self._hellos = 0
         self._connected = False
-        self._welcomed = False
-        self._outbox: list[Body] = []
-        self._retained: dict[int, list[ResultRun]] = {}
-        self._lent = (0, 0)
         self._cluster = b""
-        self._host_store: StoreAttached | None = None
         self._store_status: StoreStatus | None = None
         self._relayed: dict[ObjectKey, bool] = {}
         self._fetched: dict[ObjectKey, int] = {}
-        self._acknowledge_at: float | None = None
-        self._sent_at = now
         self._hello_at = now
         self._away_since: float | None = now
         self._lag_seconds = 0.0
         self._heartbeat: Heartbeat | None = None
-        self._stop_at: float | None = None
         self._farewell_at: float | None = None
-        self._goodbye_due = False
         self._ended = False
-        self._greetings: dict[type, Callable[[Any, float], None]] = {
+        greetings: dict[type, Callable[[Any, float], None]] = {
             Welcome: self._on_welcome,
             WhoAreYou: self._on_who_are_you,
             Refused: self._on_refused,
         }
-        self._handlers: dict[type, Callable[[Any, float], None]] = {
-            Tasks: self._on_tasks,
+        handlers: dict[type, Callable[[Any, float], None]] = {
             Cancel: self._on_cancel,
             Withdraw: self._on_withdraw,
             ResultsReleased: self._on_results_released,
@@ -167,6 +143,7 @@ class AgentCore:
             ObjectRelease: self._on_object_release,
             Stop: self._on_stop_message,
         }
+        self.handle(greetings, handlers)
 
     def _make_slots(self) -> Slots:
         """Where the tasks run."""
@@ -190,28 +167,9 @@ class AgentCore:
         self._connected = False
         self._leave(now)
 
-    def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
-        if self._lease.turn(now):
-            self._ask_for_proof(now)
-        body = envelope.body
-        greeting = self._greetings.get(type(body))
-        if greeting is not None:
-            greeting(body, now)
-            return
-        if not self._welcomed:
-            return
-        self._lease.heard(now)
-        try:
-            fresh = self._link.accept(envelope)
-        except LinkGap as gap:
-            self._effects.append(Log("WARNING", f"{gap}: saying hello again"))
-            self._say_hello(now)
-            return
-        if self._output_sizes:
-            self._release_output(envelope.acknowledged)
-        handler = self._handlers.get(type(body))
-        if fresh and handler is not None:
-            handler(body, now)
+    def _on_gap(self, gap: LinkGap, now: float) -> None:
+        self._effects.append(Log("WARNING", f"{gap}: saying hello again"))
+        self._say_hello(now)
 
     def _say_hello(self, now: float) -> None:
         self._leave(now)
@@ -287,23 +245,26 @@ class AgentCore:
 
     # ---- tasks -----------------------------------------------------------------------------------------------
 
-    def _on_tasks(self, tasks: Tasks, now: float) -> None:
-        for definition in tasks.functions:
-            self.slots.functions[definition.digest] = definition
-        for definition in tasks.serializers:
-            self.slots.serializers[definition.digest] = definition
-        for run in tasks.runs:
-            if run.options.graph:
-                self._accept_nodes(run)
-            elif run.has_references and run.count > 1:
-                for index in range(run.count):
-                    self._accept(run.slice(index, index + 1))
-            elif run.has_references or run.serializer or run.function not in self.slots.functions:
-                self._accept(run)
-            elif self.slots.functions[run.function].payload:
-                self.slots.queue.push(run)
-            else:
-                self._accept(run)
+    def _accept(self, run: TaskRun) -> None:
+        """Tasks that need more than their function, or a function that is an object."""
+        if run.options.graph:
+            self._accept_nodes(run)
+        elif run.has_references and run.count > 1:
+            for index in range(run.count):
+                self._accept_one(run.slice(index, index + 1))
+        else:
+            self._accept_one(run)
+
+    def _accept_one(self, run: TaskRun) -> None:
+        keys = self._definitions_of(run)
+        if keys is None:
+            return
+        if run.has_references:
+            keys.extend(run.references())
+        if not keys or self._objects.all_here(keys):
+            self.slots.queue.push(run)
+        else:
+            self._find(self._objects.require(run, keys))
 
     def _accept_nodes(self, run: TaskRun) -> None:
         """Nodes of a graph: they wait for values of others, here or elsewhere."""
@@ -335,17 +296,6 @@ class AgentCore:
         if serializer is not None and not serializer.payload:
             keys.append(ObjectKey(serializer.digest, 0))
         return keys
-
-    def _accept(self, run: TaskRun) -> None:
-        keys = self._definitions_of(run)
-        if keys is None:
-            return
-        if run.has_references:
-            keys.extend(run.references())
-        if not keys or self._objects.all_here(keys):
-            self.slots.queue.push(run)
-        else:
-            self._find(self._objects.require(run, keys))
 
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
         for column in cancel.columns:
@@ -503,16 +453,6 @@ class AgentCore:
     def on_processor_ready(self, number: int, now: float) -> None:
         self.slots.on_ready(number, now)
 
-    def on_processor_news(self, number: int, now: float) -> None:
-        """Something is on its board."""
-        if self._lease.turn(now):
-            self._ask_for_proof(now)
-        processor = self.slots.processors.get(number)
-        if processor is not None:
-            self.slots.harvest(processor, now)
-            if self._host_store is None and self._objects.stored:
-                self._effects.append(AttachStore())  # a result is in the host's store, which is not known yet
-
     def on_processor_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
         """``certificate``: what is known about this death, ready for JSON."""
         self._nested.processor_gone(number)
@@ -649,14 +589,12 @@ class AgentCore:
 
     # ---- time ------------------------------------------------------------------------------------------------
 
-    def next_deadline(self) -> float | None:
-        first = self.slots.next_deadline()
+    def _next_deadline_unusual(self, first: float | None) -> float | None:
+        """While it is away or leaves."""
         if self._welcomed:
-            due = self._sent_at + PING_SECONDS
-            if self._acknowledge_at is not None and self._acknowledge_at < due:
-                due = self._acknowledge_at
-            if first is None or due < first:
-                first = due
+            first = _earlier(first, self._sent_at + PING_SECONDS)
+            if self._acknowledge_at is not None:
+                first = _earlier(first, self._acknowledge_at)
         else:
             if self._away_since is not None:
                 first = _earlier(first, self._away_since + self._settings.death_timeout_seconds)
@@ -685,35 +623,6 @@ class AgentCore:
             self._ask_for_proof(now)
         self._send(self._link.wrap(Ping()), now)
 
-    def take_effects(self, now: float) -> list[Any]:
-        """Once per drain: hand out tasks, send what has gathered, and give up the list of wishes."""
-        lease = self._lease.until
-        if lease > self._lease_told + LEASE_STEP_SECONDS or lease < self._lease_told:
-            self._tell_lease(lease)
-        self.slots.turn(now, self._welcomed and lease > now)
-        if self._settings.hard_suspend:
-            self.slots.suspend_blocked()
-        if self.slots.blocked or self._lent[0]:
-            self._note_lent()
-        if self._stop_at is not None:
-            self._give_back()
-            self._advance_stop(now)
-        if self._output_waits and not self.is_full_of_output:
-            self._output_waits = False
-            self._effects.append(ReadOutput())
-        if self._welcomed:
-            if self._outbox or self.slots.rows.waiting or self.slots.given_back or self._goodbye_due:
-                self._flush(now)
-            if self.slots.finished:
-                self._send_results(now)
-            self._acknowledge_at = self._link.acknowledgement_at(now)
-            if self._acknowledge_at is not None and now >= self._acknowledge_at:
-                self._send(self._link.wrap(Acknowledgement()), now)
-                self._acknowledge_at = None
-        effects = self._effects[:]
-        self._effects.clear()
-        return effects
-
     def _tell_lease(self, lease: float) -> None:
         """Processors start nothing after it. It moves with every message heard, so a little less of it will do."""
         self._lease_told = lease
@@ -728,7 +637,7 @@ class AgentCore:
             self._outbox.append(Blocked(*lent))
 
     def _flush(self, now: float) -> None:
-        """Send what has gathered beside results."""
+        """Send what has gathered beside results; those made here join the others."""
         if self.slots.given_back:
             self._outbox.append(Withdrawn(tuple(columns_of((), self.slots.given_back))))
             self.slots.given_back.clear()
@@ -740,24 +649,11 @@ class AgentCore:
                 self._send(envelope, now)
             self._outbox.clear()
         if self.slots.rows.waiting:
-            self.slots.finished += self.slots.rows.take()
-        if self._goodbye_due:
-            if self.slots.finished:
-                self._send_results(now)
-            self._goodbye_due = False
-            self._send(self._link.wrap(Goodbye()), now)
+            self.slots.finished.extend(self.slots.rows.take())
 
-    def _send_results(self, now: float) -> None:
-        for runs in split_results(self.slots.finished):
-            envelope = self._link.wrap(Results(runs))
-            self._retained[envelope.sequence] = runs
-            self._effects.append(Send(SCHEDULER, envelope))
-        self._sent_at = now
-        self.slots.finished.clear()
-
-    def _send(self, envelope: Envelope, now: float) -> None:
-        self._sent_at = now
-        self._effects.append(Send(SCHEDULER, envelope))
+    def _say_goodbye(self, now: float) -> None:
+        self._goodbye_due = False
+        self._send(self._link.wrap(Goodbye()), now)
 
     def check(self) -> None:
         """Assert what must always hold."""

@@ -17,7 +17,7 @@ cdef class Durations:
         seconds = self._seconds.get(function)
         return -1.0 if seconds is None else <double> seconds
 
-    def add(self, function, long count, double total_seconds):
+    cpdef object add(self, function, long count, double total_seconds):
         cdef double mean = total_seconds / count + OVERHEAD_SECONDS
         cdef double before = self.known(function)
         if before >= 0:

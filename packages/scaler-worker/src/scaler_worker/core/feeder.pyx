@@ -20,15 +20,6 @@ cdef int64_t HAND_OVER_LIMIT = 4096
 
 
 cdef class Feeder:
-    cdef Roster _roster
-    cdef TaskQueue _queue
-    cdef Durations _durations
-    cdef object _nodes
-    cdef object _hand_overs
-    cdef list _effects
-    cdef object _estimate
-    cdef public bint has_timed
-
     def __init__(self, Roster roster, TaskQueue queue, Durations durations, nodes, hand_overs, list effects):
         self._roster = roster
         self._queue = queue
@@ -38,7 +29,7 @@ cdef class Feeder:
         self._effects = effects
         self._estimate = durations.estimate
 
-    def feed(self):
+    cpdef object feed(self):
         if self._queue.count and self._roster.idle:
             self.feed_idle()
         if self._roster.busy and (self._queue.count or self._nodes.waiting):
@@ -64,7 +55,7 @@ cdef class Feeder:
             and self._queue.first(self._roster.depth_needed(1)) is not None
         )
 
-    cdef feed_busy(self):
+    cdef object feed_busy(self):
         cdef Roster roster = self._roster
         cdef int64_t depth = roster.depth_needed(0)
         cdef Processor processor
@@ -92,7 +83,7 @@ cdef class Feeder:
             seconds += entry.unfinished * max(self._durations.known(entry.run.function), 0.0)
         return seconds
 
-    cdef hand_over(self, Processor processor, int64_t depth, int64_t sharers):
+    cdef object hand_over(self, Processor processor, int64_t depth, int64_t sharers):
         """About two milliseconds of tasks, no more than a fair share of what waits."""
         cdef TaskQueue queue = self._queue
         cdef list runs = []
@@ -126,7 +117,7 @@ cdef class Feeder:
         share = max(share, <int64_t> (_least_seconds / estimate))
         return max(1, min(<int64_t> (budget / estimate), share, HAND_OVER_LIMIT))
 
-    cdef give(self, Processor processor, list runs):
+    cdef object give(self, Processor processor, list runs):
         cdef int64_t count
         if not processor.handed:
             processor.polled_position = -1

@@ -9,22 +9,17 @@ cdef double _stall_seconds = STALL_SECONDS
 
 
 cdef class Lease:
-    cdef bint _is_heard
-    cdef double _turned_at
-    cdef readonly object proof_wanted_since
-    cdef readonly double until
-
     def __init__(self, double now):
         self._turned_at = now
 
-    def turn(self, double now):
+    cpdef bint turn(self, double now):
         cdef bint stalled = self._is_heard and now - self._turned_at > _stall_seconds
         self._turned_at = now
         if stalled:
             self.proof_wanted_since = now
         return stalled
 
-    def heard(self, double now):
+    cpdef object heard(self, double now):
         if self.proof_wanted_since is None:
             self._is_heard = True
             self.until = now + _lease_seconds

@@ -14,6 +14,7 @@ cdef class Roster:
     cdef readonly int64_t deepest_blocked
 
     cpdef object sort(self, Processor processor)
+    cpdef object settle(self, Processor processor)
     cdef object note_depth(self)
     cdef object check_groups(self, Processor processor)
     cdef bint has_capacity(self) noexcept

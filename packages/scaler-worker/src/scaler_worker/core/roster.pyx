@@ -42,7 +42,7 @@ cdef class Roster:
             put(self.blocked, number, processor, is_blocked)
             self.note_depth()
 
-    def settle(self, Processor processor):
+    cpdef object settle(self, Processor processor):
         processor.forget_finished()
         self.sort(processor)
 

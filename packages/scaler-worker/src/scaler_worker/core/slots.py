@@ -26,6 +26,7 @@ from scaler_worker.core.feeder import LEAST_HAND_OVER_SECONDS, Feeder
 from scaler_worker.core.hand_overs import HandOvers
 from scaler_worker.core.nodes import Named, Nodes
 from scaler_worker.core.objects import ObjectExchange, Row
+from scaler_worker.core.path import SlotsPath
 from scaler_worker.core.processor import Processor
 from scaler_worker.core.queue import TaskQueue
 from scaler_worker.core.roster import Roster
@@ -35,7 +36,7 @@ from scaler_worker.core.starts import Starts
 POLL_SECONDS = 0.002
 
 
-class Slots:
+class Slots(SlotsPath):
     def __init__(
         self,
         worker_names: tuple[str, ...],
@@ -45,27 +46,24 @@ class Slots:
         task_timeout_seconds: float = 0.0,
         process_limit: int = 0,
     ) -> None:
+        roster, queue, durations, nodes = Roster(len(worker_names)), TaskQueue(), Durations(), Nodes()
+        hand_overs = HandOvers(nodes)
+        super().__init__(
+            roster,
+            queue,
+            durations,
+            nodes,
+            Feeder(roster, queue, durations, nodes, hand_overs, effects),
+            Starts(worker_names, roster, effects, process_limit),
+            Endings(roster, effects, task_timeout_seconds),
+        )
         self.names = worker_names
-        self.slots = len(worker_names)
-        self.queue = TaskQueue()
-        self.durations = Durations()
-        self.nodes = Nodes()
-        self._roster = Roster(self.slots)
-        self.processors, self.blocked = self._roster.processors, self._roster.blocked
-        self._hand_overs = HandOvers(self.nodes)
-        self.functions, self.serializers = self._hand_overs.functions, self._hand_overs.serializers
-        self._feeder = Feeder(self._roster, self.queue, self.durations, self.nodes, self._hand_overs, effects)
-        self._starts = Starts(worker_names, self._roster, effects, process_limit)
-        self.endings = Endings(self._roster, effects, task_timeout_seconds)
-        self.finished: list[ResultRun] = []
+        self.functions, self.serializers = hand_overs.functions, hand_overs.serializers
         self.rows = OwnRows()
-        self.is_watched = False  # results are to say which worker made them, and when
-        self.accepting = True
         self.given_back: list[Named] = []
         self.freed: list[ObjectKey] = []
         self._effects = effects
         self._objects = objects
-        self._poll_at: float | None = None
 
     # ---- processors come and go ------------------------------------------------------------------------------
 
@@ -150,28 +148,13 @@ class Slots:
         """How many slots are lent, and the depth that tasks in them must exceed."""
         return len(self.blocked), self._roster.deepest_blocked
 
-    # ---- handing over ----------------------------------------------------------------------------------------
-
-    def turn(self, now: float, may_start: bool) -> None:
-        """Once per drain: start processors that are missing, and unless the lease is over, give each one what it
-        needs, as long as something waits."""
-        if not self.accepting:
-            return
-        roster = self._roster
-        if self.blocked or self._starts.after or len(self.processors) < self.slots:
-            self._start_missing(now)
-        if not may_start:
-            return
-        self._feeder.feed()
-        if roster.full:
-            if roster.idle and not self.queue.count:
-                self._steal(now)
-            self._plan_poll(now)
-        if self.endings.next_at is None and (self._feeder.has_timed or self.endings.task_timeout_seconds):
-            self.endings.next_at = 0.0 if roster.busy else None
-            self._feeder.has_timed = False
-
     # ---- taking back -----------------------------------------------------------------------------------------
+
+    def _watch_full(self, now: float) -> None:
+        """Some hold more than the task that they run."""
+        if self._roster.idle and not self.queue.count:
+            self._steal(now)
+        self._plan_poll(now)
 
     def _steal(self, now: float) -> None:
         """Processors have nothing and nothing waits: take back half of what the fullest one has not started."""
@@ -294,31 +277,18 @@ class Slots:
 
     # ---- harvest ---------------------------------------------------------------------------------------------
 
-    def harvest(self, processor: Processor, now: float) -> None:
-        """Take what it finished."""
-        board = processor.board
-        if board is None or not board.has_results():
-            return
-        self._starts.failures = 0
-        harvest = board.harvest(processor.handed, self._place_of(processor) if self.is_watched else None)
-        for entry, count, seconds in harvest.totals:
-            self.durations.add(entry.run.function, count, seconds)
-        self.finished += harvest.runs
+    def _take_others(self, processor: Processor, harvest: Harvest) -> None:
+        """What is not a small result of a task by itself."""
         if harvest.large:
             self._take_large(processor, harvest)
         if harvest.interrupted:
             self._take_interrupted(processor, harvest)
         if harvest.kept:
             self._keep(harvest.kept)
-        if processor.ending or processor.blocked_sequence is not None:
-            self._forget_ended(processor, board.harvested)
-        for entry in processor.handed:
-            if entry.run.options.stream_output:
-                self._objects.catch_up(processor.number)  # what a task wrote, before it is forgotten
-                break
-        self._roster.settle(processor)
-        if not processor.handed:
-            processor.idle_since = now
+
+    def _catch_up(self, processor: Processor) -> None:
+        """Read what its tasks wrote, before these are forgotten."""
+        self._objects.catch_up(processor.number)
 
     def _place_of(self, processor: Processor) -> int | None:
         if not self.is_watched:
@@ -449,12 +419,8 @@ class Slots:
 
     # ---- time ------------------------------------------------------------------------------------------------
 
-    def next_deadline(self) -> float | None:
-        first, limits_at = self._poll_at, self.endings.next_at
-        if limits_at is not None and (first is None or limits_at < first):
-            first = limits_at
-        if len(self.processors) == self.slots and not self._starts.after:
-            return first
+    def _with_starts(self, first: float | None) -> float | None:
+        """While processors are to be started or retired."""
         times = self._starts.deadlines(self.accepting)
         if first is not None:
             times.append(first)

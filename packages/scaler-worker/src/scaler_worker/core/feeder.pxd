@@ -1,0 +1,27 @@
+from libc.stdint cimport int64_t
+
+from scaler_worker.core.durations cimport Durations
+from scaler_worker.core.processor cimport Processor
+from scaler_worker.core.queue cimport TaskQueue
+from scaler_worker.core.roster cimport Roster
+
+
+cdef class Feeder:
+    cdef Roster _roster
+    cdef TaskQueue _queue
+    cdef Durations _durations
+    cdef object _nodes
+    cdef object _hand_overs
+    cdef list _effects
+    cdef object _estimate
+    cdef public bint has_timed
+
+    cpdef object feed(self)
+    cpdef object feed_idle(self)
+    cpdef double work_of(self, Processor processor) except? -1
+    cdef bint may_start(self) except -1
+    cdef object feed_busy(self)
+    cdef bint is_short(self, Processor processor) except -1
+    cdef object hand_over(self, Processor processor, int64_t depth, int64_t sharers)
+    cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1
+    cdef object give(self, Processor processor, list runs)
