@@ -245,7 +245,7 @@ cdef class Board:
                     session = entry.session
                     builder = ResultRunBuilder(session)
                     append = builder.append
-                    ages = array("I")
+                    ages = array("I") if worker is not None else None
             entry.unfinished -= 1
             self._harvested = sequence + 1
             finished += 1

@@ -21,7 +21,7 @@ cdef class Durations:
         cdef double mean = total_seconds / count + OVERHEAD_SECONDS
         cdef double before = self.known(function)
         if before >= 0:
-            mean = before + (1.0 - 0.8 ** min(count, 32)) * (mean - before)
+            mean = before + (0.2 if count == 1 else 1.0 - 0.8 ** min(count, 32)) * (mean - before)
             del self._seconds[function]  # the one that was used last is the last to go
         self._seconds[function] = mean
         if len(self._seconds) > FUNCTION_LIMIT:
