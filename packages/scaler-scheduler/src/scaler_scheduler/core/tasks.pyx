@@ -628,6 +628,11 @@ cdef class TaskTable:
         cdef RunRecord record = self.record_at(page, offset)
         if self.events.is_on and task != self.accepting and page.state[offset] != DONE_LARGE:
             self.events.ended(self.number, task, page.attempt[offset], status, record.function.named(self.events))
+        self.close(page, task, status, record)
+
+    cdef close(self, Page* page, uint64_t task, int status, RunRecord record):
+        """A task has ended, and monitors know or will be told."""
+        cdef int offset = task & (PAGE_SIZE - 1)
         self.counts[page.state[offset]] -= 1
         page.state[offset] = ENDED
         page.live -= 1
@@ -800,8 +805,6 @@ cdef class TaskTable:
         for index in range(count):
             task = tasks[index]
             status = statuses[index]
-            if recording:
-                self.accepting = task
             offset = task & (PAGE_SIZE - 1)
             page = self.find(task)
             state = ENDED if page == NULL else page.state[offset]
@@ -848,6 +851,7 @@ cdef class TaskTable:
                     timed += 1
                     group_us += durations[index]
             if record.graph is not None:
+                self.accepting = task
                 if recording and state == CANCELLING and status == SUCCESS_LARGE:
                     fates = with_fate(fates, statuses, index, CANCELLED)  # it counts as no result
                 if not self.accept_node(page, offset, task, status, attempts[index], record, agent, special, index, run):
@@ -870,17 +874,16 @@ cdef class TaskTable:
                         fates = with_fate(fates, statuses, index, status | RUNS_AGAIN)
                     continue
             else:
-                self.end(page, task, status)
+                self.close(page, task, status, record)
             if forward is not None:
                 forward.append(index)
+        self.accepting = NO_TASK
         if group:
             agent.give_back(current, group, group_load, group_moving)
             if timed:
                 current.function.observe(group_us, timed)
-        if recording:
-            self.accepting = NO_TASK
-            if segments:
-                events.results(run, self.number, agent.index, segments, fates)
+        if segments:
+            events.results(run, self.number, agent.index, segments, fates)
         if forward is None and not special:
             return None
         return forward, special, unknown

@@ -39,7 +39,7 @@ QUEUE_LIMIT = 64
 """Messages, of at most half a MiB or one snapshot each, kept for one slow watcher; beyond, it misses some. Each
 snapshot is complete, so the next one is enough."""
 
-DRAIN_MILLISECONDS = 50
+DRAIN_MILLISECONDS = 100
 WATCHER_LIFE_MILLISECONDS = 5000
 """For whoever sends no heartbeats, over tcp: how long what was sent may lie there."""
 
