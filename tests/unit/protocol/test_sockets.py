@@ -17,6 +17,7 @@ import pytest
 import zmq
 
 from scaler_protocol.ids import new_session
+from scaler_protocol.messages import MESSAGE_LIMIT_BYTES
 from scaler_protocol.security import ensure_token
 from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
 from tests.support.waiting import wait_until
@@ -415,3 +416,34 @@ def test_signals_interrupt_nothing(context: Any, closing: Closing) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert seen
+
+
+def greet(address: str) -> socket.socket:
+    """A connection that speaks ZeroMQ's protocol by hand, far enough to send messages."""
+    host, port = address.removeprefix("tcp://").split(":")
+    connection = socket.create_connection((host, int(port)), timeout=10)
+    connection.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+    ready = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity\x00\x00\x00\x10" + new_session()
+    connection.sendall(bytes([4, len(ready)]) + ready)
+    return connection
+
+
+def test_who_announces_more_than_any_message_has_is_hung_up_on(
+    context: zmq.Context[zmq.Socket[bytes]], closing: Closing
+) -> None:
+    """Before it is known who that is: its bytes would be kept until they are all there."""
+    router = closing(RouterSocket(context))
+    size = 64 * MESSAGE_LIMIT_BYTES
+    with greet(router.bind("tcp://127.0.0.1:0")) as connection, pytest.raises(ConnectionError):
+        connection.sendall(b"\x02" + size.to_bytes(8, "big") + bytes(size))
+
+
+def test_a_message_as_large_as_any_arrives_of_whoever_speaks_the_protocol(
+    context: zmq.Context[zmq.Socket[bytes]], closing: Closing
+) -> None:
+    router = closing(RouterSocket(context))
+    with greet(router.bind("tcp://127.0.0.1:0")) as connection:
+        payload = bytes(2 * MESSAGE_LIMIT_BYTES)
+        connection.sendall(b"\x02" + len(payload).to_bytes(8, "big") + payload)
+        _, [received] = wait_until(router.receive)
+        assert received == payload

@@ -27,6 +27,7 @@ import zmq
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import PeerKeys, ServerKeys, client_keys, scheduler_keys
+from scaler_protocol.messages import MESSAGE_LIMIT_BYTES
 from scaler_protocol.transport.doorkeeper import Doorkeeper
 from scaler_protocol.transport.gate import Gate
 from scaler_protocol.transport.twin import twin_of
@@ -426,6 +427,7 @@ def _set_options(target: zmq.Socket[bytes]) -> None:
     target.setsockopt(zmq.HEARTBEAT_TTL, _HEARTBEAT_LIFE_MILLISECONDS)
     target.setsockopt(zmq.LINGER, 0)
     target.setsockopt(zmq.RCVHWM, 0)
+    target.setsockopt(zmq.MAXMSGSIZE, 4 * MESSAGE_LIMIT_BYTES)  # of a frame; more than that nobody sends
     target.setsockopt(zmq.SNDHWM, _SEND_QUEUE_LENGTH)
 
 

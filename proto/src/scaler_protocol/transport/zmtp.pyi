@@ -54,9 +54,9 @@ class ZmtpConnection:
         ends: after it no message may be missing. Frames are bytes or other contiguous buffers, 1 to 64 of them."""
 
     def receive(self) -> list[bytes] | None:
-        """One message; None: ``fd`` tells when there is another one (level-triggered), so nothing is lost when this does
-        not look after all: once after it has read less than there was room for, and once after a send. Liveness probes
-        (one empty frame) are swallowed."""
+        """One message; None: ``fd`` tells when there is another one (level-triggered), so nothing is lost when this
+        does not look after all: once after it has read less than there was room for, and once after a send. Liveness
+        probes (one empty frame) are swallowed."""
 
     def close(self, linger_milliseconds: int = 0) -> None:
         """May be called twice. ``linger_milliseconds``: how long what waits may still take to leave."""
