@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scaler.core.ranges import Range
     from scaler.shell.pump import Pump
 
+_CANCELLED = int(Status.CANCELLED)
 _new_tuple = tuple.__new__  # an Outcome without the Python call that its constructor is
 
 
@@ -154,7 +155,7 @@ class ScalerFuture(concurrent.futures.Future):
         if self._lazy_condition is not None:
             return False
         self._outcome = outcome
-        self._state = FINISHED if outcome[0] != Status.CANCELLED else CANCELLED_AND_NOTIFIED
+        self._state = FINISHED if outcome[0] != _CANCELLED else CANCELLED_AND_NOTIFIED
         return True
 
     def finish(self, outcome: Outcome) -> None:
