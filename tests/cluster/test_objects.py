@@ -124,7 +124,7 @@ def test_the_same_argument_travels_once(single_client: Client, gate) -> None:  #
     futures = [single_client.submit(total, array) for _ in range(10)]
     array[COUNT // 2 + 1] += 5
     changed = single_client.submit(total, array)
-    assert len(single_client._pump.session._uploads) == 2
+    assert len(single_client._pump.session.objects.uploads) == 2
     gate.open()
     expected = total(make(COUNT))
     assert [future.result() for future in futures] == [expected] * 10 and changed.result() == expected + 5

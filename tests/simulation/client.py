@@ -98,7 +98,7 @@ class ClientNode(Node):
                 group, sinks = self.world.chance.choice(self.groups)
                 for sink in sinks:
                     sink.is_cancelled_graph = True
-                self.core.cancel_graph(group)
+                self.core.endings.cancel_graph(group)
 
         self.post(cancel)
 
@@ -107,7 +107,7 @@ class ClientNode(Node):
             for sink in self.sinks:
                 if not sink.outcomes and not sink.cancelled and self.world.chance.random() < share:
                     place: Any = sink
-                    if self.core.cancel(place._range, place._index):
+                    if self.core.endings.cancel(place._range, place._index):
                         sink.cancelled = True
                         self.unfinished -= 1
 

@@ -132,9 +132,9 @@ class ObjectClientNode(ClientNode):
     def _upload(self) -> tuple[Upload, bytes]:
         size = self.world.chance.randint(LEAST_BYTES, MOST_BYTES)
         data = (b"object %d of %s" % (len(self.uploads), self.name.encode())).ljust(size)
-        key = self.core.next_upload()
+        key = self.core.objects.next_key()
         if self.host is None:
-            return self.core.upload(key, data), data
+            return self.core.objects.add(key, data), data
         host = self.host
         host.store.objects[key] = data
 
@@ -142,7 +142,7 @@ class ObjectClientNode(ClientNode):
             kept = host.store.objects.get(key)
             return None if kept is None else memoryview(kept)
 
-        return self.core.upload(key, Stored(size, host.store.id, read)), data
+        return self.core.objects.add(key, Stored(size, host.store.id, read)), data
 
     def _add(self, now: float) -> None:
         chance = self.world.chance
@@ -153,11 +153,11 @@ class ObjectClientNode(ClientNode):
         self.results.append(result)
         slots = [argument, *(upload.key for upload, _ in used)]
         self.core.add(self._with_object[name, len(used)], slots, len(argument), result)
-        self.core.refer(result._range, result._index, [upload for upload, _ in used])
+        self.core.objects.refer(result._range, result._index, [upload for upload, _ in used])
 
     def _let_go(self, index: int) -> None:
         upload, _ = self.uploads.pop(index)
-        self.core.let_go(upload)
+        self.core.objects.let_go(upload)
 
     def submit_graph(self, count: int) -> None:
         graph = graphs.RandomGraph(self.world.chance, count, NAMES)
@@ -180,7 +180,7 @@ class ObjectClientNode(ClientNode):
                 place: Any = result
                 if result.ends or result.cancelled or self.world.chance.random() >= share:
                     continue
-                if self.core.cancel(place._range, place._index):
+                if self.core.endings.cancel(place._range, place._index):
                     result.cancelled = True
                     self.unfinished -= 1
 
@@ -212,9 +212,9 @@ class ObjectClientNode(ClientNode):
         store = self.host.store if self.host is not None else None
         data = store.objects.get(large.key) if store is not None and store.id == large.store else None
         if data is None:
-            self.core.fetch(large, Fetching(result))
+            self.core.large.fetch(large, Fetching(result))
         else:
-            self.core.has_taken(large)
+            self.core.large.has_taken(large)
             result.read(Outcome(Status.SUCCESS, data))
 
     def carry_out(self, effect: Any) -> None:
@@ -272,7 +272,7 @@ class ObjectCluster(Cluster):
         for client in core.clients.values():
             assert not client.objects and not client.large and not client.fetching
         for each in self.clients:
-            assert not each.core._uploads and not each.core._fetches
+            assert not each.core.objects.uploads and not each.core.large.fetches
 
     def _check_crossings(self) -> None:
         """Bytes come to each host once at most."""
@@ -307,8 +307,6 @@ class ObjectCluster(Cluster):
                 place: Any = result
                 task = place._range.first + place._index
                 text = self.scheduler.core.explain(client.session, task)
-                key = ObjectKey(client.session, task)
-                lines.append(
-                    f"  {result.argument.decode()} ({result.ends} ends, fetch {key in client.core._fetches}): {text}"
-                )
+                is_fetched = ObjectKey(client.session, task) in client.core.large.fetches
+                lines.append(f"  {result.argument.decode()} ({result.ends} ends, fetch {is_fetched}): {text}")
         return "\n".join(lines)

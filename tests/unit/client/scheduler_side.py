@@ -62,7 +62,7 @@ class SchedulerSide:
         return sink
 
     def cancel(self, sink: Sink) -> bool:
-        return self.session.cancel(sink._range, sink._index)
+        return self.session.endings.cancel(sink._range, sink._index)
 
     # ---- the wire ------------------------------------------------------------------------------------------------
 

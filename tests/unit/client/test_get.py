@@ -168,7 +168,7 @@ def test_small_data_is_inline_and_large_data_travels_once(client: Client, schedu
     assert result["n0"] == 1000 and result["once"] == result["s4"] == 20_000 and result["h1"] == 1_000_000
     uploads = {body.key for body in scheduler.seen if isinstance(body, ObjectChunk)}
     assert len(uploads) == 2
-    wait_until(lambda: not client._pump.session._uploads)
+    wait_until(lambda: not client._pump.session.objects.uploads)
 
 
 def test_a_call_with_very_many_arguments(client: Client) -> None:
@@ -229,7 +229,7 @@ def test_a_cycle_is_named() -> None:
 def test_what_cannot_be_pickled(client: Client, scheduler: GraphScheduler) -> None:
     with pytest.raises(TypeError):
         client.get({"lock": threading.Lock(), "x": (len, "lock"), "big": b"b" * 10**6, "y": (len, "big")}, ["x", "y"])
-    assert not scheduler.runs() and not client._pump.session._uploads
+    assert not scheduler.runs() and not client._pump.session.objects.uploads
     assert client.get(GRAPH, ["sum"]) == {"sum": 5}
 
 
@@ -471,7 +471,7 @@ def test_nothing_stays_behind(client: Client, scheduler: GraphScheduler) -> None
     for keys in (["next"], ["next", "sum"], ["a"]):
         client.get(GRAPH, keys)
     session = client._pump.session
-    assert not session.ranges and not session.has_unfinished and not session._uploads
+    assert not session.ranges and not session.has_unfinished and not session.objects.uploads
 
 
 # ---- shapes of graphs --------------------------------------------------------------------------------------------

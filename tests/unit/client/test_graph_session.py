@@ -90,7 +90,7 @@ def test_all_ends_with_the_last_target(side: SchedulerSide) -> None:
     side.exchange()
     side.say(Results([side.results((2, *success(1)))]))
     assert outcome_of(sinks[1]) == Status.SUCCESS and side.session.has_unfinished
-    assert not side.session.cancel(sinks[1]._range, sinks[1]._index)
+    assert not side.session.endings.cancel(sinks[1]._range, sinks[1]._index)
     side.say(Results([side.results((5, *success(2)))]))
     assert outcome_of(sinks[4]) == Status.SUCCESS and not side.session.has_unfinished
     assert side.exchange() == [] or tasks_in(side.bodies) == [1, 2, 3, 4, 5]
@@ -129,9 +129,9 @@ def test_the_first_failure_counts(side: SchedulerSide) -> None:
 def test_cancel(side: SchedulerSide) -> None:
     group, sinks = send_chain(side, 4, {2, 3})
     side.exchange()
-    assert side.session.cancel_graph(group)
+    assert side.session.endings.cancel_graph(group)
     assert outcome_of(sinks[2]) == outcome_of(sinks[3]) == Status.CANCELLED
-    assert not side.session.cancel_graph(group) and not side.session.has_unfinished
+    assert not side.session.endings.cancel_graph(group) and not side.session.has_unfinished
     side.say(Results([side.results((4, *success(1)))]))
     assert len(sinks[3].outcomes) == 1
 
@@ -139,7 +139,7 @@ def test_cancel(side: SchedulerSide) -> None:
 def test_what_was_cancelled_before_it_left_never_leaves() -> None:
     side = SchedulerSide()
     group, sinks = send_chain(side, 4, {3})
-    assert side.session.cancel_graph(group)
+    assert side.session.endings.cancel_graph(group)
     side.connect()
     assert side.exchange() == [] and outcome_of(sinks[3]) == Status.CANCELLED
 
@@ -181,10 +181,10 @@ def test_large_results_keep_the_graph_until_they_are_fetched(side: SchedulerSide
     assert tasks_in(side.exchange()) == [1, 2, 3]
     for place in (0, 2):
         fetched = Sink()
-        side.session.fetch(sinks[place].outcomes[0].payload, fetched)
+        side.session.large.fetch(sinks[place].outcomes[0].payload, fetched)
         assert [body for body in side.exchange() if isinstance(body, ObjectRequest)]
         key = ObjectKey(SESSION, place + 1)
-        side.session._end_fetch(side.session._fetches[key], CANCELLED)
+        side.session.large._end_fetch(side.session.large.fetches[key], CANCELLED)
         side.session.check()
     assert not side.session.has_unfinished
     assert [body.keys for body in side.exchange() if isinstance(body, ObjectRelease)]
@@ -207,18 +207,18 @@ def test_a_failed_graph_keeps_its_large_results(side: SchedulerSide) -> None:
     assert side.session.has_unfinished and outcome_of(sinks[3]) == Status.EXCEPTION
     side.say(Results([side.results((2, *FAILED))]))  # it ran again, as its agent was lost
     fetched = Sink()
-    side.session.fetch(sinks[1].outcomes[0].payload, fetched)
+    side.session.large.fetch(sinks[1].outcomes[0].payload, fetched)
     assert outcome_of(fetched) == Status.EXCEPTION
     assert not side.session.has_unfinished
 
 
 def test_uploads_are_released_with_the_graph(side: SchedulerSide) -> None:
-    upload = side.session.upload(side.session.next_upload(), b"x" * 50_000)
+    upload = side.session.objects.add(side.session.objects.next_key(), b"x" * 50_000)
     group, _ = send_chain(side, 4, {3})
     entry = group.ranges[0]
-    side.session.refer(entry, 0, [upload])
-    side.session.refer(entry, 2, [upload])
-    side.session.let_go(upload)
+    side.session.objects.refer(entry, 0, [upload])
+    side.session.objects.refer(entry, 2, [upload])
+    side.session.objects.let_go(upload)
     side.exchange()
     side.say(Results([side.results((4, *success(1)))]))
     assert [body.keys for body in side.exchange() if isinstance(body, ObjectRelease)] == [(upload.key,)]
@@ -239,4 +239,4 @@ def test_whatever_ends_all_ends_graphs(how: str) -> None:
         side.pass_time(6)
     expected: Any = DISCONNECTED if how == "give up" else Status.CANCELLED
     assert {outcome_of(sink) for sink in sinks.values()} == {expected}
-    assert not side.session.has_unfinished and not side.session.cancel_graph(group)
+    assert not side.session.has_unfinished and not side.session.endings.cancel_graph(group)

@@ -10,7 +10,7 @@ from scaler.client.calls import shape_of
 from scaler.core.effects import WriteOutput
 from scaler.core.fetches import LargeResult
 from scaler.core.outcome import DISCONNECTED
-from scaler.core.session import BATCH_LIMIT_BYTES
+from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     OBJECT_WINDOW_BYTES,
@@ -290,7 +290,7 @@ def test_explanations_and_shutdown_reach_who_asked(side: SchedulerSide) -> None:
     task, answer, end = side.submit(math.sqrt, 0.0), Sink(), Sink()
     side.exchange()
     side.session.explain(1, answer)
-    side.session.shut_down(end)
+    side.session.questions.shut_down(end)
     assert side.exchange() == [ExplainRequest(1), ShutdownRequest()]
     side.say(Explanation(1, "It waits."))
     side.say(ShutdownReply(False, "no"))
@@ -308,11 +308,11 @@ def test_what_tasks_print_is_written(side: SchedulerSide) -> None:
 
 
 def large_submit(side: SchedulerSide, data: bytes) -> tuple[Sink, ObjectKey]:
-    upload = side.session.upload(side.session.next_upload(), data)
+    upload = side.session.objects.add(side.session.objects.next_key(), data)
     sink = Sink()
     side.session.add(shape_of(side.book.find(len), 1, (), TaskOptions()), [upload.key], 24, sink)
-    side.session.refer(sink._range, sink._index, [upload])
-    side.session.let_go(upload)
+    side.session.objects.refer(sink._range, sink._index, [upload])
+    side.session.objects.let_go(upload)
     return sink, upload.key
 
 
@@ -359,7 +359,7 @@ def test_a_large_result_is_fetched_in_pieces_and_released(side: SchedulerSide) -
     _, large = large_result(side, 100)
     assert side.session.has_unfinished
     answer, key = Sink(), ObjectKey(SESSION, 1)
-    side.session.fetch(large, answer)
+    side.session.large.fetch(large, answer)
     assert ObjectRequest(key) in side.exchange()
     side.say(ObjectChunk(key, 100, 0, b"a" * 60))
     assert ObjectCredit(key, 60) in side.exchange()
@@ -380,7 +380,7 @@ def test_a_large_result_nobody_wants_is_released(side: SchedulerSide) -> None:
 def test_a_large_result_whose_agent_died_starts_anew(side: SchedulerSide) -> None:
     _, large = large_result(side, 100)
     answer, key = Sink(), ObjectKey(SESSION, 1)
-    side.session.fetch(large, answer)
+    side.session.large.fetch(large, answer)
     side.exchange()
     side.say(ObjectChunk(key, 100, 0, b"a" * 60))
     side.say(Results([side.results((1, int(Status.SUCCESS_LARGE), (90).to_bytes(8, "little")))]))
@@ -392,7 +392,7 @@ def test_a_large_result_whose_agent_died_starts_anew(side: SchedulerSide) -> Non
 def test_a_large_result_that_failed_on_its_second_run_fails_its_fetch(side: SchedulerSide) -> None:
     _, large = large_result(side, 100)
     answer = Sink()
-    side.session.fetch(large, answer)
+    side.session.large.fetch(large, answer)
     side.exchange()
     side.say(Results([side.results((1, int(Status.WORKER_DIED), b"gone"))]))
     assert answer.outcomes[0].status == Status.WORKER_DIED

@@ -9,7 +9,7 @@ from typing import Any
 from scaler.client.calls import Encoder
 from scaler.client.object_reference import ObjectReference
 from scaler.client.serializer import PICKLE_PROTOCOL
-from scaler.core.session import BATCH_LIMIT_BYTES
+from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Stored, Upload
 from scaler.shell.pump import Pump
 from scaler.shell.residents import is_same
@@ -49,7 +49,7 @@ class Arguments:
     def upload_of(self, reference: ObjectReference) -> Upload:
         """Raises MissingObjects when it was cleared or is another client's."""
         upload = reference._upload
-        if upload is None or not self._pump.session.owns(upload):
+        if upload is None or not self._pump.session.objects.owns(upload):
             raise MissingObjects(f"{reference!r} was cleared, or belongs to another client.")
         return upload
 
@@ -99,7 +99,7 @@ class Arguments:
         """Into this host's store if it has one, else on its way to the scheduler. The caller holds a use of it."""
         pump = self._pump
         with pump.lock:
-            key = pump.session.next_upload()
+            key = pump.session.objects.next_key()
         place = pump.objects.put(key, payload)
         data: bytes | Stored
         if place is not None:
@@ -108,7 +108,7 @@ class Arguments:
             data = payload if isinstance(payload, bytes) else payload.to_bytes()
         with pump.lock:
             pump.check_usable()
-            upload = pump.session.upload(key, data)
+            upload = pump.session.objects.add(key, data)
         pump.objects.residents.add(payload, upload)
         return upload
 
@@ -126,12 +126,12 @@ class Arguments:
         """The caller's uses of these end."""
         with self._pump.lock:
             for upload in uploads:
-                self._pump.session.let_go(upload)
+                self._pump.session.objects.let_go(upload)
 
     def _hold(self, upload: Upload, held: list[Upload]) -> bool:
         """Take a use of it, if it is still there."""
         with self._pump.lock:
-            if not self._pump.session.owns(upload):
+            if not self._pump.session.objects.owns(upload):
                 return False
             upload.uses += 1
         held.append(upload)

@@ -215,7 +215,7 @@ class Client:
                 entry = future._range
                 assert entry is not None
                 if uploads:
-                    pump.session.refer(entry, future._index, uploads)
+                    pump.session.objects.refer(entry, future._index, uploads)
                 pump.turn()
         finally:
             self._arguments.let_go(held)
@@ -387,7 +387,7 @@ class Client:
         from scaler.client.cluster_info import model_of
 
         self._pump.check_usable()
-        outcome = self._ask(self._pump.session.ask_cluster_info)
+        outcome = self._ask(self._pump.session.questions.ask_cluster_info)
         if outcome.status != Status.SUCCESS:
             raise failure_of(outcome)
         return model_of(bytes(outcome.payload))
@@ -402,7 +402,7 @@ class Client:
     def shutdown(self) -> None:
         """Stop scheduler and workers. Raises ValueError when the scheduler is protected."""
         self._pump.check_usable()
-        outcome = self._ask(self._pump.session.shut_down)
+        outcome = self._ask(self._pump.session.questions.shut_down)
         text = bytes(outcome.payload).decode(errors="replace")
         if outcome.status == Status.EXCEPTION:
             raise ValueError(text)
@@ -516,7 +516,7 @@ class Client:
         with self._pump.lock:
             if self._pump.session.welcomed:
                 return
-            self._pump.session.await_welcome(answer)
+            self._pump.session.questions.await_welcome(answer)
         try:
             outcome = answer.wait(_FIRST_ANSWER_SECONDS)
         except TimeoutError:

@@ -104,7 +104,7 @@ class ScalerFuture(concurrent.futures.Future):
             return True
         with pump.lock:
             entry = self._range
-            mine = entry is not None and self._state is RUNNING and pump.session.cancel(entry, self._index)
+            mine = entry is not None and self._state is RUNNING and pump.session.endings.cancel(entry, self._index)
             quiet = mine and self.settle(CANCELLED)
             if mine:
                 pump.turn()

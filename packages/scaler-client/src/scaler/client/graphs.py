@@ -19,7 +19,7 @@ from scaler.client.shims import call_with_packs, pack
 from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup, GraphRange
 from scaler.core.outcome import Outcome
-from scaler.core.session import BATCH_LIMIT_BYTES
+from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Upload
 from scaler.graph import Graph, analysis_for, group_calls, read_plain, split_wide
 from scaler.utility.exceptions import MissingObjects
@@ -129,7 +129,7 @@ class GraphFuture(ScalerFuture):
                 pump.do_late(self.cancel)
                 return True
             with pump.lock:
-                pump.session.cancel_graph(self._group)
+                pump.session.endings.cancel_graph(self._group)
                 pump.turn()
             pump.settle_notices()
         return self._state is not RUNNING and self._state is not FINISHED
@@ -263,7 +263,7 @@ class GraphCall:
         """So that they last until the tasks are there that use them."""
         with self._pump.lock:
             for upload in uploads:
-                if not self._pump.session.owns(upload):
+                if not self._pump.session.objects.owns(upload):
                     raise MissingObjects("An object of the graph was cleared.")
                 upload.uses += 1
                 self._held.append(upload)
@@ -305,7 +305,7 @@ class GraphCall:
                 group, references = self._build(self._first_task())
                 pump.session.add_graph(group)
             for entry, index, uploads in references:
-                pump.session.refer(entry, index, uploads)
+                pump.session.objects.refer(entry, index, uploads)
             pump.turn()
         pump.settle_notices()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.core.fetches import LargeResult
 from scaler.core.outcome import Outcome
-from scaler.core.session import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
+from scaler.core.outgoing import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
 from scaler.core.uploads import Upload
 from scaler.shell.waiting import Answer
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
@@ -138,7 +138,7 @@ class MapCall:
         """The task that comes next in ``entry`` uses these until it ends: this call's own uses are over."""
         assert entry.builder is not None
         with self._pump.lock:
-            self._pump.session.refer(entry, entry.builder.count, uploads)
+            self._pump.session.objects.refer(entry, entry.builder.count, uploads)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -217,7 +217,7 @@ class MapCall:
         with pump.lock:
             if pump.unusable:
                 return
-            pump.session.cancel_map([entry for entry in self._entries if entry.first])
+            pump.session.endings.cancel_map([entry for entry in self._entries if entry.first])
             pump.turn()
         pump.settle_notices()
 

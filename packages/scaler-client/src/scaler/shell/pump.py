@@ -238,13 +238,13 @@ class Pump:
         if view is not None:
             answer = Answer(self)
             answer.outcome = Outcome(Status.SUCCESS, view)
-            self.session.has_taken(large)
+            self.session.large.has_taken(large)
         elif large.store and large.size >= DIRECT_BYTES and self.objects.can_fetch:
             answer = Retrieval(self, large)
-            self.session.fetch(large, answer, direct=True)
+            self.session.large.fetch(large, answer, direct=True)
         else:
             answer = Answer(self)
-            self.session.fetch(large, answer)
+            self.session.large.fetch(large, answer)
         return answer
 
     def make_condition(self, target: Target) -> tuple[threading.Condition, bool]:

@@ -45,10 +45,10 @@ class Retrieval(Answer):
             if view is None:
                 pump.check_usable()
                 self.outcome = None
-                pump.session.fetch(large, self)
+                pump.session.large.fetch(large, self)
             else:
                 self.outcome = Outcome(Status.SUCCESS, view)
-                pump.session.has_taken(large)
+                pump.session.large.has_taken(large)
             self._large = None
             if not pump.unusable:
                 pump.turn()

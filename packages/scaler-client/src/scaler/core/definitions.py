@@ -1,0 +1,98 @@
+"""The functions that the scheduler has been sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scaler.core.functions import Function
+from scaler.core.kept_objects import KeptObjects
+from scaler.core.outgoing import BATCH_LIMIT_BYTES, RUN_OVERHEAD_BYTES, Outgoing
+from scaler.core.ranges import ClosedRanges
+from scaler.core.uploads import Upload
+from scaler_protocol.messages import FunctionDefinition, ObjectKey, ObjectRelease, Tasks
+
+_LIMIT = 1000
+"""Functions that the scheduler is asked to keep beside those that are in use."""
+
+
+class Definitions:
+    """A function, and the client's ``serializer``, rides with the first message of tasks that needs it. ``sent`` has
+    those that have left or ride with the next message, by digest; ``new``: the latter."""
+
+    def __init__(
+        self, serializer: Function | None, outgoing: Outgoing, objects: KeptObjects, ranges: ClosedRanges
+    ) -> None:
+        self.serializer = serializer
+        self.sent: dict[bytes, bool] = {}
+        self.new: list[FunctionDefinition] = []
+        self._limit = _LIMIT
+        self._outgoing = outgoing
+        self._objects = objects
+        self._ranges = ranges
+
+    def define(self, function: Function) -> None:
+        """The function rides with the next message, unless the scheduler has it."""
+        if function.digest in self.sent:
+            return
+        self.sent[function.digest] = True
+        self.new.append(function.definition)
+        if function.is_large:
+            self._upload(function)
+        if len(self.sent) > self._limit:
+            self._release_idle()
+
+    def _release_idle(self) -> None:
+        """Ever new functions: the scheduler need not keep those whose tasks have ended. One that is called again is
+        sent again."""
+        used = {entry.shape.function.digest for entry in self._ranges.values()}
+        if self.serializer is not None:
+            used.add(self.serializer.digest)
+        sent = self.sent
+        idle = [digest for digest in sent if digest not in used and ObjectKey(digest, 0) not in self._objects.uploads]
+        for digest in idle:
+            del sent[digest]
+        if idle:
+            self._outgoing.urgent.append(ObjectRelease(tuple(ObjectKey(digest, 0) for digest in idle)))
+        self._limit = max(_LIMIT, 2 * len(sent))
+
+    def new_serializers(self) -> list[FunctionDefinition]:
+        serializer = self.serializer
+        if serializer is None or serializer.digest in self.sent:
+            return []
+        self.sent[serializer.digest] = True
+        if serializer.is_large:
+            self._upload(serializer)
+        return [serializer.definition]
+
+    def _upload(self, function: Function) -> None:
+        upload = Upload(ObjectKey(function.digest, 0), function.payload, self._objects.dropped, is_function=True)
+        self._outgoing.urgent.extend(upload.chunks())
+        if not upload.complete:
+            self._objects.uploads[upload.key] = upload
+
+    def take_new(self) -> list[FunctionDefinition]:
+        """Those that ride with the next message."""
+        functions, self.new = self.new, []
+        return functions
+
+    def restatements(self) -> Iterator[Tasks]:
+        """Messages for a scheduler that has nothing."""
+        functions = self.take_new()
+        serializers = self.new_serializers()
+        if serializers:
+            yield Tasks([], [], serializers)
+        for part in _groups(functions):
+            yield Tasks([], part)
+
+
+def _groups(definitions: list[FunctionDefinition]) -> Iterator[list[FunctionDefinition]]:
+    group: list[FunctionDefinition] = []
+    size = 0
+    for definition in definitions:
+        if group and size + len(definition.payload) > BATCH_LIMIT_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(definition)
+        size += len(definition.payload) + RUN_OVERHEAD_BYTES
+    if group:
+        yield group

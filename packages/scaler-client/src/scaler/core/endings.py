@@ -1,0 +1,232 @@
+"""How the tasks of a client end: by their results, by a cancel, with their graph, or all at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from scaler.core.effects import Finish
+from scaler.core.graphs import GraphGroup, GraphRange
+from scaler.core.kept_objects import KeptObjects
+from scaler.core.large_results import LargeResults
+from scaler.core.outcome import CANCELLED, Outcome
+from scaler.core.outgoing import Outgoing
+from scaler.core.ranges import ClosedRanges, FutureRange, MapRange, Range
+from scaler_protocol.messages import ObjectKey, Results, Status
+
+if TYPE_CHECKING:
+    from scaler_protocol.codec import ResultRun
+
+_LARGE = int(Status.SUCCESS_LARGE)
+_new_tuple = tuple.__new__
+"""Makes an Outcome without the Python call that its constructor is."""
+
+
+class Endings:
+    """Tells the sinks of tasks, and takes ranges that have ended from ``ranges``. ``large`` has the results that are
+    still elsewhere."""
+
+    def __init__(self, session: bytes, ranges: ClosedRanges, outgoing: Outgoing, objects: KeptObjects) -> None:
+        self.large = LargeResults(session, outgoing, self._finish_one)
+        self._session = session
+        self._ranges = ranges
+        self._outgoing = outgoing
+        self._objects = objects
+
+    def cancel(self, entry: Range, index: int) -> bool:
+        """Whether the task had not ended; now it has, and the caller tells its sink."""
+        if not entry.is_unsettled(index):
+            return False
+        entry.settle_silently(index)
+        if entry.left:
+            self._outgoing.cancels.append(entry.first + index)
+        self._finish_one(entry, index)
+        return True
+
+    def cancel_map(self, entries: Sequence[MapRange]) -> None:
+        """Cancel whatever of a map has not ended."""
+        for entry in entries:
+            for index in range(entry.count):
+                self.cancel(entry, index)
+                if index in entry.large:
+                    self.large.release(entry, index)
+
+    def cancel_graph(self, group: GraphGroup) -> bool:
+        """Whether some target had not ended; now all have, and the sinks are told."""
+        if not group.waiting:
+            return False
+        self._end_graph(group, CANCELLED)
+        return True
+
+    def on_results(self, results: Results, now: float) -> None:
+        for run in results.runs:
+            if run.session == self._session and run.count:
+                if type(self._ranges.get(run.task(0))) is FutureRange:
+                    self._take_rows(run)
+                else:
+                    self._take_run(run)
+
+    def _take_run(self, run: ResultRun) -> None:
+        """Results of maps that all succeeded are taken as they are, range by range; all others row by row."""
+        start = 0
+        while start < run.count:
+            entry = self._ranges.find(run.task(start))
+            if not isinstance(entry, MapRange):
+                self._take_rows(_part(run, start, run.count) if start else run)
+                return
+            stop = max(start + 1, bisect_left(run.task_column, entry.first + entry.count, start))
+            part = _part(run, start, stop)
+            ended = part.mark(entry.first, entry.states)
+            if ended:
+                self._take_map_run(entry, part, ended)
+            else:
+                self._take_rows(part)
+            start = stop
+
+    def _take_map_run(self, entry: MapRange, run: ResultRun, ended: int) -> None:
+        if not entry.sink.take_run(entry, run):
+            self._outgoing.effects.append(Finish(entry.sink, CANCELLED))
+        entry.remaining -= ended
+        for index in list(entry.references):
+            if entry.states[index]:
+                self._objects.unrefer(entry, index)
+        if not entry.remaining:
+            self._ranges.pop(entry.first, None)
+
+    def _take_rows(self, run: ResultRun) -> None:
+        """What happens to nearly every result of a submit is done here: there is nothing to ask or release."""
+        ranges = self._ranges
+        first, stop, is_usual = 1, 0, False
+        entry: Range | None = None
+        for task, status, payload, duration_us, cpu_time_us, memory_peak in run.copied_rows():
+            if not first <= task < stop:
+                entry = ranges.get(task) or ranges.find(task)
+                if entry is None:
+                    first, stop = 1, 0
+                    if status == _LARGE:  # of a graph that ended meanwhile
+                        self._outgoing.releases.append(ObjectKey(self._session, task))
+                    continue
+                first, stop = entry.first, entry.first + entry.count
+                is_usual = type(entry) is FutureRange and not entry.references
+            assert entry is not None
+            outcome = _new_tuple(Outcome, (status, payload, duration_us, cpu_time_us, memory_peak))
+            sink = entry.sinks[task - first] if is_usual and status != _LARGE else None
+            if sink is None:
+                self._take_outcome(entry, task - first, outcome)
+                continue
+            if not sink.settle(outcome):
+                self._outgoing.effects.append(Finish(sink, outcome))
+            entry.sinks[task - first] = None
+            entry.remaining -= 1
+            if not entry.remaining:
+                ranges.pop(first, None)
+
+    def _take_outcome(self, entry: Range, index: int, outcome: Outcome) -> None:
+        if isinstance(entry, GraphRange) and self._ends_graph(entry, index, outcome):
+            return
+        if not entry.is_unsettled(index):
+            if index in entry.large:
+                self.large.replace(entry, index, outcome)
+            elif outcome.status == Status.SUCCESS_LARGE:
+                self._outgoing.releases.append(ObjectKey(self._session, entry.first + index))  # it is here already
+            return
+        sink = entry.settle_silently(index)
+        if outcome.status == Status.SUCCESS_LARGE:
+            outcome = self.large.keep(entry, index, outcome)
+        else:
+            self._finish_one(entry, index)
+        if sink is not None:
+            if not sink.settle(outcome):
+                self._outgoing.effects.append(Finish(sink, outcome))
+        elif isinstance(entry, MapRange) and not entry.sink.take_outcome(entry, index, outcome):
+            self._outgoing.effects.append(Finish(entry.sink, outcome))
+
+    def _finish_one(self, entry: Range, index: int) -> None:
+        if isinstance(entry, GraphRange):
+            self._finish_target(entry, index)
+            return
+        entry.remaining -= 1
+        if entry.references:
+            self._objects.unrefer(entry, index)
+        if not entry.remaining and entry.first:
+            self._ranges.pop(entry.first, None)
+
+    # ---- graphs ------------------------------------------------------------------------------------------------
+
+    def _ends_graph(self, entry: GraphRange, index: int, outcome: Outcome) -> bool:
+        """A task that failed ends its whole graph. Whether there is nothing else to do about this outcome."""
+        if outcome.status in (Status.SUCCESS, Status.SUCCESS_LARGE):
+            return not entry.has_targets
+        if not entry.group.waiting:
+            return index not in entry.large
+        self._end_graph(entry.group, outcome, entry.first + index)
+        return True
+
+    def _end_graph(self, group: GraphGroup, outcome: Outcome, failed: int = 0) -> None:
+        ranges, group.ranges = group.ranges, []
+        for entry in ranges:
+            for index in entry.end():
+                task = entry.first + index
+                if entry.left and task != failed:
+                    self._outgoing.cancels.append(task)
+                sink = entry.take_sink(index)
+                if sink is not None:
+                    self._outgoing.tell(sink, outcome)
+            self._drop_graph_range(entry)
+
+    def _finish_target(self, entry: GraphRange, index: int) -> None:
+        if not entry.stays_needed(index):
+            entry.remaining -= 1
+        if not entry.group.is_over:
+            return
+        ranges, entry.group.ranges = entry.group.ranges, []
+        for other in ranges:
+            for _ in other.end():
+                pass
+            self._drop_graph_range(other)
+        if not entry.remaining:
+            self._ranges.pop(entry.first, None)
+
+    def _drop_graph_range(self, entry: GraphRange) -> None:
+        for index in list(entry.references):
+            self._objects.unrefer(entry, index)
+        if not entry.remaining:
+            self._ranges.pop(entry.first, None)
+            entry.run = None
+
+    # ---- everything ----------------------------------------------------------------------------------------------
+
+    def end_all(self, opened: Sequence[FutureRange], outcome: Outcome) -> None:
+        """Every task ends, those of ``opened`` ranges, too."""
+        for entry in opened:
+            self._end_range(entry, len(entry.sinks), outcome)
+        for closed in self._ranges.values():
+            self._end_range(closed, closed.count, outcome)
+        self._ranges.clear()
+        self.large.end_all(outcome)
+
+    def _end_range(self, entry: Range, count: int, outcome: Outcome) -> None:
+        for index in range(count):
+            if entry.is_unsettled(index):
+                sink = entry.settle_silently(index)
+                if sink is not None:
+                    self._outgoing.tell(sink, outcome)
+        if isinstance(entry, MapRange) and not entry.sink.settle(outcome):
+            self._outgoing.effects.append(Finish(entry.sink, outcome))
+        entry.remaining = 0
+        entry.references.clear()
+        entry.large.clear()
+
+    def check(self) -> None:
+        for entry in self._ranges.values():
+            unfinished = len(entry.unfinished())
+            assert entry.remaining == unfinished, (entry.first, entry.remaining, unfinished)
+            assert unfinished or isinstance(entry, GraphRange), entry.first
+            assert entry.run is not None and entry.run.first_task == entry.first
+            assert all(not entry.is_unsettled(index) for index in entry.large)
+        self.large.check()
+
+
+def _part(run: ResultRun, start: int, stop: int) -> ResultRun:
+    return run if stop - start == run.count else run.slice(start, stop)

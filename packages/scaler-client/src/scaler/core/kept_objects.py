@@ -1,0 +1,109 @@
+"""The objects that a client keeps for its tasks and references."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from scaler.core.effects import DropObjects
+from scaler.core.outgoing import Outgoing
+from scaler.core.ranges import Range
+from scaler.core.uploads import Stored, Upload
+from scaler_protocol.messages import Body, ObjectCredit, ObjectKey, ObjectMissing, ObjectRequest, ObjectStored
+
+
+class KeptObjects:
+    """``uploads`` by key, as long as something uses them; ``dropped``: those whose reference is gone."""
+
+    def __init__(self, session: bytes, outgoing: Outgoing) -> None:
+        self.uploads: dict[ObjectKey, Upload] = {}
+        self.dropped: deque[Upload] = deque()
+        self._session = session
+        self._outgoing = outgoing
+        self._next_number = 2**64 - 1
+
+    def next_key(self) -> ObjectKey:
+        """The name of the next object that is sent."""
+        self._next_number -= 1
+        return ObjectKey(self._session, self._next_number + 1)
+
+    def add(self, key: ObjectKey, data: bytes | Stored) -> Upload:
+        """An object for tasks that are added later, once the caller holds a use of it: it is in this host's store, or
+        its first chunk leaves before them."""
+        upload = Upload(key, data, self.dropped)
+        upload.uses = 1
+        self.uploads[key] = upload
+        self._outgoing.waiting.extend(_statement(upload))
+        return upload
+
+    def refer(self, entry: Range, index: int, uploads: list[Upload]) -> None:
+        """A task uses these uploads until it ends."""
+        entry.references[index] = uploads
+        for upload in uploads:
+            upload.uses += 1
+
+    def unrefer(self, entry: Range, index: int) -> None:
+        for upload in entry.references.pop(index, ()):
+            self.let_go(upload)
+
+    def let_go(self, upload: Upload) -> None:
+        """One use less."""
+        upload.uses -= 1
+        if not upload.uses and self.uploads.pop(upload.key, None) is not None:
+            self._outgoing.releases.append(upload.key)
+            self._forget(upload)
+
+    def owns(self, upload: Upload) -> bool:
+        return self.uploads.get(upload.key) is upload
+
+    def _forget(self, upload: Upload) -> None:
+        if upload.stored is not None:
+            self._outgoing.effects.append(DropObjects([upload.key]))
+        upload.let_go()
+
+    def on_request(self, request: ObjectRequest, now: float) -> None:
+        """A worker cannot reach this host's store."""
+        upload = self.uploads.get(request.key)
+        if upload is not None and upload.begin():
+            self._outgoing.waiting.extend(upload.chunks())
+        else:
+            text = "Its owner has dropped it, or its store has died."
+            self._outgoing.waiting.append(ObjectMissing(request.key, text))
+
+    def on_credit(self, credit: ObjectCredit, now: float) -> None:
+        upload = self.uploads.get(credit.key)
+        if upload is None:
+            return
+        upload.grant(credit.offset)
+        self._outgoing.waiting.extend(upload.chunks())
+        if upload.complete and upload.is_function:
+            del self.uploads[upload.key]
+
+    def restart(self) -> None:
+        self.uploads = {key: upload for key, upload in self.uploads.items() if not upload.is_function}
+        for upload in self.uploads.values():
+            upload.restart()
+            self._outgoing.waiting.extend(_statement(upload))
+
+    def forget_dropped(self) -> None:
+        while self.dropped:
+            upload = self.dropped.popleft()
+            if not upload.dropped:
+                upload.dropped = True
+                self.let_go(upload)
+
+    def clear(self) -> None:
+        for upload in self.uploads.values():
+            self._forget(upload)
+        self.uploads.clear()
+
+    def check(self) -> None:
+        for key, upload in self.uploads.items():
+            assert upload.key == key and (upload.is_function or upload.uses > 0), key
+
+
+def _statement(upload: Upload) -> Iterator[Body]:
+    """What tells the scheduler of an object."""
+    if upload.stored is not None:
+        yield ObjectStored(upload.key, upload.size, upload.stored.store)
+    yield from upload.chunks()

@@ -1,0 +1,77 @@
+"""What a client has asked its scheduler, and who waits for the answers."""
+
+from __future__ import annotations
+
+from scaler.core.outcome import Outcome, Sink
+from scaler.core.outgoing import Outgoing
+from scaler_protocol.messages import (
+    ClusterInfo,
+    ClusterInfoRequest,
+    ExplainRequest,
+    Explanation,
+    ShutdownReply,
+    ShutdownRequest,
+    Status,
+)
+
+QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest)
+
+
+class Questions:
+    """Each is answered once, or ends with the session. True while somebody waits for an answer."""
+
+    def __init__(self, outgoing: Outgoing) -> None:
+        self._outgoing = outgoing
+        self._explanations: dict[int, list[Sink]] = {}
+        self._infos: list[Sink] = []
+        self._shutdowns: list[Sink] = []
+        self._welcome_sinks: list[Sink] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._explanations or self._infos or self._shutdowns)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nobody waits, not even for the Welcome."""
+        return not (self or self._welcome_sinks)
+
+    def explain(self, task: int, sink: Sink) -> None:
+        self._explanations.setdefault(task, []).append(sink)
+        self._outgoing.urgent.append(ExplainRequest(task))
+
+    def ask_cluster_info(self, sink: Sink) -> None:
+        """``sink`` gets SUCCESS with what monitors are told, as ``ClusterInfo`` has it."""
+        self._infos.append(sink)
+        if len(self._infos) == 1:
+            self._outgoing.urgent.append(ClusterInfoRequest())
+
+    def shut_down(self, sink: Sink) -> None:
+        """Ask for the end of scheduler and workers; ``sink`` gets SUCCESS, or another status with the reason."""
+        self._shutdowns.append(sink)
+        self._outgoing.urgent.append(ShutdownRequest())
+
+    def await_welcome(self, sink: Sink) -> None:
+        """``sink`` is told of the first Welcome or refusal."""
+        self._welcome_sinks.append(sink)
+
+    def on_explanation(self, explanation: Explanation, now: float) -> None:
+        sinks = self._explanations.pop(explanation.task, [])
+        self._outgoing.tell_all(sinks, Outcome(Status.SUCCESS, explanation.text.encode()))
+
+    def on_cluster_info(self, info: ClusterInfo, now: float) -> None:
+        self._outgoing.tell_all(self._infos, Outcome(Status.SUCCESS, info.snapshot))
+
+    def on_shutdown_reply(self, reply: ShutdownReply, now: float) -> None:
+        status = Status.SUCCESS if reply.accepted else Status.EXCEPTION
+        self._outgoing.tell_all(self._shutdowns, Outcome(status, reply.text.encode()))
+
+    def end_all(self, outcome: Outcome) -> None:
+        for sinks in self._explanations.values():
+            self._outgoing.tell_all(sinks, outcome)
+        self._explanations.clear()
+        self._outgoing.tell_all(self._infos, outcome)
+        self._outgoing.tell_all(self._shutdowns, outcome)
+        self._outgoing.tell_all(self._welcome_sinks, outcome)
+
+    def on_welcome(self) -> None:
+        self._outgoing.tell_all(self._welcome_sinks, Outcome(Status.SUCCESS, b""))
