@@ -166,7 +166,7 @@ def test_peers_of_one_user_meet_off_the_network(context: Any, closing: Closing) 
         connect(router, dealer)
         assert dealer.send([b"here"])
         assert wait_until(router.receive) == (session, [b"here"])
-        wait_until(lambda: dealer.receive() is None and not has_connections(port))
+        wait_until(lambda: dealer.receive() is None and not readable(dealer.fd, 0) and not has_connections(port))
         router.close()
         assert wait_until(dealer.connection_events) == ["disconnected"]
 
