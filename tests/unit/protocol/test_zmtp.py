@@ -477,7 +477,7 @@ def test_a_forked_child_disturbs_nothing(context: Any, closing: Closing, router:
     assert dealer.send([b"still"])
     assert wait_until(router.receive) == (b"a session", [b"still"])
     assert router.send(b"a session", [b"here"]) == "sent"
-    assert readable(dealer.fd) and dealer.receive() == [b"here"]
+    assert readable(dealer.fd) and wait_until(dealer.receive) == [b"here"]
     assert dealer.connection_events() == [] and router.disconnected_events() == 0
     router.close()
     assert readable(dealer.monitor_fd) and dealer.connection_events() == ["disconnected"]
