@@ -90,6 +90,25 @@ def test_a_batch_left_open_leaves_by_itself(client: Client) -> None:
     wait_until(lambda: all(future._state == "FINISHED" for future in futures))
 
 
+def one_at_a_time_until_it_dozes(client: Client) -> None:
+    deadline = time.monotonic() + 20
+    while not client._pump.background_dozes:
+        assert client.submit(operator.neg, 1).result(5) == -1
+        assert time.monotonic() < deadline
+
+
+def test_the_background_thread_dozes_while_each_task_is_waited_for(client: Client) -> None:
+    """And is there when somebody needs it."""
+    one_at_a_time_until_it_dozes(client)
+    called = threading.Event()
+    client.submit(operator.neg, 2).add_done_callback(lambda _: called.set())
+    assert called.wait(5)
+    one_at_a_time_until_it_dozes(client)
+    futures = [client.submit(operator.neg, value) for value in range(1000)]
+    wait_until(lambda: all(future._state == "FINISHED" for future in futures))  # done() would look by itself
+    assert not client._pump.background_dozes
+
+
 def test_wait_and_as_completed(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.hold.set()
     futures = [client.submit(math.sqrt, float(value)) for value in range(50)]
