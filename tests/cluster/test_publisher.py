@@ -156,6 +156,11 @@ def test_port_zero_becomes_a_free_port(context: zmq.Context[zmq.Socket[bytes]]) 
     publisher.close()
 
 
+def test_it_interrupts_nobody_who_works(publisher: Publisher) -> None:
+    threads = psutil.Process(_child(publisher)).threads()
+    assert [os.sched_getscheduler(thread.id) for thread in threads] == [os.SCHED_BATCH] * len(threads)
+
+
 def test_other_users_cannot_connect(publisher: Publisher, address: str) -> None:
     assert os.stat(address.removeprefix("ipc://")).st_mode & 0o077 == 0
 

@@ -11,6 +11,7 @@ leaves no socket file behind.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -264,7 +265,15 @@ def _leave(number: int, frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
+def _yield_to_tasks() -> None:
+    """Whenever there is something to publish, others have work to do: this process interrupts none of them, and is run
+    when its turn comes. A container may forbid the wish; then it is run like others."""
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
 def main() -> int:
+    _yield_to_tasks()  # first: threads that are started later do as this one does
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the scheduler, which then closes this process
     signal.signal(signal.SIGTERM, _leave)
     os.umask(0o077)  # an ipc socket file is for the same user only
