@@ -25,6 +25,7 @@ from scaler_protocol.columns cimport (
     piece_start,
     rebase,
 )
+from scaler_protocol.envelope cimport Envelope, Results, Tasks, envelope_of
 from scaler_protocol.result_run cimport ResultRun
 from scaler_protocol.task_run cimport TaskRun
 from scaler_protocol.wire cimport (
@@ -62,12 +63,9 @@ from scaler_protocol.messages import (
     DEFAULT_OPTIONS,
     MESSAGE_LIMIT_BYTES as _MESSAGE_LIMIT_BYTES,
     Capability,
-    Envelope,
     FunctionDefinition,
-    Results,
     TaskName,
     TaskOptions,
-    Tasks,
 )
 from scaler_protocol.result_run import ResultRunBuilder
 from scaler_protocol.task_run import TaskRunBuilder
@@ -134,7 +132,7 @@ cdef dict _empty_tags = {
 }
 
 
-def encode(envelope):
+def encode(Envelope envelope not None):
     body = envelope.body
     kind = type(body)
     try:
@@ -148,10 +146,17 @@ def encode(envelope):
             frames = bodies.write(envelope)
     except OverflowError as error:
         raise ValueError(f"{kind.__name__} holds a number that is out of range: {error}") from error
-    size = sum(map(len, frames))
+    size = bytes_in(frames)
     if size > HARD_LIMIT_BYTES:
         raise ValueError(f"A message of {size} bytes is over the limit of {HARD_LIMIT_BYTES}.")
     return frames
+
+
+cdef Py_ssize_t bytes_in(list frames) except -1:
+    cdef Py_ssize_t size = 0
+    for frame in frames:
+        size += len(frame)
+    return size
 
 
 cdef bytes encode_empty(uint64_t sequence, uint64_t acknowledged, uint16_t tag):
@@ -357,11 +362,11 @@ cdef int write_functions(Writer* writer, uint64_t pointer, list texts) except -1
     return 0
 
 
-cdef list encode_tasks(object envelope, object body):
-    cdef list runs = list(body.runs)
+cdef list encode_tasks(Envelope envelope, Tasks body):
+    cdef list runs = body.runs
     cdef list texts = [run_text(run) for run in runs]
-    cdef list functions = function_texts(list(body.functions))
-    cdef list serializers = function_texts(list(body.serializers))
+    cdef list functions = function_texts(body.functions)
+    cdef list serializers = function_texts(body.serializers)
     cdef Payload payload = Payload()
     cdef Writer writer
     cdef uint64_t words = tasks_words(texts) + functions_words(functions) + functions_words(serializers)
@@ -421,11 +426,13 @@ cdef int write_task_runs(Writer* writer, uint64_t pointer, list runs, list texts
     cdef uint64_t offset = 0
     cdef int64_t at
     cdef TaskRun run
+    cdef Py_ssize_t index
     if not runs:
         return 0
     at = sure(put_structs(writer, pointer, len(runs), TASK_RUN_DATA, TASK_RUN_POINTERS))
-    for run, text in zip(runs, texts):
-        write_task_run(writer, at, run, text, offset)
+    for index in range(len(runs)):
+        run = <TaskRun?> runs[index]
+        write_task_run(writer, at, run, <RunText> texts[index], offset)
         offset += run.payload_bytes
         at += TASK_RUN_DATA + TASK_RUN_POINTERS
     return 0
@@ -483,8 +490,8 @@ cdef int write_result_run(Writer* writer, uint64_t start, ResultRun run, uint64_
     return 0
 
 
-cdef list encode_results(object envelope, object body):
-    cdef list runs = list(body.runs)
+cdef list encode_results(Envelope envelope, Results body):
+    cdef list runs = body.runs
     cdef Payload payload = Payload()
     cdef Writer writer
     cdef uint64_t words = ROOT_WORDS + 1 + (1 if runs else 0)
@@ -550,7 +557,7 @@ def decode(frames):
         body = kind()
     else:
         return decode_cold(kind, frames)
-    return Envelope(body, field64(&root, 0), field64(&root, 1))
+    return envelope_of(body, field64(&root, 0), field64(&root, 1))
 
 
 cdef object decode_cold(object kind, list frames):
@@ -642,6 +649,7 @@ cdef object decode_tasks(Reader* reader, StructView* root, bytes head, bytes pay
     cdef uint64_t count = 0
     cdef list runs = []
     cdef TaskRun run
+    cdef Tasks body = Tasks.__new__(Tasks)
     if not read_field(reader, root, 0, &tasks) or not read_structs(reader, &tasks, 0, &items):
         out_of_bounds("The list of runs")
     for index in range(items.count):
@@ -651,9 +659,12 @@ cdef object decode_tasks(Reader* reader, StructView* root, bytes head, bytes pay
         if count > TASK_LIMIT:
             raise MalformedMessage(f"A message has at most {TASK_LIMIT} tasks.")
         runs.append(run)
-    functions = decode_functions(reader, &tasks, 1)
-    serializers = decode_functions(reader, &tasks, 2)
-    return Tasks(runs, functions, serializers, field_bit(&tasks, 0), decode_task_name(reader, &tasks, 3))
+    body.runs = runs
+    body.functions = decode_functions(reader, &tasks, 1)
+    body.serializers = decode_functions(reader, &tasks, 2)
+    body.resubmitted = field_bit(&tasks, 0)
+    body.parent = decode_task_name(reader, &tasks, 3)
+    return body
 
 
 cdef object decode_task_name(Reader* reader, StructView* view, uint32_t field):
@@ -789,7 +800,9 @@ cdef object decode_results(Reader* reader, StructView* root, bytes head, bytes p
     for index in range(items.count):
         element(reader, &items, index, &item)
         runs.append(decode_result_run(reader, &item, head, payload))
-    return Results(runs)
+    cdef Results body = Results.__new__(Results)
+    body.runs = runs
+    return body
 
 
 cdef ResultRun decode_result_run(Reader* reader, StructView* view, bytes head, bytes payload):

@@ -6,10 +6,6 @@ cimport cython
 
 @cython.freelist(64)
 cdef class Envelope:
-    cdef public object body
-    cdef public object sequence
-    cdef public object acknowledged
-
     def __init__(self, body, sequence=0, acknowledged=0):
         self.body = body
         self.sequence = sequence
@@ -26,9 +22,6 @@ cdef class Envelope:
 
 @cython.freelist(64)
 cdef class Send:
-    cdef public object peer
-    cdef public object envelope
-
     def __init__(self, peer, envelope):
         self.peer = peer
         self.envelope = envelope
@@ -44,12 +37,6 @@ cdef class Send:
 
 @cython.freelist(64)
 cdef class Tasks:
-    cdef public list runs
-    cdef public list functions
-    cdef public list serializers
-    cdef public bint resubmitted
-    cdef public object parent
-
     def __init__(self, runs, functions=None, serializers=None, resubmitted=False, parent=None):
         self.runs = runs
         self.functions = [] if functions is None else functions
@@ -72,8 +59,6 @@ cdef tuple fields_of(Tasks tasks):
 
 @cython.freelist(64)
 cdef class Results:
-    cdef public list runs
-
     def __init__(self, runs):
         self.runs = runs
 

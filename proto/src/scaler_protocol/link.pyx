@@ -11,8 +11,9 @@ Pure: no time, no sockets. Both ends use the same class.
 
 from collections import deque
 
+from scaler_protocol.envelope cimport Envelope, envelope_of
+
 from scaler_protocol.messages import UNNUMBERED as _UNNUMBERED
-from scaler_protocol.messages import Envelope
 
 ACKNOWLEDGEMENT_DELAY_SECONDS = 0.02
 ACKNOWLEDGEMENT_LIMIT = 16
@@ -47,13 +48,13 @@ cdef class Link:
     def wrap(self, body):
         self.report()
         if type(body) in _unnumbered:
-            return Envelope(body, 0, self.received)
+            return envelope_of(body, 0, self.received)
         self.sent += 1
-        envelope = Envelope(body, self.sent, self.received)
+        envelope = envelope_of(body, self.sent, self.received)
         self._retained.append(envelope)
         return envelope
 
-    def accept(self, envelope):
+    def accept(self, Envelope envelope not None):
         cdef unsigned long long sequence = envelope.sequence
         self.release(envelope.acknowledged)
         if sequence == 0:
@@ -70,6 +71,7 @@ cdef class Link:
 
     cdef int release(self, unsigned long long sequence) except -1:
         """``_first`` moves before the callback, which may ask what is in flight."""
+        cdef Envelope envelope
         while self._first <= sequence and self._first <= self.sent:
             envelope = self._retained.popleft()
             self._first += 1
@@ -91,6 +93,7 @@ cdef class Link:
         return self._owed_since + delay_seconds
 
     def resume(self, received):
+        cdef Envelope envelope
         self.release(received)
         for envelope in self._retained:
             envelope.acknowledged = self.received

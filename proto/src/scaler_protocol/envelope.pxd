@@ -1,0 +1,26 @@
+cdef class Envelope:
+    cdef public object body
+    cdef public object sequence
+    cdef public object acknowledged
+
+cdef class Send:
+    cdef public object peer
+    cdef public object envelope
+
+cdef class Tasks:
+    cdef public list runs
+    cdef public list functions
+    cdef public list serializers
+    cdef public bint resubmitted
+    cdef public object parent
+
+cdef class Results:
+    cdef public list runs
+
+cdef inline Envelope envelope_of(body, sequence, acknowledged):
+    """Without a call of Python's."""
+    cdef Envelope envelope = Envelope.__new__(Envelope)
+    envelope.body = body
+    envelope.sequence = sequence
+    envelope.acknowledged = acknowledged
+    return envelope
