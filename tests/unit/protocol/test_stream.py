@@ -4,6 +4,8 @@ import os
 import random
 import socket
 import struct
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -234,3 +236,25 @@ def test_frames_may_be_any_buffer(pair: Pair) -> None:
     assert other.receive() == [b"ace", b"xyz", b""] and other.receive() == [b"tuple"]
     with pytest.raises(TypeError):
         one.send(["text"])  # type: ignore[list-item]
+
+
+def test_waiting_ends_with_a_message(pair: Pair) -> None:
+    one, other = pair
+    threading.Timer(0.05, one.send, ([b"now"],)).start()
+    began = time.monotonic()
+    other.wait(20)
+    assert time.monotonic() - began < 10 and other.receive() == [b"now"]
+    other.wait(0.01)
+    assert other.receive() is None
+
+
+def test_what_waits_to_be_written_goes_out_while_waiting(pair: Pair) -> None:
+    one, other = pair
+    large = [bytes(2_000_000)]
+    one.send(large)
+    received = None
+    while received is None:
+        received = other.receive()
+        if one.wants_write:
+            one.wait(0.05)
+    assert received == large and not one.wants_write

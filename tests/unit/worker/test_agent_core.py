@@ -14,6 +14,7 @@ from scaler_protocol.messages import (
     AgentAttach,
     Blocked,
     Cancel,
+    Envelope,
     Goodbye,
     HeartbeatEcho,
     Hello,
@@ -24,6 +25,7 @@ from scaler_protocol.messages import (
     ObjectRelease,
     ObjectRequest,
     ObjectStored,
+    Ping,
     RefusalReason,
     Refused,
     Relay,
@@ -39,10 +41,12 @@ from scaler_protocol.messages import (
     Withdraw,
     Withdrawn,
 )
+from scaler_worker.core.agent import OUTPUT_BUDGET_BYTES, OUTPUT_MESSAGE_BYTES, SCHEDULER
 from scaler_worker.core.effects import (
     DropObjects,
     Exit,
     HandOver,
+    ReadOutput,
     RenewNested,
     Resume,
     SendNested,
@@ -678,3 +682,18 @@ def test_stop_from_the_scheduler_ends_it_at_once() -> None:
     stage = Stage(1)
     stage.say(Stop())
     assert stage.count(Exit) == 1
+
+
+def test_tasks_that_print_too_much_wait_until_the_scheduler_has_read() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+    for _ in range(OUTPUT_BUDGET_BYTES // OUTPUT_MESSAGE_BYTES + 1):
+        stage.core.on_output(0, 0, 1, bytes(OUTPUT_MESSAGE_BYTES), stage.now)
+    assert stage.core.is_full_of_output
+    stage.turn()
+    assert stage.count(ReadOutput) == 0
+    stage.core.on_message(SCHEDULER, Envelope(Ping(), 0, max(each.sequence for each in stage.sent)), stage.now)
+    stage.turn()
+    assert stage.count(ReadOutput) == 1 and not stage.core.is_full_of_output
+    stage.turn()
+    assert stage.count(ReadOutput) == 1
