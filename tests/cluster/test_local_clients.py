@@ -1,0 +1,115 @@
+"""Clients on the scheduler's machine, whose connections have no heartbeats: one is stopped, the child of one lives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from tests.support.commands import child_environment
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def quick_combo() -> Iterator[SchedulerClusterCombo]:
+    with SchedulerClusterCombo(2, client_timeout_seconds=1) as running:
+        yield running
+
+
+def child(combo: SchedulerClusterCombo, code: str, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", code, combo.get_address(), *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=child_environment())
+
+
+STOPPED = """
+import os, signal, sys
+from pathlib import Path
+from scaler import Client
+
+COUNT, SIZE = 4000, 20_000
+
+def produce(number, folder):
+    (Path(folder) / str(number)).touch()
+    return number.to_bytes(4, "big") * (SIZE // 4)
+
+with Client(sys.argv[1]) as client:
+    futures = [client.submit(produce, number, sys.argv[2]) for number in range(COUNT)]
+    print("submitted", flush=True)
+    for number, future in enumerate(futures):
+        assert future.result() == number.to_bytes(4, "big") * (SIZE // 4)
+    print("complete", flush=True)
+"""
+
+
+def test_a_client_stopped_while_results_flow_goes_on(quick_combo: SchedulerClusterCombo, tmp_path: Path) -> None:
+    """More of them than the scheduler sends without being told that they arrived; for longer than the timeout of
+    clients that are gone: this one is not."""
+    client = child(quick_combo, STOPPED, tmp_path)
+    assert client.stdout is not None
+    try:
+        assert client.stdout.readline() == "submitted\n"
+        client.send_signal(signal.SIGSTOP)
+        with Client(quick_combo.get_address()) as other:  # others are served meanwhile
+            wait_until(lambda: other.submit(len, "four").result(10) == 4 and len(os.listdir(tmp_path)) >= 1000, 30)
+            wait_until(stands_still(tmp_path), 30)
+        client.send_signal(signal.SIGCONT)
+        assert client.communicate(timeout=40)[0] == "complete\n"
+        assert client.returncode == 0
+    finally:
+        client.kill()
+        client.communicate()
+
+
+def stands_still(folder: Path) -> Callable[[], bool]:
+    """Whether nothing has been added for two seconds."""
+    seen = [0, 0]
+
+    def look() -> bool:
+        count = len(os.listdir(folder))
+        seen[:] = [count, seen[1] + 1 if count == seen[0] else 0]
+        return seen[1] > 400  # of the looks of ``wait_until``, 5 ms each
+
+    return look
+
+
+KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+from scaler import Client
+
+def linger(path):
+    Path(path, "started").touch()
+    try:
+        time.sleep(60)
+    finally:
+        Path(path, "interrupted").touch()
+
+client = Client(sys.argv[1])
+future = client.submit(linger, sys.argv[2])
+while not Path(sys.argv[2], "started").exists():
+    time.sleep(0.005)
+if os.fork():
+    os.kill(os.getpid(), signal.SIGKILL)
+print(os.getpid(), flush=True)
+signal.pause()
+"""
+
+
+def test_tasks_of_a_killed_client_whose_child_lives(quick_combo: SchedulerClusterCombo, tmp_path: Path) -> None:
+    """The child has inherited the connection, and keeps it open."""
+    client = child(quick_combo, KILLED, tmp_path)
+    assert client.stdout is not None
+    grandchild = int(client.stdout.readline())
+    try:
+        wait_until(lambda: (tmp_path / "interrupted").exists(), 20)
+        os.kill(grandchild, 0)
+    finally:
+        os.kill(grandchild, signal.SIGKILL)
+        client.kill()
+        client.communicate()
