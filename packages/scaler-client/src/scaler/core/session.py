@@ -230,11 +230,6 @@ class Session:
     # ---- verbs of the client -----------------------------------------------------------------------------------
 
     @property
-    def is_idle(self) -> bool:
-        """Whether the open batch may leave at once."""
-        return self.welcomed and not self._link.in_flight
-
-    @property
     def has_unfinished(self) -> bool:
         return bool(self.ranges or self.open_runs)
 

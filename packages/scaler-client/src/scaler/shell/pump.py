@@ -2,8 +2,9 @@
 
 A thread that waits for a result *leads*: it polls the connection without holding the lock and feeds the session itself,
 so that a result crosses no thread. Further threads follow: they sleep on what they wait for, and one of them is
-promoted when the leader leaves. A background thread reads when nobody does: it ticks while callers are active, is
-parked while one leads for long, and polls when a tick passed without a caller.
+promoted when the leader leaves. A background thread reads when nobody does: it ticks while callers are active, dozes
+while they wait for each task that they submit, is parked while one leads for long, and polls when a tick passed without
+a caller.
 
 The descriptor of a ZeroMQ socket is edge-triggered: whoever sent something must also receive until nothing is left, and
 wakes the leader when what it received may be what the leader waits for.
