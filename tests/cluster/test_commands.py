@@ -325,8 +325,8 @@ def test_cluster_event_loop() -> None:
         assert c.map(functions.square, range(100)) == [n * n for n in range(100)]
 
 
-def test_io_threads() -> None:
-    address = free_address()
+def test_io_threads(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/scheduler"  # beside a loopback port there would be none
     with start_scheduler(address, "--io-threads", 3) as scheduler, start_cluster(address, "-n", 1, "-it", 2) as cluster:
         assert io_threads(scheduler.pid) == 3
         assert io_threads(cluster.pid) == 2
