@@ -233,6 +233,33 @@ def test_a_stopped_peer_is_gone_after_its_heartbeats(context: Any, closing: Clos
         peer.wait()
 
 
+def test_a_stopped_scheduler_beside_us_is_gone_until_it_goes_on(context: Any, closing: Closing) -> None:
+    code = (
+        "import select, zmq\n"
+        "from scaler_protocol.transport.sockets import RouterSocket\n"
+        "router = RouterSocket(zmq.Context())\n"
+        "print(router.bind('tcp://127.0.0.1:0'), flush=True)\n"
+        "while True:\n"
+        "    select.select([router.fd], [], [], 0.1)\n"
+        "    while router.receive(): pass\n"
+    )
+    peer = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert peer.stdout is not None
+    try:
+        dealer = closing(DealerConnection(context, peer.stdout.readline().strip(), new_session()))
+        assert wait_until(dealer.connection_events) == ["connected"]
+        assert dealer.stream is not None
+        peer.send_signal(signal.SIGSTOP)
+        assert wait_until(lambda: (dealer.send([b"x"]), dealer.connection_events())[1]) == ["disconnected"]
+        assert not dealer.send([b"x"])
+        peer.send_signal(signal.SIGCONT)
+        assert wait_until(dealer.connection_events)[-1] == "connected"
+    finally:
+        peer.kill()
+        peer.wait()
+        peer.stdout.close()
+
+
 def test_a_foreign_server_is_never_connected(context: Any, closing: Closing) -> None:
     """Something that listens on the port and does not speak ZeroMQ."""
     with socket.create_server(("127.0.0.1", 0)) as server:

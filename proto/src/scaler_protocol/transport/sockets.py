@@ -79,6 +79,8 @@ class DealerConnection(DealerFrames):
         self._gates: tuple[Gate, Gate] | None = None  # for messages, for connection events
         self._told_connected = False
         self._avoids_twin = False
+        self._peer_process = 0
+        self._peer_was_stopped = False
         try:
             self._keys = keys(self._address)
             self._twin = twin_of(self._address) if self._keys is None else None
@@ -150,6 +152,8 @@ class DealerConnection(DealerFrames):
         if connected is None:
             return False
         self._close_socket(0)
+        self._peer_process = peer_of(connected)[0]
+        self._peer_was_stopped = False
         stream = ZmtpConnection(connected, "DEALER", self._session)
         self._gates[1].add(stream.fd, select.EPOLLIN | (select.EPOLLOUT if stream.waiting_bytes else 0))
         self.use(stream)
@@ -171,6 +175,14 @@ class DealerConnection(DealerFrames):
             self._leave_twin(0)
             self._open_socket()
         return events
+
+    def look_after_peer(self) -> None:
+        """A process that is stopped keeps its end open: one that is found so twice, a second apart, counts as gone. A
+        peer sends something each few seconds, so this is asked often enough."""
+        is_stopped = _is_stopped(self._peer_process)
+        if is_stopped and self._peer_was_stopped and self.stream is not None:
+            self.stream.hang_up()
+        self._peer_was_stopped = is_stopped
 
     def _leave_twin(self, linger_milliseconds: int) -> None:
         if self.stream is not None and self._gates is not None:
@@ -412,6 +424,15 @@ def _connected(name: str) -> plain_socket.socket | None:
         pass
     connected.close()
     return None
+
+
+def _is_stopped(process: int) -> bool:
+    """By a signal. False also for one in another namespace, of which nothing is known (0)."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as status:
+            return status.read().rpartition(b") ")[2].startswith(b"T")
+    except OSError:
+        return False
 
 
 def _take_event(fd: int) -> None:

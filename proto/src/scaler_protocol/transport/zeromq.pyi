@@ -25,6 +25,9 @@ class DealerFrames(Socket):
     def use(self, stream: ZmtpConnection | None) -> None:
         """Speak through ``stream`` from now on; None: through the socket."""
 
+    def look_after_peer(self) -> None:
+        """Called by ``send`` once a second, at most, while there is a stream: it has no heartbeats."""
+
     def send(self, frames: Sequence[bytes]) -> bool:
         """Never blocks. False: not connected or full, and nothing was sent."""
 

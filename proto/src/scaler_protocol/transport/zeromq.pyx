@@ -19,6 +19,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from scaler_protocol.transport.descriptors cimport coarse_seconds
 from scaler_protocol.transport.zmtp cimport ZmtpConnection
 from scaler_protocol.transport.zmtp_listener cimport ZmtpListener
 
@@ -26,6 +27,7 @@ cdef enum:
     DONTWAIT = 1
     SEND_MORE = 2
     FRAMES_ON_STACK = 4
+    LOOK_SECONDS = 1
     INTERRUPTION_LIMIT = 100  # libzmq answers EINTR for ever in a forked child, which has no business here
 
 
@@ -222,12 +224,21 @@ cdef class Socket:
 
 cdef class DealerFrames(Socket):
     cdef readonly ZmtpConnection stream
+    cdef double look_at
 
     def use(self, stream):
         self.stream = stream
 
+    def look_after_peer(self):
+        pass
+
     def send(self, frames):
+        cdef double now
         if self.stream is not None:
+            now = coarse_seconds()
+            if now >= self.look_at:
+                self.look_at = now + LOOK_SECONDS
+                self.look_after_peer()
             return self.stream.send(frames)
         return send_frames(self.live(), None, frames) == 0
 

@@ -49,6 +49,9 @@ class ZmtpConnection:
         """Go on with the handshake, and notice an end behind which nothing is to be read. Nothing else does the first,
         and it takes no message: who waits for the connection and who waits for messages take each other nothing."""
 
+    def hang_up(self) -> None:
+        """End it, as if the other end had."""
+
     def send(self, frames: Sequence[bytes]) -> bool:
         """False: not ready, or ended; then nothing was sent. When ``WAITING_LIMIT_BYTES`` wait already, the connection
         ends: after it no message may be missing. Frames are bytes or other contiguous buffers, 1 to 64 of them."""

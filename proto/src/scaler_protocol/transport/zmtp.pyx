@@ -113,6 +113,9 @@ cdef class ZmtpConnection:
                 pass  # it has ended
         return self.cut()
 
+    def hang_up(self):
+        self.fail()
+
     # ---- what comes ----------------------------------------------------------------------------------------------
 
     def look(self):
