@@ -195,8 +195,8 @@ def test_a_logging_configuration_file(symphony: Symphony, tmp_path: Path) -> Non
     assert "Worker[0] started" in log.read_text()
 
 
-def test_io_threads(symphony: Symphony) -> None:
-    address = free_address()
+def test_io_threads(symphony: Symphony, tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/scheduler"  # beside a loopback port there would be none
 
     def threads(count: int) -> int:
         with start_symphony_cluster(symphony, address, "-it", count) as command:
