@@ -399,7 +399,7 @@ def test_nothing_outlives_the_agent(kill: signal.Signals, tmp_path: Path) -> Non
 
 def is_zygote(process: psutil.Process) -> bool:
     """Processors, its forks, have the same command line; it came first."""
-    return process.pid == min(each.pid for each in psutil.Process(process.ppid()).children())
+    return process == min(psutil.Process(process.ppid()).children(), key=psutil.Process.create_time)
 
 
 def test_a_dead_zygote_is_replaced() -> None:
@@ -522,14 +522,6 @@ def test_memory_is_given_back_above_the_threshold(threshold: int, trimmed: bool)
         else:
             scheduler.serve_for(0.8)
             assert processor.memory_info().rss >= 80_000_000
-
-
-def test_threads_that_move_bytes() -> None:
-    counts = []
-    for threads in (1, 3):
-        with agent(1, "--io-threads", threads) as (_, command):
-            counts.append(psutil.Process(command.pid).num_threads())
-    assert counts[1] == counts[0] + 2
 
 
 def test_preload_is_called_in_each_processor() -> None:
