@@ -31,6 +31,7 @@ def interrupting() -> Iterator[None]:
 
 
 @pytest.mark.timeout(110)  # kept by the watchdog: the timer and the signal of pytest-timeout are in use here
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one that meets a weak reference's end
 @pytest.mark.usefixtures("interrupting")
 def test_no_future_is_lost_when_its_client_is_interrupted(client: Client) -> None:
     chance = random.Random(7)

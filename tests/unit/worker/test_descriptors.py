@@ -81,5 +81,5 @@ def test_a_worker_that_found_no_descriptors_starts_when_there_are_some() -> None
 
 def processors(agent: psutil.Process) -> set[int]:
     """Its children but the first, which is the zygote."""
-    zygote = min(each.pid for each in agent.children())
+    zygote = min(agent.children(), key=psutil.Process.create_time).pid
     return {each.pid for each in agent.children()} - {zygote}
