@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scaler_protocol.ids import shown_id
 from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello, StoreStatus
+from scaler_scheduler.core.agent_loads import AgentLoad
 from scaler_scheduler.core.peers import AgentPeer
-from scaler_scheduler.core.tasks import AgentLoad
 
 
 class Agent(AgentPeer):

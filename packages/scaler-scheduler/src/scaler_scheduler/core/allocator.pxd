@@ -1,7 +1,9 @@
 from scaler_scheduler.core.peers cimport AgentPeer
+from scaler_scheduler.core.places cimport Places
+from scaler_scheduler.core.queue_classes cimport QueueClass
 
 cdef class Allocator:
-    cdef readonly object places
+    cdef readonly Places places
     cdef readonly object next_at
     cdef readonly dict classes
     cdef readonly dict agents
@@ -19,8 +21,8 @@ cdef class Allocator:
     cdef serve_own(self, AgentPeer agent, dict given)
     cdef end_reservations(self, double now)
     cdef note_due(self, AgentPeer agent, double due)
-    cdef note_reserved(self, queue, dict given, double now)
-    cdef fill(self, queue, dict given, double now)
-    cdef AgentPeer best(self, queue)
-    cdef serve(self, AgentPeer agent, queue)
-    cdef enter(self, queue, AgentPeer agent)
+    cdef note_reserved(self, QueueClass queue, dict given, double now)
+    cdef fill(self, QueueClass queue, dict given, double now)
+    cdef AgentPeer best(self, QueueClass queue)
+    cdef serve(self, AgentPeer agent, QueueClass queue)
+    cdef enter(self, QueueClass queue, AgentPeer agent)

@@ -10,7 +10,8 @@ whoever has room takes it. So it never waits for much longer than had the best p
 """
 
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.tasks import Places, QueueClass
+from scaler_scheduler.core.places import Places
+from scaler_scheduler.core.queue_classes import QueueClass
 
 Demand = tuple[tuple[str, int], ...]
 

@@ -5,16 +5,20 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 from cython cimport final
+from libc.stdint cimport int64_t
+from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.peers cimport AgentPeer
-
-from scaler_scheduler.core.tasks import QueueClass, take_deferred, take_reserved
+from scaler_scheduler.core.places cimport Places
+from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.reservations cimport end_reservations
+from scaler_scheduler.core.takings cimport take_deferred, take_queued, take_reserved
 
 cdef double NEVER = inf
 
 
 @final
 cdef class Allocator:
-    def __init__(self, places):
+    def __init__(self, Places places):
         self.places = places
         self.classes = {}
         self.agents = {}
@@ -62,7 +66,7 @@ cdef class Allocator:
         for queue in self.served.pop(agent.index, ()):
             queue.candidates.pop(agent.index, None)
             queue.served.pop(agent.index, None)
-        agent.load.end_reservations(NEVER)
+        end_reservations(agent.load, NEVER)
 
     def join_store(self, AgentPeer agent, bytes store):
         """The agent's host has another store."""
@@ -89,6 +93,7 @@ cdef class Allocator:
 
     cdef consider(self, AgentPeer agent):
         cdef bint is_available = agent.available()
+        cdef QueueClass queue
         agent.version += 1
         agent.load.is_available = is_available
         for queue in self.served.get(agent.index, ()):
@@ -99,7 +104,11 @@ cdef class Allocator:
 
     cdef list classes_waiting(self):
         """The deepest first, then by priority."""
-        cdef list waiting = [queue for queue in self.classes.values() if queue.count]
+        cdef QueueClass queue
+        cdef list waiting = []
+        for queue in self.classes.values():
+            if queue.count:
+                waiting.append(queue)
         if len(waiting) > 1:
             waiting.sort(key=turn_of)
         return waiting
@@ -124,11 +133,11 @@ cdef class Allocator:
             if agent.available():
                 self.serve_own(agent, given)
             elif agent.load.reserved_count:
-                agent.load.end_reservations(NEVER)
+                end_reservations(agent.load, NEVER)
 
     cdef serve_own(self, AgentPeer agent, dict given):
-        before = agent.load.reserved_count
-        runs = take_reserved(agent.load) if before else []
+        cdef int64_t before = agent.load.reserved_count
+        cdef list runs = take_reserved(agent.load) if before else []
         if agent.load.deferred:
             runs += take_deferred(agent.load)
         if runs:
@@ -142,7 +151,7 @@ cdef class Allocator:
         self.next_at = None
         for agent in list(self.reserving.values()):
             self.changed[agent.index] = agent
-            self.note_due(agent, agent.load.end_reservations(now))
+            self.note_due(agent, end_reservations(agent.load, now))
 
     cdef note_due(self, AgentPeer agent, double due):
         if due == NEVER:
@@ -151,24 +160,28 @@ cdef class Allocator:
         self.reserving[agent.index] = agent
         self.next_at = due if self.next_at is None else min(self.next_at, due)
 
-    cdef note_reserved(self, queue, dict given, double now):
+    cdef note_reserved(self, QueueClass queue, dict given, double now):
         """Something was reserved for agents: those that have room take it, before they take others of its kind."""
         cdef AgentPeer agent
+        cdef AgentLoad load
         for load in queue.take_reserving():
             agent = self.agents[load.index]
             self.serve_own(agent, given)
             self.changed[load.index] = agent
-            self.note_due(agent, load.end_reservations(now))
+            self.note_due(agent, end_reservations(load, now))
 
-    cdef fill(self, queue, dict given, double now):
+    cdef fill(self, QueueClass queue, dict given, double now):
         cdef AgentPeer agent
+        cdef int64_t share
+        cdef list runs
+        cdef bint has_room
         self.settle()
         while queue.count and queue.candidates:
             agent = self.best(queue)
             if agent is None:
                 return
-            share = -(-queue.count // (len(queue.candidates) + 1))
-            runs, has_room = queue.take(agent.load, share)
+            share = -(-queue.count // (<int64_t> len(queue.candidates) + 1))
+            runs, has_room = take_queued(queue, agent.load, share)
             if queue.reserving:
                 self.note_reserved(queue, given, now)
                 self.settle()
@@ -182,7 +195,7 @@ cdef class Allocator:
                 self.offer(agent)
                 return
 
-    cdef AgentPeer best(self, queue):
+    cdef AgentPeer best(self, QueueClass queue):
         while queue.heap:
             _, version, index = heappop(queue.heap)
             if queue.candidates.get(index) == version:
@@ -190,14 +203,14 @@ cdef class Allocator:
                 return self.agents[index]
         return None
 
-    cdef serve(self, AgentPeer agent, queue):
+    cdef serve(self, AgentPeer agent, QueueClass queue):
         if agent.can_serve(queue.demand):
             self.served[agent.index].append(queue)
             queue.served[agent.index] = agent.load
             if agent.available() and agent.load.has_room(queue.depth):
                 self.enter(queue, agent)
 
-    cdef enter(self, queue, AgentPeer agent):
+    cdef enter(self, QueueClass queue, AgentPeer agent):
         queue.candidates[agent.index] = agent.version
         heappush(queue.heap, (agent.load.key(queue.depth), agent.version, agent.index))
         if len(queue.heap) > 64 + 4 * len(queue.candidates):

@@ -20,6 +20,7 @@ from scaler_scheduler.core.effects import Log, Send
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.path import Path
+from scaler_scheduler.core.places import Places
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.settings import (
@@ -27,7 +28,7 @@ from scaler_scheduler.core.settings import (
     TICK_SECONDS,
     Settings,
 )
-from scaler_scheduler.core.tasks import Places, Totals
+from scaler_scheduler.core.totals import Totals
 from scaler_scheduler.core.transfers import Transfers
 from scaler_scheduler.core.unclaimed import Unclaimed
 

@@ -8,7 +8,8 @@ from scaler_protocol.ids import shown_id
 from scaler_protocol.messages import Hello, ObjectKey
 from scaler_scheduler.core.peers import ClientPeer
 from scaler_scheduler.core.settings import HOLD_SECONDS, RESULT_BUDGET_BYTES
-from scaler_scheduler.core.tasks import TaskTable, Totals
+from scaler_scheduler.core.task_table import TaskTable
+from scaler_scheduler.core.totals import Totals
 
 
 class Client(ClientPeer):

@@ -18,8 +18,8 @@ from scaler_protocol.messages import (
 )
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.graph_news import GraphNews
 from scaler_scheduler.core.states import LOSSES_LIMIT, TaskState
-from scaler_scheduler.core.tasks import GraphNews
 from scaler_scheduler.core.watching import Watching
 
 _RELEASED_PER_MESSAGE = 4096

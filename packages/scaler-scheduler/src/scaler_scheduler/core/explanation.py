@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from scaler_protocol.messages import Explanation
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.states import TaskState
-from scaler_scheduler.core.tasks import RunRecord
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.base import SchedulerState

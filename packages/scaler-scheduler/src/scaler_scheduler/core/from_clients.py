@@ -42,9 +42,10 @@ from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Describe
 from scaler_scheduler.core.outcomes import Outcomes
+from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.settings import HOLD_SECONDS, STOP_SECONDS
 from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
-from scaler_scheduler.core.tasks import QueueClass, RunRecord
 
 TASKS_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 3 // 2
 """Of a message with tasks: with the functions that they need it must fit one to an agent. Clients send far less."""

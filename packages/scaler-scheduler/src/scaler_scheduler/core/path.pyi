@@ -15,9 +15,10 @@ from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.effects import Effect
 from scaler_scheduler.core.events import Recorder
+from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.settings import Settings
-from scaler_scheduler.core.tasks import FunctionLoad, Totals
+from scaler_scheduler.core.totals import Totals
 
 class Path:
     settings: Settings

@@ -3,10 +3,15 @@
 
 from libc.stdint cimport int64_t
 
+from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.allocator cimport Allocator
 from scaler_scheduler.core.deliveries cimport Delivery
 from scaler_scheduler.core.events cimport Recorder
+from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.peers cimport AgentPeer, ClientPeer, Peer
+from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.states cimport HELD, QUEUED
 
 from scaler_protocol.effects import Send
 from scaler_protocol.link import LinkGap
@@ -17,11 +22,7 @@ from scaler_scheduler.core.settings import (
     HOUSEKEEPING_PER_AGENT_SECONDS,
     HOUSEKEEPING_SECONDS,
 )
-from scaler_scheduler.core.states import TaskState
-from scaler_scheduler.core.tasks import FunctionLoad, RunRecord
 
-cdef int HELD = TaskState.HELD
-cdef int QUEUED = TaskState.QUEUED
 cdef double ACKNOWLEDGEMENT_SECONDS = CLIENT_ACKNOWLEDGEMENT_SECONDS
 cdef double HOUSE_SECONDS = HOUSEKEEPING_SECONDS
 cdef double HOUSE_PER_AGENT_SECONDS = HOUSEKEEPING_PER_AGENT_SECONDS
@@ -55,7 +56,7 @@ cdef class Path:
     cdef dict nested
     cdef bint is_bounded
     cdef object options
-    cdef object queue
+    cdef QueueClass queue
     cdef bint is_graph
 
     def __init__(self, settings, totals, allocator, balancer, lineage):
@@ -172,6 +173,8 @@ cdef class Path:
 
     cdef enter(self, ClientPeer client, run, bint is_resubmitted, double now):
         cdef int state
+        cdef FunctionLoad load
+        cdef RunRecord record
         options = run.options
         if client.depth and options.depth < client.depth:
             run = run.with_options(self._deepened(options, client.depth))
@@ -251,9 +254,10 @@ cdef class Path:
 
     cdef dispatch(self, double now):
         cdef AgentPeer agent
+        cdef AgentLoad load
         for agent in self.allocator.allocate(now):
             load = agent.load
-            if load.queued() == 0 and now > <double> load.progress_at:
+            if load.queued() == 0 and now > load.progress_at:
                 load.progress_at = now
             if len(agent.outbox) == 1 and is_plain(agent, agent.outbox[0]):
                 runs, agent.outbox = agent.outbox, []

@@ -1,6 +1,8 @@
 from libc.stdint cimport int64_t
 
+from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.deliveries cimport Delivery
+from scaler_scheduler.core.task_table cimport TaskTable
 
 cdef class Peer:
     cdef readonly bytes session
@@ -12,7 +14,7 @@ cdef class Peer:
 
 cdef class AgentPeer(Peer):
     cdef readonly object index
-    cdef public object load
+    cdef public AgentLoad load
     cdef public bint attached
     cdef public bint suspect
     cdef public bint is_leaving
@@ -27,7 +29,7 @@ cdef class AgentPeer(Peer):
         return self.attached and self.connected and not self.suspect and not self.is_leaving
 
 cdef class ClientPeer(Peer):
-    cdef readonly object table
+    cdef readonly TaskTable table
     cdef public bint is_broken
     cdef public bint is_orphan
     cdef public bint is_paused

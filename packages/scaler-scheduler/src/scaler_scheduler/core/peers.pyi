@@ -5,8 +5,9 @@ from scaler_protocol.codec import ResultRun
 from scaler_protocol.link import Link
 from scaler_protocol.messages import Envelope, TaskName
 from scaler_protocol.task_run import TaskRun
+from scaler_scheduler.core.agent_loads import AgentLoad
 from scaler_scheduler.core.deliveries import Delivery
-from scaler_scheduler.core.tasks import AgentLoad, TaskTable
+from scaler_scheduler.core.task_table import TaskTable
 
 class Peer:
     """One session. ``route`` is the agent that relays for it, or None for a connection of its own."""

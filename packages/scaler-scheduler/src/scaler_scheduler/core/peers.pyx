@@ -4,6 +4,7 @@
 from libc.stdint cimport int64_t
 
 from scaler_scheduler.core.deliveries cimport Delivery
+from scaler_scheduler.core.task_table cimport TaskTable
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.link import Link
@@ -34,7 +35,7 @@ cdef class AgentPeer(Peer):
 
 
 cdef class ClientPeer(Peer):
-    def __init__(self, table, route, int64_t budget_bytes):
+    def __init__(self, TaskTable table, route, int64_t budget_bytes):
         self.session = table.session
         self.route = route
         self.link = Link(self.on_acknowledged)

@@ -22,8 +22,8 @@ from scaler_protocol.monitor.messages import (
 )
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.states import TaskState
-from scaler_scheduler.core.tasks import FunctionLoad
 from scaler_scheduler.core.waits import waits_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from scaler_protocol.monitor.messages import WaitGroup
 from scaler_scheduler.core import explanation
 from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.states import TaskState
-from scaler_scheduler.core.tasks import QueueClass, RunRecord
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.base import SchedulerState

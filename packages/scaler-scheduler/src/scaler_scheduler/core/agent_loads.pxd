@@ -1,0 +1,39 @@
+from libc.stdint cimport int64_t, uint32_t
+from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.run_records cimport RunRecord
+
+cdef enum:
+    DEPTHS = 64
+
+cdef class AgentLoad:
+    cdef readonly uint32_t index
+    cdef public int slots
+    cdef public int lent
+    cdef public int deepest
+    cdef public int ceiling
+    cdef readonly int outstanding
+    cdef readonly int64_t load_us
+    cdef int by_depth[DEPTHS]
+    cdef public dict resources
+    cdef public list deferred
+    cdef public bytes session
+    cdef public bytes store
+    cdef public bint is_available
+    cdef public double progress_at
+    cdef readonly int64_t moving_us
+    cdef readonly dict reserved
+    cdef readonly int64_t reserved_count
+    cdef readonly int64_t reserved_us
+    cdef int64_t reservations
+
+    cdef int deep(self, int depth) noexcept
+    cdef int usable(self, int depth) noexcept
+    cpdef bint has_room(self, int depth) except -1
+    cdef bint keeps_room(self, int depth) except -1
+    cpdef int64_t queued_us(self) noexcept
+    cpdef int64_t budget_us(self, int depth) noexcept
+    cpdef int queued(self) noexcept
+    cpdef double waiting_us(self, double now) noexcept
+    cdef bint can_hold(self, QueueClass source) except -1
+    cdef take(self, RunRecord record, int number, int64_t load_us, int64_t moving_us=*)
+    cdef give_back(self, RunRecord record, int number, int64_t load_us, int64_t moving_us)

@@ -1,0 +1,45 @@
+"""What an agent has, in counts and in estimated microseconds (contract of agent_loads.pyx).
+
+An agent has room while a slot is free, or while what is queued there would last less than 5 ms; never for more than
+``ceiling``. Tasks that are less deep than a new one do not count against it: they may be waiting for it.
+"""
+
+from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.reservations import Reservation
+from scaler_scheduler.core.task_table import TaskTable
+
+class AgentLoad:
+    """What an agent has, in counts and in estimated microseconds. ``outstanding`` and ``load_us`` change only with
+    its tasks."""
+
+    index: int
+    slots: int
+    lent: int
+    deepest: int
+    ceiling: int
+    outstanding: int
+    load_us: int
+    moving_us: int
+    """How long what its tasks need would take to move elsewhere, over all of them."""
+    resources: dict[str, int]
+    deferred: list[tuple[TaskTable, int]]
+    """Nodes of graphs that go to this agent when it has room."""
+    reserved: dict[QueueClass, list[tuple[float, int, Reservation]]]
+    """Tasks that only this agent may take, because it has their bytes; a heap each, by the time when that ends."""
+    reserved_count: int
+    has_own: bool
+    """Something is deferred or reserved."""
+    reserved_us: int
+    session: bytes
+    store: bytes
+    is_available: bool
+    progress_at: float
+    """When a task ended there last."""
+    def __init__(self, index: int, slots: int, ceiling: int, resources: dict[str, int] | None = None) -> None: ...
+    def has_room(self, depth: int) -> bool: ...
+    def queued_us(self) -> int: ...
+    def budget_us(self, depth: int) -> int: ...
+    def queued(self) -> int: ...
+    def waiting_us(self, now: float) -> float: ...
+    def key(self, depth: int) -> tuple[bool, float, float]: ...
+    def fits(self, demand: tuple[tuple[str, int], ...]) -> int: ...

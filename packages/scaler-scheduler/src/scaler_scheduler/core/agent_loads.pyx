@@ -1,0 +1,116 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""What an agent has, in counts and in estimated microseconds. See agent_loads.pyi for the contract."""
+
+from cython cimport final
+from libc.stdint cimport int64_t, uint32_t
+from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.run_records cimport RunRecord
+
+cdef enum:
+    HORIZON_US = 5000
+
+
+@final
+cdef class AgentLoad:
+    def __init__(self, uint32_t index, int slots, int ceiling, dict resources=None):
+        self.index = index
+        self.session = self.store = b""
+        self.reserved = {}
+        self.slots = slots
+        self.ceiling = ceiling
+        self.deepest = -1
+        self.resources = dict(resources or {})
+        self.deferred = []
+        for depth in range(DEPTHS):
+            self.by_depth[depth] = 0
+
+    cdef int deep(self, int depth) noexcept:
+        """Tasks here that are at least so deep: shallower ones never hold deeper ones up."""
+        cdef int total = 0, level
+        if depth <= 0:
+            return self.outstanding
+        for level in range(min(depth, DEPTHS - 1), DEPTHS):
+            total += self.by_depth[level]
+        return total
+
+    cdef int usable(self, int depth) noexcept:
+        return self.slots + (self.lent if depth > self.deepest else 0)
+
+    cpdef bint has_room(self, int depth) except -1:
+        cdef int here = self.deep(depth)
+        if here >= self.ceiling or (self.reserved_count and self.keeps_room(depth)):
+            return False
+        return here < self.usable(depth) or self.budget_us(depth) > 0
+
+    @property
+    def has_own(self):
+        """Tasks that only it may have, or should have if it has room."""
+        return self.reserved_count > 0 or len(self.deferred) > 0
+
+    cdef bint keeps_room(self, int depth) except -1:
+        """What is reserved for it comes first."""
+        cdef QueueClass queue
+        for queue in self.reserved:
+            if queue.depth >= depth:
+                return True
+        return False
+
+    cpdef int64_t queued_us(self) noexcept:
+        """How long what is queued there, beside what runs, would keep all slots busy, in slot-microseconds."""
+        cdef int usable = self.slots + self.lent
+        if self.outstanding <= usable:
+            return 0
+        return self.load_us * (self.outstanding - usable) // self.outstanding
+
+    cpdef int64_t budget_us(self, int depth) noexcept:
+        cdef int here = self.deep(depth)
+        cdef int usable = self.usable(depth)
+        cdef int64_t horizon = <int64_t> HORIZON_US * self.slots
+        if here <= usable:
+            return horizon
+        return horizon - self.load_us * (here - usable) // self.outstanding
+
+    cpdef int queued(self) noexcept:
+        return max(0, self.outstanding - self.slots - self.lent)
+
+    cpdef double waiting_us(self, double now) noexcept:
+        """How long a task that comes now would wait for a worker here: by estimate, or as long as nothing has ended."""
+        cdef int usable = max(1, self.slots + self.lent)
+        cdef int64_t here = self.outstanding + self.reserved_count
+        if here < usable:
+            return 0.0
+        return max(
+            <double> (self.load_us + self.reserved_us) * (here - usable + 1) / here / usable,
+            (now - self.progress_at) * 1e6,
+        )
+
+    cdef bint can_hold(self, QueueClass source) except -1:
+        """Whether it may be given such tasks, if not at once."""
+        return self.is_available and self.deep(source.depth) < self.ceiling and self.fits(source.demand) > 0
+
+    def key(self, int depth):
+        """Order of preference: free slots first, then the least loaded."""
+        cdef int here = self.outstanding
+        return (here >= self.slots + self.lent, self.load_us / max(1, self.slots), here / max(1, self.slots))
+
+    def fits(self, tuple demand):
+        """How many more tasks that each need ``demand`` this agent has the resources for."""
+        if not demand:
+            return self.ceiling
+        return min([self.resources.get(name, 0) // max(1, amount) for name, amount in demand])
+
+    cdef take(self, RunRecord record, int number, int64_t load_us, int64_t moving_us=0):
+        self.outstanding += number
+        self.load_us += load_us
+        self.moving_us += moving_us
+        self.by_depth[min(record.depth, DEPTHS - 1)] += number
+        for name, amount in record.demand:
+            self.resources[name] = self.resources.get(name, 0) - amount * number
+
+    cdef give_back(self, RunRecord record, int number, int64_t load_us, int64_t moving_us):
+        self.outstanding -= number
+        self.load_us -= load_us
+        self.moving_us -= moving_us
+        self.by_depth[min(record.depth, DEPTHS - 1)] -= number
+        for name, amount in record.demand:
+            self.resources[name] = self.resources.get(name, 0) + amount * number

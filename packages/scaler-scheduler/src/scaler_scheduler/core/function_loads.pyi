@@ -1,0 +1,20 @@
+"""How long the tasks of a function take, and how many there are (contract of function_loads.pyx).
+
+``estimate_us`` is what a task is given out with: the recent mean, or 5 ms while nothing is known. What was given out
+with one estimate is given back with the same, whatever has been measured since.
+"""
+
+class FunctionLoad:
+    """How long tasks of one function take, and how many there are. ``total_us``: of all executions together."""
+
+    digest: bytes
+    name: str
+    duration_us: float
+    samples: int
+    total_us: float
+    unfinished: int
+    finished: int
+    estimate_us: int
+    def __init__(self, digest: bytes, name: str) -> None: ...
+    def outcome(self, status: int) -> int: ...
+    def observe(self, total_us: float, number: int) -> None: ...

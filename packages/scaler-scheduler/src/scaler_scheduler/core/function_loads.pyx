@@ -1,0 +1,38 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""How long the tasks of a function take, and how many there are. See function_loads.pyi for the contract."""
+
+from cython cimport final
+from libc.stdint cimport int64_t
+from scaler_scheduler.core.states cimport STATUSES
+
+
+@final
+cdef class FunctionLoad:
+    def __init__(self, bytes digest, str name):
+        self.digest = digest
+        self.name = name
+        self.number = NO_NUMBER
+        for index in range(STATUSES):
+            self.outcomes[index] = 0
+
+    def outcome(self, int status):
+        return self.outcomes[status]
+
+    @property
+    def finished(self):
+        cdef int64_t total = 0
+        for index in range(STATUSES):
+            total += self.outcomes[index]
+        return total
+
+    cpdef observe(self, double total_us, int64_t number):
+        """Results that took ``total_us`` together arrived: recent ones count more, many at once count fully."""
+        cdef double mean = total_us / number
+        cdef double weight = 1.0 if self.samples == 0 else (0.9 if number >= 16 else 1.0 - 0.87 ** number)
+        self.duration_us += weight * (mean - self.duration_us)
+        self.total_us += total_us
+        self.samples += number
+
+    @property
+    def estimate_us(self):
+        return self.estimate()

@@ -1,0 +1,78 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The bytes that a task needs, and where they are. See inputs.pyi for the contract."""
+
+from cython cimport final
+from libc.stdint cimport uint32_t, uint64_t
+from scaler_scheduler.core.agent_loads cimport AgentLoad
+from scaler_scheduler.core.graph cimport Graph, Node
+from scaler_scheduler.core.pages cimport PAGE_SIZE, Page
+from scaler_scheduler.core.places cimport Places
+from scaler_scheduler.core.task_table cimport TaskTable
+
+cdef enum:
+    HOLDERS_LIMIT = 64
+
+
+@final
+cdef class Inputs:
+    """The bytes that a task needs: all, and by agent those that are there or on their way there."""
+
+    def __init__(self, Places places):
+        self.places = places
+        self.held = {}
+
+    cdef add_values(self, TaskTable table, Graph graph, uint64_t task):
+        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef uint32_t at, kib
+        cdef uint64_t source
+        cdef Page* page
+        for at in range(node.first_input, node.first_input + node.inputs):
+            kib = graph.nodes[graph.edges[at].input].kib
+            source = graph.base + graph.edges[at].input
+            page = table.find(source)
+            if kib == 0 or page == NULL:
+                continue
+            self.total += 1024.0 * kib
+            found = {}
+            self.hold(found, page.agent[source & (PAGE_SIZE - 1)])
+            for index in table.copies.get(source, ()):
+                self.hold(found, index)
+            self.count(found, 1024.0 * kib)
+
+    cdef add_uploads(self, list keys):
+        for key in keys:
+            stored = self.places.objects.get(key)
+            if stored is not None and stored.size > 0:
+                self.total += <double> stored.size
+                self.count(self.who_has(stored), stored.size)
+
+    cdef dict who_has(self, stored):
+        """Agents that have an object of a client; of very many only some."""
+        cdef dict found = {}
+        for store in stored.stores:
+            for agent in self.places.by_store.get(store, ()):
+                found[(<AgentLoad> agent).index] = True
+        for session in stored.holders:
+            agent = self.places.by_session.get(session)
+            if agent is not None:
+                found[(<AgentLoad> agent).index] = True
+            if len(found) > HOLDERS_LIMIT:
+                break
+        return found
+
+    cdef hold(self, dict found, uint32_t index):
+        """It is at an agent, and in the store of its host."""
+        cdef AgentLoad agent = self.places.by_index.get(index)
+        if agent is None:
+            return
+        found[index] = True
+        for other in self.places.by_store.get(agent.store, ()) if agent.store else ():
+            found[(<AgentLoad> other).index] = True
+
+    cdef count(self, dict found, double size):
+        for index in found:
+            self.held[index] = self.held.get(index, 0.0) + size
+
+    cdef double missing_us(self, uint32_t agent):
+        """How long an agent would have to wait for what it does not have."""
+        return self.places.moving_us(self.total - <double> self.held.get(agent, 0.0))

@@ -1,0 +1,81 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Tasks that are kept for the agent that has their bytes. See reservations.pyi for the contract."""
+
+from heapq import heappop, heappush
+
+from cython cimport final
+from libc.stdint cimport uint32_t, uint64_t
+from scaler_scheduler.core.agent_loads cimport AgentLoad
+from scaler_scheduler.core.pages cimport OUT_OF_PATIENCE, PAGE_SIZE, Page
+from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.states cimport QUEUED
+from scaler_scheduler.core.task_table cimport TaskTable
+
+
+@final
+cdef class Reservation:
+    """A queued task that only the agent that has its bytes may take, until ``until``."""
+
+    def __init__(self, double until, client, TaskTable table, uint64_t task):
+        self.until = until
+        self.client = client
+        self.table = table
+        self.task = task
+        self.record = table.record(task)
+        self.estimate_us = self.record.function.estimate()
+
+    cdef bint is_for(self, uint32_t agent) except -1:
+        cdef Page* page = self.table.find(self.task)
+        cdef int offset = self.task & (PAGE_SIZE - 1)
+        return page != NULL and page.state[offset] == QUEUED and page.agent[offset] == agent
+
+    cdef mark(self, uint32_t agent):
+        self.table.find(self.task).agent[self.task & (PAGE_SIZE - 1)] = agent
+
+    cdef end(self):
+        """It waits for any agent, before the others of its class."""
+        self.mark(OUT_OF_PATIENCE)
+        self.record.queue.put_back(self.client, self.table, self.record.priority, self.task)
+
+
+cdef reserve(AgentLoad agent, Reservation place):
+    """The agent will take this task when it has room, those that may wait least first."""
+    agent.reservations += 1
+    heappush(agent.reserved.setdefault(place.record.queue, []), (place.until, agent.reservations, place))
+    agent.reserved_count += 1
+    agent.reserved_us += place.estimate_us
+    place.mark(agent.index)
+
+
+cdef Reservation pop_reserved(AgentLoad agent, QueueClass queue):
+    """The next one of a class whose task still waits for this agent, or None."""
+    cdef Reservation place
+    cdef list heap = agent.reserved.get(queue)
+    while heap:
+        place = <Reservation> heappop(heap)[2]
+        agent.reserved_count -= 1
+        agent.reserved_us -= place.estimate_us
+        if place.is_for(agent.index):
+            return place
+    agent.reserved.pop(queue, None)
+    return None
+
+
+cpdef double end_reservations(AgentLoad agent, double now) except? -1:
+    """Those that have waited until ``now`` wait among the others again. The time when the next one will have."""
+    cdef QueueClass queue
+    cdef list ended = []
+    cdef double due = float("inf")
+    for queue in list(agent.reserved):
+        heap = agent.reserved[queue]
+        while heap and heap[0][0] <= now:
+            place = pop_reserved(agent, queue)
+            if place is not None:
+                ended.append(place)
+        if heap:
+            due = min(due, heap[0][0])
+        else:
+            agent.reserved.pop(queue, None)
+    for place in reversed(ended):
+        (<Reservation> place).end()
+    return due

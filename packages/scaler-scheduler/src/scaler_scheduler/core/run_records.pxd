@@ -1,0 +1,24 @@
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from scaler_scheduler.core.function_loads cimport FunctionLoad
+from scaler_scheduler.core.graph cimport Graph
+from scaler_scheduler.core.queue_classes cimport QueueClass
+
+cdef class RunRecord:
+    cdef readonly object run
+    cdef readonly uint64_t first
+    cdef readonly uint64_t stop
+    cdef readonly int64_t remaining
+    cdef readonly FunctionLoad function
+    cdef readonly int depth
+    cdef readonly int priority
+    cdef readonly int retries
+    cdef readonly bint rerun
+    cdef readonly tuple demand
+    cdef readonly QueueClass queue
+    cdef readonly Graph graph
+    cdef readonly bint intermediate
+    cdef readonly bint has_uploads
+    cdef bint has_moving
+    cdef readonly double entered_at
+    cdef uint32_t session
+    cdef uint32_t index

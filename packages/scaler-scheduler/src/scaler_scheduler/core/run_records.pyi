@@ -1,0 +1,29 @@
+"""A run that a client sent, kept until its last task has ended (contract of run_records.pyx).
+
+What its tasks have in common, as numbers: tasks find it by their page. Numbers of clients are cut to what fits.
+"""
+
+from scaler_protocol.codec import TaskRun
+from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.graph import Graph
+from scaler_scheduler.core.queue_classes import QueueClass
+
+class RunRecord:
+    """A run that a client sent, kept until its last task has ended."""
+
+    run: TaskRun
+    first: int
+    stop: int
+    remaining: int
+    function: FunctionLoad
+    depth: int
+    priority: int
+    retries: int
+    rerun: bool
+    demand: tuple[tuple[str, int], ...]
+    queue: QueueClass
+    graph: Graph | None
+    intermediate: bool
+    entered_at: float
+    def __init__(self, run: TaskRun, function: FunctionLoad, queue: QueueClass) -> None: ...
+    def piece(self, first: int, stop: int, attempt: int) -> TaskRun: ...

@@ -1,0 +1,38 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""A run that a client sent, kept until its last task has ended. See run_records.pyi for the contract."""
+
+from cython cimport final
+from libc.stdint cimport uint32_t, uint64_t
+from scaler_scheduler.core.function_loads cimport FunctionLoad
+from scaler_scheduler.core.queue_classes cimport QueueClass
+
+cdef enum:
+    DEPTH_LIMIT = 4095
+    NUMBER_LIMIT = 0x7FFFFFFF
+
+
+@final
+cdef class RunRecord:
+    """A run that a client sent, kept until its last task has ended."""
+
+    def __init__(self, run, FunctionLoad function, QueueClass queue):
+        options = run.options
+        self.intermediate = options.intermediate
+        self.run = run
+        self.first = run.first_task
+        self.stop = self.first + <uint64_t> run.count
+        self.remaining = run.count
+        self.function = function
+        self.depth = min(max(options.depth, 0), DEPTH_LIMIT)
+        self.priority = max(-NUMBER_LIMIT, min(options.priority, NUMBER_LIMIT))
+        self.retries = min(options.retries, NUMBER_LIMIT)
+        self.rerun = options.rerun
+        self.demand = queue.demand
+        self.queue = queue
+        self.has_uploads = run.has_references and (not options.graph or len(run.uploads()) > 0)
+
+    def piece(self, uint64_t first, uint64_t stop, uint32_t attempt):
+        run = self.run
+        if first != self.first or stop != self.stop:
+            run = run.slice(first - self.first, stop - self.first)
+        return run if run.attempt == attempt else run.with_attempt(attempt)

@@ -1,0 +1,19 @@
+"""What one agent is given in one go (contract of takings.pyx).
+
+All three give tasks to an agent until it is full and return task runs ready to be sent. Nodes of a graph that wait only
+for tasks of this agent go with them. A task whose bytes count is given to this agent or reserved for a better one.
+"""
+
+from scaler_protocol.codec import TaskRun
+from scaler_scheduler.core.agent_loads import AgentLoad
+from scaler_scheduler.core.queue_classes import QueueClass
+
+def take_queued(source: QueueClass, agent: AgentLoad, share: int) -> tuple[list[TaskRun], bool]:
+    """Assign tasks of a class to an agent until it is full, or has ``share`` of them that last a while. Whether it may
+    take more."""
+
+def take_reserved(agent: AgentLoad) -> list[TaskRun]:
+    """Assign to an agent what is reserved for it and it has room for."""
+
+def take_deferred(agent: AgentLoad) -> list[TaskRun]:
+    """Assign to an agent the deferred nodes that it has room for; the others stay deferred."""

@@ -1,0 +1,428 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""What one agent is given in one go. See takings.pyi for the contract."""
+
+from cython cimport final
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from scaler_scheduler.core.agent_loads cimport AgentLoad
+from scaler_scheduler.core.client_queues cimport ClientQueue, Level
+from scaler_scheduler.core.events cimport Recorder
+from scaler_scheduler.core.graph cimport Graph, Node
+from scaler_scheduler.core.inputs cimport Inputs
+from scaler_scheduler.core.pages cimport OUT_OF_PATIENCE, PAGE_SIZE, Page
+from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.reservations cimport Reservation, pop_reserved, reserve
+from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.states cimport ASSIGNED, PENDING, QUEUED
+from scaler_scheduler.core.task_table cimport TaskTable
+
+cdef enum:
+    NEGLIGIBLE_US = 500
+    LONGEST_AHEAD_US = 10000
+    CHUNK_US = 1000
+    TURN = 256
+    NO_BOUND = 0x7FFFFFFF
+
+
+@final
+cdef class Takings:
+    """What one agent is given in one go."""
+    cdef AgentLoad agent
+    cdef QueueClass source
+    cdef list runs
+    cdef int64_t share
+    cdef int64_t free
+    cdef int64_t room
+    cdef int64_t budget_us
+    cdef int64_t taken
+    cdef int64_t taken_us
+    cdef int64_t turn
+    cdef bint full
+    cdef bint agent_full
+    cdef bint was_idle
+    cdef list fresh
+    cdef Recorder events
+
+    def __init__(self, AgentLoad agent, QueueClass source, int64_t share):
+        self.fresh = []
+        cdef int here = agent.deep(source.depth)
+        self.agent = agent
+        self.source = source
+        self.runs = []
+        self.share = share
+        self.free = max(0, agent.usable(source.depth) - here)
+        self.room = min(agent.ceiling - here, agent.fits(source.demand))
+        self.budget_us = agent.budget_us(source.depth)
+        self.full = self.agent_full = self.room <= 0
+        self.was_idle = agent.outstanding < agent.slots + agent.lent
+
+    cdef give(self, TaskTable table, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
+        cdef list last
+        self.events = table.events
+        if self.was_idle:  # nothing has waited there until now
+            self.agent.progress_at = max(self.agent.progress_at, table.events.now)
+        if self.runs:
+            last = <list> self.runs[len(self.runs) - 1]
+            if last[0] is record and last[2] == first and last[3] == attempt:
+                last[2] = stop
+                return
+        self.runs.append([record, first, stop, attempt])
+
+    cdef list pieces(self):
+        cdef RunRecord record
+        cdef Recorder events = self.events
+        cdef list found = []
+        for record, first, stop, attempt in self.runs:
+            found.append(record.piece(first, stop, attempt))
+            if events.is_on:
+                events.handed(record.session, record.function.named(events), self.agent.index, first, stop, attempt)
+        return found
+
+    cdef take(self, ClientQueue queue, int64_t turn):
+        """Take from the front of the current range, one run after another, for at most one turn."""
+        self.turn = turn
+        while queue.first < queue.stop and not self.full and self.turn > 0:
+            self.take_run(queue)
+
+    cdef take_run(self, ClientQueue queue):
+        cdef TaskTable table = queue.table
+        cdef uint64_t task = queue.first, start
+        cdef Page* page = table.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef uint32_t attempt, estimate, run
+        cdef RunRecord record
+        cdef int64_t number = 0
+        if page == NULL or page.state[offset] != QUEUED:
+            queue.first += 1
+            return
+        record = table.record_at(page, offset)
+        if self.has_weight(record):
+            self.take_large(queue, table, page, record)
+            return
+        attempt = page.attempt[offset]
+        run = page.run[offset]
+        estimate = record.function.estimate()
+        start = task
+        while task < queue.stop and self.admit(estimate):
+            page.state[offset] = ASSIGNED
+            page.agent[offset] = self.agent.index
+            page.estimate_us[offset] = estimate
+            number += 1
+            task += 1
+            offset = task & (PAGE_SIZE - 1)
+            if offset == 0:
+                page = table.find(task)
+            if (page == NULL or page.state[offset] != QUEUED or page.run[offset] != run
+                    or page.attempt[offset] != attempt):
+                break
+        queue.first = task
+        if number:
+            table.counts[QUEUED] -= number
+            table.counts[ASSIGNED] += number
+            self.source.count -= number
+            self.agent.take(record, number, number * estimate)
+            self.give(table, record, start, task, attempt)
+            if record.graph is not None:
+                self.follow(table, record.graph, start, task)
+
+    cdef inline bint has_weight(self, RunRecord record) except -1:
+        """Whether it matters where tasks of a run are put, since they may need many bytes."""
+        if not record.has_uploads and (record.graph is None or not record.graph.has_large):
+            return False
+        return len(self.source.served) > 1
+
+    cdef Inputs inputs_of(self, TaskTable table, RunRecord record, uint64_t task):
+        cdef Inputs inputs = Inputs(self.source.places)
+        if record.graph is not None and record.graph.has_large:
+            inputs.add_values(table, record.graph, task)
+        if record.has_uploads:
+            inputs.add_uploads(record.run.slice(task - record.first, task - record.first + 1).uploads())
+        return inputs
+
+    cdef take_large(self, ClientQueue queue, TaskTable table, Page* page, RunRecord record):
+        """One task whose bytes count: it comes to this agent, or is reserved for another one that has them."""
+        cdef uint64_t task = queue.first
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef uint32_t estimate = record.function.estimate()
+        cdef Inputs inputs
+        cdef AgentLoad other
+        cdef double now = table.events.now
+        if not self.may_admit(estimate):
+            return
+        queue.first += 1
+        inputs = self.inputs_of(table, record, task)
+        other = self.better(inputs, page.agent[offset] == OUT_OF_PATIENCE, now)
+        if other is not None:
+            reserve(other, Reservation(now + inputs.missing_us(self.agent.index) / 1e6, queue.client, table, task))
+            self.source.reserving.append(other)
+            return
+        self.admit(estimate)
+        self.assign(table, page, task, record, inputs)
+        self.give(table, record, task, task + 1, page.attempt[offset])
+        if record.graph is not None:
+            self.follow(table, record.graph, task, task + 1)
+
+    cdef AgentLoad better(self, Inputs inputs, bint is_urgent, double now):
+        """The agent where a task would start earliest, unless it is this one: its bytes are there, and its turn comes
+        sooner than they could come here. ``is_urgent``: only one where it starts at once."""
+        cdef AgentLoad found = None, other
+        cdef double waiting_us, us, least_us
+        if inputs.missing_us(self.agent.index) == 0.0:
+            return None
+        least_us = self.agent.waiting_us(now) + inputs.missing_us(self.agent.index) - NEGLIGIBLE_US
+        for index in inputs.held:
+            other = self.source.served.get(index)
+            if other is None or other is self.agent or not other.can_hold(self.source):
+                continue
+            waiting_us = other.waiting_us(now)
+            us = waiting_us + inputs.missing_us(other.index)
+            if us < least_us and not (is_urgent and waiting_us > 0):
+                found = other
+                least_us = us
+        return found
+
+    cdef inline bint may_wait(self, uint32_t estimate) noexcept:
+        """Beside what runs. The last one may be a little longer than what is left of the horizon: else a worker whose
+        tasks are just as long as that would have none ahead and stand still for every round trip."""
+        return self.budget_us >= estimate or (self.budget_us > 0 and estimate <= LONGEST_AHEAD_US)
+
+    cdef inline bint may_admit(self, uint32_t estimate) noexcept:
+        if self.turn <= 0:
+            return False
+        if self.taken >= self.share and self.taken_us >= CHUNK_US and self.room > 0:
+            self.full = True
+            return False
+        if self.room <= 0 or not (self.free > 0 or self.may_wait(estimate)):
+            self.full = self.agent_full = True
+            return False
+        return True
+
+    cdef inline bint admit(self, uint32_t estimate) noexcept:
+        if not self.may_admit(estimate):
+            return False
+        if self.free > 0:
+            self.free -= 1
+        else:
+            self.budget_us -= estimate
+        self.room -= 1
+        self.turn -= 1
+        self.taken += 1
+        self.taken_us += estimate
+        return True
+
+    # ---- fragments of graphs: what waits only for tasks of this agent goes with them -------------------------------
+
+    cdef follow(self, TaskTable table, Graph graph, uint64_t first, uint64_t stop):
+        """These nodes are assigned: note which of their dependants no other agent has a part in."""
+        cdef uint64_t task
+        cdef uint32_t at
+        cdef Node* dependant
+        cdef list tasks = None
+        for task in range(first, stop):
+            at = graph.nodes[task - graph.base].head
+            while at:
+                dependant = &graph.nodes[graph.edges[at - 1].dependant]
+                dependant.open -= 1
+                if dependant.open == 0:
+                    if tasks is None:
+                        tasks = []
+                        self.fresh.append((table, tasks))
+                    tasks.append(graph.base + graph.edges[at - 1].dependant)
+                at = graph.edges[at - 1].next
+
+    cdef extend_fragments(self):
+        cdef list tasks
+        while self.fresh:
+            table, tasks = self.fresh.pop()
+            tasks.sort()
+            self.extend_round(table, tasks)
+
+    cdef extend_round(self, TaskTable table, list tasks):
+        """Assign those of ``tasks`` that may come along; neighbours go as one run."""
+        cdef int64_t index, count = len(tasks)
+        cdef uint64_t task, first = 0, stop = 0
+        cdef RunRecord record, current = None
+        cdef uint32_t attempt = 0
+        cdef Page* page
+        cdef int offset
+        for index in range(count):
+            task = tasks[index]
+            page = self.candidate(table, task)
+            if page == NULL:
+                continue
+            offset = task & (PAGE_SIZE - 1)
+            record = table.record_at(page, offset)
+            if not self.admit_more(record.function.estimate()):
+                self.agent.deferred.extend([(table, each) for each in tasks[index:]])
+                break
+            if record is not current or task != stop or page.attempt[offset] != attempt:
+                self.send_fragment(table, current, first, stop, attempt)
+                current, first, attempt = record, task, page.attempt[offset]
+            self.assign(table, page, task, record)
+            stop = task + 1
+        self.send_fragment(table, current, first, stop, attempt)
+
+    cdef Page* candidate(self, TaskTable table, uint64_t task) except? NULL:
+        cdef Page* page = table.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef RunRecord record
+        if page == NULL or (page.state[offset] != PENDING and page.state[offset] != QUEUED):
+            return NULL
+        record = table.record_at(page, offset)
+        if record.queue is not self.source or record.graph is None:
+            return NULL
+        if page.state[offset] == PENDING and not table.inputs_are_at(record.graph, task, self.agent.index):
+            return NULL
+        if page.state[offset] == PENDING and self.has_weight(record) and self.is_far(table, record, task):
+            return NULL
+        return page
+
+    cdef bint is_far(self, TaskTable table, RunRecord record, uint64_t task) except -1:
+        """Whether much of what it needs is elsewhere: who gets it is decided when it is ready."""
+        return self.inputs_of(table, record, task).missing_us(self.agent.index) > 0.0
+
+    cdef assign(self, TaskTable table, Page* page, uint64_t task, RunRecord record, Inputs inputs=None):
+        """``inputs``: if they are known already."""
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef uint32_t estimate = record.function.estimate()
+        cdef int64_t moving_us = 0
+        if inputs is None and self.has_weight(record):
+            inputs = self.inputs_of(table, record, task)
+        if inputs is not None:
+            record.has_moving = True
+            moving_us = <int64_t> self.source.places.moving_us(inputs.total)
+        if page.state[offset] == QUEUED:
+            self.source.count -= 1
+        table.move(page, offset, ASSIGNED)
+        page.agent[offset] = self.agent.index
+        page.estimate_us[offset] = estimate
+        if moving_us:
+            table.moving[task] = moving_us
+        self.agent.take(record, 1, estimate, moving_us)
+
+    cdef take_reserved(self):
+        """Assign what is reserved for the agent, as far as it has room."""
+        cdef Reservation place = pop_reserved(self.agent, self.source)
+        cdef Page* page
+        cdef int offset
+        while place is not None:
+            if not self.admit(place.record.function.estimate()):
+                reserve(self.agent, place)
+                return
+            page = place.table.find(place.task)
+            offset = place.task & (PAGE_SIZE - 1)
+            self.assign(place.table, page, place.task, place.record)
+            self.give(place.table, place.record, place.task, place.task + 1, page.attempt[offset])
+            if place.record.graph is not None:
+                self.follow(place.table, place.record.graph, place.task, place.task + 1)
+            place = pop_reserved(self.agent, self.source)
+
+    cdef send_fragment(self, TaskTable table, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
+        if record is not None:
+            self.give(table, record, first, stop, attempt)
+            self.follow(table, record.graph, first, stop)
+
+    cdef bint admit_more(self, uint32_t estimate) noexcept:
+        if self.room <= 0:
+            return False
+        if self.free > 0:
+            self.free -= 1
+        elif self.may_wait(estimate):
+            self.budget_us -= estimate
+        else:
+            return False
+        self.room -= 1
+        return True
+
+
+cpdef tuple take_queued(QueueClass source, AgentLoad agent, int64_t share):
+    """Assign tasks of a class to ``agent`` until it is full, or has ``share`` of them that last a while. Returns
+    task runs ready to be sent, and whether the agent may take more."""
+    cdef Takings takings = Takings(agent, source, share)
+    cdef Level level
+    cdef int index = 0
+    if source.count == 0:
+        source.levels.clear()
+        return [], True
+    while index < len(source.levels) and not takings.full:
+        level = <Level> source.levels[index]
+        take_level(level, takings)
+        if not level.rotation:
+            del source.levels[index]
+        else:
+            index += 1
+    takings.extend_fragments()
+    return takings.pieces(), not takings.agent_full
+
+
+cdef take_level(Level level, Takings takings):
+    cdef ClientQueue queue
+    cdef int idle = 0
+    while level.rotation and idle < len(level.rotation) and not takings.full:
+        queue = <ClientQueue> level.rotation[0]
+        if queue.client.is_paused:
+            level.rotation.rotate(-1)
+            idle += 1
+            continue
+        idle = 0
+        if not queue.advance():
+            level.drop_first()
+            continue
+        takings.take(queue, TURN if len(level.rotation) > 1 else NO_BOUND)
+        level.rotation.rotate(-1)
+
+
+cpdef list take_reserved(AgentLoad agent):
+    """Assign the tasks that are reserved for ``agent``, as far as it has room: deeper ones first. Returns task runs
+    ready to be sent."""
+    cdef QueueClass queue
+    cdef Takings takings
+    cdef list runs = []
+    for queue in sorted(agent.reserved, key=depth_of, reverse=True):
+        takings = Takings(agent, queue, NO_BOUND)
+        takings.turn = NO_BOUND
+        takings.take_reserved()
+        takings.extend_fragments()
+        runs.extend(takings.pieces())
+    return runs
+
+
+def depth_of(QueueClass queue):
+    return queue.depth
+
+
+cpdef list take_deferred(AgentLoad agent):
+    """Assign the nodes that wanted to go to ``agent`` when it had no room, and those whose inputs it holds. Returns
+    task runs ready to be sent."""
+    cdef list waiting = agent.deferred, tasks, others
+    cdef TaskTable table
+    cdef QueueClass queue
+    cdef Takings takings
+    cdef list runs = []
+    agent.deferred = []
+    while waiting:
+        table, queue, tasks, others = None, None, [], []
+        for entry in waiting:
+            source = queue_of(entry[0], entry[1])
+            if source is None:
+                continue
+            if table is None:
+                table, queue = entry[0], source
+            if entry[0] is table and source is queue:
+                tasks.append(entry[1])
+            else:
+                others.append(entry)
+        if table is not None:
+            takings = Takings(agent, queue, 0)
+            takings.fresh.append((table, tasks))
+            takings.extend_fragments()
+            runs.extend(takings.pieces())
+        waiting = others
+    return runs
+
+
+cdef queue_of(TaskTable table, uint64_t task):
+    cdef Page* page = table.find(task)
+    cdef int offset = task & (PAGE_SIZE - 1)
+    if page == NULL or (page.state[offset] != PENDING and page.state[offset] != QUEUED):
+        return None
+    return table.record_at(page, offset).queue

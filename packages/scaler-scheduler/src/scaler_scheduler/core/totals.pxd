@@ -1,0 +1,7 @@
+from libc.stdint cimport int64_t
+from scaler_scheduler.core.events cimport Recorder
+from scaler_scheduler.core.states cimport STATUSES
+
+cdef class Totals:
+    cdef int64_t outcomes[STATUSES]
+    cdef readonly Recorder events
