@@ -1,8 +1,8 @@
 from libc.stdint cimport uint64_t
-from scaler_scheduler.core.task_table cimport TaskTable
+from scaler_scheduler.core.task_columns cimport TaskColumns
 
 cdef class ClientQueue:
-    cdef readonly TaskTable table
+    cdef readonly TaskColumns table
     cdef public bint listed
     cdef object client
     cdef object ranges
@@ -17,5 +17,5 @@ cdef class Level:
     cdef object rotation
     cdef dict clients
 
-    cdef push(self, client, TaskTable table, uint64_t first, uint64_t stop, bint front)
+    cdef push(self, client, TaskColumns table, uint64_t first, uint64_t stop, bint front)
     cdef drop_first(self)

@@ -4,12 +4,12 @@ Ranges are not cut when a task in them ends or is given out otherwise: whoever t
 QUEUED any more. Compiled code only: see client_queues.pxd.
 """
 
-from scaler_scheduler.core.task_table import TaskTable
+from scaler_scheduler.core.task_columns import TaskColumns
 
 class ClientQueue:
     """The ranges of one client at one level, oldest first."""
 
-    table: TaskTable
+    table: TaskColumns
 
 class Level:
     """All clients that have tasks of one priority, in turn."""

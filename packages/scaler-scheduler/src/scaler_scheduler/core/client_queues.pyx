@@ -5,14 +5,14 @@ from collections import deque
 
 from cython cimport final
 from libc.stdint cimport uint64_t
-from scaler_scheduler.core.task_table cimport TaskTable
+from scaler_scheduler.core.task_columns cimport TaskColumns
 
 
 @final
 cdef class ClientQueue:
     """The ranges of one client at one level, oldest first."""
 
-    def __init__(self, client, TaskTable table):
+    def __init__(self, client, TaskColumns table):
         self.client = client
         self.table = table
         self.ranges = deque()
@@ -52,7 +52,7 @@ cdef class Level:
         self.rotation = deque()
         self.clients = {}
 
-    cdef push(self, client, TaskTable table, uint64_t first, uint64_t stop, bint front):
+    cdef push(self, client, TaskColumns table, uint64_t first, uint64_t stop, bint front):
         cdef ClientQueue queue = <ClientQueue> self.clients.get(table.session)
         if queue is None or queue.table is not table:  # a session that begins anew has a new table
             queue = self.clients[table.session] = ClientQueue(client, table)

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The shape of a graph: who needs whose result, with counters. See graph.pyi for the contract; what the counters mean
-for the state of a task is in task_table.pyx."""
+for the state of a task is in node_table.pyx."""
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, realloc

@@ -4,7 +4,7 @@ A table collects it, since one result can end, free or wake many nodes; the core
 what is ready and tells agents and the client.
 """
 
-from scaler_scheduler.core.task_table import Ranges
+from scaler_scheduler.core.run_records import Ranges
 
 class GraphNews:
     """What became of nodes of graphs while something else was handled."""

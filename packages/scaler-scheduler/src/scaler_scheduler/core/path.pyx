@@ -1,8 +1,6 @@
 # cython: language_level=3
 """A task's way through the scheduler. See path.pyi for the contract."""
 
-from libc.stdint cimport int64_t
-
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.allocator cimport Allocator
 from scaler_scheduler.core.deliveries cimport Delivery

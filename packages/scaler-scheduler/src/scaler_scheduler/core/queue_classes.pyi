@@ -11,7 +11,7 @@ from scaler_scheduler.core.agent_loads import AgentLoad
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.places import Places
 from scaler_scheduler.core.run_records import RunRecord
-from scaler_scheduler.core.task_table import TaskTable
+from scaler_scheduler.core.task_columns import TaskColumns
 
 class QueueClass:
     """Tasks that need the same capabilities and have the same depth: highest priority first, clients in turn, oldest
@@ -27,7 +27,7 @@ class QueueClass:
     """Those that can have such tasks, with or without room."""
     def __init__(self, demand: tuple[tuple[str, int], ...], depth: int, places: Places) -> None: ...
     def push(
-        self, client: Any, table: TaskTable, priority: int, first: int, stop: int, front: bool = False
+        self, client: Any, table: TaskColumns, priority: int, first: int, stop: int, front: bool = False
     ) -> None: ...
     reserving: list[AgentLoad]
     def take_reserving(self) -> list[AgentLoad]: ...

@@ -8,7 +8,7 @@ from scaler_scheduler.core.pages cimport PAGE_SIZE, Page
 from scaler_scheduler.core.places cimport Places
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.states cimport QUEUED
-from scaler_scheduler.core.task_table cimport TaskTable
+from scaler_scheduler.core.task_columns cimport TaskColumns
 
 
 @final
@@ -60,7 +60,7 @@ cdef class QueueClass:
 
 cdef int64_t look_at(ClientQueue queue, uint64_t first, uint64_t stop, dict found, int64_t* limit) except -1:
     """Adds what waits in a range to ``found``, of at most ``limit`` runs; how many tasks that are."""
-    cdef TaskTable table = queue.table
+    cdef TaskColumns table = queue.table
     cdef uint64_t task = first, end
     cdef int64_t number, seen = 0
     cdef RunRecord record

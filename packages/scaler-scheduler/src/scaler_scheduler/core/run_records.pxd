@@ -22,3 +22,5 @@ cdef class RunRecord:
     cdef readonly double entered_at
     cdef uint32_t session
     cdef uint32_t index
+
+cdef extend(list ranges, RunRecord record, uint64_t task)

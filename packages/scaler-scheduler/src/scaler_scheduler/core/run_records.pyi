@@ -3,10 +3,15 @@
 What its tasks have in common, as numbers: tasks find it by their page. Numbers of clients are cut to what fits.
 """
 
+from typing import Any
+
 from scaler_protocol.codec import TaskRun
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.graph import Graph
 from scaler_scheduler.core.queue_classes import QueueClass
+
+Ranges = list[list[Any]]
+"""[record, first task, stop] each."""
 
 class RunRecord:
     """A run that a client sent, kept until its last task has ended."""

@@ -36,3 +36,14 @@ cdef class RunRecord:
         if first != self.first or stop != self.stop:
             run = run.slice(first - self.first, stop - self.first)
         return run if run.attempt == attempt else run.with_attempt(attempt)
+
+
+cdef extend(list ranges, RunRecord record, uint64_t task):
+    """Add a task to a list of [record, first, stop], joining neighbours of one run."""
+    cdef list last
+    if ranges:
+        last = <list> ranges[len(ranges) - 1]
+        if last[0] is record and last[2] == task:
+            last[2] = task + 1
+            return
+    ranges.append([record, task, task + 1])

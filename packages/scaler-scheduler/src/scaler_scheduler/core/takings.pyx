@@ -84,7 +84,7 @@ cdef class Takings:
             self.take_run(queue)
 
     cdef take_run(self, ClientQueue queue):
-        cdef TaskTable table = queue.table
+        cdef TaskTable table = <TaskTable> queue.table
         cdef uint64_t task = queue.first, start
         cdef Page* page = table.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)

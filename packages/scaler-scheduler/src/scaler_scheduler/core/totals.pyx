@@ -2,7 +2,6 @@
 """How tasks ended, over all tables. See totals.pyi for the contract."""
 
 from cython cimport final
-from libc.stdint cimport int64_t
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.states cimport STATUSES
 

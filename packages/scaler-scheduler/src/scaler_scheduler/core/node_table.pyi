@@ -1,0 +1,34 @@
+"""The nodes of a client's graphs in the table of its tasks (contract of node_table.pyx).
+
+An unfinished node counts in the ``uses`` of its inputs; a node whose value is somewhere (STORED, DONE_LARGE) counts no
+more in the ``pending`` of its dependants, one that is assigned, too, no more in their ``open``. ``settle`` counts anew
+after what is rare: a lost agent, the end of a hold. A task that ends takes along the nodes that need it, so ending a
+task is here, too. States and their legal transitions: see ``states``.
+"""
+
+from collections.abc import Sequence
+
+from scaler_scheduler.core.graph import Graph
+from scaler_scheduler.core.graph_news import GraphNews
+from scaler_scheduler.core.run_records import RunRecord
+from scaler_scheduler.core.task_columns import TaskColumns
+
+class NodeTable(TaskColumns):
+    graphs: dict[int, Graph]
+    prefers_holders: bool
+    def count_nodes(self, graph: Graph) -> tuple[int, int, int, int, int, int]:
+        """Of a graph: how many nodes, and how many wait for inputs, are ready, run, are done, failed."""
+
+    def append_graph(self, record: RunRecord, state: int) -> list[int] | None:
+        """As append, for nodes of a graph; the tasks among them whose inputs cannot be had. None: not entered."""
+
+    def break_off(self, tasks: Sequence[int], status: int) -> None: ...
+    def take_news(self) -> GraphNews | None: ...
+    def end_holds(self) -> None:
+        """Nodes stated again after a restart may run, as far as their values are needed and nowhere."""
+
+    def settle(self, graph: Graph, release: bool) -> None: ...
+    def value_holder(self, task: int) -> int | None: ...
+    def note_copy(self, task: int, agent: int) -> None: ...
+    def copies_of(self, task: int) -> tuple[int, ...]: ...
+    def lose_value(self, task: int, agent: int, losses_limit: int) -> str | None: ...

@@ -1,0 +1,673 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The nodes of a client's graphs in the table of its tasks. See node_table.pyi for the contract, states.py for the
+rules."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from scaler_scheduler.core.graph cimport Graph, Node
+from scaler_scheduler.core.graph_news cimport GraphNews
+from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page
+from scaler_scheduler.core.run_records cimport RunRecord, extend
+from scaler_scheduler.core.states cimport (
+    ASSIGNED,
+    CANCELLED,
+    CANCELLING,
+    DECIDING,
+    DONE_LARGE,
+    ENDED,
+    FREED,
+    HELD,
+    PENDING,
+    QUEUED,
+    STORED,
+    SUCCESS_LARGE,
+    WAITING,
+    WORKER_DIED,
+)
+from scaler_scheduler.core.task_columns cimport TaskColumns
+from scaler_scheduler.core.totals cimport Totals
+
+cdef enum:
+    GRAPH_RECORDED_NODES = 10000
+
+
+cdef class NodeTable(TaskColumns):
+    def __init__(self, bytes session, Totals totals):
+        super().__init__(session, totals)
+        self.accepting = NO_TASK
+        self.graphs = {}
+        self.copies = {}
+        self.doomed = []
+
+    cdef end(self, Page* page, uint64_t task, int status):
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef RunRecord record = self.record_at(page, offset)
+        if self.events.is_on and task != self.accepting and page.state[offset] != DONE_LARGE:
+            self.events.ended(self.number, task, page.attempt[offset], status, record.function.named(self.events))
+        self.close(page, task, status, record)
+
+    cdef void count_lost(self, RunRecord record) noexcept:
+        """A large result is lost, and will be made again: monitors have been told of a success."""
+        self.totals.outcomes[SUCCESS_LARGE] += 1
+        record.function.outcomes[SUCCESS_LARGE] += 1
+
+    cdef GraphNews tell(self):
+        if self.news is None:
+            self.news = GraphNews()
+        return self.news
+
+    def take_news(self):
+        """What became of nodes since the last call, or None; ``ready`` as [record, first, stop]."""
+        cdef GraphNews news = self.news
+        cdef RunRecord record
+        cdef list ranges = []
+        cdef Page* page
+        cdef int offset
+        if news is None:
+            return None
+        self.news = None
+        news.ready.sort()
+        for task in news.ready:
+            page = self.find(task)
+            offset = task & (PAGE_SIZE - 1)
+            if page != NULL and page.state[offset] == QUEUED:
+                record = self.record_at(page, offset)
+                record.queue.count -= 1  # counted when it is pushed
+                extend(ranges, record, task)
+        news.ready = ranges
+        return news
+
+    def append_graph(self, RunRecord record, int state):
+        """As ``append``, for nodes: those that miss inputs are PENDING instead of QUEUED. What may be queued is in the
+        news. Returns None when the run cannot be part of its graph, else its tasks whose inputs cannot be had."""
+        cdef uint32_t low = record.run.options.graph
+        cdef uint64_t last = record.first + <uint32_t> (low - <uint32_t> record.first)
+        cdef Graph graph = self.graphs.get(last)
+        cdef uint32_t index
+        cdef list broken
+        if graph is None:
+            graph = Graph(record.first, last)
+        if not graph.admits(record.first, record.stop) or not self.append(record, state):
+            return None
+        self.graphs[last] = graph
+        graph.extend(record.stop)
+        for index in range(record.first - graph.base, record.stop - graph.base):
+            graph.nodes[index].present = 1
+        record.graph = graph
+        graph.live += record.stop - record.first
+        if not record.intermediate:
+            graph.targets += record.stop - record.first
+        broken = self.link(record, graph)
+        if self.events.is_on:
+            self.record_nodes(record, graph)
+        if state == QUEUED:
+            self.park(record, graph)
+        else:
+            graph.is_held = True
+        if record.stop == graph.last + 1:
+            self.close_graph(graph)
+        return broken
+
+    cdef record_nodes(self, RunRecord record, Graph graph):
+        cdef object edges = b""
+        if graph.last - graph.base >= GRAPH_RECORDED_NODES:
+            edges = None
+        elif record.run.has_references:
+            edges = record.run.inputs()
+        self.events.nodes(
+            self.number, record.function.named(self.events), record.first, record.stop, graph.last, edges
+        )
+
+    cdef list link(self, RunRecord record, Graph graph):
+        """Enter the edges of a run that has just been appended."""
+        cdef const uint64_t[::1] pairs
+        cdef list broken = []
+        cdef int64_t at
+        cdef uint64_t task, source
+        cdef Page* page
+        cdef Node* node
+        cdef int state
+        if not record.run.has_references:
+            return broken
+        pairs = record.run.inputs()
+        for at in range(0, pairs.shape[0], 2):
+            task = pairs[at]
+            source = pairs[at + 1]
+            state = ENDED
+            if graph.base <= source < task and graph.nodes[source - graph.base].present:
+                page = self.find(source)
+                if page != NULL:
+                    state = page.state[source & (PAGE_SIZE - 1)]
+            if state == ENDED or state == CANCELLING:
+                if not broken or broken[len(broken) - 1] != task:
+                    broken.append(task)
+                continue
+            graph.add_edge(source - graph.base, task - graph.base)
+            graph.nodes[source - graph.base].uses += 1
+            node = &graph.nodes[task - graph.base]
+            if state != STORED and state != DONE_LARGE:
+                node.pending += 1
+                if state != ASSIGNED:
+                    node.open += 1
+        return broken
+
+    cdef park(self, RunRecord record, Graph graph):
+        """Nodes just entered as QUEUED wait if inputs are missing."""
+        cdef uint64_t task
+        cdef Page* page
+        for task in range(record.first, record.stop):
+            if graph.nodes[task - graph.base].pending:
+                page = self.find(task)
+                self.move(page, task & (PAGE_SIZE - 1), PENDING)
+            else:
+                record.queue.count += 1
+                self.tell().ready.append(task)
+
+    cdef close_graph(self, Graph graph):
+        """No more nodes come: what nobody needs may go."""
+        if graph.is_closed:
+            return
+        graph.is_closed = True
+        if graph.must_sweep:
+            self.settle(graph, False)
+
+    cdef close_cancelled(self, tasks):
+        """A client that cancels the last node of a graph, or everything, may not have sent, and will not send, it."""
+        cdef Graph graph
+        for graph in list(self.graphs.values()):
+            if not graph.is_closed and (tasks is None or graph.last in tasks):
+                self.close_graph(graph)
+                self.finish_if_over(graph)
+
+    def end_holds(self):
+        """The hold after a restart is over: nodes whose values are still needed and nowhere run again."""
+        cdef Graph graph
+        for graph in list(self.graphs.values()):
+            if graph.is_held:
+                graph.is_held = False
+                graph.is_closed = True
+                self.settle(graph, True)
+
+    cdef note_size(self, Graph graph, uint64_t task, run, int64_t index):
+        """How large a value is: row ``index`` of ``run`` says it, -1: small."""
+        cdef uint32_t kib = 0
+        if index >= 0:
+            graph.has_large = True
+            kib = <uint32_t> min(0xFFFFFFFF, (int.from_bytes(run.payload(index)[:8], "little") + 1023) // 1024)
+        graph.nodes[task - graph.base].kib = kib
+
+    cdef bint is_stray(self, Page* page, int offset, uint32_t agent) except -1:
+        """Whether a large result that does not count is of no use at its agent, and no other of that task is there."""
+        return page.agent[offset] != agent and self.record_at(page, offset).graph is None
+
+    cdef refuse_value(self, Page* page, int offset, uint64_t task, uint32_t attempt, uint32_t agent):
+        """An agent has finished an attempt that does not count: it need not keep the value."""
+        if page == NULL or page.state[offset] == ENDED or self.record_at(page, offset).graph is None:
+            return
+        if page.agent[offset] == agent and page.attempt[offset] == attempt and (
+                page.state[offset] == STORED or page.state[offset] == DONE_LARGE):
+            return
+        self.tell().tell(agent, task, attempt)
+
+    cdef node_done(self, Page* page, uint64_t task, RunRecord record, uint32_t attempt, uint32_t agent, int status):
+        """Its value is at an agent, for its dependants and, when large, for the client."""
+        cdef Graph graph = record.graph
+        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef bint was_held = page.state[offset] == HELD
+        page.attempt[offset] = attempt
+        page.agent[offset] = agent
+        if status == SUCCESS_LARGE and not record.intermediate and not node.delivered:
+            self.move(page, offset, DONE_LARGE)
+        else:
+            self.move(page, offset, STORED)
+            self.count_done(record, status)
+            self.deliver(record, graph, node)
+        self.wake_dependants(graph, node, was_held)
+        self.leave_inputs(graph, node)
+        if node.uses == 0:
+            self.drop_value(graph, self.find(task), task)
+        self.finish_if_over(graph)
+
+    cdef void count_done(self, RunRecord record, int status) noexcept:
+        self.finished += 1
+        self.totals.outcomes[status & 15] += 1
+        record.function.unfinished -= 1
+        record.function.outcomes[status & 15] += 1
+
+    cdef void deliver(self, RunRecord record, Graph graph, Node* node) noexcept:
+        if not record.intermediate and not node.delivered:
+            node.delivered = 1
+            graph.targets -= 1
+
+    cdef deliver_large(self, Page* page, int offset, uint64_t task):
+        """The client needs a large result no more; others may."""
+        cdef RunRecord record = self.record_at(page, offset)
+        cdef Graph graph = record.graph
+        cdef Node* node = &graph.nodes[task - graph.base]
+        self.move(page, offset, STORED)
+        self.count_done(record, SUCCESS_LARGE)
+        self.deliver(record, graph, node)
+        self.tell().delivered.append(task)
+        if node.uses == 0:
+            self.drop_value(graph, page, task)
+        self.finish_if_over(graph)
+
+    cdef wake_dependants(self, Graph graph, Node* node, bint was_open):
+        cdef uint32_t at = node.head
+        cdef Node* dependant
+        while at:
+            dependant = &graph.nodes[graph.edges[at - 1].dependant]
+            dependant.pending -= 1
+            if was_open:
+                dependant.open -= 1
+            if dependant.pending == 0:
+                self.wake(graph, graph.base + graph.edges[at - 1].dependant)
+            at = graph.edges[at - 1].next
+
+    cdef wake(self, Graph graph, uint64_t task):
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] != PENDING:
+            return
+        self.to_queued(page, offset, task)
+        if self.prefers_holders:
+            self.wish(graph, task)
+
+    cdef to_queued(self, Page* page, int offset, uint64_t task):
+        cdef RunRecord record = self.record_at(page, offset)
+        self.move(page, offset, QUEUED)
+        record.queue.count += 1
+        self.tell().ready.append(task)
+
+    cdef wish(self, Graph graph, uint64_t task):
+        """The agent that holds most bytes of the inputs of a ready node, or most of small ones, may have it first."""
+        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef dict held = {}
+        cdef Page* page
+        cdef uint32_t at, agent
+        cdef uint64_t source
+        for at in range(node.first_input, node.first_input + node.inputs):
+            source = graph.base + graph.edges[at].input
+            page = self.find(source)
+            agent = page.agent[source & (PAGE_SIZE - 1)]
+            held[agent] = held.get(agent, 0) + 1 + (<int64_t> graph.nodes[graph.edges[at].input].kib << 10)
+        if held:
+            best = max(held, key=held.get)
+            self.tell().wishes.setdefault(best, []).append(task)
+
+    cdef void shift_open(self, Graph graph, uint64_t task, int change) noexcept:
+        cdef uint32_t at = graph.nodes[task - graph.base].head
+        while at:
+            graph.nodes[graph.edges[at - 1].dependant].open += change
+            at = graph.edges[at - 1].next
+
+    cdef leave_inputs(self, Graph graph, Node* node):
+        """It needs its inputs no more."""
+        cdef uint32_t at, source
+        for at in range(node.first_input, node.first_input + node.inputs):
+            source = graph.edges[at].input
+            graph.nodes[source].uses -= 1
+            if graph.nodes[source].uses == 0:
+                self.drop_value(graph, self.find(graph.base + source), graph.base + source)
+
+    cdef drop_value(self, Graph graph, Page* page, uint64_t task):
+        """No dependant needs its value: the agents that have it are told, once no more dependants can come."""
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] != STORED:
+            return
+        if not graph.is_closed:
+            graph.must_sweep = True
+            return
+        self.tell().tell(page.agent[offset], task, page.attempt[offset])
+        self.free_copies(task)
+        self.move(page, offset, FREED)
+        page.agent[offset] = NO_AGENT
+
+    cdef free_copies(self, uint64_t task):
+        for agent in self.copies.pop(task, ()) if self.copies else ():
+            self.tell().tell(agent, task, 0)
+
+    cdef node_ended(self, RunRecord record, uint64_t task):
+        """It ended without a value: so do all that need it."""
+        cdef Graph graph = record.graph
+        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef uint32_t at = node.head
+        self.free_copies(task)
+        self.deliver(record, graph, node)
+        self.leave_inputs(graph, node)
+        while at:
+            self.doomed.append(graph.base + graph.edges[at - 1].dependant)
+            at = graph.edges[at - 1].next
+        self.left_graph(graph)
+        if not self.is_dooming:
+            self.end_doomed()
+        self.finish_if_over(graph)
+
+    cdef left_graph(self, Graph graph):
+        graph.live -= 1
+        if graph.live == 0:
+            self.graphs.pop(graph.last, None)
+
+    cdef end_doomed(self):
+        self.is_dooming = True
+        while self.doomed:
+            self.doom(self.doomed.pop())
+        self.is_dooming = False
+
+    cdef doom(self, uint64_t task):
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int state = ENDED if page == NULL else page.state[offset]
+        cdef RunRecord record
+        cdef uint32_t at
+        if state == ASSIGNED:
+            record = self.record_at(page, offset)
+            self.tell().tell(page.agent[offset], task, page.attempt[offset])
+            self.tell().cascaded.append(task)
+            self.to_cancelling(page, offset, task)
+            at = record.graph.nodes[task - record.graph.base].head
+            while at:
+                self.doomed.append(record.graph.base + record.graph.edges[at - 1].dependant)
+                at = record.graph.edges[at - 1].next
+        elif state == PENDING or state == QUEUED or state == HELD or state == WAITING:
+            record = self.record_at(page, offset)
+            if state == QUEUED:
+                record.queue.count -= 1
+            if not record.intermediate:
+                self.tell().ended.append(task)
+            self.end(page, task, CANCELLED)
+
+    cdef to_cancelling(self, Page* page, int offset, uint64_t task):
+        cdef RunRecord record = self.record_at(page, offset)
+        self.move(page, offset, CANCELLING)
+        if record.graph is not None:
+            self.shift_open(record.graph, task, 1)
+
+    cdef kill(self, uint64_t task, int status):
+        """An unfinished node ends with ``status``, which is in the news."""
+        cdef RunRecord record
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] == ENDED:
+            return
+        record = self.record_at(page, offset)
+        if page.state[offset] == QUEUED:
+            record.queue.count -= 1
+        self.tell().died.append((task, status))
+        self.end(page, task, status)
+
+    def break_off(self, tasks, int status):
+        """Nodes whose inputs cannot be had end."""
+        for task in tasks:
+            self.kill(task, status)
+
+    cdef bint requeue_node(self, Page* page, int offset, uint64_t task, RunRecord record) except -1:
+        """True: it may be queued. Otherwise it waits for its inputs, or ends because one of them ended."""
+        cdef Graph graph = record.graph
+        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef uint32_t at
+        if page.state[offset] == ASSIGNED:
+            self.shift_open(graph, task, 1)
+        if not node.pending:
+            return True
+        page.attempt[offset] += 1
+        page.agent[offset] = NO_AGENT
+        self.move(page, offset, PENDING)
+        for at in range(node.first_input, node.first_input + node.inputs):
+            if self.state(graph.base + graph.edges[at].input) == ENDED:
+                self.doom(task)
+                break
+        return False
+
+    cdef finish_if_over(self, Graph graph):
+        """All results for the client have reached it, or never will: nothing of the graph is needed any more."""
+        cdef uint32_t index
+        cdef uint64_t task
+        cdef Page* page
+        if graph.targets or not graph.is_closed or graph.is_finishing or graph.live == 0:
+            return
+        graph.is_finishing = True
+        for index in range(graph.count):
+            task = graph.base + index
+            page = self.find(task)
+            if graph.nodes[index].present and page != NULL:
+                self.finish_node(graph, page, task)
+        graph.is_finishing = False
+
+    cdef finish_node(self, Graph graph, Page* page, uint64_t task):
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int state = page.state[offset]
+        if state == STORED:
+            self.drop_value(graph, page, task)
+            state = FREED
+        if state == FREED:
+            self.discard(page, task)
+        elif state != ENDED and state != CANCELLING and state != DECIDING:
+            self.doom(task)
+
+    cdef discard(self, Page* page, uint64_t task):
+        """A node whose value was made and is not needed leaves the table."""
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef RunRecord record = self.record_at(page, offset)
+        self.free_copies(task)
+        if record.graph.has_large and not record.intermediate:
+            self.tell().delivered.append(task)
+        self.move(page, offset, ENDED)
+        page.live -= 1
+        record.remaining -= 1
+        if record.remaining == 0:
+            self.records[record.index] = None
+            self.free_records.append(record.index)
+        if page.live == 0 and (task >> PAGE_BITS) != self.newest:
+            self.drop_page(task >> PAGE_BITS)
+        self.left_graph(record.graph)
+
+    def settle(self, Graph graph, bint release):
+        """Count a graph anew, from its states: values that are needed and nowhere are made again, and nodes that
+        nobody needs do not run. ``release``: those HELD may run."""
+        cdef list fatal = [], broken = []
+        cdef uint32_t index
+        graph.must_sweep = False
+        for index in range(graph.count):
+            graph.nodes[index].pending = graph.nodes[index].open = graph.nodes[index].uses = 0
+        for index in range(graph.count, 0, -1):
+            if graph.nodes[index - 1].present:
+                self.settle_need(graph, index - 1, release, fatal)
+        for index in range(graph.count):
+            if graph.nodes[index].present:
+                self.settle_wait(graph, index, broken)
+        for task in fatal:
+            self.kill(task, WORKER_DIED)
+        for task in broken:
+            self.doom(task)
+        self.finish_if_over(graph)
+
+    cdef settle_need(self, Graph graph, uint32_t index, bint release, list fatal):
+        """Later nodes have been settled: decide whether this one must run, and whether its value is needed."""
+        cdef uint64_t task = graph.base + index
+        cdef Node* node = &graph.nodes[index]
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int state = ENDED if page == NULL else page.state[offset]
+        cdef RunRecord record
+        cdef bint needed
+        cdef uint32_t at
+        if state == ENDED or state == DONE_LARGE:
+            return
+        if state == STORED:
+            if node.uses == 0:
+                self.drop_value(graph, page, task)
+            return
+        record = self.record_at(page, offset)
+        needed = node.uses > 0 or not (record.intermediate or node.delivered)
+        if state == FREED:
+            if not needed:
+                return
+            self.move(page, offset, PENDING)
+            page.attempt[offset] += 1
+            record.function.unfinished += 1
+            if not record.rerun:
+                fatal.append(task)
+        elif state == PENDING or state == QUEUED or (state == HELD and release):
+            needed = needed or not graph.is_closed
+            if state == QUEUED and not needed:
+                record.queue.count -= 1
+            if not needed:
+                record.function.unfinished -= 1
+            if not needed or state == HELD:
+                self.move(page, offset, PENDING if needed else FREED)
+            if not needed:
+                return
+        for at in range(node.first_input, node.first_input + node.inputs):
+            graph.nodes[graph.edges[at].input].uses += 1
+
+    cdef settle_wait(self, Graph graph, uint32_t index, list broken):
+        """Count what an unfinished node waits for."""
+        cdef RunRecord record
+        cdef uint64_t task = graph.base + index
+        cdef Node* node = &graph.nodes[index]
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int state = ENDED if page == NULL else page.state[offset]
+        cdef int there
+        cdef uint32_t at
+        if state == ENDED or state == STORED or state == DONE_LARGE or state == FREED:
+            return
+        for at in range(node.first_input, node.first_input + node.inputs):
+            there = self.state(graph.base + graph.edges[at].input)
+            if there != STORED and there != DONE_LARGE:
+                node.pending += 1
+                if there != ASSIGNED:
+                    node.open += 1
+            if there == ENDED and (state == PENDING or state == QUEUED or state == HELD):
+                broken.append(task)
+        if state == PENDING and node.pending == 0:
+            self.to_queued(page, offset, task)
+        elif state == QUEUED and node.pending:
+            record = self.record_at(page, offset)
+            record.queue.count -= 1
+            self.move(page, offset, PENDING)
+
+    def count_nodes(self, Graph graph):
+        """How many nodes there are, and how many wait for inputs, are ready, run, are done, failed or were cancelled."""
+        cdef int64_t waiting = 0, ready = 0, running = 0, done = 0, failed = 0, nodes = 0
+        cdef uint32_t index
+        cdef int state
+        cdef Page* page
+        for index in range(graph.count):
+            if not graph.nodes[index].present:
+                continue
+            nodes += 1
+            page = self.find(graph.base + index)
+            state = ENDED if page == NULL else page.state[(graph.base + index) & (PAGE_SIZE - 1)]
+            if state == STORED or state == FREED or state == DONE_LARGE:
+                done += 1
+            elif state == ASSIGNED or state == CANCELLING:
+                running += 1
+            elif state == QUEUED:
+                ready += 1
+            elif state == ENDED:
+                failed += 1
+            else:
+                waiting += 1
+        return nodes, waiting, ready, running, done, failed
+
+    def value_holder(self, uint64_t task):
+        """The agent that has the value of a node, or None."""
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or (page.state[offset] != STORED and page.state[offset] != DONE_LARGE):
+            return None
+        return page.agent[offset]
+
+    def note_copy(self, uint64_t task, uint32_t agent):
+        """Another agent asked for the value: it, too, is told when nobody needs it any more."""
+        agents = self.copies.setdefault(task, [])
+        if agent not in agents:
+            agents.append(agent)
+
+    def copies_of(self, uint64_t task):
+        """The agents that have asked for the value, and may have it by now."""
+        return tuple(self.copies.get(task, ()))
+
+    cdef forget_copies(self, uint32_t agent):
+        for task in list(self.copies):
+            self.copies[task] = [each for each in self.copies[task] if each != agent]
+            if not self.copies[task]:
+                del self.copies[task]
+
+    def lose_value(self, uint64_t task, uint32_t agent, int losses_limit):
+        """The agent that should have a value does not: it is made again if it is needed. "requeue": for the client,
+        the caller queues the task; "waits": for the client, it runs when it can; "died": it must not, or has been lost
+        too often; None: the client has no part in it."""
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef RunRecord record
+        if page == NULL or page.agent[offset] != agent:
+            return None
+        if page.state[offset] == STORED:
+            self.move(page, offset, FREED)
+            page.agent[offset] = NO_AGENT
+            self.settle(self.record_at(page, offset).graph, False)
+            return None
+        if page.state[offset] != DONE_LARGE:
+            return None
+        record = self.record_at(page, offset)
+        page.losses[offset] += 1
+        if not record.rerun or page.losses[offset] >= losses_limit:
+            return "died"
+        self.count_lost(record)
+        if record.graph is None:
+            return "requeue"
+        self.move(page, offset, PENDING)
+        page.attempt[offset] += 1
+        page.agent[offset] = NO_AGENT
+        self.settle(record.graph, False)
+        return "waits"
+
+    cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1:
+        """Whether all that a node still waits for is at work at one agent."""
+        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef uint32_t at
+        cdef uint64_t source
+        cdef Page* page
+        cdef int offset, state
+        for at in range(node.first_input, node.first_input + node.inputs):
+            source = graph.base + graph.edges[at].input
+            page = self.find(source)
+            offset = source & (PAGE_SIZE - 1)
+            state = ENDED if page == NULL else page.state[offset]
+            if state != STORED and state != DONE_LARGE and (state != ASSIGNED or page.agent[offset] != agent):
+                return False
+        return True
+
+    cdef check_graph(self, Graph graph):
+        cdef uint32_t index, at
+        cdef Node* node
+        cdef int state, there
+        live = targets = 0
+        uses = {}
+        for index in range(graph.count, 0, -1):
+            node = &graph.nodes[index - 1]
+            state = self.state(graph.base + index - 1) if node.present else ENDED
+            task = graph.base + index - 1
+            if state != ENDED:
+                live += 1
+                assert self.record(task).graph is graph, task
+                assert node.uses == uses.get(index - 1, 0), (task, state, node.uses, uses.get(index - 1, 0))
+                targets += not self.record(task).intermediate and not node.delivered
+            if state == ENDED or state == STORED or state == DONE_LARGE or state == FREED:
+                continue
+            pending = still_open = 0
+            for at in range(node.first_input, node.first_input + node.inputs):
+                uses[graph.edges[at].input] = uses.get(graph.edges[at].input, 0) + 1
+                there = self.state(graph.base + graph.edges[at].input)
+                assert state == CANCELLING or (there != ENDED and there != FREED), (task, state, there)
+                pending += there != STORED and there != DONE_LARGE
+                still_open += there != STORED and there != DONE_LARGE and there != ASSIGNED
+            if state != CANCELLING:
+                assert (node.pending, node.open) == (pending, still_open), (task, node.pending, node.open)
+            assert state != QUEUED or not pending, task
+            assert state != PENDING or pending, task
+        assert (live, targets) == (graph.live, graph.targets), (live, graph.live, targets, graph.targets)
+        assert live and (targets or not graph.is_closed or self.count(CANCELLING)), "a graph outlived its targets"

@@ -1,0 +1,47 @@
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from scaler_scheduler.core.events cimport Recorder
+from scaler_scheduler.core.pages cimport PAGE_BITS, Page, PageBox
+from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.states cimport STATES
+from scaler_scheduler.core.totals cimport Totals
+
+cdef class TaskColumns:
+    cdef readonly bytes session
+    cdef Totals totals
+    cdef dict pages
+    cdef list records
+    cdef list free_records
+    cdef Page* last_page
+    cdef uint64_t last_number
+    cdef uint64_t newest
+    cdef int64_t counts[STATES]
+    cdef readonly int64_t finished
+    cdef Recorder events
+    cdef readonly uint32_t number
+
+    cdef Page* make(self, uint64_t task) except NULL
+    cdef drop_page(self, uint64_t number)
+    cdef list all_tasks(self)
+    cpdef bint append(self, RunRecord record, int state) except -1
+    cdef bint is_free(self, uint64_t first, uint64_t stop) except -1
+    cdef int64_t count_queued(self, uint64_t first, uint64_t stop) except -1
+
+    cdef inline Page* find(self, uint64_t task) except? NULL:
+        cdef uint64_t number = task >> PAGE_BITS
+        cdef PageBox box
+        if self.last_page != NULL and number == self.last_number:
+            return self.last_page
+        box = <PageBox> self.pages.get(number)
+        if box is None:
+            return NULL
+        self.last_page = box.page
+        self.last_number = number
+        return box.page
+
+    cdef inline RunRecord record_at(self, Page* page, int offset):
+        return <RunRecord> self.records[page.run[offset]]
+
+    cdef inline void move(self, Page* page, int offset, int state) noexcept:
+        self.counts[page.state[offset]] -= 1
+        page.state[offset] = state
+        self.counts[state] += 1

@@ -1,0 +1,28 @@
+"""The columns of a client's tasks (contract of task_columns.pyx).
+
+Tasks are looked up, entered and counted here. What becomes of them: ``node_table`` and ``task_table``, which are layers
+upon this one. A task has a column entry while it is unfinished; its run's record is kept for as long as that.
+"""
+
+from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.run_records import RunRecord
+from scaler_scheduler.core.totals import Totals
+
+class TaskColumns:
+    session: bytes
+    finished: int
+    unfinished: int
+    number: int
+    """Names the session in event records."""
+    def __init__(self, session: bytes, totals: Totals) -> None: ...
+    def count(self, state: int) -> int: ...
+    def state(self, task: int) -> int: ...
+    def describe(self, task: int) -> tuple[int, int, int, int, int, RunRecord] | None:
+        """(state, attempt, agent, deaths, losses, record) of an unfinished task."""
+
+    def record(self, task: int) -> RunRecord:
+        """Of an unfinished task."""
+
+    def append(self, record: RunRecord, state: int) -> bool: ...
+    def queued_by_class(self) -> dict[QueueClass, int]: ...
+    def assigned_by_agent(self) -> dict[int, int]: ...

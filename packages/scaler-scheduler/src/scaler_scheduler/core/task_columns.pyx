@@ -1,0 +1,168 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The columns of a client's tasks. See task_columns.pyi for the contract."""
+
+from libc.stdint cimport int64_t, uint64_t
+from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, PageBox
+from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.states cimport ASSIGNED, CANCELLING, ENDED, QUEUED, STATES
+from scaler_scheduler.core.totals cimport Totals
+
+
+cdef class TaskColumns:
+    def __init__(self, bytes session, Totals totals):
+        self.events = totals.events
+        self.number = totals.events.new_table()
+        self.session = session
+        self.totals = totals
+        self.pages = {}
+        self.records = []
+        self.free_records = []
+        self.last_page = NULL
+        self.newest = 0
+        self.finished = 0
+        for state in range(STATES):
+            self.counts[state] = 0
+
+    cdef Page* make(self, uint64_t task) except NULL:
+        cdef Page* page = self.find(task)
+        cdef uint64_t number = task >> PAGE_BITS
+        cdef PageBox box
+        if page != NULL:
+            return page
+        box = PageBox()
+        box.number = number
+        self.pages[number] = box
+        if number > self.newest:
+            self.drop_page(self.newest)
+            self.newest = number
+        self.last_page = box.page
+        self.last_number = number
+        return box.page
+
+    cdef drop_page(self, uint64_t number):
+        """Free the page if nothing on it is alive."""
+        cdef PageBox box = <PageBox> self.pages.get(number)
+        if box is None or box.page.live:
+            return
+        if self.last_page == box.page:
+            self.last_page = NULL
+        del self.pages[number]
+
+    cdef list all_tasks(self):
+        """Every unfinished task; only for what happens once in a client's life."""
+        cdef list found = []
+        cdef PageBox box
+        cdef int offset
+        for number in sorted(self.pages):
+            box = <PageBox> self.pages[number]
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] != ENDED:
+                    found.append((number << PAGE_BITS) + offset)
+        return found
+
+    def count(self, int state):
+        return self.counts[state]
+
+    @property
+    def unfinished(self):
+        cdef int64_t total = 0
+        for state in range(1, STATES):
+            total += self.counts[state]
+        return total
+
+    def describe(self, uint64_t task):
+        cdef Page* page = self.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] == ENDED:
+            return None
+        return (page.state[offset], page.attempt[offset], page.agent[offset], page.deaths[offset],
+                page.losses[offset], self.record_at(page, offset))
+
+    def record(self, uint64_t task):
+        return self.record_at(self.find(task), task & (PAGE_SIZE - 1))
+
+    def state(self, uint64_t task):
+        cdef Page* page = self.find(task)
+        return ENDED if page == NULL else page.state[task & (PAGE_SIZE - 1)]
+
+    cpdef bint append(self, RunRecord record, int state) except -1:
+        """Enter a run's tasks in ``state``. False, and nothing changed, when one of them is there already."""
+        cdef uint64_t task
+        cdef Page* page
+        cdef int offset
+        if not self.is_free(record.first, record.stop):
+            return False
+        if self.free_records:
+            record.index = self.free_records.pop()
+            self.records[record.index] = record
+        else:
+            record.index = len(self.records)
+            self.records.append(record)
+        page = NULL
+        for task in range(record.first, record.stop):
+            offset = task & (PAGE_SIZE - 1)
+            if page == NULL or offset == 0:
+                page = self.make(task)
+            page.state[offset] = state
+            page.deaths[offset] = 0
+            page.losses[offset] = 0
+            page.attempt[offset] = 1
+            page.agent[offset] = NO_AGENT
+            page.run[offset] = record.index
+            page.live += 1
+        self.counts[state] += record.stop - record.first
+        record.function.unfinished += record.stop - record.first
+        record.session = self.number
+        record.entered_at = self.events.now
+        if self.events.is_on:
+            self.events.submitted(self.number, record.function.named(self.events), record.first, record.stop)
+        return True
+
+    cdef bint is_free(self, uint64_t first, uint64_t stop) except -1:
+        cdef uint64_t task
+        cdef Page* page
+        cdef int offset
+        for task in range(first, stop):
+            page = self.find(task)
+            offset = task & (PAGE_SIZE - 1)
+            if page != NULL and page.state[offset] != ENDED:
+                return False
+            if page == NULL and offset == 0 and stop - task > PAGE_SIZE:
+                continue
+        return True
+
+    cdef int64_t count_queued(self, uint64_t first, uint64_t stop) except -1:
+        cdef uint64_t task
+        cdef int64_t number = 0
+        cdef Page* page = NULL
+        for task in range(first, stop):
+            if page == NULL or (task & (PAGE_SIZE - 1)) == 0:
+                page = self.find(task)
+            if page != NULL and page.state[task & (PAGE_SIZE - 1)] == QUEUED:
+                number += 1
+        return number
+
+    def queued_by_class(self):
+        """{queue class: number of queued tasks}, counted from the columns; for ``check``."""
+        cdef PageBox box
+        cdef int offset
+        found = {}
+        for number in self.pages:
+            box = <PageBox> self.pages[number]
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] == QUEUED:
+                    queue = self.record_at(box.page, offset).queue
+                    found[queue] = found.get(queue, 0) + 1
+        return found
+
+    def assigned_by_agent(self):
+        """{agent: tasks with it}, counted from the columns; for ``check``."""
+        cdef PageBox box
+        cdef int offset
+        found = {}
+        for number in self.pages:
+            box = <PageBox> self.pages[number]
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] == ASSIGNED or box.page.state[offset] == CANCELLING:
+                    found[box.page.agent[offset]] = found.get(box.page.agent[offset], 0) + 1
+        return found
