@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
+from scaler_protocol.address import parse_address
 from tests.support import functions
 from tests.support.commands import free_address, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
@@ -151,6 +152,7 @@ def test_memory_stays_flat() -> None:
     with SchedulerClusterCombo(2) as combo, Client(combo.get_address()) as client:
         for _ in range(3):
             client.get(graph, ["all"])
+        wait_until(Path(parse_address(combo.get_monitor_address()).path).exists)  # the publisher has started, too
         processes = psutil.Process().children(recursive=True)
         before = {process.pid: process.memory_info().rss for process in processes}
         for _ in range(15):
