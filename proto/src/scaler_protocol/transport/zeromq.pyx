@@ -302,7 +302,6 @@ cdef class RouterFrames(Socket):
 
     def receive_many(self, Py_ssize_t limit):
         cdef list messages = []
-        self.live()
         if self.beside is not None:
             if self.has_looked and self.is_drained:
                 self.has_looked = False
