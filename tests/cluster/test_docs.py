@@ -34,7 +34,7 @@ def test_the_program_of_the_client_page_runs(tmp_path: Path) -> None:
 
 def test_the_first_program_of_the_readme_runs(tmp_path: Path) -> None:
     said = run_blocks(REPOSITORY / "README.md", 1, tmp_path)
-    assert re.search(r"^4\.0$", said, re.MULTILINE), said
+    assert re.search(r"^4\.0", said, re.MULTILINE), said  # a line of the log may come between it and its end
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
