@@ -19,9 +19,7 @@ from scaler_protocol.security import check_bind_allowed
 from scaler_protocol.transport.doorkeeper import Doorkeeper, new_key_pair
 from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
 from tests.support.waiting import wait_until
-from tests.unit.protocol.test_sockets import Closing, closing, context, readable
-
-__all__ = ["closing", "context"]
+from tests.unit.protocol.test_sockets import Closing, readable
 
 NETWORK = parse_address("tcp://0.0.0.0:1")
 

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,32 +23,7 @@ from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
 from tests.support.waiting import wait_until
 
 Closing = Callable[[Any], Any]
-
-
-@pytest.fixture
-def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
-    context = zmq.Context()
-    yield context
-    context.destroy(0)
-
-
-@pytest.fixture(autouse=True)
-def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALER_HOME", str(tmp_path / "home"))
-    ensure_token()
-
-
-@pytest.fixture
-def closing() -> Iterator[Closing]:
-    made: list[Any] = []
-
-    def register(thing: Any) -> Any:
-        made.append(thing)
-        return thing
-
-    yield register
-    for thing in reversed(made):
-        thing.close()
+pytestmark = pytest.mark.usefixtures("token")
 
 
 @pytest.fixture(params=["tcp", "ipc", "inproc"])

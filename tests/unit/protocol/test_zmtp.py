@@ -13,9 +13,8 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,13 +22,15 @@ import zmq
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.ids import new_session
-from scaler_protocol.security import ensure_token
 from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
 from scaler_protocol.transport.twin import twin_of
 from scaler_protocol.transport.zmtp import WAITING_LIMIT_BYTES, ZmtpConnection
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are no abstract unix sockets")
+pytestmark = [
+    pytest.mark.usefixtures("token"),
+    pytest.mark.skipif(sys.platform != "linux", reason="there are no abstract unix sockets"),
+]
 
 Closing = Callable[[Any], Any]
 
@@ -64,30 +65,6 @@ def ready(kind: bytes = b"ROUTER", identity: bytes = b"") -> bytes:
 
 def message(frames: Sequence[bytes]) -> bytes:
     return b"".join(frame(each, 1) for each in frames[:-1]) + frame(frames[-1])
-
-
-@pytest.fixture
-def closing() -> Iterator[Closing]:
-    with contextlib.ExitStack() as stack:
-
-        def register(thing: Any) -> Any:
-            stack.callback(thing.close)
-            return thing
-
-        yield register
-
-
-@pytest.fixture
-def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
-    context = zmq.Context()
-    yield context
-    context.destroy(0)
-
-
-@pytest.fixture(autouse=True)
-def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALER_HOME", str(tmp_path / "home"))
-    ensure_token()
 
 
 @pytest.fixture
