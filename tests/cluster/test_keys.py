@@ -20,7 +20,7 @@ from scaler_protocol.keys import peer_keys
 from scaler_protocol.messages import Envelope, Goodbye, Refused, Role
 from scaler_protocol.monitor.feed import Received
 from scaler_protocol.monitor.subscription import RefusedError, Subscription
-from scaler_protocol.transport.sockets import DealerConnection
+from scaler_protocol.transport.dealer_connection import DealerConnection
 from tests.support.commands import free_address, run_command, start_scheduler
 from tests.support.waiting import wait_until
 

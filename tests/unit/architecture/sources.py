@@ -26,7 +26,7 @@ class Import:
 @dataclass(frozen=True)
 class Source:
     path: Path
-    name: str  # such as scaler_protocol/transport/sockets.py
+    name: str  # such as scaler_protocol/transport/gate.py
     text: str
 
     @property

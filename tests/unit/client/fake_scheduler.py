@@ -26,7 +26,7 @@ from scaler_protocol.messages import (
     Tasks,
     Welcome,
 )
-from scaler_protocol.transport.sockets import RouterSocket
+from scaler_protocol.transport.router_socket import RouterSocket
 
 
 class FakeScheduler:

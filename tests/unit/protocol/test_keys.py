@@ -16,8 +16,9 @@ from scaler_protocol.address import parse_address
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Role
 from scaler_protocol.security import check_bind_allowed
+from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_protocol.transport.doorkeeper import Doorkeeper, new_key_pair
-from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
+from scaler_protocol.transport.router_socket import RouterSocket
 from tests.support.waiting import wait_until
 from tests.unit.protocol.test_sockets import Closing, readable
 

@@ -19,7 +19,8 @@ import zmq
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES
 from scaler_protocol.security import ensure_token
-from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
+from scaler_protocol.transport.dealer_connection import DealerConnection
+from scaler_protocol.transport.router_socket import RouterSocket
 from tests.support.waiting import wait_until
 
 Closing = Callable[[Any], Any]
@@ -191,7 +192,7 @@ def test_a_stopped_peer_is_gone_after_its_heartbeats(context: Any, closing: Clos
     bound = router.bind(f"ipc://{tmp_path}/socket")
     code = (
         "import signal, zmq\n"
-        "from scaler_protocol.transport.sockets import DealerConnection\n"
+        "from scaler_protocol.transport.dealer_connection import DealerConnection\n"
         f"dealer = DealerConnection(zmq.Context(), {bound!r}, b'a peer that stops')\n"
         "while not dealer.send([b'hello']): pass\n"
         "signal.pause()\n"
@@ -211,7 +212,7 @@ def test_a_stopped_peer_is_gone_after_its_heartbeats(context: Any, closing: Clos
 def test_a_stopped_scheduler_beside_us_is_gone_until_it_goes_on(context: Any, closing: Closing) -> None:
     code = (
         "import select, zmq\n"
-        "from scaler_protocol.transport.sockets import RouterSocket\n"
+        "from scaler_protocol.transport.router_socket import RouterSocket\n"
         "router = RouterSocket(zmq.Context())\n"
         "print(router.bind('tcp://127.0.0.1:0'), flush=True)\n"
         "while True:\n"
@@ -310,7 +311,7 @@ def test_a_file_of_somebody_else_is_left_alone(context: Any, closing: Closing, t
     router.bind(f"ipc://{path}")
     os.unlink(path)
     path.write_text("mine")
-    router._remove_file()
+    router.close()
     assert path.read_text() == "mine"
 
 

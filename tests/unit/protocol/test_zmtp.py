@@ -22,7 +22,8 @@ import zmq
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.ids import new_session
-from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
+from scaler_protocol.transport.dealer_connection import DealerConnection
+from scaler_protocol.transport.router_socket import RouterSocket
 from scaler_protocol.transport.twin import twin_of
 from scaler_protocol.transport.zmtp import WAITING_LIMIT_BYTES, ZmtpConnection
 from tests.support.waiting import wait_until
@@ -414,7 +415,7 @@ def test_threads_that_send_while_one_receives(context: Any, closing: Closing, ro
 
 PEER = """
 import os, signal, sys, zmq
-from scaler_protocol.transport.sockets import DealerConnection
+from scaler_protocol.transport.dealer_connection import DealerConnection
 dealer = DealerConnection(zmq.Context(), sys.argv[1], b"a peer with a child")
 while "connected" not in dealer.connection_events(): pass
 dealer.send([b"hello"])

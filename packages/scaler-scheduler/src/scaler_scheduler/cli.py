@@ -28,7 +28,7 @@ from scaler_protocol.ids import new_session
 from scaler_protocol.objects.names import cluster_id
 from scaler_protocol.security import check_bind_allowed, ensure_token
 from scaler_protocol.transport.context import new_context
-from scaler_protocol.transport.sockets import RouterSocket
+from scaler_protocol.transport.router_socket import RouterSocket
 from scaler_scheduler.config import SchedulerSettings
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.metrics.server import MetricsServer

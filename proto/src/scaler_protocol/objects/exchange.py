@@ -30,7 +30,8 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.objects.arrival import CUT, GONE, Arrival
 from scaler_protocol.transport.context import new_context
-from scaler_protocol.transport.sockets import DealerConnection, RouterSocket
+from scaler_protocol.transport.dealer_connection import DealerConnection
+from scaler_protocol.transport.router_socket import RouterSocket
 
 _PROBE_SECONDS = (0.0, 0.2, 2.0)
 

@@ -9,10 +9,13 @@ token by those who take him for it.
 from __future__ import annotations
 
 import hashlib
+import os
+import socket
 import sys
 
 from scaler_protocol.address import Address
 from scaler_protocol.security import read_token
+from scaler_protocol.transport.zmtp_listener import peer_of
 
 _NAME_SIZE_BYTES = 16
 
@@ -31,3 +34,19 @@ def twin_of(address: Address) -> str | None:
     host = "127.0.0.1" if address.host == "localhost" else address.host
     name = hashlib.blake2b(f"{host}:{address.port}".encode(), key=token[:64], digest_size=_NAME_SIZE_BYTES)
     return f"scaler-{name.hexdigest()}"
+
+
+def connect_to_twin(name: str) -> socket.socket | None:
+    """None: nobody listens there, or another user, who is not to be told anything, or there is no descriptor left."""
+    try:
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        connected.connect("\0" + name)
+        if peer_of(connected)[1] == os.geteuid():
+            return connected
+    except OSError:
+        pass
+    connected.close()
+    return None

@@ -1,8 +1,8 @@
 """Multipart messages in and out of a ZeroMQ socket, without a step of Python between their frames.
 
-The sending and receiving half of ``sockets``. Nothing here blocks or makes an exception of what is ordinary. Frames are
-bytes or anything else with a contiguous buffer, and are copied. After pyzmq's socket was closed every call raises
-zmq.ZMQError (ENOTSOCK).
+The sending and receiving half of DealerConnection and RouterSocket. Nothing here blocks or makes an exception of what
+is ordinary. Frames are bytes or anything else with a contiguous buffer, and are copied. After pyzmq's socket was closed
+every call raises zmq.ZMQError (ENOTSOCK).
 """
 
 from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler_protocol.address import parse_address
 from scaler_protocol.keys import client_keys
 from scaler_protocol.transport.context import new_context, shared_context
-from scaler_protocol.transport.sockets import DealerConnection
+from scaler_protocol.transport.dealer_connection import DealerConnection
 
 _GOODBYE_LINGER_MILLISECONDS = 200
 

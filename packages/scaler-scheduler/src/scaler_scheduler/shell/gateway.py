@@ -13,7 +13,7 @@ from scaler_protocol import codec
 from scaler_protocol.command.prompt_loop import add_alarm, add_prompt_reader, remove_prompt_reader
 from scaler_protocol.messages import Tasks
 from scaler_protocol.monitor.ring import RingWriter
-from scaler_protocol.transport.sockets import RouterSocket
+from scaler_protocol.transport.router_socket import RouterSocket
 from scaler_scheduler.core.effects import Describe, Effect, Log, Quit, Send
 from scaler_scheduler.core.from_clients import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
 from scaler_scheduler.core.scheduler import SchedulerCore

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 IDLE_SECONDS = 0.2
 """Who has had nothing to do for so long may use the time."""
 
-_MODULES = ("concurrent.futures.thread", "scaler_protocol.transport.sockets", "scaler")
+_MODULES = ("concurrent.futures.thread", "scaler_protocol.transport.dealer_connection", "scaler")
 """The last is the client, for tasks that have tasks of their own: it may be installed here or not."""
 
 

@@ -13,7 +13,7 @@ from scaler_protocol.command.prompt_loop import add_alarm, add_prompt_reader, re
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.keys import worker_keys
 from scaler_protocol.transport.context import new_context
-from scaler_protocol.transport.sockets import DealerConnection
+from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_worker.core.agent import SCHEDULER, AgentCore
 
 

@@ -1,0 +1,25 @@
+"""The process at the other end of a unix socket."""
+
+from __future__ import annotations
+
+
+class PeerProcess:
+    """Which may be stopped by a signal: then it keeps its end open and says nothing. ``number`` is 0 for one in another
+    namespace, of which nothing is known."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._was_stopped = False
+
+    def stays_stopped(self) -> bool:
+        """It was when asked before, and is now."""
+        was_stopped, self._was_stopped = self._was_stopped, _is_stopped(self._number)
+        return was_stopped and self._was_stopped
+
+
+def _is_stopped(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as status:
+            return status.read().rpartition(b") ")[2].startswith(b"T")
+    except OSError:
+        return False

@@ -1,0 +1,46 @@
+"""What libzmq reports about the connections of one socket."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+import zmq
+
+from scaler_protocol.transport.socket_options import fd_of
+
+_numbers = itertools.count(1)
+
+
+class SocketMonitor:
+    """To be read always, and kept as long as its socket: a bounded, unread or collected monitor freezes every socket of
+    the context."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], watched: zmq.Socket[bytes], events: int) -> None:
+        endpoint = f"inproc://scaler-monitor-{os.getpid()}-{next(_numbers)}"
+        self._watched = watched
+        watched.monitor(endpoint, events)
+        self._socket = context.socket(zmq.PAIR)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.RCVHWM, 0)
+        self._socket.connect(endpoint)
+        self.events()  # the descriptor tells of events only after a read that found none
+
+    @property
+    def fd(self) -> int:
+        return fd_of(self._socket)
+
+    def events(self) -> list[int]:
+        """Since the last call, in order."""
+        events: list[int] = []
+        while True:
+            try:
+                frames = self._socket.recv_multipart(zmq.DONTWAIT)
+            except zmq.Again:
+                return events
+            events.append(int.from_bytes(frames[0][:2], "little"))
+
+    def close(self) -> None:
+        """Before its socket."""
+        self._watched.monitor(None, 0)
+        self._socket.close(0)
