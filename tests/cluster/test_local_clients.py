@@ -1,18 +1,23 @@
-"""Clients on the scheduler's machine, whose connections have no heartbeats: one is stopped, the child of one lives."""
+"""Peers on the scheduler's machine, whose connections have no heartbeats: one is stopped, the child of one lives, one
+has no descriptors left."""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
-from tests.support.commands import child_environment
+from tests.support import functions
+from tests.support.commands import Command, Stopwatch, child_environment, free_address, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
 
 
@@ -113,3 +118,74 @@ def test_tasks_of_a_killed_client_whose_child_lives(quick_combo: SchedulerCluste
         os.kill(grandchild, signal.SIGKILL)
         client.kill()
         client.communicate()
+
+
+WITHOUT_DESCRIPTORS = """
+import sys
+from scaler import Client
+
+with Client(sys.argv[1]) as client:
+    print(client.submit(len, "four").result(), flush=True)
+    sys.stdin.readline()
+    print(client.submit(len, "five5").result(), flush=True)
+"""
+LACKING = "has no file descriptor left"
+
+
+@contextmanager
+def no_descriptors(pid: int) -> Iterator[None]:
+    """The process can open nothing; what it has open it keeps."""
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+
+
+def assert_rests(process: psutil.Process, seconds: float = 1.0) -> None:
+    """It does not spin."""
+    before, watch = sum(process.cpu_times()[:2]), Stopwatch()
+    wait_until(lambda: watch.seconds > seconds)
+    assert sum(process.cpu_times()[:2]) - before < seconds / 4
+
+
+def test_a_client_without_descriptors_comes_back_when_it_has_some(tmp_path: Path) -> None:
+    address, log = free_address(), tmp_path / "log"
+    command = [sys.executable, "-c", WITHOUT_DESCRIPTORS, address]
+    with start_scheduler(address) as first, start_cluster(address, "-n", 1), log.open("w") as errors:
+        client = subprocess.Popen(
+            command,
+            text=True,
+            env=child_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+        try:
+            assert client.stdout is not None and client.stdout.readline() == "4\n"
+            with no_descriptors(client.pid):
+                first.kill()
+                wait_until(lambda: LACKING in log.read_text())
+                with_second = start_scheduler(address)
+                assert_rests(psutil.Process(client.pid))
+            with with_second:
+                assert client.communicate("go on\n", timeout=20)[0] == "5\n"
+                assert log.read_text().count(LACKING) == 1
+        finally:
+            client.kill()
+            client.communicate()
+
+
+def test_an_agent_without_descriptors_comes_back_when_it_has_some() -> None:
+    address = free_address()
+    with start_scheduler(address) as first, start_cluster(address, "-n", 1) as agent, Client(address) as client:
+        assert client.submit(functions.square, 3).result(timeout=10) == 9
+        with no_descriptors(agent.pid):
+            first.kill()
+            wait_until(lambda: LACKING in agent.output)
+            second = start_scheduler(address)
+            assert_rests(psutil.Process(agent.pid))
+        with second:
+            assert client.submit(functions.square, 4).result(timeout=20) == 16
+            assert agent.output.count(LACKING) == 1

@@ -489,6 +489,38 @@ def test_a_process_without_descriptors_turns_away(context: Any, closing: Closing
     closing(dealer_of(context, router, b"later"))
 
 
+EVENTS = """
+import select, sys, zmq
+from scaler_protocol.transport.dealer_connection import DealerConnection
+dealer = DealerConnection(zmq.Context(), sys.argv[1], b"a peer")
+while True:
+    select.select([dealer.monitor_fd], [], [], 1)
+    for event in dealer.connection_events():
+        print(event, flush=True)
+    dealer.send([b"hello"])
+"""
+
+
+@pytest.mark.parametrize("left", [1, 2, 3, 4, 7])
+def test_a_peer_with_too_few_descriptors_for_libzmq_lives_on(router: Router, left: int) -> None:
+    """Where one is missing for its first socket libzmq would end the process."""
+    peer = subprocess.Popen([sys.executable, "-c", EVENTS, router.address], stdout=subprocess.PIPE, text=True)
+    assert peer.stdout is not None
+    try:
+        assert wait_until(router.receive, 20) == (b"a peer", [b"hello"])
+        assert peer.stdout.readline() == "connected\n"
+        used = len(os.listdir(f"/proc/{peer.pid}/fd"))
+        limits = resource.prlimit(peer.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(peer.pid, resource.RLIMIT_NOFILE, (used + left - 1, limits[1]))
+        router.close()
+        assert peer.stdout.readline() == "disconnected\n"
+        with pytest.raises(AssertionError):
+            wait_until(lambda: peer.poll() is not None, 0.5)
+    finally:
+        peer.kill()
+        peer.communicate()
+
+
 def as_nobody(act: Callable[[], object]) -> int:
     """A child of another user, which does that; its exit code is 0 when it went well."""
     child = os.fork()

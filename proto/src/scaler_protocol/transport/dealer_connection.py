@@ -7,6 +7,8 @@ it ends when one of the two processes does, or when one reads nothing while too 
 
 from __future__ import annotations
 
+import errno
+import logging
 import select
 from collections.abc import Callable
 
@@ -19,10 +21,17 @@ from scaler_protocol.transport.gate import Gate
 from scaler_protocol.transport.inproc_event import InprocEvent
 from scaler_protocol.transport.libzmq_dealer import ConnectionEvent, LibzmqDealer
 from scaler_protocol.transport.peer_process import PeerProcess
+from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.twin import connect_to_twin, twin_of
 from scaler_protocol.transport.zeromq import DealerFrames
 from scaler_protocol.transport.zmtp import ZmtpConnection
 from scaler_protocol.transport.zmtp_listener import peer_of
+
+_RETRY_SECONDS = 0.2
+_NO_DESCRIPTOR_TEXT = (
+    "The connection to %s was lost, and this process has no file descriptor left for a new one. It tries again until it"
+    " has: close files or connections, or raise the limit (ulimit -n)."
+)
 
 
 class DealerConnection(DealerFrames):
@@ -30,7 +39,8 @@ class DealerConnection(DealerFrames):
     CURVE keys for an address.
 
     While the twin of the address cannot be reached there is libzmq's socket, which also tells when to look for the
-    twin again: it says so when the scheduler comes, goes, or is still not there."""
+    twin again: it says so when the scheduler comes, goes, or is still not there. Without descriptors for that socket
+    there is neither, and both are tried again after a while."""
 
     def __init__(
         self,
@@ -46,6 +56,8 @@ class DealerConnection(DealerFrames):
         self._libzmq: LibzmqDealer | None = None
         self._inproc_event = InprocEvent() if self._address.scheme == "inproc" else None
         self._gates: tuple[Gate, Gate] | None = None  # for messages, for connection events
+        self._retry: Timer | None = None
+        self._lacked_descriptors = False
         self._told_connected = False
         self._avoids_twin = False
         self._peer_process = PeerProcess(0)
@@ -63,6 +75,8 @@ class DealerConnection(DealerFrames):
         self._twin = twin_of(self._address) if self._keys is None else None
         if self._twin is not None:
             self._gates = Gate(), Gate()
+            self._retry = Timer()
+            self._gates[1].add(self._retry.fd, select.EPOLLIN)
         if not self._use_twin():
             self._use_libzmq()
 
@@ -88,8 +102,9 @@ class DealerConnection(DealerFrames):
         """What happened to the connection since the last call, in order. Say Hello at each "connected"."""
         if self.stream is not None:
             return self._stream_events(self.stream)
-        assert self._libzmq is not None
-        return self._libzmq_events(self._libzmq)
+        if self._libzmq is not None:
+            return self._libzmq_events(self._libzmq)
+        return self._try_again()
 
     def close(self, linger_milliseconds: int = 0) -> None:
         """May be called twice. ``linger_milliseconds``: how long what was sent may still take to leave."""
@@ -100,8 +115,9 @@ class DealerConnection(DealerFrames):
             self._inproc_event.close()
         self._leave_twin(linger_milliseconds)
         self._leave_libzmq(linger_milliseconds)
-        for gate in self._gates or ():
-            gate.close()
+        for used in (*(self._gates or ()), self._retry):
+            if used is not None:
+                used.close()
 
     # ---- the twin ------------------------------------------------------------------------------------------------
 
@@ -126,13 +142,14 @@ class DealerConnection(DealerFrames):
             self._told_connected = True
             self._gates[1].change(stream.fd, select.EPOLLRDHUP)
             stream.watch_in(self._gates[0].fd)
+            self._lacked_descriptors = False
             events.append("connected")
         if stream.has_ended:
             if self._told_connected:
                 events.append("disconnected")
             self._avoids_twin = not self._told_connected
             self._leave_twin(0)
-            self._use_libzmq()
+            self._fall_back()
         return events
 
     def look_after_peer(self) -> None:
@@ -148,11 +165,35 @@ class DealerConnection(DealerFrames):
             self.use(None)
             self._told_connected = False
 
+    # ---- neither -------------------------------------------------------------------------------------------------
+
+    def _fall_back(self) -> None:
+        """To libzmq, now or later."""
+        try:
+            self._use_libzmq()
+        except zmq.ZMQError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or self._retry is None:
+                raise
+            self._retry.set(_RETRY_SECONDS)
+            self.detach()
+            if not self._lacked_descriptors:
+                logging.warning(_NO_DESCRIPTOR_TEXT, self._address)
+            self._lacked_descriptors = True
+
+    def _try_again(self) -> list[ConnectionEvent]:
+        if self._retry is None or not self._retry.take():
+            return []
+        if self._use_twin():
+            return self.connection_events()
+        self._fall_back()
+        return []
+
     # ---- libzmq --------------------------------------------------------------------------------------------------
 
     def _use_libzmq(self) -> None:
         self._libzmq = LibzmqDealer(self._context, self._address, self._session, self._keys)
         self.attach(self._libzmq.socket)
+        self._lacked_descriptors = False
         if self._gates is not None:
             self._gates[0].add(self._libzmq.fd, select.EPOLLIN)
             self._gates[1].add(self._libzmq.monitor_fd, select.EPOLLIN)

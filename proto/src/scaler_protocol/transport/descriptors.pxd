@@ -1,4 +1,4 @@
-"""System calls on sockets and epoll which Python offers only with an object for each step.
+"""System calls on sockets, epoll and timers which Python offers only with an object for each step.
 
 Linux has them. Elsewhere there are no twins (see ``twin``), so nothing here is called: it compiles, and fails.
 """
@@ -14,6 +14,7 @@ cdef extern from *:
     #include <string.h>
     #include <sys/epoll.h>
     #include <sys/socket.h>
+    #include <sys/timerfd.h>
     #include <sys/uio.h>
     #include <time.h>
     typedef struct iovec scaler_part;
@@ -65,6 +66,16 @@ cdef extern from *:
         clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
         return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
     }
+    static inline int scaler_timer(void) {
+        return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    }
+    static inline int scaler_set_timer(int fd, double seconds) {
+        struct itimerspec times;
+        memset(&times, 0, sizeof(times));
+        times.it_value.tv_sec = (time_t) seconds;
+        times.it_value.tv_nsec = (long) (1e9 * (seconds - (double) times.it_value.tv_sec));
+        return timerfd_settime(fd, 0, &times, NULL);
+    }
     #else
     typedef struct { void *iov_base; size_t iov_len; } scaler_part;
     enum { SCALER_READABLE, SCALER_WRITABLE, SCALER_ADD, SCALER_CHANGE, SCALER_REMOVE };
@@ -86,6 +97,13 @@ cdef extern from *:
     }
     static inline double scaler_seconds(void) {
         return 0;
+    }
+    static inline int scaler_timer(void) {
+        return -1;
+    }
+    static inline int scaler_set_timer(int fd, double seconds) {
+        (void) fd; (void) seconds;
+        return -1;
     }
     #endif
     """
@@ -113,3 +131,9 @@ cdef extern from *:
 
     # Of a monotonic clock, to some milliseconds: cheaper than to ask for more
     double coarse_seconds "scaler_seconds"() noexcept nogil
+
+    # A descriptor, or -1 for an error
+    int new_timer "scaler_timer"() noexcept nogil
+
+    # Readable from then on; 0: never. What it said before is taken back. 0, or -1 for an error
+    int set_timer "scaler_set_timer"(int fd, double seconds) noexcept nogil

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Literal
 
 import zmq
@@ -25,15 +27,19 @@ _CONNECTION_EVENTS: dict[int, ConnectionEvent] = {
     zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: "handshake_failed",
     zmq.EVENT_HANDSHAKE_FAILED_AUTH: "handshake_failed",
 }
+_DESCRIPTORS_NEEDED = 8
+"""For a context's first socket, its monitor and its connection; each of the context's threads has two more."""
+
 _WATCHED_EVENTS = sum(_CONNECTION_EVENTS) | zmq.EVENT_CONNECT_RETRIED
 
 
 class LibzmqDealer:
-    """Its socket and what is reported about it. Raises zmq.ZMQError."""
+    """Its socket and what is reported about it. Raises zmq.ZMQError, with EMFILE where no descriptors are left."""
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], address: Address, session: bytes, keys: PeerKeys | None
     ) -> None:
+        _check_descriptors(_DESCRIPTORS_NEEDED + 2 * context.get(zmq.IO_THREADS))
         self.socket = context.socket(zmq.DEALER)
         try:
             self._set_options(address, session, keys)
@@ -70,3 +76,17 @@ class LibzmqDealer:
     def close(self, linger_milliseconds: int) -> None:
         self._monitor.close()
         self.socket.close(linger_milliseconds)
+
+
+def _check_descriptors(count: int) -> None:
+    """Where one is missing in the middle, libzmq ends the process. Raises zmq.ZMQError."""
+    taken: list[int] = []
+    try:
+        for _ in range(count):
+            taken.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise zmq.ZMQError(error.errno) from None
+    finally:
+        for fd in taken:
+            os.close(fd)

@@ -25,6 +25,9 @@ class DealerFrames(Socket):
     def use(self, stream: ZmtpConnection | None) -> None:
         """Speak through ``stream`` from now on; None: through the socket."""
 
+    def detach(self) -> None:
+        """There is no socket until ``attach``: nothing is sent and nothing comes."""
+
     def look_after_peer(self) -> None:
         """Called by ``send`` once a second, at most, while there is a stream: it has no heartbeats."""
 

@@ -225,9 +225,17 @@ cdef class Socket:
 cdef class DealerFrames(Socket):
     cdef readonly ZmtpConnection stream
     cdef double look_at
+    cdef bint is_apart
 
     def use(self, stream):
         self.stream = stream
+
+    def attach(self, socket):
+        self.is_apart = False
+        Socket.attach(self, socket)
+
+    def detach(self):
+        self.is_apart = True
 
     def look_after_peer(self):
         pass
@@ -240,6 +248,8 @@ cdef class DealerFrames(Socket):
                 self.look_at = now + LOOK_SECONDS
                 self.look_after_peer()
             return self.stream.send(frames)
+        if self.is_apart:
+            return False
         return send_frames(self.live(), None, frames) == 0
 
     def receive(self):
@@ -247,6 +257,8 @@ cdef class DealerFrames(Socket):
         cdef list frames
         if self.stream is not None:
             return self.stream.receive()
+        if self.is_apart:
+            return None
         handle = self.live()
         while True:
             frames = receive_frames(handle)

@@ -1,0 +1,16 @@
+"""A time to come, as a descriptor that can be waited for together with others. Linux only."""
+
+class Timer:
+    """Raises OSError where there is no descriptor left."""
+
+    @property
+    def fd(self) -> int:
+        """Readable once the time has come, until it is taken or set anew."""
+
+    def set(self, seconds: float) -> None:
+        """From now on; before that time is over nothing is readable."""
+
+    def take(self) -> bool:
+        """Whether the time has come since this was asked last."""
+
+    def close(self) -> None: ...
