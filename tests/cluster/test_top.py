@@ -236,6 +236,21 @@ def test_an_unknown_terminal_is_one_line(serving: Feed) -> None:
         assert "Traceback" not in terminal.screen
 
 
+def test_a_terminal_that_cannot_place_text_is_one_line(serving: Feed) -> None:
+    with Tmux(top(serving), term="dumb") as terminal:
+        assert terminal.wait_for_exit() == 2
+        assert "TERM is dumb, which cannot place text on a screen" in " ".join(terminal.lines)
+
+
+def test_names_that_the_locale_does_not_have_keep_their_columns(feed: Feed) -> None:
+    feed.serve(agent_status(0, 1, host="日本"), agent_status(1, 1, host="e\u0301te\u0301"))
+    with Tmux(["env", "LC_ALL=C", *top(feed)]) as terminal:
+        screen = terminal.wait_for("Total 2 worker(s)")
+        rows = [line for line in screen.splitlines() if "|w" in line or "|????|" in line]
+        assert {row.split("|")[1].strip() for row in rows} == {"????", "ete"}
+        assert len({row.rindex(" 1") for row in rows}) == 1
+
+
 def test_a_lost_scheduler_is_shown_and_picked_up_again(serving: Feed) -> None:
     with Tmux(top(serving, "--timeout", 1)) as terminal:
         terminal.wait_for("Total 8 worker(s)")

@@ -9,7 +9,7 @@ import pytest
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor.failures import Failure
 from scaler_protocol.monitor.format import display_width
-from scaler_protocol.monitor.messages import Snapshot, TaskCounts
+from scaler_protocol.monitor.messages import Snapshot, TaskCounts, WaitGroup
 from scaler_protocol.monitor.model import Model
 from scaler_scheduler.top.lines import FunctionColour, Style, text_of
 from scaler_scheduler.top.screen import Screen, draw
@@ -85,6 +85,44 @@ def test_waiting_tasks_say_why(model: Model) -> None:
     assert "33 s" in text
 
 
+LONG_REASON = (
+    "No worker has all of the capabilities gpu=2, linux, licence_of_the_simulator=1 that it asks for; the nearest is "
+    "agent-7 on node-7, which lacks licence_of_the_simulator. Start one with --per-worker-capabilities."
+)
+
+
+def waiting_model() -> Model:
+    waits = [WaitGroup(bytes([each]) * 16, f"f{each}", f"Reason {each}.", 50 - each, 3.0, b"", 0) for each in range(30)]
+    waits.insert(2, WaitGroup(b"\xee" * 16, "simulate", LONG_REASON, 49, 33.0, b"\xab" * 16, 7))
+    made = Model(0.0)
+    made.apply(replace(snapshot(), waits=tuple(waits), wait_count=len(waits)), 100.0)
+    return made
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (250, 60), (40, 30)])
+def test_the_whole_reason_of_the_chosen_row_stands_below_those_that_wait(width: int, height: int) -> None:
+    model = waiting_model()
+    screen = drawn(model, "3", "down", "down", width=width, height=height)
+    (row,) = (number for number, line in enumerate(screen.lines) if Style.CHOSEN in {span.style for span in line[2:3]})
+    assert lines(screen)[row].startswith("simulate")
+    text = " ".join(lines(screen)[row + 1 :])
+    assert LONG_REASON in text
+    assert "49 tasks of simulate, the first for 33 s: task 7 of client" in text
+    assert lines(drawn(model, "3", "end", width=width, height=height))[-1] == "Reason 29."
+
+
+def test_a_reason_fills_the_screen_until_nothing_waits_for_it() -> None:
+    model = waiting_model()
+    for height in (5, 10, 24):
+        text = lines(drawn(model, "3", "down", "down", "enter", height=height, width=100))
+        assert text[3] == "49 tasks of simulate, the first for 33 s: task 7 of client abababab"
+        assert text[2] == "arrows scroll, Esc goes back"
+    view = View(page="waits", details_of=("simulate", LONG_REASON))
+    model.apply(snapshot(), 101.0)
+    gone = draw(model, view, 80, 24, 101.0, ADDRESS)
+    assert lines(gone)[3] == "no task waits for this reason any more"
+
+
 def test_failed_tasks_are_counted_once_however_often_they_died() -> None:
     made = Model(0.0)
     for attempt in (1, 2, 3):
@@ -116,6 +154,15 @@ def test_the_cursor_chooses_what_the_details_are_of(model: Model) -> None:
     assert lines(details)[3] == model.failure_details(groups[1]).splitlines()[0]
     back = drawn(model, "4", "down", "enter", "escape")
     assert "causes of" in lines(back)[3]
+
+
+def test_long_lines_of_details_go_on_in_the_next() -> None:
+    made = Model(0.0)
+    made.apply(snapshot(), 100.0)
+    message = " ".join(f"word{number}" for number in range(60))
+    made.activity.failures.add(Failure(1.0, 7, b"", "f", "h", "w", 1, Status.EXCEPTION, "ValueError", message, message))
+    assert message in " ".join(lines(drawn(made, "4", "enter", height=40)))
+    assert message in " ".join(lines(drawn(made, "4", height=40)))
 
 
 def test_details_scroll(model: Model) -> None:

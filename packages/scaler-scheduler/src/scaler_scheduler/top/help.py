@@ -23,7 +23,7 @@ WORKER_KEYS = (
 )
 TABLE_KEYS = (
     ("s S r", "sort: next column, column before, turn the order"),
-    ("Enter", "failures: tracebacks and death certificates"),
+    ("Enter", "waiting: the whole reason; failures: tracebacks and death certificates"),
     ("+ - [ ]", "task stream: zoom in and out, earlier, later"),
 )
 REPLAY_KEYS = (

@@ -64,6 +64,27 @@ def cut(line: Line, width: int) -> Line:
     return tuple(kept)
 
 
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of at most ``width`` columns, broken between words where there are any."""
+    lines: list[str] = []
+    rest = printable(text)
+    while 0 < width < len(rest) or 0 < width < display_width(rest):
+        line = _first_columns(rest, width)
+        if rest[len(line) : len(line) + 1] != " " and line.rpartition(" ")[0].strip():
+            line = line.rpartition(" ")[0]
+        lines.append(line)
+        rest = rest[len(line) :].removeprefix(" ")
+    return [*lines, rest] if rest or not lines else lines
+
+
+def _first_columns(text: str, width: int) -> str:
+    """At least one character."""
+    part = text[:width]
+    while len(part) > 1 and display_width(part) > width:
+        part = part[:-1]
+    return part
+
+
 def padded(line: Line, width: int) -> Line:
     """The line, filled with blanks up to ``width`` columns."""
     missing = width - width_of(line)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, cast
 
-from scaler_protocol.monitor.format import format_bytes, format_count, format_percent, format_rate
+from scaler_protocol.monitor.format import format_bytes, format_count, format_duration, format_percent, format_rate
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.tables import TABLES, Row
 from scaler_scheduler.top.grid import grid_of
-from scaler_scheduler.top.lines import Line, Span, Style, joined, line_of, width_of
-from scaler_scheduler.top.view import PAGES, View
+from scaler_scheduler.top.lines import Line, Span, Style, joined, line_of, width_of, wrapped
+from scaler_scheduler.top.view import CHOOSING, PAGES, View
 
 TITLES = {
     "workers": "workers",
@@ -49,6 +49,9 @@ _COUNTED = {
 DETAILS_HEIGHT_LEAST = 8
 """Details of failures stand below their table where so many lines are left."""
 
+REASON_HEIGHT_LEAST = 3
+"""So does the whole reason of those that wait."""
+
 _TALL = 36
 
 _NOTHING = {
@@ -70,7 +73,7 @@ class Body(NamedTuple):
     page_rows: int
     last_first_row: int
     rows: int
-    selected: int | None = None
+    selected: Hashable = None
 
 
 def head_lines(model: Model, snapshot: Snapshot, view: View, width: int) -> list[Line]:
@@ -79,43 +82,65 @@ def head_lines(model: Model, snapshot: Snapshot, view: View, width: int) -> list
 
 
 def table_body(model: Model, view: View, width: int, height: int) -> Body:
-    """Header and rows; below failures their details, where there is room."""
+    """Header and rows; below them more of the chosen one, where there is room."""
     spec, table = TABLES[view.page], view.table
     sort_key = table.sort_key or spec.default_sort
     descending = spec.descending if table.descending is None else table.descending
     total = model.rows(view.page, view.filter_text, limit=0)[1]
-    details_height = _details_height(height, total) if view.page == "failures" else 0
+    details_height = _details_height(model, view, width, height, total) if view.page in CHOOSING else 0
     room = max(1, height - 2 - details_height)
     last_first_row = max(0, total - room)
     first = min(table.first_row, last_first_row)
     rows, _ = model.rows(view.page, view.filter_text, sort_key, descending, first, room)
     grid = grid_of(spec, rows, sort_key, descending, width)
-    chosen = min(table.cursor, total - 1) - first if view.page == "failures" else -1
+    chosen = min(table.cursor, total - 1) - first if view.page in CHOOSING else -1
     lines = [_note(model, view, total), _barred(grid.header(), width, Style.HEADER)]
     for number, row in enumerate(rows):
         line = grid.line(row, _row_style(view.page, row, number == chosen))
         lines.append(_barred(line, width, Style.CHOSEN) if number == chosen else line)
     if not rows:
         lines.append(line_of(_nothing(view, model), Style.DIM))
-    selected = rows[chosen][-1] if 0 <= chosen < len(rows) else None
+    selected = _selected(view.page, rows[chosen]) if 0 <= chosen < len(rows) else None
     if details_height and selected is not None:
         lines += [()] * (height - details_height - len(lines))
-        lines += [line_of("-" * width, Style.DIM), *details_lines(model, selected)[: details_height - 1]]
+        details = details_lines(model, view.page, selected, width)
+        lines += [line_of("-" * width, Style.DIM), *details[: details_height - 1]]
     return Body(lines, room, last_first_row, total, selected)
 
 
-def _details_height(height: int, rows: int) -> int:
-    """What the table leaves; on a tall screen it leaves half."""
+def _selected(page: str, row: Row) -> Hashable:
+    """What tells this row from others as long as it is there."""
+    return row[-1] if page == "failures" else tuple(row[TABLES[page].index(part)] for part in TABLES[page].key)
+
+
+def _details_height(model: Model, view: View, width: int, height: int, rows: int) -> int:
+    """What the table leaves; on a tall screen it leaves half. A reason needs no more than its lines, and gets half."""
     left = height - 3 - max(1, rows)
+    if view.page == "waits":
+        needed = max([0, *(1 + len(_wait_lines(row, width)) for row in model.rows("waits", view.filter_text)[0])])
+        return min(needed, max(left, height // 2)) if height // 2 >= REASON_HEIGHT_LEAST else 0
     if height >= _TALL:
         left = max(left, height // 2)
     return left if left >= DETAILS_HEIGHT_LEAST else 0
 
 
-def details_lines(model: Model, group: int) -> list[Line]:
-    """A group of failures in full."""
-    lines = model.failure_details(group).expandtabs(4).splitlines()
-    return [line_of(text, Style.TITLE if number == 0 else Style.PLAIN) for number, text in enumerate(lines)]
+def details_lines(model: Model, page: str, selected: Hashable, width: int) -> list[Line]:
+    """All that is known of a row, in lines of at most ``width`` columns."""
+    if page == "waits":
+        found = [row for row in model.rows("waits")[0] if _selected("waits", row) == selected]
+        return _wait_lines(found[0], width) if found else [line_of("no task waits for this reason any more", Style.DIM)]
+    lines = model.failure_details(cast(int, selected)).expandtabs(4).splitlines()
+    styles = [Style.TITLE, *[Style.PLAIN] * len(lines)]
+    return [line_of(part, style) for text, style in zip(lines, styles, strict=False) for part in wrapped(text, width)]
+
+
+def _wait_lines(row: Row, width: int) -> list[Line]:
+    """Who waits, and the whole reason."""
+    function, reason, count, oldest, session, task = row
+    who = f"{_counted(count, 'task')} of {function}, the first for {format_duration(oldest)}"
+    which = f": task {task} of client {session}" if session else ""
+    title = [line_of(part, Style.TITLE) for part in wrapped(who + which, width)]
+    return [*title, *(line_of(part) for part in wrapped(reason, width))]
 
 
 def _barred(line: Line, width: int, style: Style) -> Line:

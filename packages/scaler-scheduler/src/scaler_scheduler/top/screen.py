@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from scaler_protocol.monitor.messages import Snapshot
@@ -40,7 +40,7 @@ class Screen:
     rows: int = 1 << 30
     """How many rows there are to move in."""
 
-    selected: int | None = None
+    selected: Hashable = None
     """What the cursor stands on."""
 
 
@@ -77,7 +77,7 @@ def _draw_page(
     status = status_line(model, view, now)
     room = max(1, height - len(head) - 1)
     if view.details_of is not None:
-        body = scrolled(details_lines(model, view.details_of), view.first_line, room)
+        body = scrolled(details_lines(model, view.page, view.details_of, width), view.first_line, room)
         status = status or line_of("arrows scroll, Esc goes back", Style.DIM)
     elif view.page == "stream":
         body = stream_body(model, view, width, room, blocks)

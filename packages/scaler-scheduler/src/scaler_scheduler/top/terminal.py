@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import curses
+import functools
 import locale
 import os
 from collections.abc import Iterator, Sequence
 
+from scaler_protocol.monitor.format import display_width
 from scaler_protocol.monitor.palette import FUNCTION_COLOURS, function_terminal_colour
 from scaler_scheduler.top.lines import FunctionColour, Line, Style
 
@@ -73,6 +75,7 @@ class Terminal:
         curses.set_escdelay(_ESCAPE_DELAY_MILLISECONDS)
         try:
             curses.setupterm()
+            _check_places_text()
             self._window = curses.initscr()
         except curses.error as error:
             raise TerminalError(f"this terminal cannot be used: {error}") from None
@@ -169,6 +172,7 @@ class Terminal:
     def _paint_line(self, number: int, line: Line) -> None:
         column = 0
         for text, style in line:
+            text = encodable(text, self._window.encoding)
             try:
                 self._window.addstr(number, column, text, self._attribute(style))
             except curses.error:  # the last cell of the last line cannot be left without scrolling; it is painted
@@ -178,6 +182,32 @@ class Terminal:
 
 class TerminalError(Exception):
     """One plain sentence."""
+
+
+def encodable(text: str, encoding: str) -> str:
+    """The text as wide as it is, with ``?`` for what this encoding does not have: the terminal would show nothing, or
+    anything."""
+    if text.isascii():
+        return text
+    return "".join(each if _has(encoding, each) else "?" * display_width(each) for each in text)
+
+
+@functools.cache
+def _has(encoding: str, character: str) -> bool:
+    try:
+        return bool(character.encode(encoding))
+    except UnicodeEncodeError:
+        return False
+
+
+def _check_places_text() -> None:
+    """``dumb``, say, which editors and scripts set, knows only the end of a line."""
+    if curses.tigetstr("cup") is None:
+        name = os.environ.get("TERM", "")
+        raise TerminalError(
+            f"this terminal cannot be used: TERM is {name}, which cannot place text on a screen; "
+            "set TERM to what the terminal is, or use --json"
+        )
 
 
 def _try_hide_cursor() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from scaler_protocol.monitor.tables import TABLES
@@ -34,6 +34,9 @@ PAGES = {
 }
 """The pages by their keys. All but the first one and the stream show the table of that name."""
 
+CHOOSING = ("failures", "waits")
+"""Pages with a cursor: more is known of the chosen row than its line can hold."""
+
 STREAM_SECONDS = 20.0
 _SHORTEST_STREAM, _LONGEST_STREAM = 0.01, 24 * 3600.0
 _SCROLLS = {"up": -1, "k": -1, "down": 1, "j": 1}
@@ -61,8 +64,8 @@ class View:
     """The first worker shown; a screen shows the last page when it is beyond the end."""
 
     tables: Mapping[str, TableView] = field(default_factory=dict)
-    details_of: int | None = None
-    """The group of failures that fills the screen."""
+    details_of: Hashable = None
+    """What fills the screen: a group of failures, or of tasks that wait."""
 
     first_line: int = 0
     """Of the details or the help."""
@@ -78,7 +81,7 @@ class View:
         """How the table of this page is looked at."""
         return self.tables.get(self.page, TableView())
 
-    def pressed(self, key: str, page_rows: int, selected: int | None = None) -> View:
+    def pressed(self, key: str, page_rows: int, selected: Hashable = None) -> View:
         """The view after a key: a character, or the name of one (``up``, ``page down``, ``enter``, ``escape``).
         ``selected`` is what the cursor stands on."""
         if self.editing_filter:
@@ -101,7 +104,7 @@ class View:
 
     # ---- keys ----------------------------------------------------------------------------------------------------
 
-    def _commanded(self, key: str, page_rows: int, selected: int | None) -> View:
+    def _commanded(self, key: str, page_rows: int, selected: Hashable) -> View:
         if key in PAGES:
             return self._turned_to(PAGES[key])
         if key in ("tab", "backtab"):
@@ -117,7 +120,7 @@ class View:
             return self._unfiltered()
         return self._paged(key, page_rows, selected)
 
-    def _paged(self, key: str, page_rows: int, selected: int | None) -> View:
+    def _paged(self, key: str, page_rows: int, selected: Hashable) -> View:
         """Keys that mean something else on each page."""
         if self.page == "workers":
             if key in SORT_KEYS:
@@ -125,7 +128,7 @@ class View:
             return self._scrolled(key, page_rows)
         if self.page == "stream":
             return self._zoomed(key, page_rows)
-        if self.page == "failures" and key == "enter" and selected is not None:
+        if key == "enter" and selected is not None:
             return replace(self, details_of=selected, first_line=0)
         if key in ("s", "S", "r"):
             return self._sorted(key)
@@ -171,7 +174,7 @@ class View:
     def _moved(self, key: str, page_rows: int) -> View:
         """The cursor moves, and the rows with it when it would leave them."""
         table, step = self.table, _step(key, page_rows)
-        if self.page != "failures":
+        if self.page not in CHOOSING:
             return self._with_table(replace(table, first_row=max(0, table.first_row + step)))
         cursor = max(0, table.cursor + step)
         first = min(max(table.first_row, cursor - page_rows + 1), cursor)
