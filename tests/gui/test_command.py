@@ -90,6 +90,14 @@ def last_line(window: Command) -> str:
     return lines[-1] if lines else ""
 
 
+def wait_for_line(window: Command, start: str) -> None:
+    """Until the window knows what ``start`` says."""
+    try:
+        wait_until(lambda: last_line(window).startswith(start), 20)
+    except AssertionError:
+        raise AssertionError(f"{start} is awaited, the window says {last_line(window)}") from None
+
+
 def colours_of(picture: Path) -> int:
     image = QImage(str(picture))
     assert not image.isNull()
@@ -164,13 +172,13 @@ def test_a_real_cluster_under_an_x_server(environment: dict[str, str], tmp_path:
         on_screen = {**environment, "QT_QPA_PLATFORM": "xcb", "DISPLAY": display}
         command = [sys.executable, "-c", PROBE, default_monitor_address(address)]
         with Command(command, on_screen) as window:
-            window.wait_for_output(f'"workers": {WORKERS}')
+            window.wait_for_output(f'"workers": {WORKERS}, "rows": {WORKERS}')  # named: what happens is recorded now
             with Client(address) as client:
                 assert client.map(abs, range(TASKS)) == list(range(TASKS))
                 for future in [client.submit(int, "no number") for _ in range(FAILURES)]:
                     assert isinstance(future.exception(), ValueError)
             truth = f'{{"success": {TASKS}, "failed": {FAILURES}, "log": {TASKS + FAILURES}, "workers": {WORKERS}'
-            wait_until(lambda: last_line(window).startswith(truth), 20, f"{truth} in {last_line(window)}")
+            wait_for_line(window, truth)
             wait_until(lambda: '"bars": 0' not in last_line(window), 10, "bars in the stream")
             subprocess.run([sys.executable, "-c", GRAB, str(picture)], env=on_screen, check=True, timeout=30)
             assert window.terminate() == 0

@@ -22,6 +22,9 @@ _PERIOD_SECONDS = 1.0
 _LOOK_SECONDS = 0.2
 """How soon a new watcher is noticed."""
 
+_RING_SECONDS = 0.02
+"""The same for memory that was asked of the publisher: until it is there, nothing is recorded for that watcher."""
+
 _START_SECONDS = 0.25
 """How long the publisher waits: when a whole cluster starts, the first tasks need the processors more."""
 
@@ -103,7 +106,7 @@ class Reporter:
         self._report()
 
     def _report(self) -> None:
-        self._timer = self._loop.call_later(_LOOK_SECONDS, self._report)
+        self._look_again_after(_LOOK_SECONDS)
         watched = self._publisher.watched()
         for warning in self._publisher.take_warnings():
             logging.warning(warning)
@@ -114,6 +117,13 @@ class Reporter:
         elif now >= self._due:
             self._due = max(self._due + _PERIOD_SECONDS, now)
             self._publisher.publish(self._snapshot())
+        if self._publisher.wants_events() not in (0, self._recording):
+            self._look_again_after(_RING_SECONDS)
+
+    def _look_again_after(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._report)
 
     def _follow_wish_for_events(self) -> None:
         wanted = self._publisher.wants_events()
