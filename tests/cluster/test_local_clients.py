@@ -17,7 +17,7 @@ import pytest
 
 from scaler import Client, SchedulerClusterCombo
 from tests.support import functions
-from tests.support.commands import Command, Stopwatch, child_environment, free_address, start_cluster, start_scheduler
+from tests.support.commands import Stopwatch, child_environment, free_address, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
 
 
@@ -167,9 +167,9 @@ def test_a_client_without_descriptors_comes_back_when_it_has_some(tmp_path: Path
             with no_descriptors(client.pid):
                 first.kill()
                 wait_until(lambda: LACKING in log.read_text())
-                with_second = start_scheduler(address)
+                second = start_scheduler(address)
                 assert_rests(psutil.Process(client.pid))
-            with with_second:
+            with second:
                 assert client.communicate("go on\n", timeout=20)[0] == "5\n"
                 assert log.read_text().count(LACKING) == 1
         finally:
