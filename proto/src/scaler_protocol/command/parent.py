@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from scaler_protocol.command.exit_descriptor import open_exit_descriptor
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -19,7 +21,7 @@ class Parent:
     def __init__(self, pid: int, ready_fd: int) -> None:
         self._pid = pid
         self._ready_fd: int | None = ready_fd
-        self._pidfd: int | None = None
+        self._exit_fd: int | None = None
 
     def report_ready(self, **facts: Any) -> None:
         """Tell the parent that this command serves, with what it waits to know (such as ``address=...``). Once."""
@@ -33,12 +35,12 @@ class Parent:
         """Call ``on_gone`` when the parent has ended, however. A pidfd: unlike a pipe no fork of the parent holds it
         open, and unlike PR_SET_PDEATHSIG it does not fire when only the starting thread ends."""
         try:
-            self._pidfd = os.pidfd_open(self._pid)
+            self._exit_fd = open_exit_descriptor(self._pid)
         except ProcessLookupError:
             loop.call_soon(on_gone)
             return
-        loop.add_reader(self._pidfd, on_gone)
-        if os.getppid() != self._pid:  # it ended before the pidfd was made, and its number may be someone else's
+        loop.add_reader(self._exit_fd, on_gone)
+        if os.getppid() != self._pid:  # it ended before the descriptor was made, and its number may be someone else's
             loop.call_soon(on_gone)
 
     def _report(self, message: dict[str, Any]) -> bool:

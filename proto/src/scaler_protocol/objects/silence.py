@@ -59,7 +59,10 @@ class Silence:
         """While the connection stands its process lives, so the number means nobody else when it is taken before."""
         try:
             descriptor = os.pidfd_open(self.pid)
-        except (OSError, AttributeError):
+        except ProcessLookupError:
+            return
+        except (OSError, AttributeError):  # Linux before 5.3, and some containers
+            self._kill_by_number()
             return
         try:
             if self._stands():
@@ -68,6 +71,13 @@ class Silence:
             pass  # it has ended
         finally:
             os.close(descriptor)
+
+    def _kill_by_number(self) -> None:
+        if self._stands():
+            try:
+                os.kill(self.pid, signal.SIGKILL)
+            except OSError:
+                pass
 
     def _stands(self) -> bool:
         try:

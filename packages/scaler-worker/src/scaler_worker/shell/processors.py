@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from scaler_protocol.command.exit_descriptor import open_exit_descriptor
 from scaler_protocol.command.prompt_loop import add_prompt_reader, remove_prompt_reader
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.transport.stream import StreamConnection
@@ -35,7 +36,7 @@ DEAF_SECONDS = 1.0
 
 @dataclass(slots=True)
 class ProcessorProcess:
-    """One processor's descriptors. ``pid`` and ``pidfd`` are set once it is forked."""
+    """One processor's descriptors. ``pid`` and ``exit_fd`` are set once it is forked."""
 
     number: int
     connection: StreamConnection
@@ -44,7 +45,7 @@ class ProcessorProcess:
     fault_fd: int
     stderr_fd: int
     pid: int = 0
-    pidfd: int = -1
+    exit_fd: int = -1
     ready: bool = False
     killed: bool = False
     watches_write: bool = False
@@ -111,7 +112,7 @@ class ProcessorHost:
             return
         process.pid = pid
         try:
-            process.pidfd = os.pidfd_open(pid)
+            process.exit_fd = open_exit_descriptor(pid)
         except ProcessLookupError:
             self._bury(process, None)
             return
@@ -120,7 +121,7 @@ class ProcessorHost:
             self._close(process)
             self._agent.not_started(number, str(error))
             return
-        self._loop.add_reader(process.pidfd, self._on_exit, process)
+        self._loop.add_reader(process.exit_fd, self._on_exit, process)
         self._loop.add_reader(process.connection.fd, self._on_readable, process)
         add_prompt_reader(self._loop, process.news_fd, partial(self._on_news, process))
         self._loop.add_reader(process.stderr_fd, self._on_stderr, process)
@@ -237,9 +238,9 @@ class ProcessorHost:
 
     def signal(self, number: int, signal_number: int) -> None:
         process = self.processes.get(number)
-        if process is not None and process.pidfd >= 0:
+        if process is not None and process.exit_fd >= 0:
             try:
-                signal.pidfd_send_signal(process.pidfd, signal_number)
+                os.kill(process.pid, signal_number)  # nobody else's number: it is buried when it is reaped
             except ProcessLookupError:
                 pass
 
@@ -315,13 +316,13 @@ class ProcessorHost:
         self._close_child_fds(process)
         self.store.forget_results(process.number)
         remove_prompt_reader(self._loop, process.news_fd)
-        for fd in (process.pidfd, process.stderr_fd, process.connection.fd):
+        for fd in (process.exit_fd, process.stderr_fd, process.connection.fd):
             if fd >= 0:
                 self._loop.remove_reader(fd)
         if process.watches_write:
             self._loop.remove_writer(process.connection.fd)
         process.connection.close()
-        for fd in (process.pidfd, process.stderr_fd, process.news_fd, process.fault_fd):
+        for fd in (process.exit_fd, process.stderr_fd, process.news_fd, process.fault_fd):
             if fd >= 0:
                 os.close(fd)
 
