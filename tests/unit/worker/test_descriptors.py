@@ -37,7 +37,7 @@ def ready_workers(command: Command) -> int:
 
 
 def test_more_workers_than_the_soft_limit_allows_and_tasks_that_do_not_notice() -> None:
-    with limited_agent(48, 4096, 20) as (scheduler, command):
+    with limited_agent(48, 512, 20) as (scheduler, command):
         wait_until(lambda: ready_workers(command) == 20, 30, "all workers")
         zygote = next(each for each in psutil.Process(command.pid).children() if "zygote" in " ".join(each.cmdline()))
         zygote.kill()  # another takes its place, of the agent as it is now
@@ -45,7 +45,7 @@ def test_more_workers_than_the_soft_limit_allows_and_tasks_that_do_not_notice() 
         scheduler.submit(limits_of_this_process, [()])
         scheduler.wait_for_results(1)
         status, payload = scheduler.results[0][:2]
-        assert status == Status.SUCCESS and pickle.loads(payload) == (48, 4096)
+        assert status == Status.SUCCESS and pickle.loads(payload) == (48, 512)
         assert "cannot be started" not in command.output
 
 
