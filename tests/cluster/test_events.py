@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from select import select
 
 import psutil
 import pytest
@@ -282,6 +283,53 @@ def test_a_stopped_watcher_is_disconnected_though_all_buffers_to_it_are_full(
         finally:
             stopped.kill()
             publisher.close()
+
+
+WITHOUT_HEARTBEATS = """
+import sys, zmq
+watcher = zmq.Context().socket(zmq.SUB)
+watcher.setsockopt(zmq.RCVHWM, 1)
+for topic in sys.argv[2:]:
+    watcher.subscribe(topic)
+watcher.connect(sys.argv[1])
+watcher.poll()
+print("watching", flush=True)
+while True:
+    watcher.recv_multipart()
+"""
+
+
+@pytest.mark.parametrize("transport", ["tcp", "ipc"])
+def test_stopped_watchers_without_heartbeats_are_disconnected_and_may_come_back(
+    context: Context, address: str, transport: str
+) -> None:
+    publisher = Publisher("tcp://127.0.0.1:0" if transport == "tcp" else address)
+    publisher.start()
+    command = [sys.executable, "-c", WITHOUT_HEARTBEATS, publisher.address, "snapshot", "events"]
+    other = Heard(Subscription(context, publisher.address, True))
+    ring = ring_of(publisher)
+    process = psutil.Process(publisher._process.pid)  # type: ignore[union-attr]
+    record = records.record(Kind.HANDED, time=1, first=1, count=1, body=os.urandom(256 * 1024))
+    stopped: list[subprocess.Popen[str]] = []
+    try:
+        wait_until(lambda: other.listen().firsts or ring.write(record) and None)
+        files = process.num_fds()
+        for number in range(3):
+            stopped.append(subprocess.Popen([*command, f"history.{number:016x}"], stdout=subprocess.PIPE, text=True))
+            wait_until(lambda each=stopped[-1]: ring.write(record) and select([each.stdout], [], [], 0.05)[0])
+            stopped[-1].send_signal(signal.SIGSTOP)
+        assert process.num_fds() == files + len(stopped)
+        wait_until(lambda: ring.write(record) and process.num_fds() == files, 30, "all are disconnected")
+        heard = len(other.listen().firsts)
+        wait_until(lambda: ring.write(record) and len(other.listen().firsts) > heard)
+        stopped[0].send_signal(signal.SIGCONT)
+        wait_until(lambda: process.num_fds() == files + 1, 10, "it connects again")
+    finally:
+        for each in stopped:
+            each.kill()
+            each.communicate()
+        other.subscription.close()
+        publisher.close()
 
 
 def test_a_stopped_watcher_costs_the_publisher_a_bound(publisher: Publisher, address: str, context: Context) -> None:

@@ -61,6 +61,7 @@ class EventStream:
         self._recent: deque[_Batch] = deque()
         self._recent_bytes = 0
         self._next = 0
+        self._history: list[bytes] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -70,13 +71,14 @@ class EventStream:
         """Records come through this memory from now on; the first one has the number ``base``."""
         self._reader = RingReader(mmap.mmap(descriptor, 0, mmap.MAP_SHARED | mmap.MAP_POPULATE))
         os.close(descriptor)
-        self._base, self._epoch = base, epoch
+        self._base, self._epoch, self._history = base, epoch, None
 
     def close(self) -> None:
         """Nobody wants records: what was kept is out of date for the next watcher, but for the names."""
         self._reader = None
         self._recent.clear()
         self._recent_bytes = 0
+        self._history = None
 
     def take(self) -> Iterator[bytes]:
         """All records that wait, as encoded messages. ValueError: the memory is damaged, and not used any more."""
@@ -91,13 +93,18 @@ class EventStream:
             yield self._batch(data, count, self._base + first)
 
     def history(self) -> list[bytes]:
-        """For a late watcher: all names, then the recent past, in few messages: only so many are kept for a watcher."""
-        first = self._recent[0].first if self._recent else self._next
-        return [*self.named(first), *(self._encoded(batch) for batch in _joined(self._recent, BATCH_BYTES))]
+        """For a late watcher: all names, then the recent past, in few messages: only so many are kept for a watcher.
+        Those who come together get the same ones, which are in memory once."""
+        if self._history is None:
+            first = self._recent[0].first if self._recent else self._next
+            recent = (self._encoded(batch) for batch in _joined(self._recent, BATCH_BYTES))
+            self._history = [*self.named(first), *recent]
+        return self._history
 
     def _batch(self, data: bytes, count: int, first: int) -> bytes:
         batch = _Batch(time.time(), first, count, data)
         self._next = first + count
+        self._history = None
         self._keep_names(data)
         self._recent_bytes += len(data)
         last = self._recent.pop() if self._recent else None

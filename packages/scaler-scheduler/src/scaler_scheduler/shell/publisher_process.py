@@ -30,6 +30,7 @@ from scaler_protocol.monitor import feed
 from scaler_protocol.transport.doorkeeper import Doorkeeper
 from scaler_scheduler.shell.event_stream import EventStream
 from scaler_scheduler.shell.log_keeper import LogKeeper
+from scaler_scheduler.shell.standstill import Standstill
 from scaler_scheduler.shell.subscription_limit import TOPIC_LIMIT_BYTES, TOPICS_LIMIT, SubscriptionLimit
 
 BUSY_RETRY_SECONDS = 2.0
@@ -59,6 +60,7 @@ class PublisherProcess:
         self._watched = self._wants_events = log is not None
         self._last: list[bytes] | None = None
         self._limit = SubscriptionLimit()
+        self._standstill = Standstill()
         self._complained = False
         self._socket_file: tuple[str, int] | None = None
         _set_options(self._watchers)
@@ -90,6 +92,7 @@ class PublisherProcess:
             if self._scheduler.fileno() in ready:
                 alive = self._read_scheduler()
             self._drain()
+            self._standstill.cut(time.monotonic())
 
     def close(self) -> None:
         self._watchers.close()
@@ -127,6 +130,7 @@ class PublisherProcess:
             frame = self._watchers.recv(copy=False)
             request = frame.bytes
             if request[:1] == b"\x01":
+                self._standstill.watch(frame)
                 self._count(frame, request[1:])
                 self._on_watcher(request[1:])
             elif request[:1] == b"\x00":
@@ -223,7 +227,8 @@ def _set_options(watchers: zmq.Socket[bytes]) -> None:
     watchers.setsockopt(zmq.MAXMSGSIZE, TOPIC_LIMIT_BYTES)
     watchers.setsockopt(zmq.XPUB_VERBOSE, 1)  # tell of every new watcher, so that it gets the last snapshot at once
     # A stopped watcher is disconnected, and with it goes its queue, by its own heartbeats, which say how long they are
-    # good for. None go out from here: with full buffers they could not, and each answer to one ends that time.
+    # good for, or else by ``Standstill``. No heartbeats go out from here: with full buffers they could not, and each
+    # answer to one ends that time.
     watchers.setsockopt(zmq.TCP_MAXRT, WATCHER_LIFE_MILLISECONDS)
 
 
