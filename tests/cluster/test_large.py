@@ -12,6 +12,7 @@ import pytest
 from scaler import Client
 from scaler.utility.exceptions import DeserializeObjectError
 from tests.support import functions
+from tests.support.memory import need_memory
 from tests.support.waiting import wait_until
 
 INLINE_LIMIT = 32 * 1024
@@ -152,6 +153,7 @@ def test_leaving_while_an_upload_is_on_its_way(combo) -> None:  # type: ignore[n
 
 @pytest.mark.timeout(120)
 def test_more_than_half_a_gibibyte_both_ways(client: Client) -> None:
+    need_memory(5)
     size = 2**29 + 300
     value = fill(size)
     result = client.submit(functions.identity, value).result(timeout=110)
@@ -160,6 +162,7 @@ def test_more_than_half_a_gibibyte_both_ways(client: Client) -> None:
 
 @pytest.mark.timeout(120)
 def test_a_function_of_half_a_gigabyte_mapped_over_ten_thousand_tasks(client: Client) -> None:
+    need_memory(5)
     ballast = fill(500_000_000)
 
     def measure(value: int) -> int:

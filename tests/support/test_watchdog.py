@@ -22,11 +22,13 @@ def deaf():
 """
 
 
-def run(folder: Path, tests: str, conftest: str = CONFTEST) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, tests: str, conftest: str = CONFTEST, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "conftest.py").write_text(conftest)
     (folder / "test_deaf.py").write_text(DEAF + tests)
-    command = [sys.executable, "-m", "pytest", "-c", "/dev/null", "--rootdir", folder, "--timeout", "0.5", folder]
-    return subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=50, cwd=folder)
+    command = [sys.executable, "-m", "pytest", "-c", "/dev/null", "--rootdir", folder, "--timeout", "0.5", *options]
+    return subprocess.run(
+        [*command, folder], env=child_environment(), capture_output=True, text=True, timeout=50, cwd=folder
+    )
 
 
 def test_a_test_that_waits_for_a_child_fails_alone(tmp_path: Path) -> None:
@@ -63,6 +65,29 @@ def test_another():
     assert done.returncode == 1
     assert "FAILED test_deaf.py::test_waits - does not end" in done.stdout
     assert "1 failed, 1 passed" in done.stdout.splitlines()[-1]
+    assert "in test_waits" in done.stderr
+
+
+def test_a_test_that_never_ends_fails_alone_where_another_process_reports(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+def test_first():
+    pass
+
+def test_waits():
+    deaf()
+    threading.Event().wait()
+
+def test_another():
+    pass
+""",
+        CONFTEST,
+        "-n1",
+    )
+    assert done.returncode == 1
+    assert "crashed while running 'test_deaf.py::test_waits'" in done.stdout
+    assert "1 failed, 2 passed" in done.stdout.splitlines()[-1]
     assert "in test_waits" in done.stderr
 
 

@@ -75,6 +75,8 @@ class Watchdog:
         if capture is not None:
             capture.suspend(in_=True)
         faulthandler.dump_traceback(sys.__stderr__ or 2)
+        if hasattr(self._config, "workerinput"):  # the process that reports says which test ran when this one ended
+            os._exit(1)
         reporter: Any = self._config.pluginmanager.getplugin("terminalreporter")
         if self._item is not None:
             words = "does not end, not even without its child processes; the run ends here"
