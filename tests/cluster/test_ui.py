@@ -411,6 +411,23 @@ def test_pages_that_hang_do_not_keep_it(tmp_path: Path) -> None:
         assert ui.wait(5) == 0
 
 
+def test_a_page_says_when_its_scaler_ui_stands_still_and_goes_on_with_it(tmp_path: Path, browser: Browser) -> None:
+    stream = MadeUpStream(f"ipc://{tmp_path}/monitor")
+    try:
+        with Ui(f"ipc://{tmp_path}/monitor", "--port", 0) as ui, Watched(browser, ui.url) as watched:
+            watched.wait_for_text("Live", "header")
+            for gives_up in (False, True):
+                ui.process.send_signal(signal.SIGSTOP)
+                watched.wait_for_text("This page has lost scaler_ui. It goes on by itself when scaler_ui is back.")
+                if gives_up:
+                    watched.page.wait_for_event("websocket", timeout=30_000)
+                ui.process.send_signal(signal.SIGCONT)
+                watched.page.wait_for_selector("#main:not(.stale)")
+                watched.wait_for_text("Live", "header")
+    finally:
+        stream.stop()
+
+
 @pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1", "udp://127.0.0.1:5", "inproc://here", "ipc://"])
 def test_a_wrong_address_is_one_line_and_exit_code_2(address: str) -> None:
     one_line(address)

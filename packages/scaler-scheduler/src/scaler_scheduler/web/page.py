@@ -35,6 +35,11 @@ class Page:
         self._seen = max(self._seen, number)
 
     @property
+    def is_seen(self) -> bool:
+        """Whether it shows anything: a page that is hidden does not."""
+        return bool(self._watched)
+
+    @property
     def is_behind(self) -> bool:
         return self._seen < self._number
 

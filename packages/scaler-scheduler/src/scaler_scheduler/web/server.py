@@ -30,6 +30,9 @@ HEARTBEAT_SECONDS = 20.0
 CLOSING_SECONDS = 1.0
 """How long a page may take to say goodbye."""
 
+_ALIVE = json.dumps({"alive": True})
+"""Said when there is no news, so that a page knows old from unchanged."""
+
 FILES = Path(__file__).parent / "static"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -148,7 +151,10 @@ class _OpenPage:
             if self._page.is_behind:
                 continue
             quick, self._quick = self._quick, True
-            for message in self._page.push(self._source.model, self._source.status(), quick):
+            messages = self._page.push(self._source.model, self._source.status(), quick)
+            if not messages and not quick and self._page.is_seen:
+                messages = [_ALIVE]
+            for message in messages:
                 await (self._socket.send_str(message) if isinstance(message, str) else self._socket.send_bytes(message))
 
     async def _send_until_closed(self) -> None:

@@ -3,12 +3,19 @@
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 3000;
 
+// scaler_ui says something each second to a page that somebody sees. Seconds are counted while this page runs: after a
+// standstill of its own, what came meanwhile is read first.
+const SILENT_SECONDS = 5;
+const GIVEN_UP_SECONDS = 15;
+
 export class Connection {
   constructor({ onHello, onPush, onStream, onState }) {
     this.handlers = { onHello, onPush, onStream, onState };
     this.watched = {};
     this.waitMs = FIRST_WAIT_MS;
+    this.silentSeconds = 0;
     document.addEventListener("visibilitychange", () => this.sendWatch());
+    setInterval(() => this.countSilence(), 1000);
     this.connect();
   }
 
@@ -25,6 +32,7 @@ export class Connection {
 
   opened() {
     this.waitMs = FIRST_WAIT_MS;
+    this.silentSeconds = 0;
     this.handlers.onState(true);
     this.sendWatch();
   }
@@ -35,10 +43,31 @@ export class Connection {
     this.waitMs = Math.min(LONGEST_WAIT_MS, this.waitMs * 2);
   }
 
+  countSilence() {
+    const expects = this.socket.readyState === WebSocket.OPEN && !document.hidden;
+    this.silentSeconds = expects ? this.silentSeconds + 1 : 0;
+    if (this.silentSeconds === SILENT_SECONDS) this.handlers.onState(false);
+    if (this.silentSeconds === GIVEN_UP_SECONDS) this.giveUp();
+  }
+
+  // A close would wait for an answer that may never come.
+  giveUp() {
+    this.socket.onopen = this.socket.onmessage = this.socket.onclose = null;
+    this.socket.close();
+    this.closed();
+  }
+
+  heard() {
+    if (this.silentSeconds >= SILENT_SECONDS) this.handlers.onState(true);
+    this.silentSeconds = 0;
+  }
+
   received(data) {
+    this.heard();
     if (typeof data !== "string") return this.receivedStream(data);
     const message = JSON.parse(data);
     if (message.hello) return this.handlers.onHello(message.hello);
+    if (message.alive) return;
     this.handlers.onPush(message);
     this.send({ seen: message.number });
   }
