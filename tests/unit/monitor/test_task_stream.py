@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from array import array
 from random import Random
 
 import pytest
@@ -92,3 +93,33 @@ def test_tasks_that_overlap_without_end_stay_within_the_bound() -> None:
 def test_nothing_to_show() -> None:
     assert len(bars(TaskLog(), 0, 1000, 100, [])) == 0
     assert len(bars(TaskLog(), 1000, 0, 0, [0])) == 0
+
+
+def stretches(random: Random, count: int) -> tuple[TaskLog, TaskLog]:
+    """The same tasks twice: in records of tasks that ended alike, and each on its own."""
+    whole, single, time, first = TaskLog(), TaskLog(), 0, 0
+    for _ in range(count):
+        time += random.choice((0, 50, 5_000))
+        worker, status, size = random.randrange(4), random.choice((0, 0, 0, 2, 4, 0x82)), random.randrange(1, 600)
+        durations = array("H", (random.choice((3, 40, 900)) for _ in range(size)))
+        ages = array("H", sorted((random.randrange(2_000) for _ in range(size)), reverse=True))
+        whole.extend_stretch(7, worker, worker, time, first, 1, status, size, True, bytes(durations) + bytes(ages))
+        for place, (duration, age) in enumerate(zip(durations, ages, strict=True)):
+            single.append(first + place, time - age, duration, 7, worker, worker, 1, status)
+        first += size
+    return whole, single
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tasks_that_were_recorded_together_are_drawn_as_if_each_had_been_alone(seed: int) -> None:
+    random = Random(seed)
+    whole, single = stretches(random, 250)
+    assert whole.total == single.total
+    end = max(max(page.column("ended_us")) for page in single.pages()) + 1
+    for start, stop in ((0, end), (end // 3, end // 2), (end - 3_000, end), (-end, 5 * end)):
+        for width in (20, 700):
+            rows_shown = random.sample(range(4), 3)
+            found, true = bars(whole, start, stop, width, rows_shown), bars(single, start, stop, width, rows_shown)
+            assert rows(found) == rows(true)
+            assert list(found.serials) == list(true.serials) and found.tasks == true.tasks
+            assert list(found.busy) == pytest.approx(list(true.busy), rel=1e-3, abs=1e-4)

@@ -4,6 +4,10 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 cpdef enum:
     PAGE_ROWS = 65536
 
+cdef enum:
+    LEAST_RUN_ROWS = 16
+    MOST_RUN_ROWS = 256
+
 
 cdef struct Rows:
     # Of an ENDED record; NULL: a column that it does not have.
@@ -36,6 +40,18 @@ cdef struct Stretch:
     int64_t time_us
 
 
+cdef struct Run:
+    # Rows of a page that are alike in worker, function and status, added up: whoever draws them into one pixel need
+    # not look at each.
+    uint32_t start
+    uint32_t count
+    uint32_t longest_row
+    uint64_t longest_us
+    uint64_t busy_us
+    int64_t earliest_start_us
+    int64_t latest_end_us
+
+
 cdef class TaskPage:
     cdef readonly uint32_t count
     cdef readonly int64_t earliest_start_us
@@ -56,6 +72,9 @@ cdef class TaskPage:
     cdef uint32_t* workers
     cdef uint32_t* attempts
     cdef uint8_t* statuses
+    cdef Run* runs  # in the order of their rows; not every row is in one
+    cdef uint32_t run_count
+    cdef uint32_t run_room
 
     cdef void put(
         self, uint64_t task, int64_t ended_us, uint64_t duration_us, uint32_t session, uint32_t function,
@@ -63,6 +82,8 @@ cdef class TaskPage:
     ) noexcept
     cdef uint32_t take(self, Rows* rows, uint32_t start, uint32_t count) noexcept
     cdef uint32_t take_stretch(self, Stretch* stretch, uint32_t start, uint32_t count) noexcept
+    cdef void add_runs(self, uint32_t start, uint32_t count) noexcept
+    cdef Run* new_run(self) noexcept
 
 
 cdef class TaskLog:

@@ -6,7 +6,7 @@ Pages never move, so that their columns can be handed out without copying; the o
 
 from cpython.array cimport array, clone
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 NO_WORKER = 0xFFFFFFFF
@@ -55,6 +55,9 @@ cdef class TaskPage:
         self.statuses = <uint8_t*> self.status_array.data.as_voidptr
         self.earliest_start_us = 0x7FFFFFFFFFFFFFFF
         self.latest_end_us = -0x7FFFFFFFFFFFFFFF
+
+    def __dealloc__(self):
+        free(self.runs)
 
     cdef void put(
         self, uint64_t task, int64_t ended_us, uint64_t duration_us, uint32_t session, uint32_t function,
@@ -121,7 +124,42 @@ cdef class TaskPage:
             self.attempts[at + index] = stretch.attempt
         memset(self.statuses + at, stretch.status, count)
         self.count = at + count
+        self.add_runs(at, count)
         return count
+
+    cdef void add_runs(self, uint32_t start, uint32_t count) noexcept:
+        """These rows are alike. Without memory for it they are in no run."""
+        cdef uint32_t stop = start + count
+        cdef uint32_t row, rows
+        cdef Run* run
+        while stop - start >= LEAST_RUN_ROWS:
+            rows = min(stop - start, <uint32_t> MOST_RUN_ROWS)
+            run = self.new_run()
+            if run == NULL:
+                return
+            run.start, run.count, run.longest_row = start, rows, start
+            run.busy_us = 0
+            run.earliest_start_us, run.latest_end_us = self.ended[start], self.ended[start]
+            for row in range(start, start + rows):
+                run.busy_us += self.durations[row]
+                run.earliest_start_us = min(run.earliest_start_us, self.ended[row] - <int64_t> self.durations[row])
+                run.latest_end_us = max(run.latest_end_us, self.ended[row])
+                if self.durations[row] >= self.durations[run.longest_row]:
+                    run.longest_row = row
+            run.longest_us = self.durations[run.longest_row]
+            start += rows
+
+    cdef Run* new_run(self) noexcept:
+        """NULL: there is no memory."""
+        cdef Run* runs = self.runs
+        if self.run_count == self.run_room:
+            runs = <Run*> realloc(self.runs, 2 * (self.run_room + 32) * sizeof(Run))
+            if runs == NULL:
+                return NULL
+            self.runs = runs
+            self.run_room = 2 * (self.run_room + 32)
+        self.run_count += 1
+        return &runs[self.run_count - 1]
 
     def column(self, name):
         return memoryview(self._arrays()[_COLUMNS[name]])[: self.count]

@@ -9,7 +9,7 @@ from cpython.array cimport array, clone, resize_smart
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from scaler_protocol.monitor.task_log cimport TaskLog, TaskPage
+from scaler_protocol.monitor.task_log cimport Run, TaskLog, TaskPage
 
 from scaler_protocol.monitor.task_log import NO_WORKER
 
@@ -193,23 +193,66 @@ cdef class Painter:
         return 0
 
     cdef int take(self, TaskPage page, uint64_t first_serial) except -1:
-        cdef uint32_t index, row, worker
+        cdef uint32_t at = 0
+        cdef uint32_t number, row
+        cdef Run* run
+        for number in range(page.run_count):
+            run = &page.runs[number]
+            row = self.row_of(page.workers[run.start])
+            if row == NO_ROW or not self.sees(run.earliest_start_us, run.latest_end_us):
+                self.take_rows(page, at, run.start, first_serial)
+            elif self.is_in_one_pixel(run):
+                self.take_rows(page, at, run.start, first_serial)
+                self.take_run(page, run, row, first_serial)
+            else:
+                continue  # one by one, with those that follow
+            at = run.start + run.count
+        self.take_rows(page, at, page.count, first_serial)
+        return 0
+
+    cdef int take_rows(self, TaskPage page, uint32_t start, uint32_t stop, uint64_t first_serial) except -1:
+        cdef uint32_t index, row
         cdef int64_t end, begin
         cdef uint64_t taken = 0
-        cdef uint32_t* row_of_worker = self.row_of_worker.data.as_uints
-        for index in range(page.count):
-            worker = page.workers[index]
-            row = row_of_worker[worker] if worker < self.worker_limit else (
-                self.unknown_row if worker == NO_ROW else NO_ROW
-            )
+        for index in range(start, stop):
+            row = self.row_of(page.workers[index])
             end = page.ended[index]
             begin = end - <int64_t> page.durations[index]
-            if row == NO_ROW or end < self.start_us or begin >= self.stop_us:
+            if row == NO_ROW or not self.sees(begin, end):
                 continue
             taken += 1
             self.paint(row, begin, end, page, index, first_serial + index)
         self.out.tasks += taken
         return 0
+
+    cdef int take_run(self, TaskPage page, Run* run, uint32_t row, uint64_t first_serial) except -1:
+        """What taking its rows one by one would do."""
+        cdef Pixel* pixel = self.open_pixel(row, self.place_of(run.earliest_start_us))
+        add_to(
+            pixel, run.count, run.busy_us * self.scale, run.longest_us, page.functions[run.start],
+            class_of(page.statuses[run.start]), first_serial + run.longest_row,
+        )
+        self.out.tasks += run.count
+        return 0
+
+    cdef inline uint32_t row_of(self, uint32_t worker) noexcept:
+        if worker < self.worker_limit:
+            return self.row_of_worker.data.as_uints[worker]
+        return self.unknown_row if worker == NO_ROW else NO_ROW
+
+    cdef inline bint sees(self, int64_t begin, int64_t end) noexcept:
+        return end >= self.start_us and begin < self.stop_us
+
+    cdef inline int64_t place_of(self, int64_t moment) noexcept:
+        """The pixel; one outside when it is not seen."""
+        return <int64_t> ((moment - self.start_us) * self.scale)
+
+    cdef inline bint is_in_one_pixel(self, Run* run) noexcept:
+        return (
+            run.earliest_start_us >= self.start_us and run.latest_end_us < self.stop_us
+            and (run.latest_end_us - run.earliest_start_us) * self.scale < 1.0
+            and self.place_of(run.earliest_start_us) == self.place_of(run.latest_end_us)
+        )
 
     cdef inline int paint(
         self, uint32_t row, int64_t begin, int64_t end, TaskPage page, uint32_t index, uint64_t serial
@@ -228,11 +271,18 @@ cdef class Painter:
             state.last_bar = NO_BAR
             return 0
         place = min(<int64_t> self.width - 1, max(<int64_t> 0, <int64_t> (0.5 * (x0 + x1))))
+        add_to(
+            self.open_pixel(row, place), 1, x1 - x0, page.durations[index], page.functions[index],
+            class_of(page.statuses[index]), serial,
+        )
+        return 0
+
+    cdef inline Pixel* open_pixel(self, uint32_t row, int64_t place) except NULL:
+        cdef RowState* state = &self.rows[row]
         if place != state.pixel.place:
             self.close_pixel(row, state)
             state.pixel.place = place
-        add_to(&state.pixel, x1 - x0, page, index, serial)
-        return 0
+        return &state.pixel
 
     cdef int close_pixel(self, uint32_t row, RowState* state) except -1:
         """The open pixel becomes a bar, or a part of the one before."""
@@ -283,14 +333,15 @@ cdef class Painter:
         return self.out
 
 
-cdef inline void add_to(Pixel* pixel, double pixels, TaskPage page, uint32_t index, uint64_t serial) noexcept nogil:
-    cdef uint64_t duration = page.durations[index]
-    cdef uint8_t status = class_of(page.statuses[index])
-    pixel.count += 1
-    pixel.busy += pixels
-    if duration >= pixel.longest_us:
-        pixel.longest_us = duration
-        pixel.function = page.functions[index]
+cdef inline void add_to(
+    Pixel* pixel, uint32_t count, double busy, uint64_t longest_us, uint32_t function, uint8_t status, uint64_t serial
+) noexcept nogil:
+    """Tasks that are alike; the longest of them, and the last of several, has this serial number."""
+    pixel.count += count
+    pixel.busy += busy
+    if longest_us >= pixel.longest_us:
+        pixel.longest_us = longest_us
+        pixel.function = function
         pixel.serial = serial
     if worse(status, pixel.status):
         pixel.status = status
