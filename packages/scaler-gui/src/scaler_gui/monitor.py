@@ -16,8 +16,8 @@ from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.tables import Row
 
 TICK_MILLISECONDS = 1000
-EVENTS_MILLISECONDS = 250
-"""How soon after events panes that show them are told, so that a flood costs no more than four paintings a second."""
+EVENTS_MILLISECONDS = 330
+"""How soon after events panes that show them are told, so that a flood costs no more than three paintings a second."""
 
 _CLOCK_AHEAD_SECONDS = 1.5
 """How far the time shown may run ahead of the last message."""
@@ -30,7 +30,7 @@ class Feed(Protocol):
 
 
 class Monitor(QObject):
-    """Tells panes: ``ticked`` about once a second, ``events_came`` at most four times a second, ``replaced`` when the
+    """Tells panes: ``ticked`` about once a second, ``events_came`` at most three times a second, ``replaced`` when the
     model is another one."""
 
     ticked = Signal()
@@ -175,6 +175,7 @@ class Monitor(QObject):
             self._feed = None
 
     def _on_tick(self) -> None:
+        self._events.stop()  # all panes look now
         self.ticked.emit()
         self._tell_status()
 

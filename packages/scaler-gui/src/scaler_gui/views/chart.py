@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy
 import pyqtgraph
 from PySide6.QtCore import QEvent, QObject, QPointF, Qt, Signal
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from scaler_gui.models.time_axis import ticks
@@ -63,6 +63,7 @@ class Chart(QWidget):
         self._plot.plotItem.setXRange(start, end, padding=0)
         self._plot.plotItem.setYRange(0, self._top(start, end), padding=0)
         self._moving = False
+        self._plot.scene().prepareForPaint()  # else the first painting moves the lines, and asks for a second one
         self._show_title()
 
     def set_theme(self, theme: Theme) -> None:
@@ -83,6 +84,8 @@ class Chart(QWidget):
         plot.getViewBox().sigXRangeChanged.connect(self._on_range)
         plot.setContentsMargins(2, 2, 10, 2)
         self._scale.setWidth(62)
+        for axis in (self._clock, self._scale):
+            axis.enableAutoSIPrefix(False)  # axes have no titles, which it would write anew at every step
         self._mark = pyqtgraph.InfiniteLine(angle=90, movable=False)
         self._mark.hide()
         plot.addItem(self._mark, ignoreBounds=True)
@@ -140,7 +143,18 @@ class Chart(QWidget):
             self._title.setText(text)
 
 
-class _ClockAxis(pyqtgraph.AxisItem):
+class _Axis(pyqtgraph.AxisItem):
+    """Draws at once: the library keeps a picture of an axis, which takes longer to play, and is used but once."""
+
+    def paint(self, painter: QPainter, option: Any, widget: QWidget | None) -> None:
+        painter.save()
+        parts = self.generateDrawSpecs(painter)
+        if parts is not None:
+            self.drawPicture(painter, *parts)
+        painter.restore()
+
+
+class _ClockAxis(_Axis):
     """Local times."""
 
     def tickValues(self, least: float, most: float, size: float) -> list[tuple[float, list[float]]]:  # noqa: N802
@@ -151,7 +165,7 @@ class _ClockAxis(pyqtgraph.AxisItem):
         return [self._labels.get(value, "") for value in values]
 
 
-class _ValueAxis(pyqtgraph.AxisItem):
+class _ValueAxis(_Axis):
     """Values of one kind."""
 
     def __init__(self, kind: str) -> None:

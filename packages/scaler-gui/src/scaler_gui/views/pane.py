@@ -17,7 +17,7 @@ from scaler_gui.theme import Theme
 
 class Pane(QWidget):
     """Reads the monitor's model when it is seen: ``refresh`` is called about once a second, and for panes that show
-    single events (``shows_events``) up to four times a second, never while the pane is hidden."""
+    single events (``shows_events``) up to three times a second, never while the pane is hidden."""
 
     name = ""
     title = ""

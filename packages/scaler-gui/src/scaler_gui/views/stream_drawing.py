@@ -50,6 +50,7 @@ class StreamDrawing(QWidget):
 
         self.rows: list[StreamRow] = []
         self._labels: list[str] = []
+        self._labels_width = 40
         self._theme: Theme = LIGHT
         self._image: QImage | None = None
         self._pixels: Any = None  # what the image shows; it must live as long
@@ -63,12 +64,17 @@ class StreamDrawing(QWidget):
     def refresh(self) -> None:
         """Look at the model again."""
         model, now = self.monitor.model, self.monitor.now
-        self.rows = model.stream_rows()
-        self._labels = stream_rows.labels(self.rows)
+        self._read_rows(model.stream_rows())
         first = model.log.row(model.log.first)
         oldest = (first[1] - first[2]) / 1e6 if first is not None else now - self.window_shown.span_seconds
         self.window_shown.set_data(oldest, now)
         self.look()
+
+    def _read_rows(self, rows: list[StreamRow]) -> None:
+        if rows != self.rows:
+            self.rows, self._labels = rows, stream_rows.labels(rows)
+            metrics = self.fontMetrics()
+            self._labels_width = max((metrics.horizontalAdvance(label) for label in self._labels[:200]), default=40)
 
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme
@@ -78,8 +84,7 @@ class StreamDrawing(QWidget):
 
     def area(self) -> QRect:
         """Where bars are."""
-        width = max((self.fontMetrics().horizontalAdvance(label) for label in self._labels[:200]), default=40)
-        left = min(_LABEL_WIDTH_MOST, width + 18)
+        left = min(_LABEL_WIDTH_MOST, self._labels_width + 18)
         right = self._scroll.sizeHint().width()
         return QRect(
             left, _LEGEND_HEIGHT, max(1, self.width() - left - right),
@@ -153,7 +158,7 @@ class StreamDrawing(QWidget):
 
     def _paint_bars(self, painter: QPainter, area: QRect, rows: range) -> None:
         if not rows or self._image is None or self.bars is None:
-            text = "No task has ended yet." if self.monitor.model.snapshot is not None else ""
+            text = "No task has ended since this window looks." if self.monitor.model.snapshot is not None else ""
             painter.setPen(QColor(self._theme.muted))
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
             return
