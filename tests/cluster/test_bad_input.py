@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import zmq
 
@@ -29,6 +30,7 @@ from tests.support.commands import (
     start_scheduler,
 )
 from tests.support.waiting import wait_until
+from tests.support.zmtp import greet, has_ended, send_some
 
 
 def host_and_port(address: str) -> tuple[str, int]:
@@ -182,6 +184,22 @@ def test_a_thousand_connections_that_say_nothing(client: Client, combo: Schedule
             # RST instead of FIN: nothing lingers in the system.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.close()
+
+
+def test_a_message_without_an_end_does_not_fill_the_scheduler() -> None:
+    """Its frames are empty, and never the last."""
+    address = free_address()
+    with start_scheduler(address) as scheduler, start_cluster(address, "-n", 1), Client(address) as client:
+        expect_all_is_well(client)
+        process = psutil.Process(scheduler.pid)
+        before = process.memory_info().rss
+        with greet(address) as stranger:
+            stranger.setblocking(False)
+            watch = Stopwatch()
+            while not has_ended(stranger):
+                send_some(stranger, b"\x01\x00" * 50_000)
+                assert process.memory_info().rss < before + 500e6 and watch.seconds < 20
+        expect_all_is_well(client)
 
 
 # ---- addresses -------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from scaler_protocol.security import ensure_token
 from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_protocol.transport.router_socket import RouterSocket
 from tests.support.waiting import wait_until
+from tests.support.zmtp import greet
 
 Closing = Callable[[Any], Any]
 pytestmark = pytest.mark.usefixtures("token")
@@ -428,16 +429,6 @@ def test_signals_interrupt_nothing(context: Any, closing: Closing) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert seen
-
-
-def greet(address: str) -> socket.socket:
-    """A connection that speaks ZeroMQ's protocol by hand, far enough to send messages."""
-    host, port = address.removeprefix("tcp://").split(":")
-    connection = socket.create_connection((host, int(port)), timeout=10)
-    connection.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
-    ready = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity\x00\x00\x00\x10" + new_session()
-    connection.sendall(bytes([4, len(ready)]) + ready)
-    return connection
 
 
 def test_who_announces_more_than_any_message_has_is_hung_up_on(

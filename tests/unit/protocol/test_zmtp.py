@@ -22,6 +22,7 @@ import zmq
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.ids import new_session
+from scaler_protocol.transport import zmtp_listener
 from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_protocol.transport.router_socket import RouterSocket
 from scaler_protocol.transport.twin import twin_of
@@ -312,6 +313,44 @@ def test_who_has_no_name_gets_one(router: Router, closing: Closing) -> None:
         theirs.sendall(GREETING + ready(b"DEALER") + message([b"hello"]))
     names = {name for name, _ in take(router.receive, 3)}
     assert len(names) == 3 and all(name[:1] == b"\0" and router.probe(name) for name in names)
+
+
+@pytest.mark.parametrize("word", [b"", GREETING[:40], GREETING, GREETING + b"\x06"])
+def test_who_does_not_end_his_handshake_is_cut_off(
+    router: Router, closing: Closing, monkeypatch: pytest.MonkeyPatch, word: bytes
+) -> None:
+    monkeypatch.setattr(zmtp_listener, "HANDSHAKE_SECONDS_LIMIT", 0.2)
+    slow, quick = closing(plain(router)), closing(plain(router))
+    slow.sendall(word)
+    quick.sendall(GREETING + ready(b"DEALER", b"quick") + message([b"hello"]))
+    assert wait_until(router.receive) == (b"quick", [b"hello"])
+    slow.setblocking(False)
+    wait_until(lambda: router.receive() or ended(slow))
+    with pytest.raises(AssertionError):
+        wait_until(lambda: router.receive() or router.disconnected_events(), 0.4)
+    assert router.probe(b"quick")
+
+
+def ended(theirs: socket.socket) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        while theirs.recv(65536):
+            pass
+        return True
+    return False
+
+
+def test_of_too_many_half_open_connections_the_oldest_goes(
+    router: Router, closing: Closing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zmtp_listener, "HALF_OPEN_LIMIT", 5)
+    done = closing(plain(router))
+    done.sendall(GREETING + ready(b"DEALER", b"done") + message([b"hello"]))
+    assert wait_until(router.receive) == (b"done", [b"hello"])
+    several = [closing(plain(router)) for _ in range(8)]
+    for each in several:
+        each.setblocking(False)
+    wait_until(lambda: router.receive() or [ended(each) for each in several] == [True] * 3 + [False] * 5)
+    assert router.probe(b"done") and router.disconnected_events() == 0
 
 
 # ---- wake-ups -------------------------------------------------------------------------------------------------------

@@ -144,6 +144,7 @@ class Exchange:
             return gone
         number = next(self._numbers)
         self._peers[routing_id], self._routing_ids[number] = number, routing_id
+        router.welcome(routing_id)
         router.send(routing_id, encode(Envelope(Welcome(self._store, 0))))
         return [*gone, Arrival(number, "", hello)]
 

@@ -11,6 +11,8 @@ cdef extern from *:
     #include <stddef.h>
     #if defined(__linux__)
     #include <errno.h>
+    #include <linux/tcp.h>
+    #include <netinet/in.h>
     #include <string.h>
     #include <sys/epoll.h>
     #include <sys/socket.h>
@@ -66,6 +68,12 @@ cdef extern from *:
         clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
         return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
     }
+    static inline int64_t scaler_received(int fd) {
+        struct tcp_info info;
+        socklen_t size = sizeof(info);
+        memset(&info, 0, sizeof(info));
+        return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0 ? -1 : (int64_t) info.tcpi_bytes_received;
+    }
     static inline int scaler_timer(void) {
         return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     }
@@ -97,6 +105,10 @@ cdef extern from *:
     }
     static inline double scaler_seconds(void) {
         return 0;
+    }
+    static inline int64_t scaler_received(int fd) {
+        (void) fd;
+        return -1;
     }
     static inline int scaler_timer(void) {
         return -1;
@@ -131,6 +143,9 @@ cdef extern from *:
 
     # Of a monotonic clock, to some milliseconds: cheaper than to ask for more
     double coarse_seconds "scaler_seconds"() noexcept nogil
+
+    # Of a tcp connection, since it began; -1: an error
+    int64_t received_bytes "scaler_received"(int fd) noexcept nogil
 
     # A descriptor, or -1 for an error
     int new_timer "scaler_timer"() noexcept nogil

@@ -71,7 +71,7 @@ class LibzmqDealer:
     def take_events(self) -> tuple[list[ConnectionEvent], bool]:
         """Since the last call, in order; and whether anything happened at all, such as a connection that failed."""
         news = self._monitor.events()
-        return [_CONNECTION_EVENTS[event] for event in news if event in _CONNECTION_EVENTS], bool(news)
+        return [_CONNECTION_EVENTS[event] for event, _ in news if event in _CONNECTION_EVENTS], bool(news)
 
     def close(self, linger_milliseconds: int) -> None:
         self._monitor.close()

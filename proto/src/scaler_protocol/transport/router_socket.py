@@ -6,6 +6,7 @@ Without ``ROUTER_HANDOVER`` a peer that comes back can be ignored for ever.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import zmq
@@ -14,8 +15,8 @@ from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import ServerKeys, scheduler_keys
 from scaler_protocol.transport.doorkeeper import Doorkeeper
 from scaler_protocol.transport.endpoints import bind_error, to_bind
+from scaler_protocol.transport.router_monitor import RouterMonitor
 from scaler_protocol.transport.socket_file import SocketFile, check_path_free
-from scaler_protocol.transport.socket_monitor import SocketMonitor
 from scaler_protocol.transport.socket_options import fd_of, set_options
 from scaler_protocol.transport.twin import twin_of
 from scaler_protocol.transport.twin_listener import TwinListener
@@ -23,7 +24,8 @@ from scaler_protocol.transport.zeromq import RouterFrames
 
 
 class RouterSocket(RouterFrames):
-    """A peer is named by its routing id, which is its session. ``keys`` tells the CURVE keys for an address."""
+    """A peer is named by its routing id, which is its session. ``keys`` tells the CURVE keys for an address. Who
+    connects over the network and is not ``welcome`` is cut off before long (see ``strangers``)."""
 
     def __init__(
         self,
@@ -36,7 +38,7 @@ class RouterSocket(RouterFrames):
         set_options(self._socket)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        self._monitor = SocketMonitor(context, self._socket, zmq.EVENT_DISCONNECTED)
+        self._monitor = RouterMonitor(context, self._socket, self.forget_source)
         self._context = context
         self._doorkeeper: Doorkeeper | None = None
         self._twin: TwinListener | None = None
@@ -49,6 +51,9 @@ class RouterSocket(RouterFrames):
         if wanted.scheme == "ipc":
             check_path_free(wanted)
         self._use_keys(wanted)
+        if wanted.scheme == "tcp" and sys.platform == "linux":
+            self.note_sources()
+            self._monitor.guard()
         if wanted.port:
             self._listen_beside(wanted)  # first: who comes by the other looks for it
         bound = self._bind(wanted)
@@ -86,14 +91,16 @@ class RouterSocket(RouterFrames):
         if twin is None:
             return
         try:
-            self._twin = TwinListener(twin, fd_of(self._socket), self._monitor.fd)
+            self._twin = TwinListener(twin, fd_of(self._socket))
         except OSError as error:
             raise bind_error(address, error) from None
+        self._monitor.watch(self._twin.lost_fd)
         self.serve_beside(self._twin.connections)
 
     def _close_beside(self, linger_milliseconds: int) -> None:
         if self._twin is not None:
             self.serve_beside(None)
+            self._monitor.forget(self._twin.lost_fd)
             self._twin.close(linger_milliseconds)
             self._twin = None
 
@@ -105,7 +112,11 @@ class RouterSocket(RouterFrames):
     @property
     def monitor_fd(self) -> int:
         """Readable when ``disconnected_events`` may have some."""
-        return self._twin.monitor_fd if self._twin is not None else self._monitor.fd
+        return self._monitor.fd
+
+    def welcome(self, peer: bytes) -> None:
+        """It has said who it is, and may stay."""
+        self._monitor.welcome(self.sources_of(peer))
 
     def probe(self, peer: bytes) -> bool:
         """Whether the connection of ``peer`` is still there."""
@@ -113,8 +124,7 @@ class RouterSocket(RouterFrames):
 
     def disconnected_events(self) -> int:
         """How many connections ended since the last call; ``probe`` tells whose."""
-        count = self._monitor.events().count(zmq.EVENT_DISCONNECTED)
-        return count + (self._twin.take_lost() if self._twin is not None else 0)
+        return self._monitor.take_lost() + (self._twin.take_lost() if self._twin is not None else 0)
 
     def close(self, linger_milliseconds: int = 0) -> None:
         """May be called twice. Removes the socket file of an ipc address."""

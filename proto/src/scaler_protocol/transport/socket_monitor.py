@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import struct
 
 import zmq
 
 from scaler_protocol.transport.socket_options import fd_of
 
+_EVENT = struct.Struct("=Hi")
 _numbers = itertools.count(1)
 
 
@@ -30,15 +32,15 @@ class SocketMonitor:
     def fd(self) -> int:
         return fd_of(self._socket)
 
-    def events(self) -> list[int]:
-        """Since the last call, in order."""
-        events: list[int] = []
+    def events(self) -> list[tuple[int, int]]:
+        """Since the last call, in order: each with its value, which is most often a descriptor."""
+        events: list[tuple[int, int]] = []
         while True:
             try:
                 frames = self._socket.recv_multipart(zmq.DONTWAIT)
             except zmq.Again:
                 return events
-            events.append(int.from_bytes(frames[0][:2], "little"))
+            events.append(_EVENT.unpack(frames[0]))
 
     def close(self) -> None:
         """Before its socket."""

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import select
 
-from scaler_protocol.transport.gate import Gate
 from scaler_protocol.transport.zmtp_listener import ZmtpListener
 
 
 class TwinListener:
-    """``connections`` serves those of the twin of this name. ``socket_fd`` and ``monitor_fd`` are libzmq's: each is
-    watched together with its counterpart of the twin. Raises OSError."""
+    """``connections`` serves those of the twin of this name, and watches libzmq's ``socket_fd`` together with them.
+    ``lost_fd`` is readable when ``take_lost`` may have something. Raises OSError."""
 
-    def __init__(self, name: str, socket_fd: int, monitor_fd: int) -> None:
-        self._lost_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._gate = Gate()
-        self._gate.add(self._lost_event, select.EPOLLIN)
-        self._gate.add(monitor_fd, select.EPOLLIN)
+    def __init__(self, name: str, socket_fd: int) -> None:
+        self.lost_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.connections = ZmtpListener(socket_fd, self._tell_lost)
         try:
             self.connections.listen(name)
@@ -25,23 +20,17 @@ class TwinListener:
             self.close()
             raise
 
-    @property
-    def monitor_fd(self) -> int:
-        """Readable when ``take_lost``, or libzmq's monitor, may have something."""
-        return self._gate.fd
-
     def take_lost(self) -> int:
         """How many connections have ended since the last call."""
         try:
-            os.eventfd_read(self._lost_event)
+            os.eventfd_read(self.lost_fd)
         except BlockingIOError:
             pass
         return self.connections.take_lost()
 
     def close(self, linger_milliseconds: int = 0) -> None:
         self.connections.close(linger_milliseconds)
-        self._gate.close()
-        os.close(self._lost_event)
+        os.close(self.lost_fd)
 
     def _tell_lost(self) -> None:
-        os.eventfd_write(self._lost_event, 1)
+        os.eventfd_write(self.lost_fd, 1)

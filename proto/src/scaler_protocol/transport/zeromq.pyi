@@ -56,3 +56,12 @@ class RouterFrames(Socket):
 
     def name_users(self) -> None:
         """Connections show keys: from now on each message comes with its user."""
+
+    def note_sources(self) -> None:
+        """From now on it is noted through which descriptor of libzmq's each message came."""
+
+    def sources_of(self, peer: bytes) -> list[int]:
+        """The descriptors through which ``peer`` was the last to speak."""
+
+    def forget_source(self, fd: int) -> None:
+        """That connection has ended."""

@@ -12,6 +12,8 @@ cdef class ZmtpListener:
     cdef dict connections  # by descriptor, theirs or that of their process
     cdef dict processes  # descriptors of processes, by that of the connection
     cdef dict peers  # by identity
+    cdef dict half_open  # deadlines of those that have not shaken hands, by descriptor; the oldest come first
+    cdef object timer
     cdef int spare_fd
     cdef object user
 

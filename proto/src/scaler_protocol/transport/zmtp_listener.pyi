@@ -3,6 +3,12 @@
 import socket
 from collections.abc import Callable
 
+HANDSHAKE_SECONDS_LIMIT: float
+"""Who has not shaken hands after it is cut off."""
+
+HALF_OPEN_LIMIT: int
+"""How many may be about to shake hands: beyond it the oldest is cut off."""
+
 def peer_of(connected: socket.socket) -> tuple[int, int]:
     """The process at the other end of a unix socket, or 0 when it cannot be seen from here, and its user. At the end
     that connected: who listens there."""

@@ -12,15 +12,20 @@ import os
 import select
 import socket as plain_socket
 import struct
+import time
 
 from scaler_protocol.transport.descriptors cimport ready
 from scaler_protocol.transport.zmtp cimport ZmtpConnection
+
+from scaler_protocol.transport.timer import Timer
 
 cdef enum:
     READY_LIMIT = 64
 
 _BACKLOG = 4096
 _ACCEPT_LIMIT = 64  # connections in one turn: whoever makes them without end keeps nobody waiting
+HANDSHAKE_SECONDS_LIMIT = 10.0
+HALF_OPEN_LIMIT = 1024
 _CREDENTIALS = struct.Struct("iII")  # process, user, group
 
 
@@ -40,9 +45,12 @@ cdef class ZmtpListener:
         self.connections = {}
         self.processes = {}
         self.peers = {}
+        self.half_open = {}
+        self.timer = Timer()
         self.user = os.geteuid()
         self.spare_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.epoll.register(other_fd, select.EPOLLIN)
+        self.epoll.register(self.timer.fd, select.EPOLLIN)
 
     def listen(self, name):
         listener = plain_socket.socket(plain_socket.AF_UNIX, plain_socket.SOCK_STREAM | plain_socket.SOCK_NONBLOCK)
@@ -72,6 +80,8 @@ cdef class ZmtpListener:
         self.connections.clear()
         self.processes.clear()
         self.peers.clear()
+        self.half_open.clear()
+        self.timer.close()
         if self.spare_fd >= 0:
             os.close(self.spare_fd)
         self.epoll.close()
@@ -97,6 +107,9 @@ cdef class ZmtpListener:
         cdef ZmtpConnection connection
         if fd == self.other_fd:
             self.other_is_ready = True
+            return 0
+        if fd == self.timer.fd:
+            self._end_half_open()
             return 0
         connection = self.connections.get(fd)
         if connection is not None:  # else it listens, or has ended just now
@@ -170,6 +183,22 @@ cdef class ZmtpListener:
             return
         self.connections[connection.fd] = connection
         self._watch_process(process, connection)
+        self.half_open[connection.fd] = time.monotonic() + HANDSHAKE_SECONDS_LIMIT
+        if len(self.half_open) == 1:
+            self.timer.set(HANDSHAKE_SECONDS_LIMIT)
+        elif len(self.half_open) > HALF_OPEN_LIMIT:
+            self._lose(self.connections[next(iter(self.half_open))])
+
+    def _end_half_open(self):
+        """Those that have had their time to shake hands. The oldest come first."""
+        if not self.timer.take():
+            return
+        now = time.monotonic()
+        for fd, deadline in list(self.half_open.items()):
+            if deadline > now:
+                self.timer.set(deadline - now)
+                return
+            self._lose(self.connections[fd])
 
     def _watch_process(self, process, ZmtpConnection connection):
         """Without it the connection alone tells: the process is of another namespace, or gone already, or no descriptor
@@ -187,6 +216,7 @@ cdef class ZmtpListener:
         self.processes[connection.fd] = process_fd
 
     def _on_ready(self, ZmtpConnection connection):
+        del self.half_open[connection.fd]
         if not connection.identity:
             connection.identity = b"\0" + os.urandom(4)
         older = self.peers.get(connection.identity)
@@ -203,6 +233,7 @@ cdef class ZmtpListener:
 
     def _lose(self, ZmtpConnection connection):
         del self.connections[connection.fd]
+        self.half_open.pop(connection.fd, None)
         process_fd = self.processes.pop(connection.fd, None)
         if process_fd is not None:
             del self.connections[process_fd]

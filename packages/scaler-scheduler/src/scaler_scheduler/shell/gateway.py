@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from scaler_protocol import codec
 from scaler_protocol.command.prompt_loop import add_alarm, add_prompt_reader, remove_prompt_reader
-from scaler_protocol.messages import Tasks
+from scaler_protocol.messages import Tasks, Welcome
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.transport.router_socket import RouterSocket
 from scaler_scheduler.core.effects import Describe, Effect, Log, Quit, Send
@@ -133,6 +133,8 @@ class Gateway:
                 if type(effect) is Send:
                     envelope = effect.envelope
                     self.sent[type(envelope.body)] += 1
+                    if type(envelope.body) is Welcome:
+                        self._router.welcome(effect.peer)
                     if self._router.send(effect.peer, codec.encode(envelope)) == "gone":
                         self._lose(effect.peer, now)
                 else:

@@ -1,0 +1,94 @@
+"""What happens to the connections of a scheduler's socket."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Iterable
+
+import zmq
+
+from scaler_protocol.transport.gate import Gate
+from scaler_protocol.transport.socket_monitor import SocketMonitor
+from scaler_protocol.transport.strangers import Strangers
+from scaler_protocol.transport.timer import Timer
+
+_LOOK_SECONDS = 0.05
+"""How often strangers are looked at while there are some: what they send meanwhile nobody can refuse."""
+
+
+class RouterMonitor:
+    """``on_ended`` is told the descriptor of each connection of libzmq's that has ended."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        watched: zmq.Socket[bytes],
+        on_ended: Callable[[int], object],
+    ) -> None:
+        self._monitor = SocketMonitor(context, watched, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+        self._on_ended = on_ended
+        self._lost_count = 0
+        self._strangers = Strangers()
+        self._gate: Gate | None = None
+        self._timer: Timer | None = None
+
+    @property
+    def fd(self) -> int:
+        """Readable when there may be something to do: then call ``take_lost``."""
+        return self._gate.fd if self._gate is not None else self._monitor.fd
+
+    def guard(self) -> None:
+        """From now on who connects is a stranger until he is welcome. Linux only."""
+        if self._gate is not None:
+            return
+        self._gate = Gate()
+        self._timer = Timer()
+        self._gate.add(self._monitor.fd, select.EPOLLIN)
+        self._gate.add(self._timer.fd, select.EPOLLIN)
+
+    def watch(self, fd: int) -> None:
+        """One more descriptor that makes ours readable; after ``guard``."""
+        assert self._gate is not None
+        self._gate.add(fd, select.EPOLLIN)
+
+    def forget(self, fd: int) -> None:
+        if self._gate is not None:
+            self._gate.remove(fd)
+
+    def welcome(self, fds: Iterable[int]) -> None:
+        """Those behind these connections are no strangers any more."""
+        self._read()  # or it might be told later that they have come
+        for fd in fds:
+            self._strangers.remove(fd)
+
+    def take_lost(self) -> int:
+        """How many connections of libzmq's have ended since the last call."""
+        self._read()
+        if self._timer is not None and self._timer.take():
+            self._strangers.cut(time.monotonic())
+            self._look_later()
+        count, self._lost_count = self._lost_count, 0
+        return count
+
+    def close(self) -> None:
+        """Before its socket."""
+        self._monitor.close()
+        for used in (self._gate, self._timer):
+            if used is not None:
+                used.close()
+
+    def _read(self) -> None:
+        for event, fd in self._monitor.events():
+            if event == zmq.EVENT_DISCONNECTED:
+                self._lost_count += 1
+                self._strangers.remove(fd)
+                self._on_ended(fd)
+            elif self._timer is not None:
+                self._strangers.add(fd, time.monotonic())
+                if len(self._strangers) == 1:
+                    self._look_later()
+
+    def _look_later(self) -> None:
+        if self._timer is not None and self._strangers:
+            self._timer.set(_LOOK_SECONDS)
