@@ -16,10 +16,21 @@ import zmq
 
 from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import DeserializeObjectError, ScalerError
-from scaler_protocol.codec import decode, encode
+from scaler_protocol.codec import TaskRun, decode, encode
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
-from scaler_protocol.messages import Envelope, RefusalReason, Refused, Role, Welcome
+from scaler_protocol.messages import (
+    Envelope,
+    FunctionDefinition,
+    RefusalReason,
+    Refused,
+    Results,
+    Role,
+    Status,
+    TaskOptions,
+    Tasks,
+    Welcome,
+)
 from tests.support import functions
 from tests.support.commands import (
     Stopwatch,
@@ -200,6 +211,30 @@ def test_a_message_without_an_end_does_not_fill_the_scheduler() -> None:
                 send_some(stranger, b"\x01\x00" * 50_000)
                 assert process.memory_info().rss < before + 500e6 and watch.seconds < 20
         expect_all_is_well(client)
+
+
+def test_a_function_that_never_arrives() -> None:
+    """A client names it in its tasks and sends nothing of it. Its task fails, and others are not held up meanwhile."""
+    address, context = free_address(), zmq.Context()
+    flags = ("--client-timeout-seconds", "3")
+    with start_scheduler(address, *flags), start_cluster(address, "-n", 1), Client(address) as client:
+        with context.socket(zmq.DEALER) as peer:
+            peer.linger = 0
+            peer.routing_id = session = new_session()
+            peer.connect(address)
+            peer.send_multipart(encode(Envelope(make_hello(Role.SUBMIT, session))))
+            assert isinstance(receive_body(peer), Welcome)
+            digest = b"a digest of 16 b"
+            run = TaskRun(session, digest, "f", b"", 1, 1, (), TaskOptions(), [[b"1"]])
+            body = Tasks([run], [FunctionDefinition(digest, "f", b"", 1_000_000)])
+            peer.send_multipart(encode(Envelope(body, 1, 0)))
+            expect_all_is_well(client)
+            while not isinstance(body := receive_body(peer), Results):
+                pass
+            [result] = body.runs
+            assert (result.task(0), result.status(0)) == (1, Status.OBJECT_MISSING)
+            assert "submit the task again" in result.payload_copy(0).decode()
+    context.term()
 
 
 # ---- addresses -------------------------------------------------------------------------------------------------

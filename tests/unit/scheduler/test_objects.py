@@ -6,6 +6,7 @@ from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     CREDIT_WITHOUT_END,
     OBJECT_WINDOW_BYTES,
+    FunctionDefinition,
     Goodbye,
     ObjectChunk,
     ObjectCredit,
@@ -23,7 +24,7 @@ from scaler_protocol.messages import (
     Tasks,
     Withdrawn,
 )
-from scaler_scheduler.core.objects import GONE_TEXT
+from scaler_scheduler.core.objects import ASK_ANOTHER_SECONDS, GONE_TEXT, SILENT_TEXT
 from tests.unit.scheduler.playbook import Playbook, handed, results, run, statuses, tasks
 from tests.unit.scheduler.test_graphs import done, nodes
 
@@ -274,6 +275,59 @@ def test_an_owner_that_was_not_asked_may_say_that_it_has_nothing():
     assert client.says(ObjectMissing(key, "")) == []
     chunk = upload(key, 1000, 0, 1000)
     assert liar.says(chunk) == [("agent", chunk)]
+
+
+def test_another_owner_is_asked_when_the_first_says_nothing():
+    book = Playbook()
+    liar, client, agent, key = claimed_by_two(book)
+    assert book.wait(ASK_ANOTHER_SECONDS - 0.5, (agent,)) == []
+    assert book.wait(1, (agent,)) == [("client", ObjectRequest(key))]
+    chunk = upload(key, 1000, 0, 1000)
+    assert client.says(chunk) == [("agent", chunk)]
+    assert book.wait(100, (agent,)) == []
+
+
+def test_another_owner_is_asked_when_the_first_stops_in_the_middle():
+    book = Playbook()
+    liar, client, agent, key = claimed_by_two(book)
+    liar.says(upload(key, 1000, 0, 10))
+    assert book.wait(ASK_ANOTHER_SECONDS + 0.5, (agent,)) == [("client", ObjectRequest(key))]
+    said = client.says(upload(key, 1000, 0, 1000))
+    assert sum(len(body.data) for name, body in said if name == "agent") == 990
+
+
+def test_an_owner_that_is_slow_is_the_only_one_asked():
+    book = Playbook(client_timeout_seconds=8)
+    liar, client, agent, key = claimed_by_two(book)
+    for offset in range(0, 1000, 100):
+        said = [*liar.says(upload(key, 1000, offset, 100)), *book.wait(ASK_ANOTHER_SECONDS - 0.5, (agent,))]
+        assert {name for name, _ in said} <= {"agent", "liar"} and not said_missing(said)
+
+
+def said_missing(said: list) -> list:
+    return [(name, body.text) for name, body in said if isinstance(body, ObjectMissing)]
+
+
+def test_readers_are_told_when_no_owner_says_anything():
+    book = Playbook(client_timeout_seconds=20)
+    _, client, agent, key = claimed_by_two(book)
+    said = book.wait(25, (agent,))
+    assert [each for each in said if each[0] == "client"] == [("client", ObjectRequest(key))]
+    assert said_missing(said) == [("agent", SILENT_TEXT)]
+    [asked] = agent.says(ObjectRequest(key))
+    assert asked[1] == ObjectRequest(key), "who asks later may have better luck"
+
+
+def test_readers_are_told_of_a_function_of_which_its_client_sends_nothing():
+    """It said that it has it, in its first tasks."""
+    book = Playbook(client_timeout_seconds=20)
+    client, agent = book.client(), book.agent()
+    digest = b"digest.........."
+    definition = FunctionDefinition(digest, "f", b"", 100_000)
+    client.says(Tasks([run(client, 1, 1, function=digest)], [definition]))
+    assert agent.says(ObjectRequest(ObjectKey(digest, 0))) == []
+    assert said_missing(book.wait(19, (agent,))) == []
+    assert said_missing(book.wait(2, (agent,))) == [("agent", SILENT_TEXT)]
 
 
 def test_an_object_is_released_at_every_host_that_has_it():

@@ -28,12 +28,19 @@ SOURCES_LIMIT = 4
 
 GONE_TEXT = "The object is not there: its owner is gone or has dropped it."
 LOST_TEXT = "The object is lost: the store that held it has died."
+SILENT_TEXT = (
+    "The function has not arrived: no client that has it sends it. Look whether one of them is stopped or very busy,"
+    " then submit the task again."
+)
+ASK_ANOTHER_SECONDS = 5.0
+"""An owner that has sent nothing of a function for so long is not the only one to be asked for it."""
 
 
 class StoredObject:
     """One object, in ``stores``, or here, complete or still arriving. ``readers``: {agent session: [sent, credit]}.
-    ``asked``: the owner that was asked to send what is in a store only. ``lost``: nobody has it any more. ``fetching``:
-    agents whose stores fetch it, and from which; ``waiting``: those whose turn comes when a store is free or has it."""
+    ``asked``: the owner that was asked to send what is in a store only; ``silent``: those that were before. ``lost``:
+    nobody has it any more. ``fetching``: agents whose stores fetch it, and from which; ``waiting``: those whose turn
+    comes when a store is free or has it."""
 
     def __init__(self, key: ObjectKey) -> None:
         self.key = key
@@ -48,6 +55,7 @@ class StoredObject:
         self.fetching: dict[bytes, bytes] = {}
         self.waiting: dict[bytes, bool] = {}
         self.asked: bytes | None = None
+        self.silent: dict[bytes, bool] = {}
         self.lost = False
 
     def take_in(self, chunk: ObjectChunk) -> None:
@@ -77,16 +85,21 @@ class StoredObject:
 
 class ObjectStore:
     """All uploaded objects. Its verbs return bodies to send: [(session, body)]. ``unstated``: those that somebody has
-    or waits for and whose owner has not spoken of them, by the time when that is too late."""
+    or waits for and whose owner has not spoken of them, by the time when that is too late. ``awaited``: functions that
+    readers wait for, by the time since when nothing came of them (None: just now)."""
 
     def __init__(self) -> None:
         self.objects: dict[ObjectKey, StoredObject] = {}
         self.unstated: dict[ObjectKey, float] = {}
+        self.awaited: dict[ObjectKey, float | None] = {}
 
     def on_chunk(self, client: bytes, chunk: ObjectChunk) -> list[tuple[bytes, object]]:
         """A client uploads. It gets credit up to what has been taken in."""
         stored = self._owned(client, chunk.key)
+        received = stored.received
         stored.take_in(chunk)
+        if stored.received > received and chunk.key in self.awaited:
+            self.awaited[chunk.key] = None
         end = chunk.offset + len(chunk.data)
         replies: list[tuple[bytes, object]] = []
         if end < chunk.size:
@@ -130,6 +143,8 @@ class ObjectStore:
             stored.waiting[agent] = True
             return self._send_to_stores(stored, endpoints)
         stored.readers[agent] = [0, 0]
+        if not key.number:
+            self.awaited.setdefault(key, None)
         replies = [*self._ask(stored), *self._pump(stored, agent)]
         if given_up is not None and stored.waiting:
             replies += self._relay_waiting(stored)
@@ -208,6 +223,40 @@ class ObjectStore:
             return []
         stored.asked = next(iter(stored.owners))
         return [(stored.asked, ObjectRequest(stored.key))]
+
+    def lose_patience(self, now: float, limit_seconds: float) -> list[tuple[bytes, object]]:
+        """Owners of functions that readers wait for send nothing: others are asked, and after ``limit_seconds`` the
+        readers are told. Whoever has a function may name it, so one that is silent must not hold up the others."""
+        replies: list[tuple[bytes, object]] = []
+        for key, since in list(self.awaited.items()):
+            stored = self.objects.get(key)
+            if stored is None or not stored.readers or stored.received == stored.size:
+                del self.awaited[key]
+            elif since is None:
+                self.awaited[key] = now
+            elif now - since >= limit_seconds:
+                replies += self._give_up(stored)
+            elif now - since >= ASK_ANOTHER_SECONDS * (len(stored.silent) + 1):
+                replies += self._ask_louder(stored)
+        return replies
+
+    def _ask_louder(self, stored: StoredObject) -> list[tuple[bytes, object]]:
+        """Somebody who has not been asked yet, if there is one."""
+        if stored.asked is not None:
+            stored.silent[stored.asked] = True
+        others = [owner for owner in stored.owners if owner not in stored.silent]
+        if not others:
+            return []
+        stored.asked = others[0]
+        return [(stored.asked, ObjectRequest(stored.key))]
+
+    def _give_up(self, stored: StoredObject) -> list[tuple[bytes, object]]:
+        """Who waits is told; who asks later may have better luck."""
+        del self.awaited[stored.key]
+        readers = [*stored.readers, *stored.waiting]
+        stored.readers, stored.waiting, stored.silent = {}, {}, {}
+        stored.asked = None
+        return [(agent, ObjectMissing(stored.key, SILENT_TEXT)) for agent in readers]
 
     def on_lost(self, client: bytes, key: ObjectKey) -> list[tuple[bytes, object]]:
         """An owner cannot send it."""

@@ -184,6 +184,8 @@ class SchedulerCore(FromAgents):
         self._expire_unclaimed(now)
         if self.objects.unstated:
             self._send_all(self.objects.expire(now, self._stated_by), now)
+        if self.objects.awaited:
+            self._send_all(self.objects.lose_patience(now, self.settings.client_timeout_seconds), now)
         self._keep_house(now)
         if self.agents or self.clients or self.unclaimed:
             self._arm(now)
