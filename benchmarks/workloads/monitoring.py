@@ -6,6 +6,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -13,46 +15,67 @@ import psutil
 from benchmarks.functions import noop
 
 TASKS = 1_000_000
-PAIRS = 5
+PAIRS = 12
 WATCHERS = 3
-SETTLE_SECONDS = 1.5
+SETTLE_SECONDS = 1.0
 _WATCHER = """
 import sys, zmq
 from scaler_protocol.monitor.subscription import Subscription
-watcher = Subscription(zmq.Context(), sys.argv[1], events=True)
+context, watcher = zmq.Context(), None
+poller = zmq.Poller()
+poller.register(sys.stdin, zmq.POLLIN)
 while True:
-    watcher.socket.poll()
-    while watcher.receive() is not None:
+    if sys.stdin.fileno() in dict(poller.poll()):
+        if not (line := sys.stdin.readline()):
+            break
+        if watcher is not None:
+            poller.unregister(watcher.socket)
+            watcher.close()
+            watcher = None
+        if line == "watch\\n":
+            watcher = Subscription(context, sys.argv[1], events=True)
+            poller.register(watcher.socket, zmq.POLLIN)
+    while watcher is not None and watcher.receive() is not None:
         pass
 """
+"""Reads lines: after "watch" it watches, after any other it does not."""
 
 
 def watched_map() -> dict[str, float]:
-    """Maps in turn without and with watchers, so that a machine that is busy otherwise harms both alike."""
+    """Maps in turn without and with watchers, so that a machine that is busy otherwise harms both alike. The watchers'
+    processes are there all the time: only what they ask for changes."""
     from scaler import Client, SchedulerClusterCombo
 
     plain: list[float] = []
     watched: list[float] = []
     publisher: list[float] = []
     with SchedulerClusterCombo(2, logging_level="WARNING") as combo, Client(combo.get_address()) as client:
-        client.map(noop, range(TASKS // 10))
-        time.sleep(SETTLE_SECONDS)
-        processes = {each.pid: " ".join(each.cmdline()) for each in psutil.Process().children(recursive=True)}
-        publisher_pid = next(pid for pid, command in processes.items() if "publisher_process" in command)
+        client.map(noop, range(TASKS))
+        publisher_pid = _publisher()
         scheduler_pid = psutil.Process(publisher_pid).ppid()
-        for _ in range(PAIRS):
-            plain.append(_cost(client, scheduler_pid))
-            watchers = _start_watchers(combo.get_address())
-            before = _nanoseconds(publisher_pid)
-            watched.append(_cost(client, scheduler_pid))
-            publisher.append((_nanoseconds(publisher_pid) - before) / TASKS)
-            _end(watchers)
+        with _watchers(combo.get_address()) as watchers:
+            for pair in range(2 * PAIRS):
+                is_watched = pair % 4 in (1, 2)  # each comes first as often as the other
+                _tell(watchers, "watch" if is_watched else "rest")
+                before = _nanoseconds(publisher_pid)
+                (watched if is_watched else plain).append(_cost(client, scheduler_pid))
+                if is_watched:
+                    publisher.append((_nanoseconds(publisher_pid) - before) / TASKS)
+    ratios = [one / other for one, other in zip(watched, plain, strict=True)]
     return {
-        "watched_to_unwatched": statistics.median(one / other for one, other in zip(watched, plain, strict=True)),
+        "watched_to_unwatched": statistics.median(watched) / statistics.median(plain),
+        "watched_to_unwatched_in_pairs": statistics.median(ratios),
+        "lower_quartile_of_pairs": statistics.quantiles(ratios, n=4)[0],
+        "upper_quartile_of_pairs": statistics.quantiles(ratios, n=4)[2],
         "scheduler_ns_unwatched": statistics.median(plain),
         "scheduler_ns_watched": statistics.median(watched),
         "publisher_ns": statistics.median(publisher),
     }
+
+
+def _publisher() -> int:
+    children = psutil.Process().children(recursive=True)
+    return next(each.pid for each in children if any("publisher_process" in part for part in each.cmdline()))
 
 
 def _cost(client: object, pid: int) -> float:
@@ -66,17 +89,22 @@ def _nanoseconds(pid: int) -> int:
     return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
-def _start_watchers(address: str) -> list[subprocess.Popen[bytes]]:
+@contextmanager
+def _watchers(address: str) -> Iterator[list[subprocess.Popen[str]]]:
     from scaler_protocol.address import default_monitor_address
 
     command = [sys.executable, "-c", _WATCHER, str(default_monitor_address(address))]
-    watchers = [subprocess.Popen(command) for _ in range(WATCHERS)]
-    time.sleep(SETTLE_SECONDS)
-    return watchers
+    watchers = [subprocess.Popen(command, stdin=subprocess.PIPE, text=True) for _ in range(WATCHERS)]
+    try:
+        yield watchers
+    finally:
+        for watcher in watchers:
+            watcher.communicate()
 
 
-def _end(watchers: list[subprocess.Popen[bytes]]) -> None:
+def _tell(watchers: list[subprocess.Popen[str]], word: str) -> None:
     for watcher in watchers:
-        watcher.kill()
-        watcher.wait()
-    time.sleep(SETTLE_SECONDS / 3)
+        assert watcher.stdin is not None
+        watcher.stdin.write(f"{word}\n")
+        watcher.stdin.flush()
+    time.sleep(SETTLE_SECONDS)

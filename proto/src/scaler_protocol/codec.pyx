@@ -27,6 +27,7 @@ from scaler_protocol.columns cimport (
 )
 from scaler_protocol.envelope cimport Envelope, Results, Tasks, envelope_of
 from scaler_protocol.result_run cimport ResultRun
+from scaler_protocol.steps cimport is_whole
 from scaler_protocol.task_run cimport TaskRun
 from scaler_protocol.wire cimport (
     BytesView,
@@ -454,15 +455,17 @@ cdef uint64_t result_run_words(ResultRun run):
     words += 2 * words_for(4 * n) + words_for(n)
     if run.peaks != NULL:
         words += n
+    if run.steps != NULL:
+        return words + words_for(run.steps_bytes)
     return words + words_for(AGE_SIZE * n) if run.ages != NULL else words
 
 
 cdef uint32_t pointers_of(list runs):
-    """How many pointers each run in a list has: one more when any of them says when its tasks ended."""
+    """How many pointers each run in a list has: more when any of them says when its tasks ended."""
     cdef ResultRun run
     for run in runs:
-        if run.ages != NULL:
-            return RESULT_RUN_POINTERS + 1
+        if run.ages != NULL or run.steps != NULL:
+            return RESULT_RUN_POINTERS + 2
     return RESULT_RUN_POINTERS
 
 
@@ -487,6 +490,8 @@ cdef int write_result_run(Writer* writer, uint64_t start, ResultRun run, uint64_
     rebase(column_room(writer, pointers + 7, 4 * n), run.ends, n, run.start)
     if run.ages != NULL:
         write_memory(writer, pointers + 8, run.ages, AGE_SIZE * n)
+    if run.steps != NULL:
+        write_memory(writer, pointers + 9, run.steps, run.steps_bytes)
     return 0
 
 
@@ -809,7 +814,7 @@ cdef ResultRun decode_result_run(Reader* reader, StructView* view, bytes head, b
     cdef ResultRun run = ResultRun.__new__(ResultRun)
     cdef uint64_t size = field64(view, 2)
     cdef uint64_t n = field32(view, 0)
-    cdef BytesView peaks, ages
+    cdef BytesView peaks
     run.count = <uint32_t> n
     run.session = take_id(reader, view, 0, "session")
     run.tasks = take_column(reader, view, 1, 8 * n, "tasks")
@@ -822,11 +827,7 @@ cdef ResultRun decode_result_run(Reader* reader, StructView* view, bytes head, b
     if peaks.size:
         run.peaks = take_column(reader, view, 6, 8 * n, "memoryPeaks")
     run.ends = take_column(reader, view, 7, 4 * n, "ends")
-    if not read_bytes(reader, view, 8, &ages):
-        out_of_bounds("ages")
-    if ages.size:
-        run.ages = take_column(reader, view, 8, AGE_SIZE * n, "ages")
-        run.ages_owner = head
+    decode_times(reader, view, head, run)
     if field32(view, 1) & 0xFFFF:
         run.worker = (field32(view, 1) & 0xFFFF) - 1
     run.origin = payload_of(payload, field64(view, 1), size)
@@ -836,6 +837,24 @@ cdef ResultRun decode_result_run(Reader* reader, StructView* view, bytes head, b
     if not ends_in_order(run.ends, n, size):
         raise MalformedMessage("The ends of a run do not fill its payload in order.")
     return run
+
+
+cdef int decode_times(Reader* reader, StructView* view, bytes head, ResultRun run) except -1:
+    """When the tasks ended, if it is said."""
+    cdef BytesView ages, steps
+    if not read_bytes(reader, view, 8, &ages):
+        out_of_bounds("ages")
+    if not read_bytes(reader, view, 9, &steps):
+        out_of_bounds("steps")
+    if ages.size:
+        run.ages = take_column(reader, view, 8, AGE_SIZE * <uint64_t> run.count, "ages")
+        run.ages_owner = head
+    elif steps.size:
+        if run.count == 0 or not is_whole(steps.data, steps.size, run.count):
+            raise MalformedMessage("The steps of a run are cut off.")
+        run.steps, run.steps_bytes = steps.data, <uint32_t> steps.size
+        run.ages_owner = head
+    return 0
 
 
 # ---- fitting messages -----------------------------------------------------------------------------------------------
@@ -864,7 +883,7 @@ cdef Extent extent_of(object run):
         results = run
         extent.ends, extent.start, extent.rows = results.ends, results.start, results.count
         extent.pieces = 1
-        extent.columns_size = RESULT_COLUMNS_SIZE + (AGE_SIZE if results.ages != NULL else 0)
+        extent.columns_size = RESULT_COLUMNS_SIZE + (AGE_SIZE if results.ages != NULL or results.steps != NULL else 0)
         extent.extra_size = RUN_OVERHEAD
     return extent
 

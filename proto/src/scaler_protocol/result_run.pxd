@@ -14,13 +14,15 @@ cdef class ResultRun:
     cdef const uint8_t* cpu_times
     cdef const uint8_t* peaks  # NULL: all 0
     cdef const uint8_t* ends
-    cdef const uint8_t* ages  # NULL: unknown
+    cdef const uint8_t* ages  # NULL: unknown, or in steps
+    cdef const uint8_t* steps  # in place of ages; NULL: none
+    cdef uint32_t steps_bytes
     cdef readonly uint16_t worker  # NO_WORKER: unknown
     cdef const uint8_t* origin
     cdef uint32_t start
     cdef bytes columns_owner
     cdef bytes payload_owner
-    cdef bytes ages_owner
+    cdef bytes ages_owner  # also of the steps
     cdef object view
     cdef object owner_view
 
@@ -28,6 +30,10 @@ cdef class ResultRun:
     cdef object piece(self, uint64_t row)
     cdef object column(self, const uint8_t* place, size_t size, str code)
     cdef tuple row(self, uint64_t row)
+    cdef bint is_alike(self) noexcept nogil
+    cdef int spell_out(self) except -1
+    cdef int take_ages(self, bytes ages) noexcept
+    cdef int take_steps(self, bytes steps) noexcept
     cdef bint same(self, ResultRun other)
 
 

@@ -22,6 +22,7 @@ from scaler_protocol.columns cimport (
     ends_equal,
     piece_start,
 )
+from scaler_protocol.steps cimport pack_steps, unpack_steps
 from scaler_protocol.wire cimport load32, load64
 
 
@@ -104,17 +105,71 @@ cdef class ResultRun:
     def set_place(self, worker, bytes ages):
         if len(ages) != AGE_SIZE * <size_t> self.count:
             raise ValueError(f"{len(ages)} bytes of ages for {self.count} results.")
+        cdef bytes steps = None
+        if self.is_alike():
+            steps = pack_steps(self.durations, <const uint8_t*> PyBytes_AS_STRING(ages), self.count)
         self.worker = worker
-        self.ages_owner = ages
-        self.ages = <const uint8_t*> PyBytes_AS_STRING(ages)
+        if steps is None:
+            self.take_ages(ages)
+        else:
+            self.take_steps(steps)
 
     def forget_place(self):
         self.worker = NO_WORKER
         self.ages_owner = None
+        self.ages = self.steps = NULL
+
+    cdef int take_ages(self, bytes ages) noexcept:
+        self.ages_owner = ages
+        self.ages = <const uint8_t*> PyBytes_AS_STRING(ages)
+        self.steps = NULL
+        return 0
+
+    cdef int take_steps(self, bytes steps) noexcept:
+        self.ages_owner = steps
+        self.steps = <const uint8_t*> PyBytes_AS_STRING(steps)
+        self.steps_bytes = <uint32_t> PyBytes_GET_SIZE(steps)
         self.ages = NULL
+        return 0
+
+    cdef int spell_out(self) except -1:
+        """Have ages in place of steps; neither, when these cannot be."""
+        cdef bytes durations, ages
+        if self.steps == NULL:
+            return 0
+        durations = PyBytes_FromStringAndSize(NULL, 4 * <size_t> self.count)
+        ages = PyBytes_FromStringAndSize(NULL, AGE_SIZE * <size_t> self.count)
+        if unpack_steps(
+            self.steps, self.steps_bytes, self.count,
+            <uint32_t*> PyBytes_AS_STRING(durations), <uint32_t*> PyBytes_AS_STRING(ages),
+        ):
+            self.take_ages(ages)
+        else:
+            self.steps = NULL
+        return 0
+
+    cdef bint is_alike(self) noexcept nogil:
+        """Whether its tasks follow one another, and ended the same way in the same attempt."""
+        cdef uint64_t row, first, differing = 0
+        cdef uint64_t count = self.count
+        cdef uint32_t attempt, others = 0
+        cdef uint8_t ends = 0
+        if count == 0:
+            return False
+        first, attempt = load64(self.tasks), load32(self.attempts)
+        if load64(self.tasks + 8 * (count - 1)) != first + count - 1:
+            return False
+        for row in range(count):
+            differing |= load64(self.tasks + 8 * row) ^ (first + row)
+        for row in range(count):
+            others |= load32(self.attempts + 4 * row) ^ attempt
+        for row in range(count):
+            ends |= self.statuses[row] ^ self.statuses[0]
+        return not (differing or others or ends)
 
     @property
     def age_column(self):
+        self.spell_out()
         if self.ages == NULL:
             return None
         return memoryview(PyBytes_FromStringAndSize(<char*> self.ages, AGE_SIZE * <size_t> self.count)).cast("I")
@@ -194,6 +249,7 @@ cdef class ResultRun:
         if first < 0 or last > self.count or first >= last:
             raise IndexError(f"Results {start} to {stop} of a run of {self.count}.")
         cdef ResultRun run = ResultRun.__new__(ResultRun)
+        self.spell_out()
         run.session = self.session
         run.count = <uint32_t> (last - first)
         run.tasks = self.tasks + 8 * first

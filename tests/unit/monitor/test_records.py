@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from scaler_protocol.monitor import records
@@ -40,6 +42,29 @@ def test_executions_in_a_row_are_spelled_out(longest: int) -> None:
     assert columns == [[100, 101, 102], [1, 2, longest], [3, 3, 3], None, [30, 20, 10], None, [4, 4, 4]]
 
 
+def stepped(durations: list[int], steps: list[int], exceptions: list[int], **header: int) -> bytes:
+    body = struct.pack("<II", 1000, len(exceptions)) + bytes(durations) + bytes(steps)
+    body += struct.pack(f"<{len(exceptions)}I", *exceptions)
+    return records.record(Kind.STEPPED, time=9, count=len(durations), body=body, **header)
+
+
+def test_steps_are_spelled_out() -> None:
+    data = stepped([1, 255, 3, 254], [0, 255, 7, 255], [300, 400, 255], first=100, flags=4, attempt=3)
+    (record,) = records.records(data)
+    columns = [None if column is None else column.tolist() for column in records.ended_columns(record)]
+    expected = [[100, 101, 102, 103], [1, 300, 3, 254], [3] * 4, None, [1000, 600, 593, 338], None, [4] * 4]
+    assert columns == expected
+
+
+@pytest.mark.parametrize(
+    ("durations", "steps", "exceptions"), [([255, 1], [0, 0], []), ([1, 1], [0, 255], [1001]), ([255], [255], [1])]
+)
+def test_steps_that_cannot_be_are_bad(durations: list[int], steps: list[int], exceptions: list[int]) -> None:
+    (record,) = records.records(stepped(durations, steps, exceptions))
+    with pytest.raises(BadRecord, match="cut off"):
+        records.ended_columns(record)
+
+
 def test_a_long_failure_keeps_its_start_and_its_size() -> None:
     payload = b"x" * 100_000
     (record,) = records.records(records.failed_record(2, payload, time=1, session=0, task=77, attempt=1))
@@ -63,8 +88,9 @@ def test_any_cut_of_records_is_records_or_bad() -> None:
     [
         records.ended_record([1, 2], [3, 4], [1, 1], [0, 0], time=1, session=0),
         records.ran_record(1, [3, 4], [1, 0], time=1, session=0),
+        stepped([1, 255, 3], [0, 255, 7], [300, 400]),
     ],
-    ids=["ended", "ran"],
+    ids=["ended", "ran", "stepped"],
 )
 def test_any_damaged_byte_is_records_or_bad(whole: bytes) -> None:
     data = bytearray(whole)

@@ -157,8 +157,8 @@ def test_a_file_that_cannot_be_opened_leaves_the_others(folder: Path) -> None:
 
 
 def test_a_log_of_a_later_version_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / f"a{SUFFIX}").write_bytes(b"scaler events 3\n")
-    with pytest.raises(ValueError, match="of version 3, this program reads up to 2: use the scheduler's release"):
+    (tmp_path / f"a{SUFFIX}").write_bytes(b"scaler events 4\n")
+    with pytest.raises(ValueError, match="of version 4, this program reads up to 3: use the scheduler's release"):
         Replay(tmp_path)
 
 

@@ -147,7 +147,7 @@ def executions(found: list[records.Record]) -> list[tuple[int, ...]]:
 )
 def test_durations_and_ages_are_exact_however_long(longest: int, oldest: int, kind: Kind, size: int) -> None:
     rows = [(task, 1, 0, duration) for task, duration in enumerate([*range(30), longest, 0])]
-    ages = [oldest, *range(30, -1, -1)]
+    ages = [oldest, *range(30)] + [31]  # not in order: no steps
     (record,) = found = written(placed_run(rows, ages))
     assert (record.kind, record.function, record.worker) == (kind, 5, 3)
     assert len(record.body) == size * len(rows)
@@ -162,6 +162,40 @@ def test_what_did_not_end_alike_is_a_record_of_its_own() -> None:
         (Kind.RAN, 0, 40), (Kind.RAN, 40, 20), (Kind.RAN, 60, 1), (Kind.RAN, 80, 19),
     ]  # fmt: skip
     assert executions(found) == [(*row, 1) for row in rows]
+
+
+@pytest.mark.parametrize("status", [Status.SUCCESS, Status.EXCEPTION])
+@pytest.mark.parametrize("longest", [254, 255, 0xFFFFFFFF])
+@pytest.mark.parametrize("pause", [254, 255, 0xFFFFFF00])
+def test_short_tasks_soon_after_one_another_take_two_bytes_each(longest: int, pause: int, status: Status) -> None:
+    rows = [(task, 4, int(status), duration) for task, duration in enumerate([*range(20), longest, *range(20)], 10)]
+    ages = [pause + 42, *range(42, 2, -1)]
+    run = placed_run(rows, ages)
+    (record,) = found = written(run)
+    assert (record.kind, record.flags, record.function, record.worker) == (Kind.STEPPED, status, 5, 3)
+    exceptions = (longest >= 255) + (pause >= 255)
+    assert len(record.body) == (8 + 2 * 41 + 4 * exceptions + 7) // 8 * 8
+    assert executions(found) == [(*row, age) for row, age in zip(rows, ages, strict=True)]
+    assert run.age_column is not None and run.age_column.tolist() == ages
+
+
+def test_steps_travel_and_are_spelled_out_where_a_record_needs_columns() -> None:
+    rows = [(task, 1, 0, 10) for task in range(1000)]
+    ages = list(range(1000, 0, -1))
+    frames = encode(Envelope(Results([placed_run(rows, ages), result_run(2)])))
+    assert len(frames[0]) < 1000 * (41 + 3)
+    for fates, segments in [(bytearray(b"\0" * 999 + b"\xff"), [(0, 5)]), (None, [(0, 5), (500, 6)])]:
+        run = decode(frames).body.runs[0]
+        writer, reader = ring()
+        writer.write_ended(run, 99, 1, 2, segments, fates)
+        found = list(records.records(reader.take(1 << 20)[0]))
+        assert [record.kind for record in found] == [Kind.ENDED]
+        kept = 1000 if fates is None else 999
+        assert executions(found) == [(*row, age) for row, age in zip(rows[:kept], ages[:kept], strict=True)]
+    run = decode(frames).body.runs[0]
+    pieces = [piece for runs in split_results([run], 16 * 1024) for piece in runs]
+    assert len(pieces) > 1
+    assert [age for piece in pieces for age in piece.age_column or ()] == ages
 
 
 def test_tasks_that_lie_apart_share_a_record() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Sequence
 
@@ -63,6 +64,21 @@ def test_tasks_in_a_row_that_ended_alike(code: str) -> None:
     assert (log.total, log.ended) == (2 * count, count)
     with pytest.raises(ValueError, match="cut off"):
         log.extend_stretch(9, 3, 41, 1_000_000, 0, 2, 4, count, code == "H", given[:-1])
+
+
+def test_tasks_in_a_row_with_their_steps() -> None:
+    log, count = TaskLog(), PAGE_ROWS + 10
+    steps = struct.pack("<II", count, 1) + bytes(row % 255 for row in range(count - 1)) + b"\xff"
+    steps += b"\0" + b"\1" * (count - 1) + struct.pack("<I", 90_000)
+    log.extend_steps(9, 3, 41, 1_000_000, 500, 2, 4, count, memoryview(steps))
+    assert (log.total, log.ended) == (count, count)
+    for row in (0, PAGE_ROWS - 1, PAGE_ROWS, count - 1):
+        duration = row % 255 if row < count - 1 else 90_000
+        assert log.row(row) == (500 + row, 1_000_000 - (count - row), duration, 9, 3, 41, 2, 4)
+    for broken in (steps[:-1], steps[:7], steps[:4] + b"\0\0\0\0" + steps[8:]):
+        with pytest.raises(ValueError):
+            log.extend_steps(9, 3, 41, 1_000_000, 500, 2, 4, count, memoryview(broken))
+    assert log.total == count
 
 
 def test_the_oldest_page_goes_and_serials_stay() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from array import array
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import (
@@ -109,6 +110,15 @@ def rich_run() -> TaskRun:
 def result_run(count: int = 5) -> ResultRun:
     rows = [(index * 3, 1 + index, index % 13, b"r" * index, 10 + index, 5 + index, index) for index in range(count)]
     return ResultRun(SESSION, rows)
+
+
+def timed_runs() -> list[ResultRun]:
+    """Runs that say when their tasks ended: tasks in a row, and others."""
+    row = ResultRun(SESSION, [(100 + index, 1, 0, b"r", 300 * (index % 20 == 3), 5, 0) for index in range(40)])
+    row.set_place(1, array("I", [1000 - index - 500 * (index > 30) for index in range(40)]).tobytes())
+    others = result_run(3)
+    others.set_place(2, array("I", [7, 2**32 - 1, 0]).tobytes())
+    return [row, others]
 
 
 def function(name: str = "module.function") -> FunctionDefinition:

@@ -11,9 +11,10 @@ import pytest
 
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.messages import Envelope, Results, Tasks
+from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingWriter
 from tests.unit.protocol import samples
 
-ENVELOPES = samples.all_envelopes()
+ENVELOPES = [*samples.all_envelopes(), Envelope(Results(samples.timed_runs()), 5, 6)]
 IDS = [samples.name_of(envelope.body) for envelope in ENVELOPES]
 
 
@@ -34,6 +35,8 @@ def survives(frames: list[bytes]) -> bool:
         for result_run in body.runs:
             list(result_run.rows())
             bytes(result_run.task_column)
+            RingWriter(bytearray(RING_HEADER_BYTES + 4096)).write_ended(result_run, 1, 0, 0, [(0, 0)], None)
+            result_run.age_column  # noqa: B018
     return True
 
 

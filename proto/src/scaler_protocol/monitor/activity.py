@@ -177,6 +177,16 @@ class Activity:
         except ValueError:
             raise BadRecord(records.CUT_OFF) from None
 
+    def _on_stepped(self, record: Record) -> None:
+        worker = self.worker_index(record.agent, record.worker)
+        try:
+            self.log.extend_steps(
+                record.session, record.function, worker, record.time, record.first, record.attempt, record.flags & 0xFF,
+                record.count, record.body,
+            )  # fmt: skip
+        except ValueError:
+            raise BadRecord(records.CUT_OFF) from None
+
     def _on_failed(self, record: Record) -> None:
         _, payload = records.failure_of(record)
         kind, message, details = read_payload(record.flags, payload)
@@ -273,6 +283,7 @@ _TAKERS: dict[int, Callable[[Activity, Record], None]] = {
     Kind.HANDED: Activity._on_handed,
     Kind.ENDED: Activity._on_ended,
     Kind.RAN: Activity._on_ran,
+    Kind.STEPPED: Activity._on_stepped,
     Kind.FAILED: Activity._on_failed,
     Kind.GRAPH: Activity._on_graph,
     Kind.AGENT_JOINED: Activity._on_agent,

@@ -1,9 +1,9 @@
 """Frames of event logs: messages of the monitor stream, one after another in a file.
 
-A file begins with ``MAGIC``; the digit is the version, and older ones are read, too: version 1 had no RAN records. A
-frame is a header of 17 bytes, little-endian: u32 size of the payload, u32 CRC-32 of all that follows, u8 kind, f64 time
-(seconds since 1970); then the payload: the message as ``feed.encode`` makes it, compressed with zlib. A file that was
-cut, by SIGKILL or a full disk, is good up to its last whole frame.
+A file begins with ``MAGIC``; the digit is the version, and older ones are read, too: version 1 had no RAN records,
+version 2 no STEPPED ones. A frame is a header of 17 bytes, little-endian: u32 size of the payload, u32 CRC-32 of all
+that follows, u8 kind, f64 time (seconds since 1970); then the payload: the message as ``feed.encode`` makes it,
+compressed with zlib. A file that was cut, by SIGKILL or a full disk, is good up to its last whole frame.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
-VERSION = 2
+VERSION = 3
 MAGIC = b"scaler events %d\n" % VERSION
 _MAGICS = re.compile(rb"scaler events (\d)\n")
 SUFFIX = ".events"

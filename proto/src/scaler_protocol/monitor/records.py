@@ -35,6 +35,7 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
   0xFFFF stands for none.
 * RAN: tasks ``first .. first + count - 1`` each ended at ``worker`` of ``agent``, all in attempt ``attempt`` and with
   the ``Status`` in the lower byte of ``flags``. Columns: duration, then age, as in ENDED; u16 with SHORT, else u32.
+* STEPPED: as RAN, with a body of about two bytes a task: see :mod:`scaler_protocol.steps`.
 * FAILED: why task ``first`` failed; ``flags`` is its ``Status``. The body: u32 size of the payload, u32 how much of it
   follows (32 KiB at most), and that. Payloads: docs/protocol.md, "How a task ends". At most 100 are recorded a second.
 * GRAPH: nodes ``first .. first + count - 1`` of a graph, all of ``function``. The body: u64 number of the graph's last
@@ -53,6 +54,8 @@ import struct
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+
+from scaler_protocol import steps
 
 NONE = 0xFFFFFFFF
 NO_WORKER = 0xFFFF
@@ -79,9 +82,10 @@ class Kind(enum.IntEnum):
     CLIENT_LEFT = 10
     GAP = 11
     RAN = 12
+    STEPPED = 13
 
 
-ENDINGS = (Kind.ENDED, Kind.RAN)
+ENDINGS = (Kind.ENDED, Kind.RAN, Kind.STEPPED)
 """Kinds that say of executions that they ended."""
 
 
@@ -155,8 +159,8 @@ def records(data: bytes | memoryview) -> Iterator[Record]:
 
 def ended_columns(record: Record) -> EndedColumns:
     """Of a record of ENDINGS. BadRecord when the body is shorter than its columns."""
-    if record.kind == Kind.RAN:
-        return _spelled_out(record)
+    if record.kind != Kind.ENDED:
+        return _spelled_out(record, *durations_and_ages(record))
     columns: list[memoryview | None] = []
     at = 0
     for code, size, flag in _ENDED:
@@ -171,18 +175,28 @@ def ended_columns(record: Record) -> EndedColumns:
     return EndedColumns(*columns)  # type: ignore[arg-type]
 
 
-def _spelled_out(record: Record) -> EndedColumns:
-    """Of a RAN record."""
+def durations_and_ages(record: Record) -> tuple[Sequence[int], Sequence[int]]:
+    """Of a RAN or STEPPED record. BadRecord when they are cut off."""
+    if record.kind == Kind.STEPPED:
+        try:
+            return steps.spelled_out(record.body, record.count)
+        except ValueError:
+            raise BadRecord(CUT_OFF) from None
     code, size = ("H", 2) if record.flags & Flag.SHORT else ("I", 4)
-    count, stop = record.count, size * record.count
+    stop = size * record.count
     if 2 * stop > len(record.body):
         raise BadRecord(CUT_OFF)
+    return record.body[:stop].cast(code), record.body[stop : 2 * stop].cast(code)  # type: ignore[call-overload]
+
+
+def _spelled_out(record: Record, durations: Sequence[int], ages: Sequence[int]) -> EndedColumns:
+    count = record.count
     return EndedColumns(
         memoryview(array("Q", range(record.first, record.first + count))),
-        memoryview(array("Q", record.body[:stop].cast(code))),  # type: ignore[call-overload]
+        memoryview(array("Q", durations)),
         memoryview(array("I", [record.attempt]) * count),
         None,
-        memoryview(array("I", record.body[stop : 2 * stop].cast(code))),  # type: ignore[call-overload]
+        memoryview(array("I", ages)),
         None,
         memoryview(bytes([record.flags & 0xFF]) * count),
     )

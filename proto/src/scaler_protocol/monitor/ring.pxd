@@ -34,6 +34,7 @@ cdef class RingWriter:
     cdef void skip(self, uint64_t offset, uint64_t rest) noexcept nogil
     cdef void note_gap(self) noexcept nogil
     cdef bint write_ran(self, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, uint32_t function)
+    cdef bint write_stepped(self, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, uint32_t function)
     cdef bint write_columns_of(
         self, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, list segments, bytearray fates
     )

@@ -8,7 +8,7 @@ from libc.string cimport memcpy, memset
 
 from scaler_protocol.columns cimport NO_WORKER
 from scaler_protocol.result_run cimport ResultRun
-from scaler_protocol.wire cimport load32, load64
+from scaler_protocol.wire cimport load32, load64, store64
 
 cdef extern from *:
     """
@@ -31,6 +31,7 @@ cdef enum:
     ENDED = 4
     GAP = 11
     RAN = 12
+    STEPPED = 13
     NONE = 0xFFFFFFFF
     FUNCTIONS = 1
     AGES = 2
@@ -151,9 +152,13 @@ cdef class RingWriter:
                     bytearray fates):
         cdef list parts
         cdef bint troubled = False
+        if run.steps != NULL:
+            if fates is None and len(segments) == 1 and is_row(run):
+                return self.write_stepped(run, time, session, agent, segments[0][1])
+            run.spell_out()
         if fates is not None or len(segments) > 1 or run.ages == NULL or run.count == 0:
             return self.write_columns_of(run, time, session, agent, segments, fates)
-        if is_alike(run):
+        if run.is_alike():
             return self.write_ran(run, time, session, agent, segments[0][1])
         parts = stretches(run)
         if parts is None:
@@ -173,22 +178,28 @@ cdef class RingWriter:
         header = self.begin((HEADER + run.count * <uint64_t> (4 if short else 8) + 7) & ~<uint64_t> 7)
         if header == NULL:
             return not well
+        fill_alike(header, run, time, session, agent, function)
         header.kind = RAN
-        header.flags = run.statuses[0] | (SHORT if short else 0)
-        header.count = run.count
-        header.time = time
-        header.session = session
-        header.first = load64(run.tasks)
-        header.agent = agent
-        header.function = function
-        header.attempt = load32(run.attempts)
-        header.worker = run.worker if run.worker != NO_WORKER else <uint32_t> NONE
+        header.flags |= SHORT if short else 0
         if short:
             write_short(header, run)
         else:
             write_long(header, run)
         self.commit()
         return not well
+
+    cdef bint write_stepped(self, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, uint32_t function):
+        """The same, of a run that has steps."""
+        cdef uint64_t size = (HEADER + <uint64_t> run.steps_bytes + 7) & ~<uint64_t> 7
+        cdef Header* header = self.begin(size)
+        if header == NULL:
+            return run.statuses[0] > SUCCESS_LARGE
+        store64(<uint8_t*> header + size - 8, 0)
+        fill_alike(header, run, time, session, agent, function)
+        header.kind = STEPPED
+        memcpy(<uint8_t*> header + HEADER, run.steps, run.steps_bytes)
+        self.commit()
+        return run.statuses[0] > SUCCESS_LARGE
 
     cdef bint write_columns_of(self, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, list segments,
                                bytearray fates):
@@ -224,22 +235,24 @@ cdef class RingWriter:
         return not well
 
 
-cdef bint is_alike(ResultRun run) noexcept nogil:
-    """Whether its tasks follow one another, and ended the same way in the same attempt."""
-    cdef uint64_t first = load64(run.tasks), differing = 0
-    cdef uint32_t attempt = load32(run.attempts), others = 0
-    cdef uint8_t status = run.statuses[0], ends = 0
-    cdef uint64_t row
-    cdef uint64_t count = run.count
-    if load64(run.tasks + 8 * (count - 1)) != first + count - 1:
-        return False
-    for row in range(count):
-        differing |= load64(run.tasks + 8 * row) ^ (first + row)
-    for row in range(count):
-        others |= load32(run.attempts + 4 * row) ^ attempt
-    for row in range(count):
-        ends |= run.statuses[row] ^ status
-    return not (differing or others or ends)
+cdef inline void fill_alike(
+    Header* header, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, uint32_t function
+) noexcept nogil:
+    """What a header says of tasks in a row that ended alike."""
+    header.flags = run.statuses[0]
+    header.count = run.count
+    header.time = time
+    header.session = session
+    header.first = load64(run.tasks)
+    header.agent = agent
+    header.function = function
+    header.attempt = load32(run.attempts)
+    header.worker = run.worker if run.worker != NO_WORKER else <uint32_t> NONE
+
+
+cdef inline bint is_row(ResultRun run) noexcept nogil:
+    """Whether its tasks follow one another, as they do where there are steps: its agent said so."""
+    return load64(run.tasks + 8 * <uint64_t> (run.count - 1)) - load64(run.tasks) == run.count - 1
 
 
 cdef list stretches(ResultRun run):

@@ -95,3 +95,4 @@ cdef class TaskLog:
     cdef TaskPage open_page
 
     cdef TaskPage room(self)
+    cdef int enter(self, Stretch* stretch, uint32_t count) except -1

@@ -67,6 +67,19 @@ class TaskLog:
         columns: memoryview,
     ) -> None:
         """Tasks of a RAN record: durations and ages as they are in its body. ValueError when these are cut off."""
+    def extend_steps(
+        self,
+        session: int,
+        function: int,
+        worker: int,
+        time_us: int,
+        first: int,
+        attempt: int,
+        status: int,
+        count: int,
+        steps: memoryview,
+    ) -> None:
+        """Tasks of a STEPPED record, with its body. ValueError when that is cut off or cannot be."""
     def endings(self, session: int, first_task: int, count: int) -> bytearray:
         """The status of each of these tasks, or NOT_ENDED."""
     def pages(self) -> list[TaskPage]:

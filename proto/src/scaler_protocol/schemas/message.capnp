@@ -230,6 +230,8 @@ struct ResultRun {
   payloadSize @10 :UInt64;
   worker @11 :UInt16;    # 1 + the slot, at the agent, of the worker that made them; 0: unknown
   ages @12 :Data;        # u32 column, microseconds from the end of each execution until the run was made; empty: unknown
+  steps @13 :Data;       # in place of ages, where the tasks follow one another and ended alike, in one attempt: durations
+                         # and ends in about two bytes a task, as steps.pyi says
 }
 
 # ---- everything else ------------------------------------------------------------------------------------------------

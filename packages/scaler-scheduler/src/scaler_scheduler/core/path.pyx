@@ -245,7 +245,7 @@ cdef class Path:
             self._acknowledge_clients(now)
         if self.is_stopping:
             self._end_when_stopped(now)
-        if self.events.is_on:
+        if self.events.ends:
             self.events.flush()
         effects, self._effects = self._effects, []
         return effects

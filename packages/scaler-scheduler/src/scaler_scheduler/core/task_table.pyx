@@ -144,19 +144,19 @@ cdef class TaskTable(NodeTable):
                     fates = with_fate(fates, statuses, index, NOT_RECORDED)
                 continue
             record = self.record_at(page, offset)
-            if recording and record.function is not function:
-                function = record.function
-                segments.append((index if segments else 0, function.named(events)))
+            if record is not current:
+                if recording and record.function is not function:
+                    function = record.function
+                    segments.append((index if segments else 0, function.named(events)))
+                if group:
+                    agent.give_back(current, group, group_load, group_moving)
+                    if timed:
+                        current.function.observe(group_us, timed)
+                current = record
+                group = timed = 0
+                group_load = group_moving = 0
+                group_us = 0.0
             if state != HELD:
-                if record is not current:
-                    if group:
-                        agent.give_back(current, group, group_load, group_moving)
-                        if timed:
-                            current.function.observe(group_us, timed)
-                    current = record
-                    group = timed = 0
-                    group_load = group_moving = 0
-                    group_us = 0.0
                 group += 1
                 group_load += page.estimate_us[offset]
                 if record.has_moving:
