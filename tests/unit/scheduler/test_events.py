@@ -248,6 +248,15 @@ def test_waiting_tasks_are_grouped_by_function_and_reason() -> None:
     assert (snapshot.wait_count, snapshot.waits[1].task, snapshot.waits[1].session) == (2, 10, shown_id(client.session))
 
 
+@pytest.mark.parametrize("cancelled", [(), (0, 4095, 4096, 9_999), tuple(range(4000, 9000))])
+def test_cancelled_tasks_do_not_count_as_waiting(cancelled: tuple[int, ...]) -> None:
+    book = Playbook()
+    client = book.client()
+    client.says(Tasks([run(client, 0, 10_000)]))
+    client.says(Cancel((TaskColumn(client.session, cancelled),)))
+    assert [group.count for group in book.core.snapshot(book.now).waits] == [10_000 - len(cancelled)]
+
+
 def test_tasks_that_no_worker_can_run_are_told_from_those_that_wait_their_turn() -> None:
     book = Playbook()
     client = book.client()

@@ -13,4 +13,5 @@ cdef class QueueClass:
     cdef readonly list reserving
 
     cpdef push(self, client, table, int priority, uint64_t first, uint64_t stop, bint front=*)
+    cdef bint all_wait(self, int64_t limit, int64_t reserved) except -1
     cdef put_back(self, client, table, int priority, uint64_t task)

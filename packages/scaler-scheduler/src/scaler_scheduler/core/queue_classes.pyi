@@ -31,6 +31,9 @@ class QueueClass:
     ) -> None: ...
     reserving: list[AgentLoad]
     def take_reserving(self) -> list[AgentLoad]: ...
-    def waiting(self, limit: int) -> tuple[dict[tuple[Any, FunctionLoad], tuple[int, float, int, RunRecord]], int]:
+    def waiting(
+        self, limit: int, reserved: int
+    ) -> tuple[dict[tuple[Any, FunctionLoad], tuple[int, float, int, RunRecord]], int]:
         """For monitors, by client and function: how many tasks wait here, since when, one of them, its run. At most
-        ``limit`` runs are looked at; how many tasks are in others."""
+        ``limit`` runs are looked at; how many tasks are in others. ``reserved``: tasks that are counted here and wait
+        for a certain agent."""

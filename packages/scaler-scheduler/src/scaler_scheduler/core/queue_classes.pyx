@@ -44,22 +44,43 @@ cdef class QueueClass:
         reserving, self.reserving = self.reserving, []
         return reserving
 
-    def waiting(self, int64_t limit):
+    def waiting(self, int64_t limit, int64_t reserved):
         """({(client, function): [how many, since when, one of them, its run]}, how many tasks were not looked at)."""
         cdef dict found = {}
         cdef Level level
         cdef ClientQueue queue
         cdef int64_t seen = 0
+        cdef bint all_wait = self.all_wait(limit, reserved)
         for level in self.levels:
             for queue in level.rotation:
-                for first, stop in [(queue.first, queue.stop), *queue.ranges]:
-                    if limit > 0:
-                        seen += look_at(queue, first, stop, found, &limit)
+                seen += look_at(queue, queue.first, queue.stop, all_wait, found, &limit)
+                for first, stop in queue.ranges:
+                    if limit <= 0:
+                        break
+                    seen += look_at(queue, first, stop, all_wait, found, &limit)
         return found, max(0, self.count - seen)
 
+    cdef bint all_wait(self, int64_t limit, int64_t reserved) except -1:
+        """Whether every task in the ranges waits: none was cancelled since. Not known of more than ``limit`` ranges."""
+        cdef Level level
+        cdef ClientQueue queue
+        cdef int64_t span = 0
+        for level in self.levels:
+            for queue in level.rotation:
+                span += queue.stop - queue.first
+                limit -= len(queue.ranges)
+                if limit < 0:
+                    return False
+                for first, stop in queue.ranges:
+                    span += stop - first
+        return span + reserved == self.count
 
-cdef int64_t look_at(ClientQueue queue, uint64_t first, uint64_t stop, dict found, int64_t* limit) except -1:
-    """Adds what waits in a range to ``found``, of at most ``limit`` runs; how many tasks that are."""
+
+cdef int64_t look_at(
+    ClientQueue queue, uint64_t first, uint64_t stop, bint all_wait, dict found, int64_t* limit
+) except -1:
+    """Adds what waits in a range to ``found``, of at most ``limit`` runs; how many tasks that are. ``all_wait``: every
+    task in it does, and need not be looked at."""
     cdef TaskColumns table = queue.table
     cdef uint64_t task = first, end
     cdef int64_t number, seen = 0
@@ -75,7 +96,7 @@ cdef int64_t look_at(ClientQueue queue, uint64_t first, uint64_t stop, dict foun
             continue
         record = table.record_at(page, task & (PAGE_SIZE - 1))
         end = min(stop, record.stop)
-        number = table.count_queued(task, end)
+        number = <int64_t> (end - task) if all_wait else table.count_queued(task, end)
         add_waiting(found, queue.client, record, number, task)
         seen += number
         limit[0] -= 1

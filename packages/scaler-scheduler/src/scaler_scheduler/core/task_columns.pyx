@@ -1,11 +1,19 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The columns of a client's tasks. See task_columns.pyi for the contract."""
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, PageBox
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.states cimport ASSIGNED, CANCELLING, ENDED, QUEUED, STATES
 from scaler_scheduler.core.totals cimport Totals
+
+
+cdef int queued_among(const uint8_t* states, int count) noexcept nogil:
+    """A loop that compilers turn into a few instructions for many states at once."""
+    cdef int index, number = 0
+    for index in range(count):
+        number += states[index] == QUEUED
+    return number
 
 
 cdef class TaskColumns:
@@ -132,14 +140,15 @@ cdef class TaskColumns:
         return True
 
     cdef int64_t count_queued(self, uint64_t first, uint64_t stop) except -1:
-        cdef uint64_t task
+        cdef uint64_t begin = first, end
         cdef int64_t number = 0
-        cdef Page* page = NULL
-        for task in range(first, stop):
-            if page == NULL or (task & (PAGE_SIZE - 1)) == 0:
-                page = self.find(task)
-            if page != NULL and page.state[task & (PAGE_SIZE - 1)] == QUEUED:
-                number += 1
+        cdef Page* page
+        while begin < stop:
+            end = min(stop, (begin | (PAGE_SIZE - 1)) + 1)
+            page = self.find(begin)
+            if page != NULL:
+                number += queued_among(&page.state[begin & (PAGE_SIZE - 1)], <int> (end - begin))
+            begin = end
         return number
 
     def queued_by_class(self):

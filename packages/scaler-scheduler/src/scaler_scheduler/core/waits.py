@@ -62,7 +62,7 @@ def waits_of(core: SchedulerState, now: float) -> list[WaitGroup]:
 def _add_queued(core: SchedulerState, waits: _Waits) -> None:
     reserved = _add_reserved(core, waits)
     for queue in core.allocator.classes.values():
-        found, left_out = queue.waiting(RUNS_LIMIT) if queue.count else ({}, 0)
+        found, left_out = queue.waiting(RUNS_LIMIT, reserved.get(queue, 0)) if queue.count else ({}, 0)
         left_out = max(0, left_out - reserved.get(queue, 0))
         for (client, function), (count, since, task, record) in found.items():
             reason = _reason(core, client, record)

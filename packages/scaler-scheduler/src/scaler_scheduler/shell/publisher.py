@@ -2,6 +2,7 @@
 
 Watchers talk to that child only, so a thousand of them, slow or stopped, cost the scheduler nothing. One snapshot is
 one memfd passed over a socket: handing it over never blocks, and while the child has not taken one no other is made.
+It is the child that encodes it, for its pickle is made in a tenth of the time.
 Event records go through memory that both share.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import pickle
 import select
 import socket
 import subprocess
@@ -18,7 +20,7 @@ import time
 from scaler_protocol.address import parse_address
 from scaler_protocol.command.interpreter import module_command
 from scaler_protocol.monitor import feed
-from scaler_protocol.monitor.messages import MonitorMessage
+from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingWriter
 
 START_TIMEOUT_SECONDS = 15.0
@@ -133,20 +135,20 @@ class Publisher:
             os.close(self._ring_descriptor)
             self._ring_descriptor = None
 
-    def publish(self, message: MonitorMessage) -> None:
+    def publish(self, snapshot: Snapshot) -> None:
         """Send to all watchers, and keep it for those who come later. Nothing happens while nobody watches, or while
         the child has not yet taken the message before."""
         if not self.watched() or not self._taken or self._socket is None:
             return
         self._sequence += 1
-        self._hand_over(self._socket, feed.encode(message, self._sequence))
+        self._hand_over(self._socket, pickle.dumps((snapshot, self._sequence), pickle.HIGHEST_PROTOCOL))
 
-    def publish_last(self, message: MonitorMessage, timeout_seconds: float = EXIT_TIMEOUT_SECONDS) -> None:
+    def publish_last(self, snapshot: Snapshot, timeout_seconds: float = EXIT_TIMEOUT_SECONDS) -> None:
         """The same before the end, when no other comes that could replace it: waits until the one before is taken."""
         deadline = time.monotonic() + timeout_seconds
         while self._read() and not self._taken and time.monotonic() < deadline:
             self._wait_readable(deadline)
-        self.publish(message)
+        self.publish(snapshot)
 
     def close(self) -> None:
         """End the child and wait for it. May be called twice."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import pickle
 import signal
 import socket
 import stat
@@ -27,6 +28,7 @@ import zmq
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import monitor_keys
 from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.transport.doorkeeper import Doorkeeper
 from scaler_scheduler.shell.event_stream import EventStream
 from scaler_scheduler.shell.log_keeper import LogKeeper
@@ -180,15 +182,16 @@ class PublisherProcess:
         kind, *numbers = text.split()
         for descriptor in descriptors:
             if kind == feed.SNAPSHOT_KIND:
-                self._on_snapshot(_read_whole(descriptor))
+                self._on_snapshot(*pickle.loads(_read_whole(descriptor)))
             else:
                 self._drain()
                 self._stream.open(descriptor, *map(int, numbers))
                 self._tell("ring")
         return True
 
-    def _on_snapshot(self, payload: bytes) -> None:
+    def _on_snapshot(self, snapshot: Snapshot, sequence: int) -> None:
         self._drain()  # what happened before it goes before it
+        payload = feed.encode(snapshot, sequence)
         self._publish(feed.SNAPSHOT_KIND, payload)
         self._last = [feed.SNAPSHOT_KIND, payload]
         self._tell("taken")
