@@ -1,5 +1,5 @@
 """Peers on the scheduler's machine, whose connections have no heartbeats: one is stopped, the child of one lives, one
-has no descriptors left."""
+is in a container, one has no descriptors left."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 from scaler import Client, SchedulerClusterCombo
 from tests.support import functions
 from tests.support.commands import Stopwatch, child_environment, free_address, start_cluster, start_scheduler
+from tests.support.namespaces import apart
 from tests.support.waiting import wait_until
 
 
@@ -118,6 +119,38 @@ def test_tasks_of_a_killed_client_whose_child_lives(quick_combo: SchedulerCluste
         os.kill(grandchild, signal.SIGKILL)
         client.kill()
         client.communicate()
+
+
+CONTAINED = """
+import sys
+from scaler import Client
+
+with Client(sys.argv[1]) as client:
+    large = client.send_object(bytes(1_000_000))
+    print(client.submit(len, large).result(), len(client.submit(bytes, 1_000_000).result()), flush=True)
+"""
+
+
+def test_a_client_in_a_container_that_shares_the_network(quick_combo: SchedulerClusterCombo) -> None:
+    command = [*apart("--mount-proc"), sys.executable, "-c", CONTAINED, quick_combo.get_address()]
+    done = subprocess.run(command, capture_output=True, text=True, env=child_environment(), timeout=60)
+    assert done.stdout == "1000000 1000000\n", done.stderr
+
+
+def test_tasks_of_a_killed_client_in_a_container_whose_child_lives(
+    quick_combo: SchedulerClusterCombo, tmp_path: Path
+) -> None:
+    """It does not see the process of the scheduler, so they speak over the port, where heartbeats tell."""
+    code = [sys.executable, "-c", KILLED, quick_combo.get_address(), str(tmp_path)]
+    command = [*apart("--mount-proc"), "sh", "-c", '"$@"; sleep 60', "sh", *code]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=child_environment())
+    try:
+        assert started.stdout is not None and int(started.stdout.readline())
+        wait_until(lambda: (tmp_path / "interrupted").exists(), 20)
+        assert len(psutil.Process(started.pid).children(recursive=True)) == 3  # sh, sleep, and the child
+    finally:
+        started.kill()
+        started.communicate()
 
 
 WITHOUT_DESCRIPTORS = """

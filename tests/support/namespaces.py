@@ -1,4 +1,5 @@
-"""Two hosts on one machine: network namespaces with addresses of their own, and so with object stores of their own."""
+"""Two hosts on one machine: network namespaces with addresses of their own, and so with object stores of their own. And
+containers that share the network: namespaces with processes of their own."""
 
 from __future__ import annotations
 
@@ -47,6 +48,15 @@ def _connect(names: Pair, addresses: Pair) -> None:
 def on(name: str) -> list[str]:
     """What a command line begins with to run on that host."""
     return ["ip", "netns", "exec", name]
+
+
+def apart(*options: str) -> list[str]:
+    """What a command line begins with to run among processes of its own. Skips the test where that cannot be. It ends
+    with the process that this starts, whose child it is."""
+    command = ["unshare", "--pid", "--fork", "--kill-child", *options]
+    if not shutil.which("unshare") or subprocess.run([*command, "true"], capture_output=True, timeout=30).returncode:
+        pytest.skip("no pid namespace can be made here")
+    return command
 
 
 def received_bytes(name: str) -> int:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +20,7 @@ from scaler_protocol.objects import silence
 from scaler_protocol.objects.agent_connection import AgentConnection
 from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
 from scaler_protocol.objects.silence import Silence
+from tests.support.namespaces import apart
 from tests.support.waiting import wait_until
 from tests.unit.objects.conftest import Connect
 from tests.unit.objects.programs import Program
@@ -172,3 +177,27 @@ def test_a_store_at_work_gets_more_time(connect: Connect, monkeypatch: pytest.Mo
     assert silent.pid == one.status(30).pid
     monkeypatch.setattr(Silence, "_is_busy", lambda _: True)
     assert not any(silent.is_final() for _ in range(19)) and silent.is_final()
+
+
+IN_A_CONTAINER = """
+import socket, sys
+from scaler_protocol.objects.silence import Silence
+with socket.socket(socket.AF_UNIX) as connected:
+    connected.connect(sys.argv[1])
+    silence = Silence(connected)
+    assert silence.pid == 0
+    while not silence.is_final():
+        pass
+print("lives")
+"""
+
+
+def test_whoever_waits_for_a_store_outside_of_its_container_ends_nobody(tmp_path: Path) -> None:
+    """0, the number of such a process, would mean the group of whoever asks."""
+    with socket.socket(socket.AF_UNIX) as store:
+        store.bind(str(tmp_path / "store"))
+        store.listen()
+        code = [sys.executable, "-c", IN_A_CONTAINER, str(tmp_path / "store")]
+        command = [*apart("--mount-proc"), "sh", "-c", '"$@"; true', "sh", *code]  # the first process cannot be killed
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, process_group=0)
+        assert done.stdout == "lives\n", done

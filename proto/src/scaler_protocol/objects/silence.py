@@ -37,7 +37,8 @@ class Silence:
         self._periods = 0
 
     def is_final(self) -> bool:
-        """Another period has passed without a word, although something was asked. True: the store was ended for it."""
+        """Another period has passed without a word, although something was asked. True: the store was ended for it, if
+        it can be from here; it is not to be waited for in any case."""
         self._periods += 1
         is_busy = self._is_busy()
         if self._periods < (_BUSY_PERIODS if is_busy else _IDLE_PERIODS):
@@ -56,7 +57,10 @@ class Silence:
         return fields[0] == "D" or 0 <= before < self._cpu_ticks
 
     def _kill(self) -> None:
-        """While the connection stands its process lives, so the number means nobody else when it is taken before."""
+        """While the connection stands its process lives, so the number means nobody else when it is taken before. One
+        in another namespace (a container) cannot be ended from here, and 0 would mean all of our own group."""
+        if not self.pid:
+            return
         try:
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:

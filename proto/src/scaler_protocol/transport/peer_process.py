@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import os
+
+
+def can_watch(number: int) -> bool:
+    """Whether it can be told from here when this process is stopped. ``number`` is 0 for one in another namespace (a
+    container); and where /proc is that of another one, the number there is somebody else's."""
+    try:
+        return number > 0 and os.readlink("/proc/self") == str(os.getpid())
+    except OSError:
+        return False
+
 
 class PeerProcess:
-    """Which may be stopped by a signal: then it keeps its end open and says nothing. ``number`` is 0 for one in another
-    namespace, of which nothing is known."""
+    """Which may be stopped by a signal: then it keeps its end open and says nothing. ``number`` is 0 while there is
+    none."""
 
     def __init__(self, number: int) -> None:
         self._number = number

@@ -15,6 +15,7 @@ import sys
 
 from scaler_protocol.address import Address
 from scaler_protocol.security import read_token
+from scaler_protocol.transport.peer_process import can_watch
 from scaler_protocol.transport.zmtp_listener import peer_of
 
 _NAME_SIZE_BYTES = 16
@@ -37,14 +38,16 @@ def twin_of(address: Address) -> str | None:
 
 
 def connect_to_twin(name: str) -> socket.socket | None:
-    """None: nobody listens there, or another user, who is not to be told anything, or there is no descriptor left."""
+    """None: nobody listens there, or another user, who is not to be told anything, or one that could not be watched
+    from here, or there is no descriptor left."""
     try:
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     except OSError:
         return None
     try:
         connected.connect("\0" + name)
-        if peer_of(connected)[1] == os.geteuid():
+        process, user = peer_of(connected)
+        if user == os.geteuid() and can_watch(process):
             return connected
     except OSError:
         pass

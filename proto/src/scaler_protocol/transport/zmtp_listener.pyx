@@ -3,8 +3,9 @@
 
 A peer is named by the identity that its connection shows, and the last connection that shows it has it. A connection
 ends when its other end is closed, and also when the process that made it is gone: a child of that process may have
-inherited the descriptor and keep it open. Processes of other users are turned away before a word is said: everybody can
-see the name of an abstract socket and connect to it.
+inherited the descriptor and keep it open. So one that cannot be seen from here (in a container with processes of its own)
+is turned away: libzmq's heartbeats look after it. Processes of other users are turned away before a word is said:
+everybody can see the name of an abstract socket and connect to it.
 """
 
 import errno
@@ -172,7 +173,7 @@ cdef class ZmtpListener:
     def _add(self, accepted):
         cdef ZmtpConnection connection
         process, user = peer_of(accepted)
-        if user != self.user:
+        if user != self.user or not process:
             accepted.close()
             return
         try:
@@ -201,8 +202,7 @@ cdef class ZmtpListener:
             self._lose(self.connections[fd])
 
     def _watch_process(self, process, ZmtpConnection connection):
-        """Without it the connection alone tells: the process is of another namespace, or gone already, or no descriptor
-        is left."""
+        """Without it the connection alone tells: the process is gone already, or no descriptor is left."""
         try:
             process_fd = os.pidfd_open(process)
         except OSError:
