@@ -114,8 +114,8 @@ TASKS = 20 * 200
 class MadeUpStream:
     """A publisher with 20 seconds of a made-up cluster for the first watcher, which then stands still and lives."""
 
-    def __init__(self, address: str) -> None:
-        command = [sys.executable, "-c", MADE_UP, address]
+    def __init__(self, address: str, source: str = MADE_UP) -> None:
+        command = [sys.executable, "-c", source, address]
         self._process = subprocess.Popen(command, env=child_environment(), stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n"
@@ -409,6 +409,60 @@ def test_pages_that_hang_do_not_keep_it(tmp_path: Path) -> None:
             assert connection.getresponse().status == 101
         ui.signal(signal.SIGTERM)
         assert ui.wait(5) == 0
+
+
+HOSTILE = """
+import sys, time, zmq
+from dataclasses import replace
+from scaler_protocol.monitor import records
+from scaler_protocol.monitor.feed import encode, kind_of
+from scaler_protocol.monitor.messages import Events, FunctionStatus
+from scaler_protocol.monitor.records import Naming
+from tests.support.monitoring import agent_status, snapshot
+names = ["<img src=x onerror=alert(1)>", "x" * 10_000, "e\u0301" * 5_000]
+names += [chr(0x202E) + "backwards", chr(27) + "[31m" + chr(7)]
+agents = tuple(replace(agent_status(number, 2), host=name, name=name) for number, name in enumerate(names))
+functions = tuple(FunctionStatus(bytes([number]) * 16, name, 1, 2) for number, name in enumerate(names))
+us = int(time.time() * 1e6)
+rows = []
+for number, name in enumerate(names):
+    digest = (bytes([number]) * 16).hex()
+    rows.append(records.name_record(Naming.FUNCTION, number, {"digest": digest, "name": name}, time=us))
+    agent = {"session": digest, "host": name, "name": name, "pid": 3, "workers": [name + "-0"]}
+    rows.append(records.name_record(Naming.AGENT, number, agent, time=us))
+    place = {"session": 0, "agent": number, "workers": [0]}
+    rows.append(records.ended_record([number], [10**6], [1], [0], functions=[number], time=us, **place))
+publisher = zmq.Context().socket(zmq.XPUB)
+publisher.bind(sys.argv[1])
+print("ready", flush=True)
+while b"events" not in publisher.recv()[1:]:
+    pass
+shown = replace(snapshot(agents), functions=functions, time=us / 1e6)
+for number in range(10**9):
+    publisher.send_multipart([b"snapshot", encode(shown, number)])
+    if number == 0:
+        publisher.send_multipart([b"events", encode(Events(us / 1e6, 0, b"".join(rows), 0, len(rows), 7), 1)])
+    time.sleep(0.1)
+"""
+
+
+def test_names_of_any_kind_are_text_and_stop_no_page(tmp_path: Path, browser: Browser) -> None:
+    address = f"ipc://{tmp_path}/monitor"
+    stream = MadeUpStream(address, HOSTILE)
+    try:
+        with Ui(address, "--port", 0) as ui, Watched(browser, ui.url) as watched:
+            watched.page.on("dialog", lambda dialog: watched.errors.append(dialog.message))
+            for view in VIEWS:
+                watched.open(view)
+                watched.page.wait_for_selector("main h1")
+            watched.open("functions")
+            watched.wait_for_text("<img src=x onerror=alert(1)>", "main")
+            watched.open("stream")
+            watched.wait_for_text("5 tasks in", "main")
+            watched.wait_until("() => document.documentElement.scrollWidth <= innerWidth")
+            assert watched.errors == []
+    finally:
+        stream.stop()
 
 
 def test_a_page_says_when_its_scaler_ui_stands_still_and_goes_on_with_it(tmp_path: Path, browser: Browser) -> None:

@@ -34,6 +34,7 @@ Cell = str | list[Any]
 """A text; or a text and how full its bar is, from 0 to 1; or a text and the colour of its function."""
 
 ROW_LIMIT = 1000
+TEXT_LIMIT = 1000
 PIXEL_LIMIT = 8192
 HOST_LIMIT = 200
 _METERS = {("agents", "cpu"), ("workers", "cpu"), ("processors", "cpu")}
@@ -44,6 +45,11 @@ _STATE_WORDS = {
     "": "is idle",
 }
 _GRAPH_PARTS = ("done", "running", "ready", "failed", "waiting")
+
+
+def _shown(text: str) -> str:
+    """Names come from others' programs: nothing that is no text, and not more of it than anybody reads."""
+    return printable(text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}…")
 
 
 def specification(table: TableSpec) -> dict[str, Any]:
@@ -95,7 +101,7 @@ def _cells(spec: TableSpec, row: Row, colours: Mapping[str, str]) -> list[Cell]:
 
 
 def _cell(spec: TableSpec, column: Column, value: Any, colours: Mapping[str, str]) -> Cell:
-    text = printable(format_value(column.kind, value))
+    text = _shown(format_value(column.kind, value))
     if column.kind == "share":
         return [text, value]
     if (spec.name, column.key) in _METERS:
@@ -210,7 +216,7 @@ def _host(agent: AgentStatus) -> dict[str, Any]:
         facts.append(f"silent for {format_duration(agent.silent_seconds)}")
     return {
         "key": agent.session.hex(),
-        "name": printable(f"{agent.host} · {agent.name}" if agent.name != agent.host else agent.host),
+        "name": _shown(f"{agent.host} · {agent.name}" if agent.name != agent.host else agent.host),
         "state": agent.state.name.lower(),
         "facts": facts,
         "workers": [_processor(worker) for worker in agent.workers],
@@ -223,11 +229,11 @@ def _processor(worker: WorkerStatus) -> tuple[str, str, float, str, str]:
     numbers = f"{format_percent(worker.cpu_percent)} {format_bytes(worker.rss_bytes)}"
     title = f"{worker.name}, pid {worker.pid}: {_STATE_WORDS[state]}, {numbers}"
     return (
-        printable(worker.name),
+        _shown(worker.name),
         state,
         round(worker.cpu_percent, 1),
         format_percent(worker.cpu_percent),
-        printable(title),
+        _shown(title),
     )
 
 
@@ -266,7 +272,7 @@ def _task(model: Model, query: Query) -> dict[str, Any] | None:
     shown = ("task", "session", "status", "duration", "ended", "worker", "host", "attempt")
     spec, row = TABLES["tasks"], task_row(model, serial)
     columns = [(spec.columns[spec.index(name)], row[spec.index(name)]) for name in shown]
-    facts = [(column.title, printable(format_value(column.kind, value))) for column, value in columns]
+    facts = [(column.title, _shown(format_value(column.kind, value))) for column, value in columns]
     return {"serial": serial, "facts": facts}
 
 
@@ -288,7 +294,7 @@ def stream(model: Model, query: Query, key: str) -> bytes:
         "width": width,
         "first": first,
         "total_rows": len(rows) - hidden,
-        "rows": [(printable(_label(row.worker)), printable(row.worker.host)) for row in shown],
+        "rows": [(_shown(_label(row.worker)), _shown(row.worker.host)) for row in shown],
         "count": len(bars),
         "tasks": bars.tasks,
         "functions": _legend(model, set(bars.functions)),
@@ -319,7 +325,7 @@ def _label(worker: WorkerName) -> str:
 
 def _legend(model: Model, indices: set[int]) -> dict[int, tuple[str, str]]:
     names = {index: model.activity.function_name(index) or "(unknown)" for index in sorted(indices)}
-    return {index: (printable(name), function_colour(index)) for index, name in names.items()}
+    return {index: (_shown(name), function_colour(index)) for index, name in names.items()}
 
 
 def _oldest(model: Model) -> float | None:

@@ -7,6 +7,7 @@ const AXIS = 26;
 const SHORTEST_SPAN = 1e-4;
 const LONGEST_SPAN = 7 * 86400;
 const ROW_HEIGHTS = [7, 30];
+const LABEL_LIMIT = 200;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400];
 const FAILED = 1;
 const CANCELED = 2;
@@ -405,9 +406,14 @@ function niceStep(least) {
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= least * 0.999);
 }
 
+// A name may be as long as its program wants: halves are tried, not one character less each time.
 function fitted(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
-  let end = text.length;
-  while (end > 1 && context.measureText(`${text.slice(0, end)}…`).width > width) end--;
-  return `${text.slice(0, end)}…`;
+  if (text.length < LABEL_LIMIT && context.measureText(text).width <= width) return text;
+  let [fits, most] = [1, Math.min(text.length, LABEL_LIMIT)];
+  while (fits < most) {
+    const end = Math.ceil((fits + most) / 2);
+    if (context.measureText(`${text.slice(0, end)}…`).width <= width) fits = end;
+    else most = end - 1;
+  }
+  return `${text.slice(0, fits)}…`;
 }
