@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from scaler_protocol.monitor.messages import PeerState
+from scaler_protocol.monitor.messages import MonitorMessage, PeerState, Snapshot
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.workers import Order, SortKey, WorkerRow, filter_rows, rows_of, sort_rows, total_of
+from scaler_scheduler.web.samples import Samples
+from tests.support.monitor_stream import SyntheticCluster
 from tests.support.monitoring import MIB, agent_status, snapshot
 
 
@@ -98,6 +101,31 @@ def test_what_cannot_be_shown_leaves_what_was_known() -> None:
     assert (model.problem, len(model.worker_rows)) == ("no", 4)
     model.apply(snapshot(), 2.0)
     assert model.problem is None
+
+
+@pytest.mark.parametrize("with_events", [True, False])
+def test_a_clock_that_is_set_back_is_followed(with_events: bool) -> None:
+    cluster, model, samples = SyntheticCluster(4, 100, seed=1), Model(0.0), Samples()
+    for back_seconds in (0.0, 3600.0):
+        cluster.start -= back_seconds
+        for message in _seconds_of(cluster, 5):
+            if with_events or isinstance(message, Snapshot):
+                model.apply(message, 0.0)
+        new = samples.new(model)
+        assert new is not None and new["reset"]
+        assert model.time == cluster.time
+        times, _ = model.history("running")
+        assert list(times) == sorted(times) and times[-1] > cluster.time - 1
+        assert model.history("throughput")[0][-1] > cluster.time - 2
+        if with_events:
+            assert model.bars(model.time - 5, model.time, 100, range(4)).tasks > 0
+
+
+def _seconds_of(cluster: SyntheticCluster, seconds: int) -> Iterator[MonitorMessage]:
+    yield cluster.names()
+    for _ in range(seconds):
+        yield from (cluster.batch() for _ in range(10))
+        yield cluster.snapshot()
 
 
 def test_ten_thousand_workers_are_quick() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,46 @@ def played(path: Path, tmp_path: Path) -> list:
     found = [each for each in replay.messages(replay.start, replay.end) if not isinstance(each, Snapshot)]
     replay.close()
     return found
+
+
+@pytest.mark.parametrize("harm", ["file", "folder", "moved", "cut"])
+def test_a_log_that_others_deleted_moved_or_cut_goes_on_in_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    log = Log(tmp_path / "log", monkeypatch)
+    log.says_tasks(3)
+    (path,) = log.files()
+    log.time += 2
+    if harm == "folder":
+        shutil.rmtree(tmp_path / "log")
+    elif harm == "file":
+        path.unlink()
+    elif harm == "moved":
+        path.rename(tmp_path / "moved.events")
+    else:
+        os.truncate(path, 5)
+    said = log.says_snapshot(0)
+    new = log.files()[-1]
+    assert said == f"The event log {path} was deleted, moved or cut by others; it goes on in {new}."
+    assert new != path and not log.keeper.is_failing
+    log.says_tasks(2)
+    assert log.says_snapshot(0) == ""
+    assert functions_in([new], tmp_path) == ["square"] * 2
+
+
+def test_a_log_whose_folder_cannot_be_made_again_says_so_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log(tmp_path / "log", monkeypatch)
+    log.says_tasks(3)
+    (path,) = log.files()
+    shutil.rmtree(tmp_path / "log")
+    (tmp_path / "log").write_text("in the way")
+    log.time += 2
+    assert "cannot be written: " in log.says_snapshot(0)
+    log.time += 2
+    assert log.says_snapshot(0) == ""
+    (tmp_path / "log").unlink()
+    log.time += 2
+    assert "it goes on in" in log.says_snapshot(0)
+    assert log.says_tasks(2) == [""] * 1 and functions_in(log.files(), tmp_path) == ["square"] * 2

@@ -34,6 +34,15 @@ class EventLogWriter:
     def size(self) -> int:
         return self._end
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was written is still under its name: files are deleted, moved and cut by others."""
+        try:
+            found, own = os.stat(self.path), os.fstat(self._descriptor)
+        except OSError:
+            return False
+        return os.path.samestat(found, own) and own.st_size >= self._end
+
     def write(self, kind: int, time: float, payload: bytes) -> None:
         """One frame, whole or (OSError) not at all."""
         self.append(frame(kind, time, payload))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 
 LEVELS = ((1.0, 3600), (10.0, 3600), (60.0, 4320))
 """Seconds per sample and how many samples are kept: an hour, ten hours, three days."""
@@ -18,6 +18,11 @@ class History:
     def add(self, time: float, value: float) -> None:
         for level in self._levels:
             level.add(time, value)
+
+    def forget_after(self, time: float) -> None:
+        """Clocks are set back now and then: what seemed to be after ``time`` was before it."""
+        for level in self._levels:
+            level.forget_after(time)
 
     def since(self, start: float = 0.0) -> tuple[array[float], array[float]]:
         """Times and values from ``start`` on, oldest first, each stretch of time once and as fine as it is kept."""
@@ -61,6 +66,11 @@ class _Level:
         elif slot == self._slot:
             self._count += 1
             self._values[-1] += (value - self._values[-1]) / self._count
+
+    def forget_after(self, time: float) -> None:
+        kept = bisect_right(self._times, time)
+        self._times, self._values = self._times[:kept], self._values[:kept]
+        self._slot, self._count = int(self._times[-1] // self._span) if kept else -1, 1
 
     def between(self, start: float, end: float) -> tuple[array[float], array[float]]:
         first, last = bisect_left(self._times, start), bisect_left(self._times, end)

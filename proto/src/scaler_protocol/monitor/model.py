@@ -25,6 +25,9 @@ from scaler_protocol.monitor.task_log import TaskLog
 from scaler_protocol.monitor.workers import WorkerRow, rows_of
 
 DEFAULT_TIMEOUT_SECONDS = 5.0
+SET_BACK_SECONDS = 10.0
+"""A snapshot that is so much earlier than what came before it was made by a clock that had been set back."""
+
 DEFAULT_TASK_LIMIT = 1_000_000
 """How many of the tasks that ended last are kept, each on its own; counts know of all."""
 
@@ -200,12 +203,22 @@ class Model:
         before, self.snapshot = self.snapshot, snapshot
         self.worker_rows = tuple(row for agent in snapshot.agents for row in rows_of(agent))
         time = snapshot.time or now
+        latest = max(self.activity.time, before.time if before is not None else 0.0)
+        if snapshot.time and snapshot.time < latest - SET_BACK_SECONDS:
+            self._follow_clock(snapshot.time)
         self.store_rates = self._store_rates.add(time, snapshot.stores)
         self.activity.expect(snapshot.events.recorded + snapshot.events.dropped, time)
         self._count_unseen(snapshot, before)
         self._add_levels(snapshot, time)
         if before is not None and before.scheduler.epoch == snapshot.scheduler.epoch:
             self._add_rates(before, snapshot)
+
+    def _follow_clock(self, time: float) -> None:
+        """The scheduler's clock was set back: what comes is now, though what came seems to be later."""
+        self.activity.time = time
+        self._store_rates = StoreRates()
+        for history in self._histories.values():
+            history.forget_after(time)
 
     def _count_unseen(self, snapshot: Snapshot, before: Snapshot | None) -> None:
         """Events come a little earlier or later than the counts that include them: the least difference is true."""

@@ -48,12 +48,13 @@ class LogKeeper:
         if self.is_failing and 0 <= now - self._failed_at < RETRY_SECONDS:
             return ""
         try:
+            gone = self._replace_gone(stream, now) if kind == feed.SNAPSHOT_KIND else ""
             self._write(kind, payload, stream, now)
         except OSError as error:
             is_news, self.is_failing, self._failed_at = not self.is_failing, True, now
             return f"The event log {self._writer.path} cannot be written: {error.strerror}." if is_news else ""
         was_failing, self.is_failing = self.is_failing, False
-        return f"The event log {self._writer.path} is written again." if was_failing else ""
+        return gone or (f"The event log {self._writer.path} is written again." if was_failing else "")
 
     def close(self) -> None:
         self._writer.close()
@@ -73,6 +74,16 @@ class LogKeeper:
 
     def _use(self, writer: EventLogWriter) -> None:
         self._writer, self._begun_at, self._begun_bytes = writer, time.time(), writer.size
+
+    def _replace_gone(self, stream: EventStream, now: float) -> str:
+        """Somebody deleted, moved or cut the file: another one begins, of which the sentence speaks."""
+        if self._writer.is_whole:
+            return ""
+        gone = self._writer.path
+        self._begin_file(stream, now)
+        if self._writer.path == gone and not self._writer.is_whole:
+            return ""  # within the second in which it began
+        return f"The event log {gone} was deleted, moved or cut by others; it goes on in {self._writer.path}."
 
     def _is_full(self, more_bytes: int, now: float) -> bool:
         has_room = self._writer.size + more_bytes <= self._file_bytes and now - self._begun_at < FILE_LIMIT_SECONDS

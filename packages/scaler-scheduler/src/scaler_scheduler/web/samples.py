@@ -20,7 +20,7 @@ class Samples:
 
     def new(self, model: Model) -> dict[str, Any] | None:
         """What is new since the last call; None: nothing. ``reset``: what the page has is of another past."""
-        reset = model is not self._model
+        reset = model is not self._model or model.time < self._next  # the scheduler's clock was set back
         if reset:
             self._model, self._next = model, 0.0
         times, _ = model.history(_BASE, self._next)
