@@ -158,7 +158,7 @@ def test_silence_is_told_after_the_time_given(environment: dict[str, str], tmp_p
             window.wait_for_output('"success": 0')
             scheduler.remember_family()
             scheduler.terminate()
-            window.wait_for_output("scheduler is silent")
+            window.wait_for_output("scheduler has been silent")
             with start_scheduler(address):
                 window.wait_for_output("has restarted")
             window.terminate()

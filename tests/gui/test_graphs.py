@@ -85,7 +85,7 @@ def test_the_newest_graph_is_watched_until_another_is_chosen() -> None:
     assert watch.look(model) and watch.picture is not None
     assert len(watch.states) == len(watch.picture.tasks) == 60
     assert not watch.look(model), "the same graph is not laid out again"
-    assert "succeeded" in sentence(watch.states)
+    assert "done" in sentence(watch.states)
     assert max(watch.states) < len(STATES)
     row, _ = model.rows("graphs")
     watch.choose(row[0][1], row[0][0])

@@ -109,10 +109,15 @@ class MainWindow(QMainWindow):
         own = [
             (action.shortcut().toString(), action.text().replace("&", "").rstrip("."))
             for action in self.findChildren(QAction)
-            if not action.shortcut().isEmpty()
+            if not action.shortcut().isEmpty() and action not in self._replay_actions
         ]
+        replay = [(each.shortcut().toString(), each.text().replace("&", "")) for each in self._replay_actions]
         panes = [(pane.title, list(pane.keys)) for pane in self.docks.panes.values() if pane.name in _EXPLAINED]
-        return [("Everywhere", [*own, ("Tab, Shift+Tab", "to the next or previous part")]), *panes]
+        return [
+            ("Everywhere", [*own, ("Tab, Shift+Tab", "to the next or previous part")]),
+            ("Recordings", replay),
+            *panes,
+        ]
 
     def set_theme(self, choice: str) -> None:
         """``system``, ``light`` or ``dark``."""

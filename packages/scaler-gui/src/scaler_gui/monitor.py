@@ -149,7 +149,7 @@ class Monitor(QObject):
         if self.recording:
             return replay_status(self.player, self.recording, self.problem)
         if self.place is None:
-            return Status("Not connected")
+            return Status("Not connected: Ctrl+O connects to a scheduler, Ctrl+R opens a recording")
         if self.problem:
             return Status(self.place.address, self.problem)
         return live_status(self.model, time.monotonic(), self.place.address)

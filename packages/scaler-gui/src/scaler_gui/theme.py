@@ -95,6 +95,8 @@ QTabBar::tab {{ background: transparent; color: {theme.muted}; padding: 5px 12px
     border-bottom: 2px solid transparent; }}
 QTabBar::tab:selected {{ color: {theme.text}; border-bottom: 2px solid {theme.accent}; }}
 QTabBar::tab:hover {{ color: {theme.text}; }}
+QTabBar::scroller {{ width: 40px; }}
+QTabBar QToolButton {{ background: {theme.window}; border-radius: 0; padding: 0; }}
 QTabBar:focus {{ color: {theme.accent}; }}
 QTableView {{ border: none; gridline-color: {theme.grid}; selection-background-color: {theme.selection};
     selection-color: {theme.text}; alternate-background-color: {theme.raised}; background: {theme.surface}; }}

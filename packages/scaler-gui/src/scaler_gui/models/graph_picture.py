@@ -10,8 +10,8 @@ import numpy
 from scaler_gui.models.graph_layout import Layout, layered
 
 NODE_WIDTH, NODE_HEIGHT = 3.4, 0.64
-STATES = ("waiting", "handed", "succeeded", "failed", "canceled")
-"""In the order of their numbers."""
+STATES = ("waiting", "running", "done", "failed", "canceled")
+"""In the order of their numbers; the words are those of the table of graphs."""
 
 _Array = numpy.ndarray[Any, Any]
 

@@ -42,7 +42,9 @@ def _trouble(model: Model, now: float, address: str) -> str:
             "does the scheduler run, and is this its monitor address?"
         )
     if state is FeedState.LOST:
-        return f"The scheduler is silent since {format_duration(silent)}: this is how it was then, it is waited for."
+        return (
+            f"The scheduler has been silent for {format_duration(silent)}: this is how it was then. It is waited for."
+        )
     if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
         return "The scheduler has restarted: its counts have begun again from zero."
     return model.snapshot.trouble if model.snapshot is not None else ""

@@ -52,6 +52,7 @@ class Chart(QWidget):
         self._lines: Sequence[Line] = ()
         self._theme: Theme | None = None
         self._moving = False
+        self._written: tuple[Any, ...] = ()
         self._set_up_plot()
         self.setAccessibleName(title)
 
@@ -129,18 +130,29 @@ class Chart(QWidget):
         return super().eventFilter(watched, event)
 
     def _show_title(self, moment: float | None = None) -> None:
-        """The title with the values at a moment, or the newest."""
+        """The title with the values at a moment, or the newest; as much as there is room for."""
         if self._theme is None:
             return
-        parts = [f"<b style='color:{self._theme.text}'>{self.chart_title}</b>"]
-        for number, line in enumerate(self._lines):
-            colour = self._theme.series[number % len(self._theme.series)]
-            value = _value_at(line, moment)
-            text = f"{line.name} {format_value(self._kind, round(value) if self._kind == 'count' else value)}"
-            parts.append(f"<span style='color:{colour}'>{text}</span>")
-        text = "&nbsp;&nbsp; ".join(parts)
-        if text != self._title.text():
-            self._title.setText(text)
+        values = [(line.name, self._text(_value_at(line, moment))) for line in self._lines]
+        state = (self._theme, values, self._title.width())
+        if state == self._written:
+            return
+        self._written = state
+        for words in ("{names}", "<small>{names}</small>", "<small>{values}</small>"):
+            texts = {"names": [f"{name} {text}" for name, text in values], "values": [text for _, text in values]}
+            self._title.setText(words.format(**{each: self._coloured(parts) for each, parts in texts.items()}))
+            if self._title.sizeHint().width() <= self._title.width():
+                break
+        self._title.setToolTip(", ".join(f"{name} {text}" for name, text in values))
+
+    def _text(self, value: float) -> str:
+        return format_value(self._kind, round(value) if self._kind == "count" else value)
+
+    def _coloured(self, parts: Sequence[str]) -> str:
+        assert self._theme is not None
+        series = self._theme.series
+        spans = [f"<span style='color:{series[place % len(series)]}'>{text}</span>" for place, text in enumerate(parts)]
+        return "&nbsp; ".join([f"<b style='color:{self._theme.text}'>{self.chart_title}</b>", *spans])
 
 
 class _Axis(pyqtgraph.AxisItem):

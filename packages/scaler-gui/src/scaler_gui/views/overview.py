@@ -7,15 +7,13 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout
+from PySide6.QtWidgets import QGridLayout
 
-from scaler_gui.models.overview import Figure, Overview, figures, first_time, series
+from scaler_gui.models.overview import Overview, figures, first_time, series
 from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
+from scaler_gui.views.figure_row import FigureRow
 from scaler_gui.views.pane import Pane
-
-_FIGURE_WIDTH = 56
-"""Numbers change each second; what stands beside them should not move with them."""
 
 CHARTS = ("throughput", "cpu", "memory", "queue")
 
@@ -35,24 +33,17 @@ class OverviewPane(Pane):
         self._state = Overview()
         self._theme = LIGHT
         self._charts: dict[str, Any] = {}
-        self._figures: dict[str, QLabel] = {}
-        self._figure_row = QHBoxLayout()
-        self._figure_row.setContentsMargins(10, 8, 10, 4)
-        self._figure_row.setSpacing(22)
+        self._figures = FigureRow(figures(monitor.model))
         self._grid = QGridLayout()
         self._grid.setContentsMargins(4, 0, 6, 4)
         self._grid.setSpacing(4)
-        self.box.addLayout(self._figure_row)
+        self.box.addWidget(self._figures)
         self.box.addLayout(self._grid, 1)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        for each in figures(monitor.model):
-            self._add_figure(each)
-        self._figure_row.addStretch(1)
 
     def refresh(self) -> None:
         self._make_charts()
-        for each in figures(self.monitor.model):
-            self._show_figure(each)
+        self._figures.show_figures(figures(self.monitor.model))
         if not self._state.is_due(self.monitor.model, self.monitor.now):
             return
         start, end = self.span
@@ -118,26 +109,3 @@ class OverviewPane(Pane):
     def _on_moved(self, start: float, end: float) -> None:
         self._state.show(start, end, self.monitor.now)
         self.refresh()
-
-    def _add_figure(self, figure: Figure) -> None:
-        card = QFrame()
-        box = QVBoxLayout(card)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.setSpacing(0)
-        number, title = QLabel(figure.text), QLabel(figure.title)
-        number.setProperty("role", "number")
-        number.setMinimumWidth(_FIGURE_WIDTH)
-        title.setProperty("role", "muted")
-        box.addWidget(number)
-        box.addWidget(title)
-        card.setToolTip(figure.help)
-        self._figure_row.addWidget(card)
-        self._figures[figure.title] = number
-
-    def _show_figure(self, figure: Figure) -> None:
-        label = self._figures[figure.title]
-        if label.text() != figure.text:
-            label.setText(figure.text)
-        if label.property("tone") != figure.tone:
-            label.setProperty("tone", figure.tone)
-            label.style().polish(label)

@@ -316,7 +316,7 @@ class StreamDrawing(QWidget):
         """Below the bar, or above it where there is more room."""
         bounds = painter.fontMetrics().boundingRect(QRect(0, 0, 600, 600), Qt.AlignmentFlag.AlignLeft, text)
         width, height = bounds.width() + 20, bounds.height() + 14
-        left = min(max(box.center().x() - width / 2, area.left()), max(area.left(), self.width() - width - 4))
+        left = min(max(box.center().x() - width / 2, area.left()), max(area.left(), area.right() - width))
         below = area.bottom() - box.bottom() >= height or box.top() - height < 0
         top = box.bottom() + 6 if below else box.top() - height - 6
         panel = QRectF(left, min(top, max(0.0, self.height() - height - 2)), width, height)

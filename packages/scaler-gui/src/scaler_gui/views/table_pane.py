@@ -88,10 +88,11 @@ class TablePane(Pane):
         self.filter.textChanged.connect(lambda _: self._typing.start())
         self._count.setProperty("role", "muted")
         self._count.setToolTip(spec.help)
+        self._count.setWordWrap(True)
         self._count.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        bar.addWidget(self.filter, 1)
+        bar.addWidget(self.filter, 2)
         bar.addSpacing(10)
-        bar.addWidget(self._count, 1)
+        bar.addWidget(self._count, 3)
         return bar
 
     def _leave_filter(self, drop: bool) -> None:
