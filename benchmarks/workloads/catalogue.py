@@ -100,6 +100,10 @@ WORKLOADS = {
             "monitoring", "a map with three watchers", monitoring.watched_map, "here", "watched_to_unwatched", 0, 0,
             False, True,
         ),
+        Workload(
+            "screens", "a map on three screens", monitoring.map_on_screens, "here", "watched_to_unwatched", 0, 0, False,
+            True,
+        ),
         Workload("flat", "imap, memory", memory.flat, "engine", "servers_growth_mib", 10_000_000, 600.0, False, True),
     )
 }  # fmt: skip

@@ -1,4 +1,5 @@
-"""What monitors cost: processor time per task of a map of no-ops, with and without three watchers of everything."""
+"""What monitors cost: processor time per task of a map of no-ops, with and without three watchers of everything, or the
+three screens."""
 
 from __future__ import annotations
 
@@ -13,11 +14,16 @@ from pathlib import Path
 import psutil
 
 from benchmarks.functions import noop
+from benchmarks.screens import screens
 
 TASKS = 1_000_000
 PAIRS = 12
+SCREEN_PAIRS = 6
 WATCHERS = 3
 SETTLE_SECONDS = 1.0
+SCREEN_SECONDS = 6.0
+"""Until all screens have started, and show what was before."""
+
 _WATCHER = """
 import sys, zmq
 from scaler_protocol.monitor.subscription import Subscription
@@ -71,6 +77,41 @@ def watched_map() -> dict[str, float]:
         "scheduler_ns_watched": statistics.median(watched),
         "publisher_ns": statistics.median(publisher),
     }
+
+
+def map_on_screens() -> dict[str, float]:
+    """The same with the real screens, their task streams open; what each of them spends, in nanoseconds per task."""
+    from scaler import Client, SchedulerClusterCombo
+    from scaler_protocol.address import default_monitor_address
+
+    plain: list[float] = []
+    watched: list[float] = []
+    spent: dict[str, list[float]] = {}
+    with SchedulerClusterCombo(2, logging_level="WARNING") as combo, Client(combo.get_address()) as client:
+        client.map(noop, range(TASKS))
+        scheduler_pid = psutil.Process(_publisher()).ppid()
+        for _ in range(SCREEN_PAIRS):
+            time.sleep(SETTLE_SECONDS)
+            plain.append(_cost(client, scheduler_pid))
+            with screens(str(default_monitor_address(combo.get_address()))) as pids:
+                time.sleep(SCREEN_SECONDS)
+                before = {name: _seconds(pid) for name, pid in pids.items()}
+                watched.append(_cost(client, scheduler_pid))
+                time.sleep(SETTLE_SECONDS)
+                for name, pid in pids.items():
+                    spent.setdefault(name, []).append((_seconds(pid) - before[name]) / TASKS * 1e9)
+    return {
+        "watched_to_unwatched": statistics.median(watched) / statistics.median(plain),
+        "scheduler_ns_unwatched": statistics.median(plain),
+        "scheduler_ns_watched": statistics.median(watched),
+        **{f"{name}_ns": statistics.median(each) for name, each in spent.items()},
+    }
+
+
+def _seconds(pid: int) -> float:
+    """Processor time of a process and of all that it has started."""
+    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    return sum(sum(each.cpu_times()[:2]) for each in family)
 
 
 def _publisher() -> int:
