@@ -33,6 +33,7 @@ ROOMS = {
         "scaler_protocol/monitor/",
         "scaler_scheduler/metrics/process.py",
         "scaler_scheduler/shell/publisher_process.py",
+        "scaler_scheduler/shell/standstill.py",
         "scaler_scheduler/shell/subscription_limit.py",
         "scaler_scheduler/top/",
         "scaler_scheduler/web/",
