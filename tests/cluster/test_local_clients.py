@@ -17,7 +17,15 @@ import pytest
 
 from scaler import Client, SchedulerClusterCombo
 from tests.support import functions
-from tests.support.commands import Stopwatch, child_environment, free_address, start_cluster, start_scheduler
+from tests.support.commands import (
+    Command,
+    Stopwatch,
+    child_environment,
+    free_address,
+    start_cluster,
+    start_scheduler,
+    wait_until_bound,
+)
 from tests.support.namespaces import apart
 from tests.support.waiting import wait_until
 
@@ -82,6 +90,54 @@ def stands_still(folder: Path) -> Callable[[], bool]:
         return seen[1] > 400  # of the looks of ``wait_until``, 5 ms each
 
     return look
+
+
+IMPATIENT = """
+import sys
+from scaler_protocol.transport import zmtp
+zmtp.WAITING_LIMIT_BYTES = 2**20
+from scaler_scheduler.cli import main
+main(sys.argv[1:])
+"""
+SMALL = """
+import sys, time
+from scaler import Client
+
+COUNT, SIZE = 8000, 1000
+
+def produce(number):
+    time.sleep(0.0003)
+    return number.to_bytes(4, "big") * (SIZE // 4)
+
+with Client(sys.argv[1]) as client:
+    futures = [client.submit(produce, number) for number in range(COUNT)]
+    print("submitted", flush=True)
+    for number, future in enumerate(futures):
+        assert future.result() == number.to_bytes(4, "big") * (SIZE // 4)
+    print("complete", flush=True)
+"""
+
+
+def test_a_stopped_client_that_is_cut_off_goes_on() -> None:
+    """For what waits in its scheduler, which bears less here: it connects again, and gets every result once."""
+    address = free_address()
+    with Command([sys.executable, "-c", IMPATIENT, address]) as scheduler:
+        wait_until_bound(address, scheduler)
+        with start_cluster(address, "-n", 1), Client(address) as other:
+            client = subprocess.Popen(
+                [sys.executable, "-c", SMALL, address], stdout=subprocess.PIPE, text=True, env=child_environment()
+            )
+            try:
+                assert client.stdout is not None and client.stdout.readline() == "submitted\n"
+                client.send_signal(signal.SIGSTOP)
+                connected = psutil.Process(scheduler.pid).num_fds()
+                wait_until(lambda: psutil.Process(scheduler.pid).num_fds() < connected, 30)
+                assert other.submit(len, "four").result(20) == 4
+                client.send_signal(signal.SIGCONT)
+                assert client.communicate(timeout=40)[0] == "complete\n"
+            finally:
+                client.kill()
+                client.communicate()
 
 
 KILLED = """

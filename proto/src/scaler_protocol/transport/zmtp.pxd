@@ -30,6 +30,7 @@ cdef class ZmtpConnection:
     cdef object waiting
     cdef Py_ssize_t written
     cdef readonly uint64_t waiting_bytes
+    cdef uint64_t waiting_limit
 
     cdef list next_message(self)
     cdef bint pull(self) except -1

@@ -46,7 +46,6 @@ cdef enum:
 cdef uint64_t _size_limit = 4 * _MESSAGE_LIMIT_BYTES
 
 WAITING_LIMIT_BYTES = 256 * 1024 * 1024
-cdef uint64_t _waiting_limit = WAITING_LIMIT_BYTES
 
 _GREETING = (b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0")).ljust(GREETING_SIZE, b"\0")
 _COUNTERPARTS = {"DEALER": (b"ROUTER",), "ROUTER": (b"DEALER",)}
@@ -84,6 +83,7 @@ cdef class ZmtpConnection:
         self.messages = []
         self.frames = []
         self.waiting = deque()
+        self.waiting_limit = WAITING_LIMIT_BYTES
         self.counterparts = _COUNTERPARTS[kind]
         self.waiting.append(bytearray(_GREETING))
         self.waiting_bytes = len(_GREETING)
@@ -338,7 +338,7 @@ cdef class ZmtpConnection:
             return self.cut()
         if sent == total:
             return 0
-        if self.waiting_bytes > _waiting_limit:
+        if self.waiting_bytes > self.waiting_limit:
             return self.fail()
         try:
             self.keep(parts, count, max(sent, 0), total)
