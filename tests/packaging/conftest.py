@@ -20,7 +20,8 @@ FOLDERS = {
     "scaler-worker": REPOSITORY / "packages" / "scaler-worker",
 }
 NOT_SOURCE = shutil.ignore_patterns("build", "dist", "*.egg-info", "*.so", "*.c", "*.cpp", "__pycache__")
-TIMEOUT_SECONDS = 600
+TIMEOUT_SECONDS = 1500
+"""Five distributions are compiled first: two minutes on a quiet machine, ten on a busy one."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
