@@ -87,7 +87,7 @@ def test_result_timeout(client: Client, gate: Gate) -> None:
 
 def test_polling_done_makes_progress(client: Client) -> None:
     futures = [client.submit(functions.square, number) for number in range(100)]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not all(future.done() for future in futures):
         assert time.monotonic() < deadline
     assert [future.result() for future in futures] == [n * n for n in range(100)]
@@ -96,7 +96,7 @@ def test_polling_done_makes_progress(client: Client) -> None:
 def test_polling_a_single_future_without_pause(client: Client) -> None:
     for number in range(20):
         future = client.submit(functions.square, number)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while not future.done():
             assert time.monotonic() < deadline
         assert future.result() == number * number
@@ -227,7 +227,7 @@ def test_results_come_with_a_busy_caller(client: Client) -> None:
     """The caller's thread holds the interpreter; a callback runs all the same."""
     seen: list[int] = []
     client.submit(functions.square, 3).add_done_callback(lambda done: seen.append(done.result()))
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not seen and time.monotonic() < deadline:
         sum(range(1000))
     assert seen == [9]

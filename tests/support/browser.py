@@ -17,7 +17,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.whic
 FLAGS = ["--disable-gpu", "--disable-dev-shm-usage", "--no-sandbox"]
 """Chromium refuses to sandbox the user root, and cannot sandbox others in most containers. The pages are our own."""
 
-TIMEOUT_MILLISECONDS = 15_000
+TIMEOUT_MILLISECONDS = 40_000
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = 15.0
 _PR_SET_CHILD_SUBREAPER = 36
 
 

@@ -1,4 +1,5 @@
-"""Waiting for a condition with a bound, in place of sleeping and hoping."""
+"""Waiting for a condition with a bound, in place of sleeping and hoping. Bounds are wide, since machines are busy: only
+who waits in vain meets them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ Value = TypeVar("Value")
 POLL_SECONDS = 0.005
 
 
-def wait_until(predicate: Callable[[], Value], timeout_seconds: float = 10.0, what: str = "") -> Value:
+def wait_until(predicate: Callable[[], Value], timeout_seconds: float = 30.0, what: str = "") -> Value:
     """The first true value of ``predicate``; AssertionError when none came in time."""
     deadline = time.monotonic() + timeout_seconds
     while True:

@@ -76,9 +76,9 @@ def test_profiling_info(client: Client, scheduler: FakeScheduler) -> None:
 def test_results_arrive_with_nobody_waiting(client: Client) -> None:
     called = threading.Event()
     client.submit(math.sqrt, 4.0).add_done_callback(lambda _: called.set())
-    assert called.wait(2)
+    assert called.wait(30)
     future = client.submit(math.sqrt, 4.0)
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 30
     while not future.done():
         assert time.monotonic() < deadline
     quiet = client.submit(math.sqrt, 4.0)

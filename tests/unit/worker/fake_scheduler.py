@@ -89,7 +89,7 @@ class FakeScheduler:
         for runs in split([run]):
             self.send(Tasks(runs, [known], serializers))
 
-    def serve(self, until: Callable[[], Any], timeout_seconds: float = 10.0) -> None:
+    def serve(self, until: Callable[[], Any], timeout_seconds: float = 30.0) -> None:
         """Handle messages until the condition holds; AssertionError when it does not in time."""
         deadline = time.monotonic() + timeout_seconds
         while not until():
@@ -109,7 +109,7 @@ class FakeScheduler:
         return next(each for each in self.others if isinstance(each, AgentAttach))
 
     def wait_for_results(
-        self, count: int, timeout_seconds: float = 10.0
+        self, count: int, timeout_seconds: float = 30.0
     ) -> dict[int, tuple[int, bytes, int, int, int]]:
         self.serve(lambda: len(self.results) >= count, timeout_seconds)
         return self.results
