@@ -229,7 +229,7 @@ def test_a_function_that_never_arrives() -> None:
             body = Tasks([run], [FunctionDefinition(digest, "f", b"", 1_000_000)])
             peer.send_multipart(encode(Envelope(body, 1, 0)))
             expect_all_is_well(client)
-            while not isinstance(body := receive_body(peer), Results):
+            while not isinstance(body := decode(receive(peer, 20)).body, Results):
                 pass
             [result] = body.runs
             assert (result.task(0), result.status(0)) == (1, Status.OBJECT_MISSING)

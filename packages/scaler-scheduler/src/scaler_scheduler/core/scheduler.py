@@ -25,6 +25,7 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Quit, Send
 from scaler_scheduler.core.from_agents import FromAgents
+from scaler_scheduler.core.objects import ASK_ANOTHER_SECONDS
 from scaler_scheduler.core.outcomes import held_values
 from scaler_scheduler.core.settings import (
     ALIVE_SECONDS,
@@ -185,7 +186,8 @@ class SchedulerCore(FromAgents):
         if self.objects.unstated:
             self._send_all(self.objects.expire(now, self._stated_by), now)
         if self.objects.awaited:
-            self._send_all(self.objects.lose_patience(now, self.settings.client_timeout_seconds), now)
+            patience_seconds = max(self.settings.client_timeout_seconds, ASK_ANOTHER_SECONDS)
+            self._send_all(self.objects.lose_patience(now, patience_seconds), now)
         self._keep_house(now)
         if self.agents or self.clients or self.unclaimed:
             self._arm(now)
