@@ -306,6 +306,25 @@ def test_a_closed_terminal_ends_it(serving: Feed) -> None:
     wait_until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
 
 
+def test_a_terminal_that_its_user_holds_stops_nothing(serving: Feed) -> None:
+    with Tmux(top(serving)) as terminal:
+        terminal.wait_for("Total 8 worker(s)")
+        program = psutil.Process(terminal.pane_pid).children()[0]
+        terminal.press("C-s")
+        serving.serve(*AGENTS, agent_status(2))
+        held = program.cpu_times().user
+        wait_until(lambda: program.cpu_times().user > held, what="it goes on taking in what comes")
+        assert "Total 8 worker(s)" in terminal.screen
+        terminal.press("C-q")
+        terminal.wait_for("Total 12 worker(s)")
+        terminal.press("C-s")
+        serving.serve(*AGENTS)
+        held = program.cpu_times().user
+        wait_until(lambda: program.cpu_times().user > held)
+        program.terminate()
+        assert terminal.wait_for_exit() == 0
+
+
 def test_it_idles_when_nothing_happens(serving: Feed) -> None:
     with Tmux(top(serving), 250, 60) as terminal:
         terminal.wait_for("Total 8 worker(s)")

@@ -76,6 +76,8 @@ class Application:
         due = self._painted_at + FRAME_SECONDS - time.monotonic()
         if due > 0 and not self._resized:
             return min(due, self._source.repaint_seconds)
+        if not self._terminal.takes_more:
+            return FRAME_SECONDS
         self._paint()
         return self._source.repaint_seconds
 

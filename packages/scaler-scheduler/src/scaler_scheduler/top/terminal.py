@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import curses
 import functools
 import locale
 import os
+import select
+import termios
 from collections.abc import Iterator, Sequence
 
 from scaler_protocol.monitor.format import display_width
@@ -66,6 +69,7 @@ _ATTRIBUTES = {
     Style.ALARM: curses.A_BOLD | curses.A_REVERSE,
 }
 _ESCAPE_DELAY_MILLISECONDS = 25
+_OUTPUT = 1
 
 
 class Terminal:
@@ -87,11 +91,20 @@ class Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if not self.takes_more:
+            _let_go_on()
         try:
             self._clear_last_line()
         except curses.error:  # the terminal is gone
             pass
         curses.endwin()
+
+    @property
+    def takes_more(self) -> bool:
+        """False while its user holds it (Ctrl-S), or nobody reads what was painted: painting would wait."""
+        poll = select.poll()
+        poll.register(_OUTPUT, select.POLLOUT)
+        return bool(poll.poll(0))
 
     @property
     def size(self) -> tuple[int, int]:
@@ -208,6 +221,13 @@ def _check_places_text() -> None:
             f"this terminal cannot be used: TERM is {name}, which cannot place text on a screen; "
             "set TERM to what the terminal is, or use --json"
         )
+
+
+def _let_go_on() -> None:
+    """Held or not, the terminal is to be as it was before."""
+    with contextlib.suppress(termios.error):
+        termios.tcflow(_OUTPUT, termios.TCOOFF)  # Linux ends with TCOON only what began with TCOOFF, and a user's hold
+        termios.tcflow(_OUTPUT, termios.TCOON)
 
 
 def _try_hide_cursor() -> None:
