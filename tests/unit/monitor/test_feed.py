@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import capnp
 import pytest
 
@@ -105,3 +108,17 @@ def test_a_snapshot_of_an_earlier_minor_version_is_read() -> None:
 
 
 _FIRST_KEYS = ("scheduler", "tasks", "sent", "received", "agents", "workers", "clients", "functions")
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_is_no_message(number: float) -> None:
+    whole = snapshot((agent_status(),))
+    harmed = (
+        replace(whole, time=number),
+        replace(whole, scheduler=replace(whole.scheduler, cpu_percent=number)),
+        replace(whole, agents=(replace(agent_status(), lag_seconds=number),)),
+        Events(number, 0, b"", 0, 0, 7),
+    )
+    for message in harmed:
+        with pytest.raises(feed.FeedError, match="not a Scaler monitor stream"):
+            feed.decode(feed.encode(message))

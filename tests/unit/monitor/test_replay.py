@@ -4,6 +4,7 @@ import errno
 import os
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -103,6 +104,29 @@ def test_a_damaged_frame_is_left_out_and_said(folder: Path) -> None:
     assert len(replay.problems) == 1
     assert "damaged" in replay.problems[0] or "cut off" in replay.problems[0]
     assert model.snapshot is not None
+
+
+@pytest.mark.parametrize("damage", [float("nan"), float("inf"), -1.0, 1e300, 0.0, START_TIME + 1e6])
+@pytest.mark.parametrize("number", [0, 7, -1])
+def test_a_damaged_time_moves_nothing(tmp_path: Path, damage: float, number: int) -> None:
+    messages = recorded()
+    framed = [log_of([each]).removeprefix(MAGIC) for each in messages]
+    framed[number] = framed[number][:9] + struct.pack("<d", damage) + framed[number][17:]
+    (tmp_path / f"20231114T221320Z-7{SUFFIX}").write_bytes(MAGIC + b"".join(framed))
+    replay = Replay(tmp_path)
+    assert START_TIME <= replay.start <= replay.end <= START_TIME + SECONDS
+    assert len(list(replay.messages(replay.start, replay.end))) == len(messages) - 1
+    assert "damaged" in replay.problems[0]
+    replay.close()
+
+
+def test_a_clock_that_was_set_back_is_no_damage(tmp_path: Path) -> None:
+    messages = [replace(each, time=each.time - 3600 * (number > 50)) for number, each in enumerate(recorded())]
+    (tmp_path / f"20231114T221320Z-7{SUFFIX}").write_bytes(log_of(messages))
+    replay = Replay(tmp_path)
+    assert replay.start < START_TIME < replay.end and not replay.problems
+    assert len(list(replay.messages(replay.start, replay.end))) == len(messages)
+    replay.close()
 
 
 def test_a_frame_that_holds_no_message_is_left_out(folder: Path) -> None:

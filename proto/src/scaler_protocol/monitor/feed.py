@@ -11,6 +11,7 @@ somebody does. One that also wants what happened before it came subscribes, befo
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import struct
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from scaler_protocol.messages import WorkerStatus
+from scaler_protocol.monitor.format import is_time
 from scaler_protocol.monitor.messages import (
     MONITOR_MAJOR,
     MONITOR_MINOR,
@@ -90,10 +92,13 @@ def decode(payload: bytes) -> Received:
     library, schema = _library()
     try:
         with schema.MonitorMessage.from_bytes(payload) as root:
-            return _decode_root(root)
+            received = _decode_root(root)
+            if not is_time(received.message.time):
+                raise ValueError("not a time")
+            return received
     except FeedError:
         raise
-    except (library.KjException, struct.error, ValueError, TypeError) as error:
+    except (library.KjException, struct.error, ValueError, TypeError, OverflowError) as error:
         raise FeedError("what arrives at this address is not a Scaler monitor stream") from error
 
 
@@ -191,7 +196,15 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _struct(row_type: type[_Row], reader: Any) -> _Row:
-    return row_type(*(getattr(reader, camel) for _, camel in _NAMES[row_type]))
+    values = [getattr(reader, camel) for _, camel in _NAMES[row_type]]
+    _check_finite([value for value in values if isinstance(value, float)])
+    return row_type(*values)
+
+
+def _check_finite(values: Sequence[float]) -> None:
+    """A scheduler measures nothing that is no number, or without end."""
+    if not math.isfinite(math.fsum(values)):
+        raise ValueError("not a number")
 
 
 def _columns(row_type: type, rows: Sequence[Any]) -> dict[str, Any]:
@@ -228,7 +241,10 @@ def _values(kind: str, column: Any) -> Sequence[Any]:
     if not kind:
         return list(column)
     code = "Q" if kind == "count" else kind
-    return struct.unpack(f"<{len(column) // struct.calcsize(f'<{code}')}{code}", column)
+    values = struct.unpack(f"<{len(column) // struct.calcsize(f'<{code}')}{code}", column)
+    if code in ("f", "d"):
+        _check_finite(values)
+    return values
 
 
 def _packed(code: str, values: Sequence[Any]) -> bytes:

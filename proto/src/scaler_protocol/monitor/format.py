@@ -7,6 +7,9 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
+TIME_LIMIT_SECONDS = 1e11
+"""Some thousand years from now, in seconds since 1970: what is beyond was damaged on its way."""
+
 _UNITS = ("b", "k", "m", "g", "t", "p")
 
 
@@ -63,9 +66,14 @@ def format_span(seconds: float) -> str:
     return f"{minutes}m{rest:02}s" if minutes < 100 else f"{minutes // 60:,}h{minutes % 60:02}m"
 
 
+def is_time(unix_seconds: float) -> bool:
+    """Whether this may be a moment, or 0, for none."""
+    return 0 <= unix_seconds < TIME_LIMIT_SECONDS
+
+
 def format_time(unix_seconds: float) -> str:
-    """``14:03:59.204``, in the time zone of whoever looks; empty for 0."""
-    if unix_seconds <= 0:
+    """``14:03:59.204``, in the time zone of whoever looks; empty for 0 and what is no time."""
+    if unix_seconds <= 0 or not is_time(unix_seconds):
         return ""
     milliseconds = int(unix_seconds * 1000)
     return time.strftime("%H:%M:%S", time.localtime(milliseconds // 1000)) + f".{milliseconds % 1000:03}"

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.format import is_time
 from scaler_protocol.monitor.log_frames import SNAPSHOT, SUFFIX, BadLog, Frame, frames, read_frame
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
 from scaler_protocol.monitor.ring import names_in
 
 PROBLEM_LIMIT = 100
+_USUAL_STEP_SECONDS = 60.0
+"""Between two frames, while a scheduler is watched and runs."""
 
 
 class Step(NamedTuple):
@@ -104,7 +107,7 @@ class Replay:
             file = path.open("rb")
             self._files.append(file)
             for found in frames(file):
-                self._places.append(_Place(len(self._files) - 1, found))
+                self._index_frame(_Place(len(self._files) - 1, found), before)
         except OSError as error:
             self._complain(f"cannot read {path}: {error.strerror}")
             return
@@ -113,6 +116,19 @@ class Replay:
             return
         if len(self._places) == before:
             self._complain(f"{path.name}: nothing was recorded")
+
+    def _index_frame(self, place: _Place, first: int) -> None:
+        """Its time decides where it is played, so one that is out of order must be whole: clocks are set, and bytes
+        damaged."""
+        is_first, time = len(self._places) == first, place.frame.time
+        if is_first or not is_time(time) or not 0 <= time - self._places[-1].frame.time <= _USUAL_STEP_SECONDS:
+            try:
+                read_frame(self._files[place.file], place.frame)
+            except BadLog as error:
+                self._complain(f"{self._name(place)}: {error}")
+                return
+        if is_time(time):
+            self._places.append(place)
 
     def _context(self, first: int) -> Iterator[Step]:
         """What was known before the frame at ``first``."""
