@@ -11,8 +11,8 @@ cdef extern from *:
     #include <stddef.h>
     #if defined(__linux__)
     #include <errno.h>
-    #include <linux/tcp.h>
     #include <netinet/in.h>
+    #include <netinet/tcp.h>
     #include <string.h>
     #include <sys/epoll.h>
     #include <sys/socket.h>
@@ -68,11 +68,16 @@ cdef extern from *:
         clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
         return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
     }
+    /* tcpi_bytes_received, which headers older than Linux 4.1 do not have; a kernel without it says 0. */
     static inline int64_t scaler_received(int fd) {
-        struct tcp_info info;
+        unsigned char info[136];
+        int64_t received = 0;
         socklen_t size = sizeof(info);
-        memset(&info, 0, sizeof(info));
-        return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0 ? -1 : (int64_t) info.tcpi_bytes_received;
+        if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &size) < 0)
+            return -1;
+        if (size == sizeof(info))
+            memcpy(&received, info + 128, sizeof(received));
+        return received;
     }
     static inline int scaler_timer(void) {
         return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
