@@ -9,7 +9,7 @@ import pytest
 
 from scaler import Client, SchedulerClusterCombo
 
-TEST_TIMEOUT_SECONDS = 110
+TEST_TIMEOUT_SECONDS = 200
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

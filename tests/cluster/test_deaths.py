@@ -227,7 +227,6 @@ def test_a_task_that_executes_another_program_in_its_place(client: Client) -> No
         future.result(10)
 
 
-@pytest.mark.timeout(110)
 def test_a_stuck_zygote_is_replaced() -> None:
     with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
         zygote = first_zygote_of(client.submit(os.getppid).result())
@@ -292,7 +291,6 @@ class Killer(threading.Thread):
             raise self.error
 
 
-@pytest.mark.timeout(150)
 def test_fifty_thousand_tasks_while_processors_and_agents_are_killed(scheduler_address: str) -> None:
     chance = random.Random(1)
     clusters: list[Command] = [start_cluster(scheduler_address, "-n", 2) for _ in range(2)]

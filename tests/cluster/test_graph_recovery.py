@@ -38,7 +38,6 @@ def layered(path: str, layers: int, width: int, seconds: float) -> tuple[dict[st
     return graph, [f"{layers}-{index}" for index in range(width)], values
 
 
-@pytest.mark.timeout(90)
 def test_a_scheduler_restarts_in_the_middle_of_a_graph(tmp_path: Path) -> None:
     address, path = free_address(), str(tmp_path / "ran")
     graph, keys, expected = layered(path, 20, 50, 0.002)
@@ -57,7 +56,6 @@ def test_a_scheduler_restarts_in_the_middle_of_a_graph(tmp_path: Path) -> None:
         first.__exit__()
 
 
-@pytest.mark.timeout(90)
 def test_an_agent_dies_in_the_middle_of_a_graph(tmp_path: Path) -> None:
     address, path = free_address(), str(tmp_path / "ran")
     graph, keys, expected = layered(path, 20, 50, 0.002)
@@ -71,7 +69,6 @@ def test_an_agent_dies_in_the_middle_of_a_graph(tmp_path: Path) -> None:
         assert len(set(functions.notes(path))) == 1000
 
 
-@pytest.mark.timeout(90)
 def test_large_intermediates_of_a_dead_agent_are_made_again(tmp_path: Path) -> None:
     address, path = free_address(), str(tmp_path / "ran")
     graph: dict[str, Any] = {"size": 1_000_000, "seconds": 0.01}
@@ -124,7 +121,6 @@ def graphs_of_every_end(client: Client) -> None:
     del futures
 
 
-@pytest.mark.timeout(90)
 def test_graphs_leave_no_objects_behind() -> None:
     with SchedulerClusterCombo(2) as combo, Client(combo.get_address()) as client:
         for _ in range(3):
@@ -143,7 +139,6 @@ def test_graphs_leave_no_objects_behind() -> None:
         wait_until(settled, 10, f"{before} {descriptors(processes)}")
 
 
-@pytest.mark.timeout(90)
 def test_memory_stays_flat() -> None:
     graph: dict[str, Any] = {"size": 1_000}
     graph |= {f"a{index}": (os.urandom, "size") for index in range(2000)}

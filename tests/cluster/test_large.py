@@ -151,7 +151,6 @@ def test_leaving_while_an_upload_is_on_its_way(combo) -> None:  # type: ignore[n
         assert client.submit(functions.square, 3).result(timeout=10) == 9
 
 
-@pytest.mark.timeout(120)
 def test_more_than_half_a_gibibyte_both_ways(client: Client) -> None:
     need_memory(5)
     size = 2**29 + 300
@@ -160,7 +159,6 @@ def test_more_than_half_a_gibibyte_both_ways(client: Client) -> None:
     assert len(result) == size and result == value
 
 
-@pytest.mark.timeout(120)
 def test_a_function_of_half_a_gigabyte_mapped_over_ten_thousand_tasks(client: Client) -> None:
     need_memory(5)
     ballast = fill(500_000_000)

@@ -62,7 +62,6 @@ def first(data: bytes) -> int:
     return int.from_bytes(data[:8], "little")
 
 
-@pytest.mark.timeout(110)
 def test_very_many_small_objects(small_store: Client) -> None:
     """Each is above the inline limit: thousands of results, and of arguments, take no more memory than a few."""
     for number, data in enumerate(small_store.imap(block, [40_000] * 2_000, range(2_000))):

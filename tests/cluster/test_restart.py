@@ -31,7 +31,6 @@ def cluster_that_loses_its_scheduler() -> Iterator[tuple[str, Command, Client]]:
         yield address, first, client
 
 
-@pytest.mark.timeout(90)
 def test_twenty_thousand_tasks_across_a_restart(tmp_path: Path) -> None:
     address, path = free_address(), str(tmp_path / "ran")
     first = start_scheduler(address)
@@ -50,7 +49,6 @@ def test_twenty_thousand_tasks_across_a_restart(tmp_path: Path) -> None:
         first.__exit__()
 
 
-@pytest.mark.timeout(90)
 def test_three_restarts_in_a_row_during_a_map() -> None:
     address = free_address()
     scheduler = start_scheduler(address)

@@ -60,7 +60,6 @@ class Answers:
 # ---- sessions ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(110)
 def test_ten_thousand_tasks_and_two_deaths_of_the_session(rig: Rig, client: Client) -> None:
     sessions, answers = rig.symphony.state()["sessions"], Answers()
     futures = [answers.watch(client, number) for number in range(10_000)]

@@ -13,7 +13,7 @@ from tests.unit.architecture.sources import REPOSITORY
 TOOLS = [["ruff", "check", "--quiet"], ["ruff", "format", "--check", "--quiet"], ["mypy"]]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("command", TOOLS, ids=" ".join)
 def test_a_tool_finds_nothing(command: list[str]) -> None:
     if importlib.util.find_spec(command[0]) is None:
