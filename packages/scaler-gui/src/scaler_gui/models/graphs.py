@@ -11,6 +11,7 @@ from scaler_protocol.monitor.graphs import Graph, nodes_of
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.rows import short_id
 
+_NO_GRAPH = "No graph has been submitted since this window looks."
 _Array = numpy.ndarray[Any, Any]
 
 
@@ -19,7 +20,7 @@ class GraphWatch:
 
     def __init__(self) -> None:
         self.picture: GraphPicture | None = None
-        self.note = "No graph has been submitted since this window is connected."
+        self.note = _NO_GRAPH
         self.states: _Array = numpy.zeros(0, numpy.int64)
         self._chosen: tuple[str, int] | None = None
         self._drawn: tuple[object, ...] | None = None
@@ -51,7 +52,7 @@ class GraphWatch:
         return known[-1] if known else None
 
     def _draw(self, model: Model, graph: Graph | None) -> None:
-        self.picture, self.note = None, "No graph has been submitted since this window is connected."
+        self.picture, self.note = None, _NO_GRAPH
         if graph is None:
             return
         if graph.cut:

@@ -31,6 +31,7 @@ class GraphsPane(TablePane):
         super().__init__(monitor, GRAPHS, shows_events=True)
         self._watch = GraphWatch()
         self.canvas = GraphCanvas()
+        self.canvas.show_picture(None, self._watch.note)
         splitter = QSplitter(Qt.Orientation.Vertical)
         splitter.addWidget(self.view)
         splitter.addWidget(self.canvas)

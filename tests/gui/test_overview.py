@@ -1,0 +1,57 @@
+"""The overview in the window: its numbers in any width, its charts no oftener than they change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+
+if TYPE_CHECKING:
+    from scaler_gui.main_window import MainWindow
+
+
+class Paintings(QObject):
+    """Counts those of a widget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        self.count += event.type() == QEvent.Type.Paint
+        return False
+
+
+def numbers(window: MainWindow) -> list[QLabel]:
+    found = window.docks.panes["overview"].findChildren(QLabel)
+    return [label for label in found if label.property("role") == "number"]
+
+
+def test_numbers_are_whole_in_wide_and_narrow_windows(busy_window: MainWindow, qtbot: QtBot) -> None:
+    for width, height in ((1440, 900), (1280, 800), (900, 600), (700, 500)):
+        busy_window.resize(width, height)
+        busy_window.docks.share_out()
+        busy_window.docks.refresh()
+        qtbot.wait(1)
+        pane = busy_window.docks.panes["overview"]
+        assert pane.width() < 0.65 * width, "there is room for the views beside it"
+        for label in numbers(busy_window):
+            assert label.width() >= label.sizeHint().width()
+            assert label.mapTo(pane, label.rect().topRight()).x() <= pane.width()
+
+
+def test_charts_are_painted_once_when_they_change(busy_window: MainWindow, qtbot: QtBot) -> None:
+    pane = busy_window.docks.panes["overview"]
+    charts = pane._charts.values()  # type: ignore[attr-defined]
+    pane.refresh()
+    qtbot.wait(50)
+    paintings = Paintings()
+    for chart in charts:
+        chart._plot.viewport().installEventFilter(paintings)
+    for _ in range(3):
+        pane._state.touch()  # type: ignore[attr-defined]
+        pane.refresh()
+        qtbot.wait(50)
+    assert 0 < paintings.count <= 3 * len(charts)
