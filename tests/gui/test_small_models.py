@@ -15,6 +15,7 @@ from scaler_gui.models.overview import SPANS, Overview, figures, series
 from scaler_gui.models.places import problem_of
 from scaler_gui.models.recent import Place
 from scaler_gui.models.status import live_status
+from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
 from tests.support.monitor_stream import synthetic_messages
 
@@ -196,3 +197,17 @@ def test_charts_of_an_idle_cluster_are_drawn_now_and_then() -> None:
     assert overview.is_due(model, begin + 106.0), "tasks have ended"
     overview.pan(-0.5, 106.0)
     assert overview.is_due(model, begin + 106.0), "its user has moved it"
+
+
+def test_charts_of_a_long_time_are_drawn_when_they_have_moved_by_a_step() -> None:
+    snapshots = [each for each in synthetic_messages(12.0, 2, 100) if isinstance(each, Snapshot)]
+    model = Model(0.0)
+    model.apply(snapshots[0], 0.0)
+    short, long = Overview(), Overview()
+    long.zoom(1, 300.0)
+    due = []
+    for second, snapshot in enumerate(snapshots[1:9]):
+        model.apply(snapshot, 0.0)
+        due.append((short.is_due(model, model.time), long.is_due(model, snapshots[0].time + 2000 + second)))
+    assert [each for each, _ in due] == [True] * 8, "there is little to see yet"
+    assert [each for _, each in due] == [True, False, False, False, True, False, False, False]

@@ -12,6 +12,9 @@ SPANS = (5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400
 _FIRST_SPAN, _YOUNGEST_SPAN = 300.0, 15.0
 _IDLE_SECONDS = 4.5
 _YOUNG_SECONDS = 10.0
+_STEPS = 240
+"""Of a chart: lines that move by less are not drawn again."""
+
 _LEAST_SPAN, _MOST_SPAN = 2.0, 30 * 86_400.0
 
 
@@ -84,15 +87,20 @@ class Overview:
         return self._end is None
 
     def is_due(self, model: Model, now: float) -> bool:
-        """Whether the charts should be drawn again: soon when tasks come and go, or lines have only begun, else every
-        few seconds."""
+        """Whether the charts should be drawn again: when lines move by a step that can be seen, and while no task comes
+        or goes only every few seconds."""
         tasks = (model.snapshot.tasks, len(model.worker_rows)) if model.snapshot is not None else None
-        is_old = tasks is None or now - first_time(model) > _YOUNG_SECONDS
-        is_same = self._drawn is not None and self._drawn[0] == tasks
-        if is_old and is_same and self._drawn is not None and 0 <= now - self._drawn[1] < _IDLE_SECONDS:
+        if self._drawn is not None and 0 <= now - self._drawn[1] < self._pause(model, now, self._drawn[0] == tasks):
             return False
         self._drawn = (tasks, now)
         return True
+
+    def _pause(self, model: Model, now: float, is_idle: bool) -> float:
+        first = first_time(model)
+        start, end = self.span(now, first)
+        if is_idle and now - first > _YOUNG_SECONDS:
+            return _IDLE_SECONDS
+        return min((end - start) / _STEPS, _IDLE_SECONDS)
 
     def touch(self) -> None:
         """Something else is to be seen: draw at the next occasion."""
