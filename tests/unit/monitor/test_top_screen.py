@@ -204,3 +204,27 @@ def test_help_names_every_key() -> None:
     for word in ("n C M c m f w d l", "quit", "PgUp", "/", "ITL", "Tab", "s S r", "Enter", "[ ]"):
         assert word in text
     assert len(text.splitlines()) <= 24
+
+
+@pytest.mark.parametrize("page", ["workers", "functions", "waits"])
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (60, 20), (250, 60)])
+def test_a_sentence_is_shown_whole_and_nothing_is_lost_below_it(page: str, width: int, height: int) -> None:
+    path = "/var/log/scaler/production/20261121T162451Z-23cd604ec4d185fe.events"
+    trouble = f"The event log {path} cannot be written: No space left on device."
+    model = Model(0.0)
+    model.apply(replace(snapshot(tuple(map(agent_status, range(20)))), trouble=trouble), 100.0)
+    screen = draw(model, View(page=page), width, height, 100.0, ADDRESS)
+    text = [text_of(line) for line in screen.lines]
+    assert trouble.replace(" ", "") in "".join(text).replace(" ", "")
+    assert len(text) <= height and all(display_width(line) <= width for line in text)
+    if page == "workers":
+        last = draw(model, View(first_row=screen.last_first_row), width, height, 100.0, ADDRESS)
+        assert "20000|" in "".join(text_of(line) for line in last.lines)
+
+
+def test_a_long_address_is_shown_whole_while_nothing_was_heard() -> None:
+    address = "ipc:///" + "/".join(f"folder{number}" for number in range(20))
+    model = Model(0.0)
+    model.refuse(f"{address} has keys: name their folder with SCALER_KEYS.")
+    text = "".join(text_of(line) for line in draw(model, View(), 80, 24, 1.0, address).lines)
+    assert text.count(address) == 2

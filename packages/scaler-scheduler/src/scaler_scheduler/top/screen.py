@@ -10,7 +10,7 @@ from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.workers import filter_rows, sort_rows, total_of
 from scaler_scheduler.top.help import help_lines
-from scaler_scheduler.top.lines import Line, Style, cut, dimmed, joined, line_of, padded
+from scaler_scheduler.top.lines import Line, Span, Style, cut, dimmed, joined, line_of, padded, width_of, wrapped
 from scaler_scheduler.top.pages import Body, details_lines, head_lines, scrolled, table_body
 from scaler_scheduler.top.status import status_line, waiting_lines
 from scaler_scheduler.top.stream import stream_body
@@ -63,7 +63,8 @@ def _draw(
     if view.help_shown:
         return _of_body(scrolled(help_lines(replaying), view.first_line, height), width, height)
     if model.snapshot is None:
-        return _finished(waiting_lines(model, now, address), width, height)
+        lines = [part for line in waiting_lines(model, now, address) for part in _whole(line, width, height)]
+        return _finished(lines, width, height)
     if view.page == "workers":
         return _draw_snapshot(model, model.snapshot, view, width, height, now)
     return _draw_page(model, model.snapshot, view, width, height, now, blocks)
@@ -75,7 +76,7 @@ def _draw_page(
     """Names of pages, totals, what is urgent, then the page."""
     head = head_lines(model, snapshot, view, width)
     status = status_line(model, view, now)
-    room = max(1, height - len(head) - 1)
+    room = max(1, height - len(head) - len(_whole(status, width, height)))
     if view.details_of is not None:
         body = scrolled(details_lines(model, view.page, view.details_of, width), view.first_line, room)
         status = status or line_of("arrows scroll, Esc goes back", Style.DIM)
@@ -85,7 +86,7 @@ def _draw_page(
         body = table_body(model, view, width, room)
     if model.state(now) is FeedState.LOST:
         head, body = dimmed(head), body._replace(lines=dimmed(body.lines))
-    return _of_body(body._replace(lines=[*head, status, *body.lines]), width, height)
+    return _of_body(body._replace(lines=[*head, *_whole(status, width, height), *body.lines]), width, height)
 
 
 def _of_body(body: Body, width: int, height: int) -> Screen:
@@ -95,18 +96,26 @@ def _of_body(body: Body, width: int, height: int) -> Screen:
 
 def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Screen:
     above = _lines_above(snapshot, width, height)
-    status = status_line(model, view, now)
-    page_rows = max(1, height - len(above) - len(OWN_LINES))
+    status = _whole(status_line(model, view, now), width, height)
+    page_rows = max(1, height - len(above) - len(OWN_LINES) + 1 - len(status))
     rows = sort_rows(filter_rows(model.worker_rows, view.filter_text), view.order)
     last_first_row = max(0, len(rows) - page_rows)
     first = min(view.first_row, last_first_row)
     panel = _panel_tables(snapshot)
     shown = rows[first : first + page_rows]
     table = worker_table(shown, total_of(rows), len(model.worker_rows), view.order, width, _widths_beside(panel))
-    below = [table.total_line(), *_body_lines(table, panel, width, height - len(above) - 2)]
+    below = [table.total_line(), *_body_lines(table, panel, width, height - len(above) - 1 - len(status))]
     if model.state(now) is FeedState.LOST:
         above, below = dimmed(above), dimmed(below)
-    return _finished([*above, status, *below], width, height, page_rows, last_first_row)
+    return _finished([*above, *status, *below], width, height, page_rows, last_first_row)
+
+
+def _whole(line: Line, width: int, height: int) -> list[Line]:
+    """A sentence in as many lines as it needs, up to a quarter of the screen."""
+    if len(line) != 1 or width_of(line) <= width:
+        return [line]
+    text, style = line[0]
+    return [(Span(part, style),) for part in wrapped(text, width)[: max(1, height // 4)]]
 
 
 def _finished(lines: Sequence[Line], width: int, height: int, page_rows: int = 1, last_first_row: int = 0) -> Screen:
