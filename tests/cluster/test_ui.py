@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import signal
 import socket
@@ -444,6 +445,28 @@ for number in range(10**9):
         publisher.send_multipart([b"events", encode(Events(us / 1e6, 0, b"".join(rows), 0, len(rows), 7), 1)])
     time.sleep(0.1)
 """
+
+
+def test_what_is_no_request_is_refused_without_a_word_to_its_user(tmp_path: Path) -> None:
+    garbage = (
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)),  # somebody tries TLS
+        b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\r\n\r\n",  # or ZeroMQ
+        b"GET / HTTP/1.1\r\nHost: " + b"a" * 10_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: \x01\r\n\r\n",
+        b"\r\n" * 100_000,
+    )
+    with Ui(f"ipc://{tmp_path}/monitor", "--port", 0) as ui:
+        for sent in garbage:
+            with socket.create_connection(("127.0.0.1", ui.port), timeout=10) as connection:
+                with contextlib.suppress(ConnectionError):
+                    connection.sendall(sent)
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(65536):
+                        pass
+        assert ui.get()[0] == 200
+        ui.process.terminate()
+        assert ui.process.wait() == 0
+        assert "Traceback" not in ui.output and "Error" not in ui.output
 
 
 def test_names_of_any_kind_are_text_and_stop_no_page(tmp_path: Path, browser: Browser) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import zlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from aiohttp import WSMsgType, web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from scaler_protocol.monitor.tables import TABLES
 from scaler_scheduler.web.answers import specification
@@ -58,7 +60,7 @@ class Server:
         self._guard = guard
         self._open: set[_OpenPage] = set()
         self._hello = json.dumps({"hello": {"version": _fingerprint(), "tables": _tables()}})
-        self._runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(self._application(), access_log=None, logger=_logger(), shutdown_timeout=1.0)
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, since 0 means any. OSError when that cannot be."""
@@ -193,6 +195,13 @@ async def _index(request: web.Request) -> web.FileResponse:
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(HEADERS)
     response.headers.pop("Server", None)
+
+
+def _logger() -> logging.Logger:
+    """Whoever sends what is no request is told so, and nobody else: not this program's user."""
+    logger = logging.getLogger(__name__)
+    logger.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
+    return logger
 
 
 def _tables() -> dict[str, Any]:
