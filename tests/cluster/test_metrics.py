@@ -65,6 +65,20 @@ def test_counts_equal_what_was_run() -> None:
         wait_until(lambda: len([key for key in scrape(url) if key[0] == "scaler_worker_busy"]) == 2, 10)
 
 
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_the_url_of_an_ipv6_address_can_be_opened() -> None:
+    with start_scheduler(free_address(), "--prometheus-address", "[::1]:0") as scheduler:
+        assert ("scaler_up",) in scrape(url_of(scheduler))
+
+
 def test_every_figure_of_the_dashboard_exists() -> None:
     dashboard = json.loads((Path(__file__).parents[2] / "docs/grafana/scaler.json").read_text())
     wanted = set(re.findall(r"scaler_\w+", json.dumps(dashboard["panels"])))

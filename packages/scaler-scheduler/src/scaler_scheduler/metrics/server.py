@@ -47,7 +47,8 @@ class MetricsServer:
         if word != "ready":
             self.close()
             raise BadInput(rest or f"the Prometheus address {self._host}:{self._port} did not start")
-        return f"http://{self._host}:{rest}/metrics"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{rest}/metrics"
 
     def close(self) -> None:
         """End the child and wait for it. May be called twice."""
