@@ -11,7 +11,7 @@ from scaler_protocol.monitor.failures import Failure
 from scaler_protocol.monitor.format import display_width
 from scaler_protocol.monitor.messages import Snapshot, TaskCounts, WaitGroup
 from scaler_protocol.monitor.model import Model
-from scaler_scheduler.top.lines import FunctionColour, Style, text_of
+from scaler_scheduler.top.lines import FunctionColour, Style, text_of, wrapped
 from scaler_scheduler.top.screen import Screen, draw
 from scaler_scheduler.top.view import PAGES, TableView, View
 from tests.support.monitor_stream import START_TIME, synthetic_messages
@@ -163,6 +163,23 @@ def test_long_lines_of_details_go_on_in_the_next() -> None:
     made.activity.failures.add(Failure(1.0, 7, b"", "f", "h", "w", 1, Status.EXCEPTION, "ValueError", message, message))
     assert message in " ".join(lines(drawn(made, "4", "enter", height=40)))
     assert message in " ".join(lines(drawn(made, "4", height=40)))
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "expected"),
+    [
+        ("", 5, [""]),
+        ("one two three", 7, ["one two", "three"]),
+        ("one two", 0, ["one two"]),
+        ("    indented by four", 12, ["    indented", "by four"]),
+        ("x" * 25, 10, ["x" * 10, "x" * 10, "x" * 5]),
+        ("日本語", 4, ["日本", "語"]),
+        ("日本", 1, ["日", "本"]),
+        ("a\x1b[31mb", 80, ["a?[31mb"]),
+    ],
+)
+def test_texts_go_on_in_the_next_line(text: str, width: int, expected: list[str]) -> None:
+    assert wrapped(text, width) == expected
 
 
 def test_details_scroll(model: Model) -> None:

@@ -79,9 +79,13 @@ def wrapped(text: str, width: int) -> list[str]:
 
 def _first_columns(text: str, width: int) -> str:
     """At least one character."""
-    part = text[:width]
-    while len(part) > 1 and display_width(part) > width:
-        part = part[:-1]
+    part, used = text[:width], 0
+    if part.isascii():
+        return part
+    for count, character in enumerate(part):
+        used += display_width(character)
+        if used > width:
+            return part[: max(1, count)]
     return part
 
 
