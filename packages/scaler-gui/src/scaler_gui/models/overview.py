@@ -11,7 +11,7 @@ from scaler_protocol.monitor.model import Model
 SPANS = (5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0)
 _FIRST_SPAN, _YOUNGEST_SPAN = 300.0, 15.0
 _IDLE_SECONDS = 4.5
-_YOUNG_SECONDS = 10.0
+_YOUNG_SECONDS = 5.0
 _STEPS = 240
 """Of a chart: lines that move by less are not drawn again."""
 
