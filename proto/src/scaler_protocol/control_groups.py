@@ -6,8 +6,10 @@ import math
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
-_MEMORY_FILES = ("memory.max", "memory/memory.limit_in_bytes")
-_QUOTA_FILES = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
+_CONTROLLERS = ("memory", "cpu")
+"""In the first version each has a tree of its own, in a folder of this name."""
+_MEMORY_FILES = ("memory.max", "memory.limit_in_bytes")
+_QUOTA_FILES = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
 
 
 def memory_limits_bytes(root: Path = ROOT) -> list[int]:
@@ -40,12 +42,14 @@ def _words(path: Path) -> list[str]:
 
 
 def _folders(root: Path) -> list[Path]:
-    folders = [root]
+    tops = [root, *(root / name for name in _CONTROLLERS)]
+    folders = list(tops)
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
         return folders
     for line in lines:
-        path = root / line.split(":", 2)[2].strip("/")
-        folders.extend(each for each in (path, *path.parents) if each.is_relative_to(root))
+        for top in tops:
+            path = top / line.split(":", 2)[2].strip("/")
+            folders.extend(each for each in (path, *path.parents) if each.is_relative_to(top))
     return list(dict.fromkeys(folders))
