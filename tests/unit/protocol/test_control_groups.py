@@ -42,7 +42,7 @@ def test_a_system_without_control_groups(tmp_path: Path) -> None:
 def test_the_group_of_this_process_in_the_tree_of_a_controller(tmp_path: Path) -> None:
     """As a service manager's, in the first version."""
     groups = Path("/proc/self/cgroup")
-    if not groups.exists():
+    if not groups.exists() or not groups.read_text():
         pytest.skip("there are no control groups here")
     for line in groups.read_text().splitlines():
         write(tmp_path / "memory" / line.split(":", 2)[2].strip("/"), memory_DOT_limit_in_bytes="8192")
