@@ -225,8 +225,10 @@ def test_a_record_of_nothing_is_not_written() -> None:
 
 def test_rows_that_failed() -> None:
     run = result_run(6, {1: Status.EXCEPTION, 2: Status.CANCELLED, 3: Status.SUCCESS_LARGE, 5: Status.TIMED_OUT})
-    assert failed_rows(run, 100) == [1, 5]
-    assert failed_rows(run, 1) == [1]
+    assert failed_rows(run, bytes([100] * 16)) == [1, 5]
+    assert failed_rows(run, bytes([0] * Status.TIMED_OUT) + b"\1") == [5]
+    assert failed_rows(run, b"") == []
+    assert failed_rows(result_run(9, dict.fromkeys(range(9), Status.EXCEPTION)), b"\0\0\3") == [0, 1, 2]
 
 
 def test_where_and_when_results_were_made_travels_with_them() -> None:

@@ -37,7 +37,8 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
   the ``Status`` in the lower byte of ``flags``. Columns: duration, then age, as in ENDED; u16 with SHORT, else u32.
 * STEPPED: as RAN, with a body of about two bytes a task: see :mod:`scaler_protocol.steps`.
 * FAILED: why task ``first`` failed; ``flags`` is its ``Status``. The body: u32 size of the payload, u32 how much of it
-  follows (32 KiB at most), and that. Payloads: docs/protocol.md, "How a task ends". At most 100 are recorded a second.
+  follows (32 KiB at most), and that. Payloads: docs/protocol.md, "How a task ends". At most 100 of each status are
+  recorded a second.
 * GRAPH: nodes ``first .. first + count - 1`` of a graph, all of ``function``. The body: u64 number of the graph's last
   task, then for each edge u64 node, u64 the node whose result it needs. With CUT the edges are left out: the graph has
   more than 10,000 nodes.

@@ -39,8 +39,9 @@ class RingWriter:
         (first row, function) each; ``fates``: what to write as the statuses instead of those in ``run``, 255 leaves a
         row out. True: some did not succeed."""
 
-def failed_rows(run: ResultRun, limit: int) -> list[int]:
-    """The first rows of ``run``, at most ``limit``, that neither succeeded nor were cancelled."""
+def failed_rows(run: ResultRun, rooms: bytes) -> list[int]:
+    """Rows of ``run`` that neither succeeded nor were cancelled; of each status the first ones, at most
+    ``rooms[status]``."""
 
 def names_in(data: bytes) -> list[tuple[int, int, bytes]]:
     """(what is named, index, the whole record) of each NAME record."""

@@ -313,13 +313,17 @@ cdef void write_long(Header* header, ResultRun run) noexcept nogil:
     memcpy(durations + count, run.ages, 4 * count)
 
 
-def failed_rows(ResultRun run, int64_t limit):
+def failed_rows(ResultRun run, bytes rooms):
     cdef list rows = []
+    cdef bytearray left = bytearray(rooms)
+    cdef uint8_t* room = <uint8_t*> PyByteArray_AS_STRING(left)
+    cdef uint64_t kinds = len(left)
     cdef uint32_t row
+    cdef uint8_t status
     for row in range(run.count):
-        if run.statuses[row] > SUCCESS_LARGE and run.statuses[row] != CANCELLED:
-            if <int64_t> len(rows) >= limit:
-                break
+        status = run.statuses[row]
+        if status > SUCCESS_LARGE and status != CANCELLED and status < kinds and room[status]:
+            room[status] -= 1
             rows.append(row)
     return rows
 

@@ -1,4 +1,5 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from scaler_scheduler.core.states cimport STATUSES
 
 cdef class Recorder:
     cdef public double now
@@ -13,11 +14,11 @@ cdef class Recorder:
     cdef list ends
     cdef uint32_t ends_session
     cdef double failures_since
-    cdef int failures
+    cdef int failures[STATUSES]
 
     cdef uint64_t time(self) noexcept
     cdef name(self, naming, number, value)
-    cdef int room_for_failures(self) noexcept
+    cdef void begin_second(self) noexcept
     cdef write_failure(
         self, session, task, attempt, status, payload, agent=*, function=*, worker=*
     )

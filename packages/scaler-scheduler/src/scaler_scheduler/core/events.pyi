@@ -9,8 +9,6 @@ from typing import Any
 
 from scaler_protocol.monitor.ring import RingWriter
 
-FAILURES_PER_SECOND: int
-
 class Recorder:
     now: float
     """The core's time; set by it whenever it is called."""

@@ -4,6 +4,8 @@
 import struct
 
 from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memset
+from scaler_scheduler.core.states cimport STATUSES
 
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.ring import failed_rows
@@ -16,10 +18,8 @@ cdef enum:
     GRAPH = 6
     CUT = 1
     ENDS_LIMIT = 4096
-    FAILURE_LIMIT = 100
+    FAILURE_LIMIT = 100  # a second, of each status; below 256
     NO_WORKER = 0xFFFF
-
-FAILURES_PER_SECOND = FAILURE_LIMIT
 
 
 cdef class Recorder:
@@ -97,8 +97,8 @@ cdef class Recorder:
             run.forget_place()
 
     cdef failures_among(self, run, uint32_t session, uint32_t agent, list segments, bytearray fates):
-        room = self.room_for_failures()
-        for row in failed_rows(run, room) if room else ():
+        self.begin_second()
+        for row in failed_rows(run, bytes([FAILURE_LIMIT - self.failures[status] for status in range(STATUSES)])):
             function = next(number for first, number in reversed(segments) if first <= row)
             if fates is None or fates[row] != 255:
                 self.write_failure(session, run.task(row), run.attempt(row), run.status(row), run.payload_copy(row),
@@ -132,18 +132,18 @@ cdef class Recorder:
     # ---- failures --------------------------------------------------------------------------------------------------
 
     def failed(self, session, task, status, payload):
-        if self.room_for_failures():
+        self.begin_second()
+        if self.failures[<int> status] < FAILURE_LIMIT:
             self.write_failure(session, task, 0, status, payload)
 
-    cdef int room_for_failures(self) noexcept:
-        """How many more may be written in this second."""
+    cdef void begin_second(self) noexcept:
+        """In each, so many failures of each status may be written: a flood of one kind leaves room for the others."""
         if self.now - self.failures_since >= 1.0:
             self.failures_since = self.now
-            self.failures = 0
-        return FAILURE_LIMIT - self.failures
+            memset(self.failures, 0, sizeof(self.failures))
 
     cdef write_failure(self, session, task, attempt, status, payload, agent=NONE, function=NONE, worker=NONE):
-        self.failures += 1
+        self.failures[<int> status] += 1
         if worker == records.NO_WORKER:
             worker = NONE
         self.ring.write(records.failed_record(
