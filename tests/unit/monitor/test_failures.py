@@ -113,6 +113,6 @@ def test_details_name_everything() -> None:
     failures = Failures()
     failures.add(failure(5))
     text = details_text(failures.groups[0])
-    heading = "1 failed execution(s), exception"
+    heading = "exception, seen once"
     for part in ("ValueError: no such price", heading, "node", "task 5 of abababab", 'File "job.py"'):
         assert part in text

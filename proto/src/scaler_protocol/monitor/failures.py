@@ -163,7 +163,7 @@ def _heading(group: FailureGroup) -> str:
     error = ": ".join(part for part in (cause.type, cause.message) if part) or status_name(cause.status)
     lines = [
         error,
-        f"{group.count:,} failed execution(s), {status_name(cause.status)}",
+        f"{status_name(cause.status)}, seen {'once' if group.count == 1 else f'{group.count:,} times'}",
         f"functions: {', '.join(group.functions) or '-'}",
         f"hosts: {', '.join(group.hosts) or '-'}",
     ]
