@@ -18,10 +18,11 @@ from benchmarks.screens import screens
 
 TASKS = 1_000_000
 PAIRS = 12
-SCREEN_PAIRS = 6
+SCREEN_ROUNDS = 3
+MAPS_IN_ROUND = 4
 WATCHERS = 3
 SETTLE_SECONDS = 1.0
-SCREEN_SECONDS = 6.0
+SCREEN_SECONDS = 10.0
 """Until all screens have started, and show what was before."""
 
 _WATCHER = """
@@ -90,22 +91,29 @@ def map_on_screens() -> dict[str, float]:
     with SchedulerClusterCombo(2, logging_level="WARNING") as combo, Client(combo.get_address()) as client:
         client.map(noop, range(TASKS))
         scheduler_pid = psutil.Process(_publisher()).ppid()
-        for _ in range(SCREEN_PAIRS):
-            time.sleep(SETTLE_SECONDS)
-            plain.append(_cost(client, scheduler_pid))
+        for _ in range(SCREEN_ROUNDS):
+            plain += _costs(client, scheduler_pid)
             with screens(str(default_monitor_address(combo.get_address()))) as pids:
                 time.sleep(SCREEN_SECONDS)
                 before = {name: _seconds(pid) for name, pid in pids.items()}
-                watched.append(_cost(client, scheduler_pid))
-                time.sleep(SETTLE_SECONDS)
+                watched += _costs(client, scheduler_pid)
                 for name, pid in pids.items():
-                    spent.setdefault(name, []).append((_seconds(pid) - before[name]) / TASKS * 1e9)
+                    seconds = _seconds(pid) - before[name]
+                    spent.setdefault(name, []).append(seconds / MAPS_IN_ROUND / TASKS * 1e9)
     return {
         "watched_to_unwatched": statistics.median(watched) / statistics.median(plain),
         "scheduler_ns_unwatched": statistics.median(plain),
         "scheduler_ns_watched": statistics.median(watched),
         **{f"{name}_ns": statistics.median(each) for name, each in spent.items()},
     }
+
+
+def _costs(client: object, pid: int) -> list[float]:
+    costs = []
+    for _ in range(MAPS_IN_ROUND):
+        time.sleep(SETTLE_SECONDS)
+        costs.append(_cost(client, pid))
+    return costs
 
 
 def _seconds(pid: int) -> float:
