@@ -95,4 +95,3 @@ cdef class TaskLog:
     cdef TaskPage open_page
 
     cdef TaskPage room(self)
-    cdef int enter(self, Stretch* stretch, uint32_t count) except -1

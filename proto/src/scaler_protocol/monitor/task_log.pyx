@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from scaler_protocol.steps cimport STEPS_HEAD, unpack_steps
+from scaler_protocol.steps cimport STEPS_HEAD, is_whole, unpack_steps
 
 NO_WORKER = 0xFFFFFFFF
 NOT_ENDED = 255
@@ -235,43 +235,34 @@ cdef class TaskLog:
                        uint32_t attempt, uint8_t status, uint32_t count, bint short, const uint8_t[::1] columns):
         cdef Stretch stretch
         cdef uint64_t size = count * <uint64_t> (2 if short else 4)
+        cdef uint32_t done = 0, part
         if <uint64_t> columns.shape[0] < 2 * size:
             raise ValueError("The columns are cut off.")
         if not count:
             return
-        stretch.first, stretch.attempt, stretch.status, stretch.time_us = first, attempt, status, <int64_t> time_us
+        stretch.first, stretch.durations, stretch.ages = first, &columns[0], &columns[size]
+        stretch.short, stretch.attempt, stretch.status = short, attempt, status
         stretch.session, stretch.function, stretch.worker = session, function, worker
-        stretch.durations, stretch.ages, stretch.short = &columns[0], &columns[size], short
-        self.enter(&stretch, count)
+        stretch.time_us = <int64_t> time_us
+        if not status & AGAIN_FLAG:
+            self.ended += count
+        while done < count:
+            part = self.room().take_stretch(&stretch, done, count - done)
+            self.total += part
+            done += part
 
     def extend_steps(self, uint32_t session, uint32_t function, uint32_t worker, uint64_t time_us, uint64_t first,
                      uint32_t attempt, uint8_t status, uint32_t count, const uint8_t[::1] steps):
+        cdef uint64_t size = steps.shape[0]
         cdef array columns
-        cdef Stretch stretch
-        if <uint64_t> steps.shape[0] < STEPS_HEAD + 2 * <uint64_t> count:
-            raise ValueError("The columns are cut off.")
-        if not count:
-            return
+        if size < STEPS_HEAD or not is_whole(&steps[0], size, count):
+            raise ValueError("The steps are cut off.")
         columns = clone(MODEL_I, 2 * <Py_ssize_t> count, False)
-        stretch.first, stretch.attempt, stretch.status, stretch.time_us = first, attempt, status, <int64_t> time_us
-        stretch.session, stretch.function, stretch.worker = session, function, worker
-        stretch.durations, stretch.short = <uint8_t*> columns.data.as_uints, False
-        stretch.ages = <uint8_t*> (columns.data.as_uints + count)
-        if not unpack_steps(
-            &steps[0], steps.shape[0], count, columns.data.as_uints, columns.data.as_uints + count
-        ):
+        if not unpack_steps(&steps[0], size, count, columns.data.as_uints, columns.data.as_uints + count):
             raise ValueError("Steps that cannot be.")
-        self.enter(&stretch, count)
-
-    cdef int enter(self, Stretch* stretch, uint32_t count) except -1:
-        cdef uint32_t done = 0, part
-        if not stretch.status & AGAIN_FLAG:
-            self.ended += count
-        while done < count:
-            part = self.room().take_stretch(stretch, done, count - done)
-            self.total += part
-            done += part
-        return 0
+        self.extend_stretch(
+            session, function, worker, time_us, first, attempt, status, count, False, memoryview(columns).cast("B")
+        )
 
     def endings(self, uint32_t session, uint64_t first_task, uint64_t count):
         cdef bytearray found = bytearray(b"\xff") * count

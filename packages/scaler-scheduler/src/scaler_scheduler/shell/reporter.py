@@ -49,7 +49,6 @@ class Reporter:
         self._recording = 0
         self._due = 0.0
         self._process = psutil.Process()
-        self._load = _Load()
         self._starting: threading.Thread | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -155,21 +154,7 @@ class Reporter:
             received=_counts(gateway.received),
             trouble=self._publisher.trouble,
         )
-        return snapshot.with_process(self._load.percent(), self._process.memory_info().rss)
-
-
-class _Load:
-    """The processor time of this process. (psutil asks for it by reading a file.)"""
-
-    def __init__(self) -> None:
-        self._at, self._used = time.monotonic(), time.process_time()
-
-    def percent(self) -> float:
-        """Of one core, since the call before."""
-        now, used = time.monotonic(), time.process_time()
-        elapsed, spent = now - self._at, used - self._used
-        self._at, self._used = now, used
-        return 100.0 * spent / elapsed if elapsed > 0 else 0.0
+        return snapshot.with_process(self._process.cpu_percent(), self._process.memory_info().rss)
 
 
 def _counts(counts: Mapping[type, int]) -> tuple[MessageCount, ...]:
