@@ -20,6 +20,17 @@ import signal, subprocess, sys, threading
 def deaf():
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
 """
+NEVER_ENDS = """
+def test_first():
+    pass
+
+def test_waits():
+    deaf()
+    threading.Event().wait()
+
+def test_another():
+    pass
+"""
 
 
 def run(folder: Path, tests: str, conftest: str = CONFTEST, *options: str) -> subprocess.CompletedProcess[str]:
@@ -48,20 +59,7 @@ def test_another():
 
 
 def test_a_test_that_never_ends_ends_the_run_with_its_closing_line(tmp_path: Path) -> None:
-    done = run(
-        tmp_path,
-        """
-def test_first():
-    pass
-
-def test_waits():
-    deaf()
-    threading.Event().wait()
-
-def test_another():
-    pass
-""",
-    )
+    done = run(tmp_path, NEVER_ENDS)
     assert done.returncode == 1
     assert "FAILED test_deaf.py::test_waits - does not end" in done.stdout
     assert "1 failed, 1 passed" in done.stdout.splitlines()[-1]
@@ -69,22 +67,7 @@ def test_another():
 
 
 def test_a_test_that_never_ends_fails_alone_where_another_process_reports(tmp_path: Path) -> None:
-    done = run(
-        tmp_path,
-        """
-def test_first():
-    pass
-
-def test_waits():
-    deaf()
-    threading.Event().wait()
-
-def test_another():
-    pass
-""",
-        CONFTEST,
-        "-n1",
-    )
+    done = run(tmp_path, NEVER_ENDS, CONFTEST, "-n1")
     assert done.returncode == 1
     assert "crashed while running 'test_deaf.py::test_waits'" in done.stdout
     assert "1 failed, 2 passed" in done.stdout.splitlines()[-1]
