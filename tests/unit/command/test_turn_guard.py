@@ -1,0 +1,60 @@
+"""One failed turn is survived; a process in which every turn fails exits and says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler_protocol.command.turn_guard import BROKEN_CODE, TurnGuard
+
+
+def fail(guard: TurnGuard) -> None:
+    with guard:
+        raise KeyError("broken")
+
+
+def succeed(guard: TurnGuard) -> None:
+    with guard:
+        pass
+
+
+def test_a_failed_turn_is_logged_and_survived(caplog):
+    fail(TurnGuard("Agent"))
+    assert "Agent: a turn failed." in caplog.text
+    assert "KeyError: 'broken'" in caplog.text
+
+
+def test_failures_with_a_success_between_them_are_survived():
+    guard = TurnGuard("Agent", limit=3)
+    for _ in range(5):
+        fail(guard)
+        fail(guard)
+        succeed(guard)
+
+
+def test_failures_in_a_row_end_the_process_with_a_diagnosis(caplog):
+    guard = TurnGuard("Agent", limit=3)
+    fail(guard)
+    fail(guard)
+    with pytest.raises(SystemExit) as exit_:
+        fail(guard)
+    assert exit_.value.code == BROKEN_CODE
+    assert "Agent: 3 turns in a row failed" in caplog.text
+
+
+def test_an_inner_turn_that_succeeds_does_not_hide_that_the_outer_one_failed():
+    guard = TurnGuard("Agent", limit=2)
+    for _ in range(2):
+        try:
+            with guard:
+                succeed(guard)
+                raise KeyError
+        except SystemExit:
+            return
+    raise AssertionError("the process went on")
+
+
+def test_an_interruption_passes_through_and_counts_as_no_failure():
+    guard = TurnGuard("Agent", limit=1)
+    with pytest.raises(KeyboardInterrupt), guard:
+        raise KeyboardInterrupt
+    assert guard.failures == 0
