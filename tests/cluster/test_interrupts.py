@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from scaler import Client, ScalerFuture
+from tests.cluster.conftest import Gate
+from tests.support import functions
+from tests.support.waiting import wait_until
 
 ROUNDS = 40
 TASKS = 400
@@ -59,3 +63,33 @@ def test_a_callback_waits_for_a_future_of_the_same_message(client: Client) -> No
     first.add_done_callback(lambda _: results.append(second.result(10)))
     assert client.submit(abs, -3).result(10) == 3 and first.result(10) == 1
     assert second.result(10) == 2
+
+
+WAITS: dict[str, Callable[[Client, tuple[str, str]], object]] = {
+    "imap": lambda client, paths: list(client.imap(functions.wait_at_gate, [paths[0]], [paths[1]])),
+    "imap_unordered": lambda client, paths: list(client.imap_unordered(functions.wait_at_gate, [paths[0]], [paths[1]])),
+    "map": lambda client, paths: client.map(functions.wait_at_gate, [paths[0]] * 3, [paths[1]] * 3),
+    "starmap": lambda client, paths: client.starmap(functions.wait_at_gate, [paths] * 3),
+    "get": lambda client, paths: client.get(
+        {"a": paths[0], "b": paths[1], "c": (functions.wait_at_gate, "a", "b")}, ["c"]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+@pytest.mark.usefixtures("interrupting")
+@pytest.mark.timeout(110)
+def test_a_call_that_is_interrupted_frees_its_worker(single_client: Client, gate: Gate, name: str) -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def interrupt() -> None:
+        wait_until(lambda: gate.waiting_pids)
+        signal.pthread_kill(main, signal.SIGALRM)
+
+    watcher = threading.Thread(target=interrupt)
+    watcher.start()
+    with pytest.raises(Interruption):
+        WAITS[name](single_client, gate.paths)
+    watcher.join()
+    assert single_client.submit(functions.square, 3).result(timeout=30) == 9  # the gate is still closed

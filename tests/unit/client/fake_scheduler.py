@@ -116,3 +116,12 @@ class FakeScheduler:
 
     def _say(self, peer: bytes, body: Body) -> None:
         self._socket.send(peer, encode(self._links[peer].wrap(body)))
+
+
+class ReplayingScheduler(FakeScheduler):
+    def _greet(self, peer: bytes, hello: Hello) -> None:
+        resumed = hello.epoch == self.epoch and peer in self._links
+        super()._greet(peer, hello)
+        if resumed:
+            for envelope in self._links[peer].resume(hello.received):
+                self._socket.send(peer, encode(envelope))

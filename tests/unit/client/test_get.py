@@ -326,18 +326,18 @@ def test_clear_and_disconnect_cancel_graphs(client: Client, scheduler: GraphSche
     assert future.cancelled()
 
 
-def test_leaving_a_blocking_get_cancels_the_graph(client: Client, scheduler: GraphScheduler) -> None:
+def test_leaving_a_blocking_get_cancels_the_graph(
+    client: Client, scheduler: GraphScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(self: graphs.GraphFuture, timeout: float | None = None) -> Any:
+        scheduler.wait_for_tasks(3)
+        raise KeyboardInterrupt
+
     scheduler.hold.set()
-    futures = graphs.GraphCall(client, graphs.read_plain(GRAPH, ["next"])).start()
-    scheduler.wait_for_tasks(3)
-
-    class Interrupted(concurrent.futures.Future[Any]):
-        def result(self, timeout: float | None = None) -> Any:
-            raise KeyboardInterrupt
-
+    monkeypatch.setattr(graphs.GraphFuture, "result", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        graphs.results_of([Interrupted(), *futures])
-    assert futures[0].cancelled()
+        client.get(GRAPH, ["next"])
+    wait_until(lambda: len(scheduler.cancelled) == 3)
 
 
 def test_a_scheduler_out_of_reach() -> None:

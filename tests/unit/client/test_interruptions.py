@@ -2,76 +2,13 @@
 
 from __future__ import annotations
 
-import dis
 import operator
-import sys
-from collections.abc import Callable
-from functools import cache
-from types import CodeType, FrameType
-from typing import Any
 
 import pytest
 
 from scaler import Client, ScalerFuture
-from scaler_protocol.codec import encode
-from scaler_protocol.messages import Hello
-from tests.unit.client.fake_scheduler import FakeScheduler
-
-
-class Interruption(BaseException):
-    pass
-
-
-class ReplayingScheduler(FakeScheduler):
-    def _greet(self, peer: bytes, hello: Hello) -> None:
-        resumed = hello.epoch == self.epoch and peer in self._links
-        super()._greet(peer, hello)
-        if resumed:
-            for envelope in self._links[peer].resume(hello.received):
-                self._socket.send(peer, encode(envelope))
-
-
-@cache
-def points_of(code: CodeType) -> frozenset[int]:
-    points = set()
-    previous = ""
-    for instruction in dis.get_instructions(code):
-        if previous.startswith("CALL") or previous == "RESUME" or instruction.opname.startswith("JUMP_BACKWARD"):
-            points.add(instruction.offset)
-        previous = instruction.opname
-    return frozenset(points)
-
-
-class Interrupter:
-    def __init__(self, at: int) -> None:
-        self.left = at
-        self.where = ""
-
-    def trace(self, frame: FrameType, event: str, _: Any) -> Any:
-        name = frame.f_code.co_filename
-        if "/scaler/" not in name and "/scaler_protocol/" not in name:
-            return None
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
-        if event == "opcode" and frame.f_lasti in points_of(frame.f_code):
-            self.left -= 1
-            if not self.left:
-                sys.settrace(None)
-                self.where = f"{name.rsplit('/', 1)[1]}:{frame.f_lineno} {frame.f_code.co_name}"
-                raise Interruption
-        return self.trace
-
-
-def interrupted(work: Callable[[], object], at: int) -> str:
-    interrupter = Interrupter(at)
-    sys.settrace(interrupter.trace)
-    try:
-        work()
-    except Interruption:
-        pass
-    finally:
-        sys.settrace(None)
-    return interrupter.where
+from tests.unit.client.fake_scheduler import FakeScheduler, ReplayingScheduler
+from tests.unit.client.interrupter import interrupted
 
 
 def lost(scheduler: FakeScheduler, at: int) -> tuple[str, list[str]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scaler.client.calls import Encoder
+from scaler.client.leaving import cancel_with
 from scaler.client.object_reference import ObjectReference
 from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
@@ -95,32 +96,42 @@ class Arguments:
 
     # ---- uploads ---------------------------------------------------------------------------------------------------
 
-    def upload(self, payload: bytes | Layout) -> Upload:
-        """Into this host's store if it has one, else on its way to the scheduler. The caller holds a use of it."""
+    def upload(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
+        """Into this host's store if it has one, else on its way to the scheduler. The use is added to ``held``."""
         pump = self._pump
         with pump.lock:
             key = pump.session.objects.next_key()
-        place = pump.objects.put(key, payload)
-        data: bytes | Stored
-        if place is not None:
-            data = Stored(place.size, place.store, lambda: pump.objects.get(key))
-        else:
-            data = payload if isinstance(payload, bytes) else payload.to_bytes()
-        with pump.lock:
-            pump.check_usable()
-            upload = pump.session.objects.add(key, data)
+        try:
+            place = pump.objects.put(key, payload)
+            data: bytes | Stored
+            if place is not None:
+                data = Stored(place.size, place.store, lambda: pump.objects.get(key))
+            else:
+                data = payload if isinstance(payload, bytes) else payload.to_bytes()
+            with pump.lock:
+                pump.check_usable()
+                upload = pump.session.objects.add(key, data)
+            held.append(upload)
+        except BaseException:
+            self.discard(key)
+            raise
         pump.objects.residents.add(payload, upload)
         return upload
 
+    def discard(self, key: ObjectKey) -> None:
+        """Nobody gets the upload of this key: the call that made it is left by an exception."""
+        objects = self._pump.objects
+        cancel_with(self._pump, lambda: self._pump.session.objects.discard(key))
+        objects.drop([key])
+
     def upload_once(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
-        """As ``upload``, unless the same bytes are in the store already. The use is added to ``held``."""
+        """As ``upload``, unless the same bytes are in the store already."""
         known = self._pump.objects.residents.find(payload)
         if known is not None and self._hold(known, held):
             if is_same(known, payload):
                 return known
             self.let_go([held.pop()])
-        held.append(self.upload(payload))
-        return held[-1]
+        return self.upload(payload, held)
 
     def let_go(self, uploads: Iterable[Upload]) -> None:
         """The caller's uses of these end."""

@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.graphs import get
 from scaler.client.imap import ImapCall
 from scaler.client.kits import Kit
+from scaler.client.leaving import cancel_futures
 from scaler.client.mapping import MapCall
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import (
@@ -114,13 +116,21 @@ class Client:
         ``profiling=True`` is an option of the task when ``fn`` takes no such parameter."""
         known = self._known.get(id(fn))
         function = known[1] if known is not None and known[0] is fn else self._functions.find(fn)
+        shape: Shape | None
         if kwargs:
-            return self._submit_keywords(fn, function, args, kwargs)
-        shape = function.usual_shapes.get(len(args))
-        if shape is None or known is None:
-            check_call(fn, args, kwargs)
-            shape = function.usual_shapes[len(args)] = shape_of(function, len(args), (), self._options)
-        return self._send_call(shape, args)
+            shape, args = self._keyword_call(fn, function, args, kwargs)
+        else:
+            shape = function.usual_shapes.get(len(args))
+            if shape is None or known is None:
+                check_call(fn, args, kwargs)
+                shape = function.usual_shapes[len(args)] = shape_of(function, len(args), (), self._options)
+        future = ScalerFuture(self._pump)
+        try:
+            self._send_call(shape, args, future)
+        except BaseException:  # the caller never gets it
+            cancel_futures(self._pump, (future,))
+            raise
+        return future
 
     def submit_verbose(
         self,
@@ -139,26 +149,44 @@ class Client:
         """Submit with options. ``retries``: how often it may run again after an exception of its own. ``rerun=False``:
         once started it is never started again, whatever dies."""
         options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
-        keywords = dict(kwargs or {})
-        check_call(fn, args, keywords)
-        shape = shape_of(self._functions.find(fn), len(args) + len(keywords), tuple(keywords), options)
-        return self._send_call(shape, (*args, *keywords.values()))
+        shape, values = self._call_with(fn, self._functions.find(fn), args, dict(kwargs or {}), options)
+        future = ScalerFuture(self._pump)
+        try:
+            self._send_call(shape, values, future)
+        except BaseException:  # the caller never gets it
+            cancel_futures(self._pump, (future,))
+            raise
+        return future
 
-    def _submit_keywords(
+    def _keyword_call(
         self, fn: Callable[..., Any], function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> ScalerFuture:
+    ) -> tuple[Shape, tuple[Any, ...]]:
         if "profiling" in kwargs and not takes_keyword(fn, "profiling"):
             profiled = kwargs.pop("profiling")
-            return self.submit_verbose(fn, args, kwargs, profiling=profiled or None)
+            options = shared(replace(self._options, profiling=profiled)) if profiled else self._options
+            return self._call_with(fn, function, args, kwargs, options)
         key = (len(args), *kwargs)
         shape = function.usual_shapes.get(key)
-        if shape is None or id(fn) not in self._known:
-            check_call(fn, args, kwargs)
-            shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), self._options)
-            function.usual_shapes[key] = shape
-        return self._send_call(shape, (*args, *kwargs.values()))
+        if shape is not None and id(fn) in self._known:
+            return shape, (*args, *kwargs.values())
+        shape, values = self._call_with(fn, function, args, kwargs, self._options)
+        function.usual_shapes[key] = shape
+        return shape, values
 
-    def _send_call(self, shape: Shape, values: Sequence[Any], future: ScalerFuture | None = None) -> ScalerFuture:
+    def _call_with(
+        self,
+        fn: Callable[..., Any],
+        function: Function,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> tuple[Shape, tuple[Any, ...]]:
+        """The shape of a call, once it is checked, and its values in order."""
+        check_call(fn, args, kwargs)
+        shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), options)
+        return shape, (*args, *kwargs.values())
+
+    def _send_call(self, shape: Shape, values: Sequence[Any], future: ScalerFuture) -> None:
         if len(values) == 1 and type(values[0]) in self._arguments.plain_types:
             slots = [_dumps(values[0], PICKLE_PROTOCOL)]
             size = len(slots[0])
@@ -166,13 +194,12 @@ class Client:
             slots = self._arguments.encode(values)
             size = sum(map(len, slots))
         pump = self._pump
-        if future is None:
-            future = ScalerFuture(pump)
         if pump.is_mine():  # in some object's __del__
             pump.do_late(partial(self._send_late_call, shape, slots, future))
-            return future
+            return
         if size > INLINE_LIMIT_BYTES:
-            return self._send_large_call(shape, slots, future)
+            self._send_large_call(shape, slots, future)
+            return
         if pump.unusable:
             pump.check_usable()
         session = pump.session
@@ -187,13 +214,12 @@ class Client:
             if not added:
                 if pump.background_dozes:
                     pump.wake_background()
-                return future
+                return
             pump.turn()
         if pump.background_reads and not session.submitted & 63:
             pump.wake_background()
         if pump.notices or pump.leading:
             pump.settle_notices()
-        return future
 
     def _send_late_call(self, shape: Shape, payloads: Sequence[bytes | Layout | Upload], future: ScalerFuture) -> None:
         try:
@@ -201,9 +227,7 @@ class Client:
         except Exception as error:
             future.set_exception(error)
 
-    def _send_large_call(
-        self, shape: Shape, payloads: Sequence[bytes | Layout | Upload], future: ScalerFuture
-    ) -> ScalerFuture:
+    def _send_large_call(self, shape: Shape, payloads: Sequence[bytes | Layout | Upload], future: ScalerFuture) -> None:
         pump = self._pump
         pump.check_usable()
         held: list[Upload] = []
@@ -211,16 +235,19 @@ class Client:
             slots, uploads, size = self._arguments.place(payloads, held)
             with pump.lock:
                 pump.check_usable()
-                pump.session.add(shape, slots, size, future)
-                entry = future._range
-                assert entry is not None
-                if uploads:
-                    pump.session.objects.refer(entry, future._index, uploads)
+                try:
+                    pump.session.add(shape, slots, size, future)
+                    entry = future._range
+                    assert entry is not None
+                    if uploads:
+                        pump.session.objects.refer(entry, future._index, uploads)
+                except BaseException as error:
+                    pump.note_interruption(error)
+                    raise
                 pump.turn()
         finally:
             self._arguments.let_go(held)
         pump.settle_notices()
-        return future
 
     # ---- map ---------------------------------------------------------------------------------------------------------
 
@@ -339,10 +366,16 @@ class Client:
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send ``obj`` once; the reference stands for it as an argument or as an item of a map."""
         self._pump.check_usable()
-        upload = self._arguments.upload(self._arguments.encode_object(obj))
-        self._pump.take_turn()
-        owner, number = upload.key
-        return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)
+        held: list[Upload] = []
+        try:
+            upload = self._arguments.upload(self._arguments.encode_object(obj), held)
+            self._pump.take_turn()
+            owner, number = upload.key
+            return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)
+        except BaseException:
+            for upload in held:
+                self._arguments.discard(upload.key)
+            raise
 
     def clear(self) -> None:
         """Cancel this client's tasks and drop its objects. The client stays usable."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from scaler.client.outcomes import failure_of, unloadable
+from scaler.core.effects import Finish
 from scaler.core.fetches import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.shell.waiting import Answer
@@ -103,8 +104,7 @@ class ScalerFuture(concurrent.futures.Future):
             pump.do_late(self.cancel)
             return True
         with pump.lock:
-            entry = self._range
-            mine = entry is not None and self._state is RUNNING and pump.session.endings.cancel(entry, self._index)
+            mine = self._end_task()
             quiet = mine and self.settle(CANCELLED)
             if mine:
                 pump.turn()
@@ -112,6 +112,16 @@ class ScalerFuture(concurrent.futures.Future):
         if mine and not quiet:
             self.finish(CANCELLED)
         return self._state is not RUNNING and self._state is not FINISHED
+
+    def withdraw(self) -> None:
+        """With the pump's lock held, and followed by its ``turn``: cancel the task of a future that no caller has."""
+        if self._end_task() and not self.settle(CANCELLED):
+            self._pump.notices.append(Finish(self, CANCELLED))
+
+    def _end_task(self) -> bool:
+        """With the lock held. Whether the task had not ended; now it has."""
+        entry = self._range
+        return entry is not None and self._state is RUNNING and self._pump.session.endings.cancel(entry, self._index)
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         if self._state is RUNNING:

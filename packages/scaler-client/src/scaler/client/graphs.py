@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.future import ScalerFuture
+from scaler.client.leaving import cancel_with
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import capabilities_of
 from scaler.client.outcomes import failure_of, loads_result
@@ -80,18 +81,21 @@ def _values_of(
     capabilities: Mapping[str, int] | Sequence[str] | None,
     shares_values: bool = False,
 ) -> list[Any]:
-    futures = GraphCall(client, graph, capabilities, shares_values).start()
-    if not block:
-        return list(futures)
+    call = GraphCall(client, graph, capabilities, shares_values)
+    futures: list[ScalerFuture] = []
     try:
-        return results_of(futures)
+        futures = call.start()
+        return results_of(futures) if block else list(futures)
+    except BaseException:
+        call.cancel()
+        raise
     finally:
-        del futures
+        del call, futures
 
 
 def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
-    """All of them. Whatever ends the wait early cancels the graph. An exception must not refer to the futures by way of
-    this frame: what they hold would stay until a garbage collection."""
+    """All of them. An exception must not refer to the futures by way of this frame: what they hold would stay until a
+    garbage collection."""
     results = []
     future = None
     try:
@@ -99,10 +103,6 @@ def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
             ask_ahead(futures[place : place + _FETCHES_AT_ONCE])
             results.append(future.result())
         return results
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        raise
     finally:
         del future, futures
 
@@ -178,6 +178,7 @@ class GraphCall:
         self._groups, self._shapes = group_calls(self._graph, self._functions())
         self._analysis = analysis_for(len(self._graph))(self._graph, self._groups)
         self._failures: dict[int, BaseException] = {}
+        self._group: GraphGroup | None = None
         self._futures: dict[int, GraphFuture] = {}
         self._slots: list[bytes | Upload] = []
         self._held: list[Upload] = []
@@ -197,6 +198,12 @@ class GraphCall:
             self._futures[target] if target >= 0 else finished_future(self._pump, value)
             for target, value in zip(self._graph.targets, data, strict=True)
         ]
+
+    def cancel(self) -> None:
+        """Whatever of the graph has not ended is cancelled."""
+        group, endings = self._group, self._pump.session.endings
+        if group is not None:
+            cancel_with(self._pump, lambda: endings.cancel_graph(group))
 
     # ---- data ------------------------------------------------------------------------------------------------------
 
@@ -301,11 +308,15 @@ class GraphCall:
         group, references = self._build(first)
         with pump.lock:
             pump.check_usable()
-            if not pump.session.add_graph(group):
-                group, references = self._build(self._first_task())
-                pump.session.add_graph(group)
-            for entry, index, uploads in references:
-                pump.session.objects.refer(entry, index, uploads)
+            try:
+                if not pump.session.add_graph(group):
+                    group, references = self._build(self._first_task())
+                    pump.session.add_graph(group)
+                for entry, index, uploads in references:
+                    pump.session.objects.refer(entry, index, uploads)
+            except BaseException as error:
+                pump.note_interruption(error)
+                raise
             pump.turn()
         pump.settle_notices()
 
@@ -320,7 +331,7 @@ class GraphCall:
 
     def _build(self, first: int) -> tuple[GraphGroup, list[tuple[GraphRange, int, list[Upload]]]]:
         order = self._analysis.order
-        group = GraphGroup(first, first + len(order) - 1)
+        self._group = group = GraphGroup(first, first + len(order) - 1)
         self._futures = {
             target: GraphFuture(self._pump, group, self._failures) for target in self._graph.targets if target >= 0
         }

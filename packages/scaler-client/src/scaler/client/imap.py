@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.future import ScalerFuture
+from scaler.client.leaving import cancel_futures
 from scaler.client.unordered import EndedQueue, QueuedFuture
 
 if TYPE_CHECKING:
@@ -19,12 +20,11 @@ _FILL_SECONDS = 0.001
 
 
 class ImapCall:
-    """``send`` submits the arguments of a call, with the future that it is to have or None. At most ``ahead`` calls are
-    unfinished, or finished and not taken. Whatever ends the iteration cancels the rest."""
+    """``send`` submits the arguments of a call with the future that it is given. At most ``ahead`` calls are
+    unfinished, or finished and not taken. Whatever ends the iteration cancels those that were not taken: a future stays
+    on the list until its result was waited for, and is on it before its task is sent."""
 
-    def __init__(
-        self, pump: Pump, send: Callable[..., ScalerFuture], calls: Iterator[tuple[Any, ...]], ahead: int
-    ) -> None:
+    def __init__(self, pump: Pump, send: Callable[..., object], calls: Iterator[tuple[Any, ...]], ahead: int) -> None:
         self._pump = pump
         self._send = send
         self._calls = calls
@@ -33,45 +33,52 @@ class ImapCall:
     def in_order(self) -> Generator[Any, None, None]:
         """Results in the order of the calls."""
         futures: deque[ScalerFuture] = deque()
+
+        def begin() -> ScalerFuture:
+            future = ScalerFuture(self._pump)
+            futures.append(future)
+            return future
+
         try:
             while True:
                 if self._wants_more(len(futures)):
-                    self._fill(futures, self._ahead - len(futures), None)
+                    self._fill(self._ahead - len(futures), begin, lambda: futures[0].is_settled())
                 if not futures:
                     return
+                futures[0].result()
                 yield futures.popleft().result()
         finally:
-            for future in futures:
-                future.cancel()
+            cancel_futures(self._pump, futures)
+            futures.clear()  # an exception that refers to this frame must not keep them
 
     def as_ended(self) -> Generator[Any, None, None]:
         """Results in the order in which tasks end."""
         queue = EndedQueue(self._pump)
         running: dict[int, ScalerFuture] = {}
+
+        def begin() -> ScalerFuture:
+            future = QueuedFuture(self._pump, queue)
+            running[id(future)] = future
+            return future
+
         try:
             while True:
                 if self._wants_more(len(running)):
-                    sent: deque[ScalerFuture] = deque()
-                    self._fill(sent, self._ahead - len(running), queue)
-                    running.update((id(future), future) for future in sent)
+                    self._fill(self._ahead - len(running), begin, queue.is_settled)
                 if not running:
                     return
-                future = queue.take()
-                del running[id(future)]
-                yield future.result()
+                yield running.pop(id(queue.take())).result()
         finally:
-            for future in running.values():
-                future.cancel()
+            cancel_futures(self._pump, running.values())
+            running.clear()
 
     def _wants_more(self, count: int) -> bool:
         return count <= self._ahead * _REFILL_BELOW
 
-    def _fill(self, futures: deque[ScalerFuture], count: int, queue: EndedQueue | None) -> None:
+    def _fill(self, count: int, begin: Callable[[], ScalerFuture], is_ready: Callable[[], bool]) -> None:
         """Submit up to ``count`` calls. An iterable that is slow does not hold back a result that is there."""
         until = time.monotonic() + _FILL_SECONDS
         for call in islice(self._calls, count):
-            future = None if queue is None else QueuedFuture(self._pump, queue)
-            futures.append(self._send(call, future))
-            ready = futures[0].is_settled() if queue is None else queue.is_settled()
-            if ready and time.monotonic() > until:
+            self._send(call, begin())
+            if is_ready() and time.monotonic() > until:
                 return

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from scaler.client.leaving import cancel_with
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.core.fetches import LargeResult
 from scaler.core.outcome import Outcome
@@ -120,11 +121,12 @@ class MapCall:
             self._close(entry)
 
     def _open(self, shape: Shape) -> MapRange:
-        return self._pump.session.open_map(shape, self, self._sent)
+        entry = self._pump.session.open_map(shape, self, self._sent)
+        self._entries.append(entry)
+        return entry
 
     def _close(self, entry: MapRange) -> None:
         assert entry.builder is not None
-        self._entries.append(entry)
         self._sent += entry.builder.count
         pump = self._pump
         with pump.lock:
@@ -211,15 +213,8 @@ class MapCall:
             del answer, outcome
 
     def _cancel_rest(self) -> None:
-        pump = self._pump
-        if pump.unusable:
-            return
-        with pump.lock:
-            if pump.unusable:
-                return
-            pump.session.endings.cancel_map([entry for entry in self._entries if entry.first])
-            pump.turn()
-        pump.settle_notices()
+        session, entries = self._pump.session, list(self._entries)
+        cancel_with(self._pump, lambda: session.endings.cancel_map(entries))
 
     # ---- what the session and the pump need ------------------------------------------------------------------------
 

@@ -40,5 +40,6 @@ class ObjectReference:
         return ObjectReference, (self._name, self._owner, self._number)
 
     def __del__(self) -> None:
-        if self._upload is not None:
-            self._upload.drop_later()
+        upload = getattr(self, "_upload", None)  # a Ctrl-C may strike before it is set
+        if upload is not None:
+            upload.drop_later()

@@ -50,6 +50,8 @@ class QueuedFuture(ScalerFuture):
         self._is_queued = False
 
     def settle(self, outcome: Outcome) -> bool:
+        if self._is_queued:  # the scheduler repeats a message whose taking was interrupted
+            return True
         if self._queue._lazy_condition is not None or not super().settle(outcome):
             return False
         self._is_queued = True

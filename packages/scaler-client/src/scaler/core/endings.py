@@ -45,12 +45,14 @@ class Endings:
         return True
 
     def cancel_map(self, entries: Sequence[MapRange]) -> None:
-        """Cancel whatever of a map has not ended."""
+        """Cancel whatever of a map has not ended. Parts that were never closed only let go of their objects."""
         for entry in entries:
             for index in range(entry.count):
                 self.cancel(entry, index)
                 if index in entry.large:
                     self.large.release(entry, index)
+            for index in list(entry.references):
+                self._objects.unrefer(entry, index)
 
     def cancel_graph(self, group: GraphGroup) -> bool:
         """Whether some target had not ended; now all have, and the sinks are told."""

@@ -53,6 +53,13 @@ class KeptObjects:
             self._outgoing.releases.append(upload.key)
             self._forget(upload)
 
+    def discard(self, key: ObjectKey) -> None:
+        """Whoever was adding it has been interrupted: nothing uses it."""
+        upload = self.uploads.get(key)
+        if upload is not None:
+            upload.uses = 1
+            self.let_go(upload)
+
     def owns(self, upload: Upload) -> bool:
         return self.uploads.get(upload.key) is upload
 

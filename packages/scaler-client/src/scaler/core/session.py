@@ -266,8 +266,8 @@ class Session:
         assert entry.builder is not None
         entry.builder.append(slots)
         sinks = entry.sinks
+        sink._index = len(sinks)  # before its range: who is interrupted between must not name another task
         sink._range = entry
-        sink._index = len(sinks)
         sinks.append(sink)
         entry.remaining += 1
         self.submitted += 1
@@ -419,14 +419,15 @@ class Session:
             waiting.append(ObjectRelease(tuple(outgoing.releases)))
             outgoing.releases.clear()
         while urgent:
-            self._send(urgent.popleft(), now)
+            self._send(urgent[0], now)
+            urgent.popleft()  # only now: an interruption costs no message, and each may be sent twice
         while waiting and self._link.in_flight < _MESSAGES_UNDER_WAY_LIMIT:
             body = waiting[0]
             if isinstance(body, list):
                 self._send_tasks(body, now)
-                waiting.popleft()  # only now: an interruption costs no tasks
             else:
-                self._send(waiting.popleft(), now)  # type: ignore[arg-type]
+                self._send(body, now)
+            waiting.popleft()
 
     def _send_tasks(self, entries: list[Range], now: float) -> None:
         """The message is made when it leaves: what was cancelled meanwhile is not in it."""
@@ -443,7 +444,8 @@ class Session:
         outgoing, definitions = self._outgoing, self._definitions
         serializers = definitions.new_serializers() if runs and definitions.serializer is not None else []
         while outgoing.urgent:  # the first pieces of large functions
-            self._send(outgoing.urgent.popleft(), now)
+            self._send(outgoing.urgent[0], now)
+            outgoing.urgent.popleft()
         if runs:
             functions = definitions.take_new() if definitions.new else []
             parent, self._news_of_parent = self._news_of_parent, None
@@ -490,10 +492,11 @@ class Session:
             self._outgoing.waiting.append(entries)
 
     def _state_cancels(self) -> None:
-        cancels, self._outgoing.cancels, self._cancels_due = self._outgoing.cancels, [], None
-        for start in range(0, len(cancels), _CANCELS_PER_MESSAGE):
-            part = tuple(cancels[start : start + _CANCELS_PER_MESSAGE])
+        cancels, self._cancels_due = self._outgoing.cancels, None
+        while cancels:
+            part = tuple(cancels[:_CANCELS_PER_MESSAGE])
             self._outgoing.urgent.append(Cancel((TaskColumn(self.session, part),)))
+            del cancels[: len(part)]  # only now: an interruption costs no cancel
 
     def _state_again(self) -> None:
         """To a scheduler that knows nothing of this session: objects, then what an earlier one had unfinished."""

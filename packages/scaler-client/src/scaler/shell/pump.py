@@ -125,7 +125,7 @@ class Pump:
         if session.is_nested and not has_received:  # also where there is no agent, in Symphony
             session.live_in(parent_task())  # a client may be used by one task after the other
         if self._interrupted:
-            self._mend(now)
+            self.mend()
         try:
             frames = receive() if has_received else None
             while True:
@@ -184,9 +184,15 @@ class Pump:
         turn, which comes soon."""
         if not isinstance(error, Exception):
             self._interrupted = True
-            self._mend(time.monotonic())
+            self.mend()
             self._background_waker.wake()
             self._leader_waker.wake()
+
+    def mend(self) -> None:
+        """With the lock held: put right what was interrupted."""
+        if self._interrupted:
+            self.session.on_interrupted(time.monotonic())
+            self._interrupted = False
 
     def do_late(self, action: Callable[[], object]) -> None:
         """For who may not take the lock now."""
@@ -418,10 +424,6 @@ class Pump:
         if due is not None and now >= due:
             self.session.on_deadline(now)
         self.turn(now)
-
-    def _mend(self, now: float) -> None:
-        self.session.on_interrupted(now)
-        self._interrupted = False
 
     def _quit(self) -> None:
         now = time.monotonic()

@@ -1,0 +1,57 @@
+"""Raises an exception at each point where Python looks for signals, as a Ctrl-C would."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable
+from functools import cache
+from types import CodeType, FrameType
+from typing import Any
+
+
+class Interruption(BaseException):
+    pass
+
+
+@cache
+def points_of(code: CodeType) -> frozenset[int]:
+    points = set()
+    previous = ""
+    for instruction in dis.get_instructions(code):
+        if previous.startswith("CALL") or previous == "RESUME" or instruction.opname.startswith("JUMP_BACKWARD"):
+            points.add(instruction.offset)
+        previous = instruction.opname
+    return frozenset(points)
+
+
+class Interrupter:
+    def __init__(self, at: int) -> None:
+        self.left = at
+        self.where = ""
+
+    def trace(self, frame: FrameType, event: str, _: Any) -> Any:
+        name = frame.f_code.co_filename
+        if "/scaler/" not in name and "/scaler_protocol/" not in name:
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        if event == "opcode" and frame.f_lasti in points_of(frame.f_code):
+            self.left -= 1
+            if not self.left:
+                sys.settrace(None)
+                self.where = f"{name.rsplit('/', 1)[1]}:{frame.f_lineno} {frame.f_code.co_name}"
+                raise Interruption
+        return self.trace
+
+
+def interrupted(work: Callable[[], object], at: int) -> str:
+    interrupter = Interrupter(at)
+    sys.settrace(interrupter.trace)
+    try:
+        work()
+    except Interruption:
+        pass
+    finally:
+        sys.settrace(None)
+    return interrupter.where
