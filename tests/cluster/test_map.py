@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import sys
 from collections.abc import Iterator
@@ -41,7 +42,19 @@ def test_tuples_are_argument_lists(client: Client) -> None:
 
 
 def test_tuples_of_different_lengths(client: Client) -> None:
-    assert client.map(max, [(1, 2), (3, 4, 5), (9, 8)]) == [2, 5, 9]
+    with pytest.warns(UserWarning, match="starmap.*imap"):  # max also takes one argument
+        assert client.map(max, [(1, 2), (3, 4, 5), (9, 8)]) == [2, 5, 9]
+
+
+def test_the_signature_says_whether_tuples_are_argument_lists(client: Client) -> None:
+    prices = {"apple": 2, "pear": 3}
+    assert client.map(lambda name, price: f"{name} {price}", prices.items()) == ["apple 2", "pear 3"]
+    assert client.map(lambda item: item[1], prices.items()) == [2, 3]
+
+
+def test_namedtuples_are_values(client: Client) -> None:
+    point = collections.namedtuple("point", "x y")
+    assert client.map(functions.identity, [point(1, 2), point(3, 4)]) == [(1, 2), (3, 4)]
 
 
 def test_a_single_item_that_is_no_tuple_keeps_the_builtin_meaning(client: Client) -> None:

@@ -6,6 +6,7 @@ import functools
 import math
 import operator
 import pickle
+import re
 import threading
 
 import cloudpickle
@@ -16,11 +17,10 @@ from scaler.client.calls import (
     PLAIN_TYPES,
     Encoder,
     FunctionBook,
-    check_call,
     shape_of,
-    takes_keyword,
 )
 from scaler.client.serializer import DefaultSerializer, ReusedPickler, Serializer
+from scaler.client.signatures import check_call, function_name, takes_keyword
 from scaler_protocol.messages import TaskOptions
 
 
@@ -73,7 +73,7 @@ def test_calls_that_fit(function, args, kwargs) -> None:
     ],
 )
 def test_calls_that_do_not_fit(function, args, kwargs) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=rf"^Cannot call {re.escape(function_name(function))}\(\): "):
         check_call(function, args, kwargs)
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
 
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer, serialize_apart
+from scaler.client.signatures import function_name
 from scaler.core.functions import Function, Shape
 from scaler_protocol.messages import TaskOptions
 from scaler_protocol.objects.layout import Layout, load
 
 _REMEMBERED_LIMIT = 4096
-_NAME_LIMIT_CHARACTERS = 1000
 _KEYWORDS_LIMIT_BYTES = 256 * 1024
-_VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 PLAIN_TYPES = frozenset({int, float, str, bytes, bool, complex, type(None)})
 """Of these, pickle and cloudpickle write the same bytes."""
@@ -104,41 +102,6 @@ def pickles_by_reference(callable_: Callable[..., Any], payload: bytes) -> bool:
         return pickle.dumps(callable_, PICKLE_PROTOCOL) == payload
     except Exception:
         return False
-
-
-def function_name(callable_: Callable[..., Any]) -> str:
-    """For people to read: short, and of characters that can be sent."""
-    name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None)
-    if not isinstance(name, str):
-        name = type(callable_).__qualname__
-    return name[:_NAME_LIMIT_CHARACTERS].encode(errors="replace").decode()
-
-
-def check_call(callable_: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raises TypeError when the arguments do not fit the signature, if there is one."""
-    if not kwargs and type(callable_) is types.FunctionType:
-        code = callable_.__code__
-        if not code.co_kwonlyargcount and not code.co_flags & _VARIABLE_FLAGS:
-            required = code.co_argcount - len(callable_.__defaults__ or ())
-            if required <= len(args) <= code.co_argcount:
-                return
-    try:
-        signature = inspect.signature(callable_, follow_wrapped=False)
-    except (ValueError, TypeError):
-        return
-    signature.bind(*args, **kwargs)
-
-
-def takes_keyword(callable_: Callable[..., Any], name: str) -> bool:
-    """Whether a keyword argument of this name is the function's own."""
-    try:
-        parameters = inspect.signature(callable_).parameters
-    except (ValueError, TypeError):
-        return False
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return True
-    parameter = parameters.get(name)
-    return parameter is not None and parameter.kind is not inspect.Parameter.POSITIONAL_ONLY
 
 
 def shape_of(function: Function, arity: int, keywords: tuple[str, ...], options: TaskOptions) -> Shape:

@@ -14,14 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scaler.client import kits
+from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments
-from scaler.client.calls import (
-    Encoder,
-    FunctionBook,
-    check_call,
-    shape_of,
-    takes_keyword,
-)
+from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.future import ScalerFuture
 from scaler.client.graphs import get
 from scaler.client.imap import ImapCall
@@ -41,6 +36,7 @@ from scaler.client.options import (
 from scaler.client.outcomes import failure_of
 from scaler.client.progress import progress_bar
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
+from scaler.client.signatures import check_call, takes_keyword
 from scaler.core.functions import Function, Shape
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.session import Session
@@ -264,19 +260,21 @@ class Client:
         profiling: bool | None = None,
         progress: bool = False,
     ) -> list[Any]:
-        """Results in order. With exactly one iterable whose items are all tuples, each tuple is an argument list;
-        otherwise as the built-in ``map``. The first failure is raised and the other tasks of this call are
-        cancelled. ``progress`` shows a bar while it runs, on stderr or in the notebook; it needs tqdm."""
+        """Results in order, as from the built-in ``map``, but for one iterable whose items are all tuples (namedtuples
+        are not). Tuples of one item are argument lists. Longer ones are argument lists if the signature of ``fn`` takes
+        them so, and single arguments otherwise; if both are possible a warning says so. ``starmap`` and ``imap`` never
+        choose.
+
+        The first failure is raised, with a note that names its item, and the other tasks of this call are cancelled.
+        ``progress`` shows a bar while it runs, on stderr or in the notebook; it needs tqdm."""
         options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
         if not iterables:
             raise TypeError("map() must have at least one iterable.")
         if len(iterables) == 1:
-            items = list(iterables[0])
-            if not (items and all(isinstance(item, tuple) for item in items)):
-                return self._run_map(fn, [(1, items)] if items else [], options, progress)
+            groups = groups_of_items(fn, list(iterables[0]))
         else:
-            items = list(zip(*iterables, strict=False))
-        return self._run_map(fn, _by_length(items), options, progress)
+            groups = groups_of_lists(list(zip(*iterables, strict=False)))
+        return self._run_map(fn, groups, options, progress)
 
     def starmap(
         self,
@@ -294,12 +292,12 @@ class Client:
     ) -> list[Any]:
         """As ``map``, each item being an argument list."""
         options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
-        return self._run_map(fn, _by_length([tuple(item) for item in iterable]), options, progress)
+        return self._run_map(fn, groups_of_lists([tuple(item) for item in iterable]), options, progress)
 
     def _run_map(
         self,
         fn: Callable[..., Any],
-        groups: Sequence[tuple[int, Sequence[Any]]],
+        groups: Groups,
         options: TaskOptions,
         progress: bool,
     ) -> list[Any]:
@@ -586,21 +584,6 @@ def _scheduler_connection(address: str, session: bytes) -> Connection:
     from scaler.shell.scheduler_connection import SchedulerConnection  # processors do without
 
     return SchedulerConnection(address, session)
-
-
-def _by_length(items: Sequence[tuple[Any, ...]]) -> list[tuple[int, Sequence[Any]]]:
-    """Argument lists, grouped where neighbours have the same length; alone, one argument stands for itself."""
-    groups: list[tuple[int, Sequence[Any]]] = []
-    start = 0
-    while start < len(items):
-        length = len(items[start])
-        stop = start + 1
-        while stop < len(items) and len(items[stop]) == length:
-            stop += 1
-        part: Sequence[Any] = items[start:stop]
-        groups.append((length, [item[0] for item in part] if length == 1 else part))
-        start = stop
-    return groups
 
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()

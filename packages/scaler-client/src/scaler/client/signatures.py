@@ -1,0 +1,97 @@
+"""What a callable accepts, as far as its signature says. Many builtins have none: they accept anything."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Signature
+from typing import Any
+
+_NAME_LIMIT_CHARACTERS = 1000
+_VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+def function_name(callable_: Callable[..., Any]) -> str:
+    """For people to read: short, and of characters that can be sent."""
+    name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None)
+    if not isinstance(name, str):
+        name = type(callable_).__qualname__
+    return name[:_NAME_LIMIT_CHARACTERS].encode(errors="replace").decode()
+
+
+def check_call(callable_: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raises TypeError when the arguments do not fit the signature, if there is one."""
+    if not kwargs and _is_plain(callable_) and _plain_fits(callable_, len(args)):
+        return
+    signature = signature_of(callable_, follow_wrapped=False)
+    if signature is not None:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"Cannot call {function_name(callable_)}(): {error}.") from None
+
+
+def signature_of(callable_: Callable[..., Any], follow_wrapped: bool) -> Signature | None:
+    """None: it has no signature that can be read. ``follow_wrapped``: that of the function that a decorator wraps."""
+    try:
+        return inspect.signature(callable_, follow_wrapped=follow_wrapped)
+    except (ValueError, TypeError):
+        return None
+
+
+def takes_keyword(callable_: Callable[..., Any], name: str) -> bool:
+    """Whether a keyword argument of this name is the function's own."""
+    signature = signature_of(callable_, follow_wrapped=True)
+    if signature is None:
+        return False
+    parameters = signature.parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return True
+    parameter = parameters.get(name)
+    return parameter is not None and parameter.kind is not inspect.Parameter.POSITIONAL_ONLY
+
+
+class Arities:
+    """How many positional arguments a callable accepts. What a decorator wraps is asked, too: its own wrapper often
+    accepts anything. Where both contradict each other the wrapper counts, since it is what will be called."""
+
+    def __init__(self, callable_: Callable[..., Any]) -> None:
+        self._plain = callable_ if _is_plain(callable_) and not hasattr(callable_, "__wrapped__") else None
+        self._own: Signature | None = None
+        self._wrapped: Signature | None = None
+        if self._plain is None:
+            self._own = signature_of(callable_, follow_wrapped=False)
+            self._wrapped = signature_of(callable_, follow_wrapped=True)
+
+    def accepts(self, count: int) -> bool:
+        if self._plain is not None:
+            return _plain_fits(self._plain, count)
+        return _binds(self._own, count)
+
+    def prefers(self, count: int) -> bool:
+        """As ``accepts``, and so does what it wraps."""
+        return self.accepts(count) and _binds(self._wrapped, count)
+
+
+def _binds(signature: Signature | None, count: int) -> bool:
+    if signature is None:
+        return True
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_plain(callable_: Callable[..., Any]) -> bool:
+    """Whether its code object says all."""
+    if type(callable_) is not types.FunctionType:
+        return False
+    code = callable_.__code__
+    return not code.co_kwonlyargcount and not code.co_flags & _VARIABLE_FLAGS
+
+
+def _plain_fits(function: Any, count: int) -> bool:
+    accepted = function.__code__.co_argcount
+    return accepted - len(function.__defaults__ or ()) <= count <= accepted
