@@ -18,6 +18,8 @@ from scaler.utility.exceptions import MissingObjects
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
 from scaler_protocol.objects.layout import Layout
 
+Payload = bytes | Layout | Upload
+
 _SMALL_SLOT_BYTES = 1024
 _dumps = pickle.dumps
 
@@ -57,7 +59,7 @@ class Arguments:
     # ---- slots -----------------------------------------------------------------------------------------------------
 
     def place(
-        self, payloads: Sequence[bytes | Layout | Upload], held: list[Upload]
+        self, payloads: Sequence[Payload], held: list[Upload]
     ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
         """Slots, the uploads among them, and their size. What is large goes by reference; so does what is not small,
         when a call has very much of it. Uses of what is uploaded are added to ``held``."""
@@ -80,7 +82,7 @@ class Arguments:
     ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
         """As ``place``, for one call of a map. One object that is an argument of several tasks travels once:
         ``known_uploads`` has those of this map by the id of the object."""
-        payloads: list[bytes | Layout | Upload] = []
+        payloads: list[Payload] = []
         for value in values:
             known = known_uploads.get(id(value))
             usable = known is not None and self._hold(known, held)

@@ -8,14 +8,14 @@ import pickle
 import threading
 import time
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
 from scaler.client import kits
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
-from scaler.client.arguments import Arguments
+from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.future import ScalerFuture
 from scaler.client.graphs import get
@@ -28,6 +28,7 @@ from scaler.client.options import (
     AMOUNT_LIMIT,
     PRIORITY_LIMIT,
     RETRIES_LIMIT,
+    MapOptions,
     capabilities_of,
     duration,
     shared,
@@ -57,10 +58,18 @@ from scaler_protocol.address import parse_address
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Role, Status, TaskName, TaskOptions
-from scaler_protocol.objects.layout import Layout
 
 if TYPE_CHECKING:
     from scaler_protocol.monitor.model import Model
+
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 
 _FIRST_ANSWER_SECONDS = 0.5
 _dumps = pickle.dumps
@@ -107,7 +116,15 @@ class Client:
 
     # ---- submit ----------------------------------------------------------------------------------------------------
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture:
+    @overload
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ScalerFuture[T]: ...
+
+    @overload
+    def submit(  # type: ignore[overload-cannot-match]  # it is: by a function without this parameter
+        self, fn: Callable[..., T], /, *args: Any, profiling: bool, **kwargs: Any
+    ) -> ScalerFuture[T]: ...
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]:
         """Run ``fn(*args, **kwargs)`` on a worker. Raises TypeError at once when the arguments do not fit.
         ``profiling=True`` is an option of the task when ``fn`` takes no such parameter."""
         known = self._known.get(id(fn))
@@ -120,7 +137,7 @@ class Client:
             if shape is None or known is None:
                 check_call(fn, args, kwargs)
                 shape = function.usual_shapes[len(args)] = shape_of(function, len(args), (), self._options)
-        future = ScalerFuture(self._pump)
+        future: ScalerFuture[Any] = ScalerFuture(self._pump)
         try:
             self._send_call(shape, args, future)
         except BaseException:  # the caller never gets it
@@ -130,7 +147,7 @@ class Client:
 
     def submit_verbose(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., T],
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         *,
@@ -141,12 +158,12 @@ class Client:
         timeout_seconds: float | None = None,
         memory_bytes: int | None = None,
         profiling: bool | None = None,
-    ) -> ScalerFuture:
+    ) -> ScalerFuture[T]:
         """Submit with options. ``retries``: how often it may run again after an exception of its own. ``rerun=False``:
         once started it is never started again, whatever dies."""
         options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
         shape, values = self._call_with(fn, self._functions.find(fn), args, dict(kwargs or {}), options)
-        future = ScalerFuture(self._pump)
+        future: ScalerFuture[T] = ScalerFuture(self._pump)
         try:
             self._send_call(shape, values, future)
         except BaseException:  # the caller never gets it
@@ -182,7 +199,7 @@ class Client:
         shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), options)
         return shape, (*args, *kwargs.values())
 
-    def _send_call(self, shape: Shape, values: Sequence[Any], future: ScalerFuture) -> None:
+    def _send_call(self, shape: Shape, values: Sequence[Any], future: ScalerFuture[Any]) -> None:
         if len(values) == 1 and type(values[0]) in self._arguments.plain_types:
             slots = [_dumps(values[0], PICKLE_PROTOCOL)]
             size = len(slots[0])
@@ -217,13 +234,13 @@ class Client:
         if pump.notices or pump.leading:
             pump.settle_notices()
 
-    def _send_late_call(self, shape: Shape, payloads: Sequence[bytes | Layout | Upload], future: ScalerFuture) -> None:
+    def _send_late_call(self, shape: Shape, payloads: Sequence[Payload], future: ScalerFuture[Any]) -> None:
         try:
             self._send_large_call(shape, payloads, future)
         except Exception as error:
             future.set_exception(error)
 
-    def _send_large_call(self, shape: Shape, payloads: Sequence[bytes | Layout | Upload], future: ScalerFuture) -> None:
+    def _send_large_call(self, shape: Shape, payloads: Sequence[Payload], future: ScalerFuture[Any]) -> None:
         pump = self._pump
         pump.check_usable()
         held: list[Upload] = []
@@ -246,6 +263,70 @@ class Client:
         pump.settle_notices()
 
     # ---- map ---------------------------------------------------------------------------------------------------------
+
+    @overload
+    def map(self, fn: Callable[[A], T], iterable: Iterable[A], /, **options: Unpack[MapOptions]) -> list[T]: ...
+
+    @overload
+    def map(
+        self, fn: Callable[[*Ts], T], iterable: Iterable[tuple[*Ts]], /, **options: Unpack[MapOptions]
+    ) -> list[T]: ...
+
+    @overload
+    def map(
+        self, fn: Callable[[A, B], T], first: Iterable[A], second: Iterable[B], /, **options: Unpack[MapOptions]
+    ) -> list[T]: ...
+
+    @overload
+    def map(
+        self,
+        fn: Callable[[A, B, C], T],
+        first: Iterable[A],
+        second: Iterable[B],
+        third: Iterable[C],
+        /,
+        **options: Unpack[MapOptions],
+    ) -> list[T]: ...
+
+    @overload
+    def map(
+        self,
+        fn: Callable[[A, B, C, D], T],
+        first: Iterable[A],
+        second: Iterable[B],
+        third: Iterable[C],
+        fourth: Iterable[D],
+        /,
+        **options: Unpack[MapOptions],
+    ) -> list[T]: ...
+
+    @overload
+    def map(
+        self,
+        fn: Callable[[A, B, C, D, E], T],
+        first: Iterable[A],
+        second: Iterable[B],
+        third: Iterable[C],
+        fourth: Iterable[D],
+        fifth: Iterable[E],
+        /,
+        **options: Unpack[MapOptions],
+    ) -> list[T]: ...
+
+    @overload
+    def map(
+        self,
+        fn: Callable[..., T],
+        first: Iterable[Any],
+        second: Iterable[Any],
+        third: Iterable[Any],
+        fourth: Iterable[Any],
+        fifth: Iterable[Any],
+        sixth: Iterable[Any],
+        /,
+        *iterables: Iterable[Any],
+        **options: Unpack[MapOptions],
+    ) -> list[T]: ...
 
     def map(
         self,
@@ -278,7 +359,7 @@ class Client:
 
     def starmap(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., T],
         iterable: Iterable[Iterable[Any]],
         *,
         capabilities: Mapping[str, int] | Sequence[str] | None = None,
@@ -289,7 +370,7 @@ class Client:
         memory_bytes: int | None = None,
         profiling: bool | None = None,
         progress: bool = False,
-    ) -> list[Any]:
+    ) -> list[T]:
         """As ``map``, each item being an argument list."""
         options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
         return self._run_map(fn, groups_of_lists([tuple(item) for item in iterable]), options, progress)
@@ -315,14 +396,86 @@ class Client:
         with progress_bar(count, function.name) as bar:
             return MapCall(self._arguments, self._pump, count, bar.update).run(shaped)
 
-    def imap(self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None) -> Iterator[Any]:
+    @overload
+    def imap(
+        self, fn: Callable[[A], T], iterable: Iterable[A], /, *, buffer_size: int | None = None
+    ) -> Generator[T, None, None]: ...
+
+    @overload
+    def imap(
+        self, fn: Callable[[A, B], T], first: Iterable[A], second: Iterable[B], /, *, buffer_size: int | None = None
+    ) -> Generator[T, None, None]: ...
+
+    @overload
+    def imap(
+        self,
+        fn: Callable[[A, B, C], T],
+        first: Iterable[A],
+        second: Iterable[B],
+        third: Iterable[C],
+        /,
+        *,
+        buffer_size: int | None = None,
+    ) -> Generator[T, None, None]: ...
+
+    @overload
+    def imap(
+        self,
+        fn: Callable[..., T],
+        first: Iterable[Any],
+        second: Iterable[Any],
+        third: Iterable[Any],
+        fourth: Iterable[Any],
+        /,
+        *iterables: Iterable[Any],
+        buffer_size: int | None = None,
+    ) -> Generator[T, None, None]: ...
+
+    def imap(
+        self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None
+    ) -> Generator[Any, None, None]:
         """Lazy: takes from the iterables as results are taken, at most ``buffer_size`` ahead. Results in order; tuples
         are never unpacked."""
         return self._prepare_imap(fn, iterables, buffer_size).in_order()
 
+    @overload
+    def imap_unordered(
+        self, fn: Callable[[A], T], iterable: Iterable[A], /, *, buffer_size: int | None = None
+    ) -> Generator[T, None, None]: ...
+
+    @overload
+    def imap_unordered(
+        self, fn: Callable[[A, B], T], first: Iterable[A], second: Iterable[B], /, *, buffer_size: int | None = None
+    ) -> Generator[T, None, None]: ...
+
+    @overload
+    def imap_unordered(
+        self,
+        fn: Callable[[A, B, C], T],
+        first: Iterable[A],
+        second: Iterable[B],
+        third: Iterable[C],
+        /,
+        *,
+        buffer_size: int | None = None,
+    ) -> Generator[T, None, None]: ...
+
+    @overload
+    def imap_unordered(
+        self,
+        fn: Callable[..., T],
+        first: Iterable[Any],
+        second: Iterable[Any],
+        third: Iterable[Any],
+        fourth: Iterable[Any],
+        /,
+        *iterables: Iterable[Any],
+        buffer_size: int | None = None,
+    ) -> Generator[T, None, None]: ...
+
     def imap_unordered(
         self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None
-    ) -> Iterator[Any]:
+    ) -> Generator[Any, None, None]:
         """As ``imap``, with results in the order in which tasks end."""
         return self._prepare_imap(fn, iterables, buffer_size).as_ended()
 
@@ -340,6 +493,34 @@ class Client:
         return ImapCall(self._pump, send, zip(*iterables, strict=False), buffer_size or _IMAP_BUFFER_SIZE)
 
     # ---- graphs ------------------------------------------------------------------------------------------------------
+
+    @overload
+    def get(
+        self,
+        graph: dict[str, Any],
+        keys: Iterable[str],
+        block: Literal[True] = True,
+        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def get(
+        self,
+        graph: dict[str, Any],
+        keys: Iterable[str],
+        block: Literal[False],
+        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+    ) -> dict[str, ScalerFuture[Any]]: ...
+
+    @overload
+    def get(
+        self,
+        graph: Any,
+        keys: Any,
+        block: bool = True,
+        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        **dask_options: Any,
+    ) -> Any: ...
 
     def get(
         self,
@@ -361,7 +542,7 @@ class Client:
 
     # ---- objects -----------------------------------------------------------------------------------------------------
 
-    def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
+    def send_object(self, obj: T, name: str | None = None) -> ObjectReference[T]:
         """Send ``obj`` once; the reference stands for it as an argument or as an item of a map."""
         self._pump.check_usable()
         held: list[Upload] = []
@@ -396,7 +577,7 @@ class Client:
     def address(self) -> str:
         return self._address
 
-    def explain(self, future: ScalerFuture) -> str:
+    def explain(self, future: ScalerFuture[Any]) -> str:
         """Where the task is and what it waits for."""
         if future.done():
             return "The task has ended." if not future.cancelled() else "The task was cancelled."

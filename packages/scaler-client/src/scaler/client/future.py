@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Generator
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, RUNNING
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from scaler.client.outcomes import failure_of, unloadable
 from scaler.core.effects import Finish
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scaler.core.ranges import Range
     from scaler.shell.pump import Pump
 
+T = TypeVar("T")
 _CANCELLED = int(Status.CANCELLED)
 _new_tuple = tuple.__new__  # an Outcome without the Python call that its constructor is
 
@@ -42,9 +43,9 @@ class ProfilingInfo:
         return self.memory_peak
 
 
-class ScalerFuture(concurrent.futures.Future):
-    """A :class:`concurrent.futures.Future`, which can also be awaited. It is running right after submit. A result is
-    loaded when it is first asked for; a large one is fetched then.
+class ScalerFuture(concurrent.futures.Future[T]):
+    """A :class:`concurrent.futures.Future` of a result of type ``T``, which can also be awaited. It is running right
+    after submit. A result is loaded when it is first asked for; a large one is fetched then.
 
     Most futures are only ever asked by one thread for their result, so the condition is made when something needs it:
     a second thread, a callback, or ``concurrent.futures.wait``."""
@@ -65,7 +66,7 @@ class ScalerFuture(concurrent.futures.Future):
 
     # ---- concurrent.futures --------------------------------------------------------------------------------------
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> T:
         """Raises what the task raised, TimeoutError, or CancelledError."""
         if not self._loaded:
             self._load(timeout)
@@ -132,7 +133,7 @@ class ScalerFuture(concurrent.futures.Future):
         except Exception:
             LOGGER.exception("exception calling callback for %r", self)
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, T]:
         import asyncio
 
         return asyncio.wrap_future(self).__await__()
@@ -184,10 +185,12 @@ class ScalerFuture(concurrent.futures.Future):
     def is_settled(self) -> bool:
         return self._state is not RUNNING
 
-    @property
-    def _condition(self) -> threading.Condition:  # type: ignore[override]
-        condition = self._lazy_condition
-        return condition if condition is not None else self._make_condition()
+    if not TYPE_CHECKING:  # which expect an attribute, as ``concurrent.futures.wait`` and ``as_completed`` do
+
+        @property
+        def _condition(self) -> threading.Condition:
+            condition = self._lazy_condition
+            return condition if condition is not None else self._make_condition()
 
     def _make_condition(self) -> threading.Condition:
         """Whoever asks for the condition of an unfinished future is going to wait: the task it does so in lends its

@@ -82,7 +82,7 @@ def _values_of(
     shares_values: bool = False,
 ) -> list[Any]:
     call = GraphCall(client, graph, capabilities, shares_values)
-    futures: list[ScalerFuture] = []
+    futures: list[ScalerFuture[Any]] = []
     try:
         futures = call.start()
         return results_of(futures) if block else list(futures)
@@ -113,7 +113,7 @@ def ask_ahead(futures: Sequence[Future[Any]]) -> None:
             future.ask()
 
 
-class GraphFuture(ScalerFuture):
+class GraphFuture(ScalerFuture[Any]):
     """The future of one target. All targets of a graph are cancelled together, and fail with one exception."""
 
     def __init__(self, pump: Pump, group: GraphGroup, failures: dict[int, BaseException]) -> None:
@@ -150,9 +150,9 @@ class GraphFuture(ScalerFuture):
         return self._failures.setdefault(0, failure_of(outcome))
 
 
-def finished_future(pump: Pump, value: Any) -> ScalerFuture:
+def finished_future(pump: Pump, value: Any) -> ScalerFuture[Any]:
     """The future of a target that is data."""
-    future = ScalerFuture(pump)
+    future: ScalerFuture[Any] = ScalerFuture(pump)
     future._result, future._outcome = value, _DATA_OUTCOME
     future._loaded, future._state = True, FINISHED
     return future
@@ -185,7 +185,7 @@ class GraphCall:
 
     # ---- the application's side ------------------------------------------------------------------------------------
 
-    def start(self) -> list[ScalerFuture]:
+    def start(self) -> list[ScalerFuture[Any]]:
         """Send the graph. One future per target."""
         data = [self._datum(target) if target < 0 else None for target in self._graph.targets]
         if len(self._graph):

@@ -32,10 +32,10 @@ class ImapCall:
 
     def in_order(self) -> Generator[Any, None, None]:
         """Results in the order of the calls."""
-        futures: deque[ScalerFuture] = deque()
+        futures: deque[ScalerFuture[Any]] = deque()
 
-        def begin() -> ScalerFuture:
-            future = ScalerFuture(self._pump)
+        def begin() -> ScalerFuture[Any]:
+            future: ScalerFuture[Any] = ScalerFuture(self._pump)
             futures.append(future)
             return future
 
@@ -54,9 +54,9 @@ class ImapCall:
     def as_ended(self) -> Generator[Any, None, None]:
         """Results in the order in which tasks end."""
         queue = EndedQueue(self._pump)
-        running: dict[int, ScalerFuture] = {}
+        running: dict[int, ScalerFuture[Any]] = {}
 
-        def begin() -> ScalerFuture:
+        def begin() -> ScalerFuture[Any]:
             future = QueuedFuture(self._pump, queue)
             running[id(future)] = future
             return future
@@ -75,7 +75,7 @@ class ImapCall:
     def _wants_more(self, count: int) -> bool:
         return count <= self._ahead * _REFILL_BELOW
 
-    def _fill(self, count: int, begin: Callable[[], ScalerFuture], is_ready: Callable[[], bool]) -> None:
+    def _fill(self, count: int, begin: Callable[[], ScalerFuture[Any]], is_ready: Callable[[], bool]) -> None:
         """Submit up to ``count`` calls. An iterable that is slow does not hold back a result that is there."""
         until = time.monotonic() + _FILL_SECONDS
         for call in islice(self._calls, count):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scaler.shell.shielded import shielded
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from scaler.shell.pump import Pump
 
 
-def cancel_futures(pump: Pump, futures: Iterable[ScalerFuture]) -> None:
+def cancel_futures(pump: Pump, futures: Iterable[ScalerFuture[Any]]) -> None:
     """Cancel those of ``futures`` that have not ended, also when a signal handler interrupts this."""
 
     unfinished = list(futures)

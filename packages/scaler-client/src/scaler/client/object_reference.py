@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from scaler.core.uploads import Upload
 
+T = TypeVar("T")
 
-class ObjectReference:
-    """What ``Client.send_object`` returns: use it as a top-level argument or as an item of a map. The object stays with
-    the cluster while the reference, or a task that uses it, lives; ``Client.clear`` drops it."""
+if TYPE_CHECKING:
+
+    class _StandsForValue(Any, Generic[T]):
+        """A type checker accepts it wherever a value is expected. It does not compare ``T`` with what is expected: that
+        an argument may be a ``T`` or a reference to one cannot be said of a function's parameters."""
+
+else:
+
+    class _StandsForValue:
+        __slots__ = ()
+        __class_getitem__ = classmethod(GenericAlias)
+
+
+class ObjectReference(_StandsForValue[T]):
+    """What ``Client.send_object`` returns for a ``T``: use it as a top-level argument or as an item of a map. The
+    object stays with the cluster while the reference, or a task that uses it, lives; ``Client.clear`` drops it."""
 
     __slots__ = ("_name", "_owner", "_number", "_upload", "__weakref__")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from typing import TypedDict
 
 from scaler_protocol.messages import DEFAULT_OPTIONS, Capability, TaskOptions
 
@@ -12,6 +13,19 @@ PRIORITY_LIMIT = 2**31 - 1
 RETRIES_LIMIT = 2**31 - 1
 AMOUNT_LIMIT = 2**63 - 1
 NAME_LIMIT_BYTES = 1000
+
+
+class MapOptions(TypedDict, total=False):
+    """What ``Client.map`` takes by name, for type checkers."""
+
+    capabilities: Mapping[str, int] | Sequence[str] | None
+    priority: int
+    retries: int
+    rerun: bool
+    timeout_seconds: float | None
+    memory_bytes: int | None
+    profiling: bool | None
+    progress: bool
 
 
 def whole_number(name: str, value: int, minimum: int, maximum: int) -> int:

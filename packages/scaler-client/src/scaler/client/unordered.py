@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scaler.client.future import ScalerFuture
 from scaler.core.outcome import Outcome
@@ -19,9 +19,9 @@ class EndedQueue:
     def __init__(self, pump: Pump) -> None:
         self._pump = pump
         self._lazy_condition: threading.Condition | None = None
-        self.ended: deque[ScalerFuture] = deque()
+        self.ended: deque[ScalerFuture[Any]] = deque()
 
-    def take(self) -> ScalerFuture:
+    def take(self) -> ScalerFuture[Any]:
         if not self.ended:
             self._pump.wait(self)
         return self.ended.popleft()
@@ -41,7 +41,7 @@ class EndedQueue:
         return self._lazy_condition or self._pump.make_condition(self)[0]
 
 
-class QueuedFuture(ScalerFuture):
+class QueuedFuture(ScalerFuture[Any]):
     """Puts itself into its queue when it ends."""
 
     def __init__(self, pump: Pump, queue: EndedQueue) -> None:

@@ -1,0 +1,206 @@
+"""A program of a user, for type checkers: it is never run. Each line with an ignore comment must be an error, and no
+other line may be one."""
+
+import asyncio
+import concurrent.futures
+import math
+import operator
+from collections.abc import Generator, Iterator
+from concurrent.futures import as_completed, wait
+from functools import partial
+from typing import Any, NamedTuple, assert_type
+
+from scaler import Client, ObjectReference, ScalerFuture, SchedulerClusterCombo, Serializer
+from scaler.client.future import ProfilingInfo
+
+
+def add(left: int, right: int = 0) -> int:
+    return left + right
+
+
+def scale(value: float, *, factor: float) -> str:
+    return str(value * factor)
+
+
+def count(words: list[str]) -> dict[str, int]:
+    return {word: len(word) for word in words}
+
+
+def look_up(words: list[str], place: int) -> str:
+    return words[place]
+
+
+def five(a: int, b: str, c: float, d: bytes, e: bool) -> tuple[int, str]:
+    return a, b
+
+
+def seven(a: int, b: int, c: int, d: int, e: int, f: int, g: int) -> int:
+    return a
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+class Model:
+    def fit(self, data: list[float]) -> "Model":
+        return self
+
+    def __call__(self, value: float) -> bool:
+        return value > 0
+
+
+def norm(point: Point) -> float:
+    return math.hypot(*point)
+
+
+client = Client("tcp://127.0.0.1:2345", timeout_seconds=10, stream_output=True)
+
+
+def submits() -> None:
+    future = client.submit(add, 1, 2)
+    assert_type(future, ScalerFuture[int])
+    assert_type(future.result(timeout=1), int)
+    assert_type(future.exception(), BaseException | None)
+    assert_type(future.profiling_info(), ProfilingInfo)
+    assert_type(client.submit(scale, 1, factor=2).result(), str)
+    assert_type(client.submit(sorted, [3, 1], reverse=True).result(), list[int])
+    assert_type(client.submit(print, "x").result(), None)
+    assert_type(client.submit(Model).result(), Model)
+    assert_type(client.submit(Model(), 1.0).result(), bool)
+    assert_type(client.submit(Model().fit, [1.0]).result(), Model)
+    assert_type(client.submit(partial(add, 1), 2).result(), int)
+    assert_type(client.submit(lambda: "x").result(), str)
+    assert_type(client.submit(add, 1, profiling=True), ScalerFuture[int])
+    assert_type(client.submit_verbose(add, (1, 2), priority=3, capabilities=["gpu"]), ScalerFuture[int])
+
+    client.submit(add, "1")  # type: ignore
+    client.submit(add)  # type: ignore
+    client.submit(add, 1, 2, 3)  # type: ignore
+    client.submit(scale, 1)  # type: ignore
+    client.submit(scale, 1, factor="2")  # type: ignore
+    client.submit(scale, 1, fctor=2)  # type: ignore
+    client.submit(3)  # type: ignore
+    client.submit_verbose(add, (1,), priorty=3)  # type: ignore
+    text: str = client.submit(add, 1).result()  # type: ignore
+    print(text)
+
+
+def waits() -> None:
+    futures = [client.submit(add, value) for value in range(3)]
+    for each in as_completed([client.submit(add, 1)]):
+        assert_type(each.result(), int)
+    for each in as_completed(futures, timeout=3):
+        assert_type(each.result(), int)
+    done, unfinished = wait(futures, return_when=concurrent.futures.FIRST_COMPLETED)
+    assert_type(done.pop().result(), int)
+    futures[0].add_done_callback(lambda future: print(future.result() + 1))
+    by_future: dict[ScalerFuture[int], str] = dict.fromkeys(futures, "x")
+    standard: concurrent.futures.Future[int] = futures[0]
+    print(client.explain(futures[0]), by_future, standard, unfinished)
+
+
+async def awaits() -> None:
+    assert_type(await client.submit(add, 1), int)
+    assert_type(await asyncio.wrap_future(client.submit(add, 1)), int)
+    assert_type(await asyncio.gather(*[client.submit(scale, value, factor=1) for value in range(3)]), list[str])
+
+
+def maps() -> None:
+    assert_type(client.map(math.sqrt, range(10)), list[float])
+    assert_type(client.map(add, [1, 2], priority=2, progress=True), list[int])
+    assert_type(client.map(add, [1, 2], (3, 4)), list[int])
+    assert_type(client.map(five, [1], ["b"], [1.5], [b""], [True]), list[tuple[int, str]])
+    assert_type(client.map(seven, [1], [1], [1], [1], [1], [1], [1], retries=2), list[int])
+    assert_type(client.map(lambda value: value + 1, [1, 2]), list[int])
+    assert_type(client.map(lambda left, right: left * right, [1, 2], [3.0, 4.0]), list[float])
+    assert_type(client.map(Model(), [1.0]), list[bool])
+    assert_type(client.map(norm, [Point(1, 2)]), list[float])
+    # tuples are argument lists, or single arguments
+    assert_type(client.map(math.sqrt, [(value,) for value in range(3)]), list[float])
+    assert_type(client.map(add, [(1, 2), (3, 4)]), list[int])
+    assert_type(client.map(scale_item, {"a": 1.0}.items()), list[float])
+    assert_type(client.map(name_item, {"a": 1.0}.items()), list[str])
+    assert_type(client.map(len, zip([1], [2], strict=True)), list[int])
+
+    assert_type(client.starmap(add, [(1, 2)], rerun=False), list[int])
+    assert_type(client.starmap(scale_item, {"a": 1.0}.items()), list[float])
+    assert_type(client.starmap(add, [[1], [1, 2]]), list[int])
+
+    client.map(add, ["a"])  # type: ignore
+    client.map(add, [("a", 1)])  # type: ignore
+    client.map(add, [1], ["b"])  # type: ignore
+    client.map(math.sqrt, 5)  # type: ignore
+    client.map(add)  # type: ignore
+    client.map(add, [1], prioriti=3)  # type: ignore
+    client.map(add, [1], [2], [3])  # type: ignore
+    client.starmap(add, [1, 2])  # type: ignore
+
+
+def scale_item(name: str, value: float) -> float:
+    return value
+
+
+def name_item(item: tuple[str, float]) -> str:
+    return item[0]
+
+
+def lazy_maps() -> None:
+    results = client.imap(add, range(10), buffer_size=5)
+    assert_type(results, Generator[int, None, None])
+    assert_type(next(results), int)
+    results.close()
+    names: Iterator[str] = client.imap_unordered(scale_both, [1.0], [2.0])
+    assert_type(list(client.imap(operator.neg, [1])), list[int])
+    assert_type(list(client.imap(seven, [1], [1], [1], [1], [1], [1], [1])), list[int])
+    print(names)
+
+    client.imap(add, ["x"])  # type: ignore
+    client.imap(add, [(1, 2)])  # type: ignore
+    client.imap_unordered(scale_both, [1.0])  # type: ignore
+
+
+def scale_both(value: float, factor: float) -> str:
+    return str(value * factor)
+
+
+def references() -> None:
+    reference = client.send_object(["a", "b"], name="words")
+    assert_type(reference, ObjectReference[list[str]])
+    assert_type(reference.name, str)
+    assert_type(client.submit(count, reference).result(), dict[str, int])
+    assert_type(client.submit(look_up, reference, place=1).result(), str)
+    assert_type(client.map(count, [reference] * 3), list[dict[str, int]])
+    assert_type(client.map(look_up, [(reference, place) for place in range(2)]), list[str])
+    assert_type(client.starmap(look_up, [(reference, place) for place in range(2)]), list[str])
+    counted: dict[str, Any] = client.get({"words": reference, "counted": (count, "words")}, ["counted"])
+    print(counted)
+
+    client.submit(look_up, reference, "1")  # type: ignore
+
+
+def graphs() -> None:
+    graph = {"a": 3, "b": 4, "square": (pow, "a", "b")}
+    assert_type(client.get(graph, ["square"]), dict[str, Any])
+    futures = client.get(graph, ["square"], block=False)
+    assert_type(futures, dict[str, ScalerFuture[Any]])
+    assert_type(futures["square"].result(), Any)
+
+
+class Text(Serializer):
+    @staticmethod
+    def serialize(obj: Any) -> bytes:
+        return repr(obj).encode()
+
+    @staticmethod
+    def deserialize(payload: bytes) -> Any:
+        return payload.decode()
+
+
+def the_rest() -> None:
+    with SchedulerClusterCombo(n_workers=2, per_worker_capabilities={"gpu": 1}) as combo:
+        with Client(combo.get_address(), serializer=Text) as inner, Client(serializer=Text()) as other:
+            assert_type(inner, Client)
+            assert_type(other.identity, bytes)
+        Client(2345)  # type: ignore
