@@ -50,7 +50,7 @@ def test_signatures_name_real_parameters() -> None:
         "worker_timeout_seconds", "object_retention_seconds", "task_timeout_seconds", "death_timeout_seconds",
         "load_balance_seconds", "load_balance_trigger_times", "garbage_collect_interval_seconds",
         "trim_memory_threshold_bytes", "per_worker_queue_size", "hard_processor_suspend", "protected", "event_loop",
-        "logging_paths", "logging_level", "logging_config_file", "per_worker_capabilities",
+        "logging_paths", "logging_level", "logging_config_file", "per_worker_capabilities", "preload",
     ]  # fmt: skip
     assert parameters(Cluster)[:3] == ["address", "n_workers", "worker_names"]
     assert parameters(Scheduler)[0] == "address"
@@ -70,8 +70,8 @@ def test_defaults_of_the_combo() -> None:
         "death_timeout_seconds": 300,
         "load_balance_seconds": 1, "load_balance_trigger_times": 2, "garbage_collect_interval_seconds": 30,
         "trim_memory_threshold_bytes": 1073741824, "per_worker_queue_size": 1000, "hard_processor_suspend": False,
-        "protected": True, "event_loop": "builtin", "logging_paths": ("/dev/stdout",), "logging_level": "INFO",
-        "logging_config_file": None, "per_worker_capabilities": None,
+        "protected": True, "event_loop": "builtin", "logging_paths": ("/dev/stderr",), "logging_level": "WARNING",
+        "logging_config_file": None, "per_worker_capabilities": None, "preload": None,
     }  # fmt: skip
     assert {name: defaults[name] for name in expected} == expected
 
@@ -288,6 +288,14 @@ def test_scheduler_and_cluster_classes(tmp_path: Path) -> None:
         for process in [*clusters, scheduler]:
             process.terminate()
             process.join()
+
+
+def test_combo_with_a_module_to_preload() -> None:
+    def is_loaded() -> bool:
+        return "colorsys" in sys.modules
+
+    with SchedulerClusterCombo(1, preload="colorsys") as combo, Client(combo.get_address()) as client:
+        assert client.submit(is_loaded).result(timeout=10)
 
 
 def test_combo_at_a_given_address_and_ipc(tmp_path: Path) -> None:

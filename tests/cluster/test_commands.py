@@ -165,6 +165,7 @@ CLUSTER_FLAGS = [
     "--logging-config-file",
     "--log-format",
     "--grace-seconds",
+    "--echo-streamed-output",
     "--config",
 ]
 
@@ -664,6 +665,21 @@ def test_output_of_tasks_appears_at_the_cluster() -> None:
     with start_scheduler(address), start_cluster(address, "-n", 1) as cluster, Client(address) as client:
         client.submit(print, "words of a task").result(timeout=10)
         cluster.wait_for_output("words of a task")
+
+
+@pytest.mark.parametrize("flags", [(), ("--no-echo-streamed-output",)])
+def test_echo_streamed_output(flags: tuple[str, ...]) -> None:
+    def talk() -> None:
+        print("streamed words")
+        print("streamed error", file=sys.stderr)
+
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 1, *flags) as cluster:
+        with Client(address, stream_output=True) as streaming, Client(address) as silent:
+            streaming.submit(talk).result(timeout=10)
+            silent.submit(print, "other words").result(timeout=10)
+            cluster.wait_for_output("other words")
+        assert ("streamed words" in cluster.output, "streamed error" in cluster.output) == (not flags, not flags)
 
 
 def test_object_retention_seconds() -> None:

@@ -62,6 +62,9 @@ class ClusterSettings(LoggingSettings):
         0, help="bytes that this host's object store may hold in memory; 0: half of the host's memory", minimum=0
     )
     spill_directory: str | None = option(None, help="where objects go that are too many for it; default: /var/tmp")
+    echo_streamed_output: bool = option(
+        True, help="also write here what tasks print for a client with stream_output, which writes it itself"
+    )
     per_worker_capabilities: tuple[str, ...] = option(
         (), help="what tasks may ask for, such as linux,gpu=1", parse=_capability
     )

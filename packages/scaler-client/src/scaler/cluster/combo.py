@@ -44,13 +44,15 @@ class SchedulerClusterCombo:
         hard_processor_suspend: bool = False,
         protected: bool = True,
         event_loop: str = "builtin",
-        logging_paths: Sequence[str] = ("/dev/stdout",),
-        logging_level: str = "INFO",
+        logging_paths: Sequence[str] = ("/dev/stderr",),
+        logging_level: str = "WARNING",
         logging_config_file: str | None = None,
         per_worker_capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        preload: str | None = None,
     ) -> None:
         """Returns when the scheduler serves. ``address`` defaults to a free port of the loopback interface;
-        ``n_workers`` may be 0: other clusters may join."""
+        ``n_workers`` may be 0: other clusters may join. Logs are those of a library: warnings, to stderr.
+        ``preload``: ``module:function`` that each worker process calls when it starts."""
         if n_workers < 0:
             raise ValueError(f"n_workers must not be negative, but is {n_workers}.")
         scheduler_class: type[Scheduler] = load_sibling("scaler_scheduler", "Scheduler")
@@ -94,6 +96,8 @@ class SchedulerClusterCombo:
                     hard_processor_suspend=hard_processor_suspend,
                     event_loop=event_loop,
                     worker_io_threads=worker_io_threads,
+                    preload=preload,
+                    echo_streamed_output=False,  # the client writes it to the same terminal
                     per_worker_capabilities=_capability_texts(per_worker_capabilities),
                     logging_paths=tuple(logging_paths),
                     logging_level=logging_level,

@@ -26,6 +26,9 @@ DROP = b"drop"
 VALUES = b"values"
 STORE = b"store"
 
+STDOUT, STDERR = 1, 2
+"""Streams of a task's output."""
+
 BLOCKED = b"blocked"
 UNBLOCKED = b"unblocked"
 """From a nested client to the agent: its task waits, or goes on."""
@@ -47,6 +50,7 @@ class ProcessorOptions:
     collect_interval_seconds: float
     trim_threshold_bytes: int
     is_spare: bool
+    echoes_streamed_output: bool = True
 
 
 def pack_number(number: int) -> bytes:

@@ -189,8 +189,9 @@ class Processor:
     def begin_output(self, run: Any, sequence: int) -> None:
         target = OutputChannel(sequence, self._connection, self.shield)
         self._streams = sys.stdout, sys.stderr, target
-        sys.stdout = OutputStream(sys.stdout, 1, target)
-        sys.stderr = OutputStream(sys.stderr, 2, target)
+        echoes = self._options.echoes_streamed_output
+        sys.stdout = OutputStream(sys.stdout, channel.STDOUT, target, echoes)
+        sys.stderr = OutputStream(sys.stderr, channel.STDERR, target, echoes)
 
     def end_output(self) -> None:
         if self._streams is not None:

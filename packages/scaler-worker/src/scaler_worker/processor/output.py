@@ -49,18 +49,20 @@ class OutputChannel:
         self._pid = os.getpid()
         self._open = True
 
-    def send(self, stream: int, data: bytes) -> None:
-        """Blocks while too much waits to be written."""
+    def send(self, stream: int, data: bytes) -> bool:
+        """Whether it is taken. Blocks while too much waits to be written."""
         if os.getpid() != self._pid:
-            return
+            return False
         with self._lock, self._shield:
-            if self._open:
+            is_taken = self._open
+            if is_taken:
                 self._connection.send([channel.OUTPUT, self._sequence, channel.pack_number(stream), data])
         while self._is_full():
             self._wait()
             with self._lock, self._shield:
                 if self._open:
                     self._connection.flush()
+        return is_taken
 
     def _wait(self) -> None:
         poll = select.poll()  # of its own: two threads must not share one
@@ -92,12 +94,14 @@ class OutputBuffer(io.RawIOBase):
 
 
 class OutputStream(io.TextIOBase):
-    """Writes through to the processor's own stream and sends a copy to the agent."""
+    """Sends what is written to the agent. ``echoes``: and writes it to the processor's own stream. Without that, only
+    what the agent does not take goes there."""
 
-    def __init__(self, original: TextIO, stream: int, target: OutputChannel) -> None:
+    def __init__(self, original: TextIO, stream: int, target: OutputChannel, echoes: bool) -> None:
         self._original = original
         self._stream = stream
         self._target = target
+        self._echoes = echoes
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -116,8 +120,10 @@ class OutputStream(io.TextIOBase):
     def write(self, text: str) -> int:
         for start in range(0, len(text), PIECE_CHARACTERS):
             piece = text[start : start + PIECE_CHARACTERS]
-            self._target.send(self._stream, piece.encode(errors="replace"))
-        return self._original.write(text)
+            is_taken = self._target.send(self._stream, piece.encode(errors="replace"))
+            if self._echoes or not is_taken:
+                self._original.write(piece)
+        return len(text)
 
     def flush(self) -> None:
         self._original.flush()

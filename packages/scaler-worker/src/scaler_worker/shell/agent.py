@@ -301,6 +301,7 @@ class Agent:
             collect_interval_seconds=settings.garbage_collect_interval_seconds,
             trim_threshold_bytes=settings.trim_memory_threshold_bytes,
             is_spare=number >= len(self._core.slots.names),
+            echoes_streamed_output=settings.echo_streamed_output,
         )
 
 

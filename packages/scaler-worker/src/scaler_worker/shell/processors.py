@@ -48,6 +48,7 @@ class ProcessorProcess:
     exit_fd: int = -1
     ready: bool = False
     killed: bool = False
+    echoes_streamed_output: bool = True
     watches_write: bool = False
     stderr_tail: collections.deque[str] = field(default_factory=lambda: collections.deque(maxlen=STDERR_LINES))
     stderr_rest: str = ""
@@ -89,8 +90,10 @@ class ProcessorHost:
             self._agent.not_started(number, str(error))
             return
         self.processes[number] = process
+        options = self._options(number, name)
+        process.echoes_streamed_output = options.echoes_streamed_output
         fds = [*process.child_fds, process.fault_fd, process.news_fd]
-        self._zygote.fork(self._options(number, name), fds)
+        self._zygote.fork(options, fds)
 
     def _on_lost(self, numbers: list[int]) -> None:
         """The zygote died over these. It may have forked one without saying so, which ends when its stream does: so
@@ -229,6 +232,8 @@ class ProcessorHost:
             self.store.add_result(process.number, sequence, fd, size)
         elif kind == channel.OUTPUT:
             sequence, stream = map(channel.unpack_number, frames[1:3])
+            if stream == channel.STDERR and not process.echoes_streamed_output:
+                _keep_tail(process, frames[3])
             return bool(self._agent.output(process.number, sequence, stream, frames[3]))
         elif kind == channel.FAILED:
             self._agent.failed(frames[1].decode(errors="replace"))
@@ -364,9 +369,7 @@ class ProcessorHost:
             if not data:
                 return False
             _pass_on(data)
-            *lines, process.stderr_rest = (process.stderr_rest + data.decode(errors="replace")).split("\n")
-            process.stderr_rest = process.stderr_rest[-STDERR_LINE_CHARACTERS:]
-            process.stderr_tail.extend(line[:STDERR_LINE_CHARACTERS] for line in lines)
+            _keep_tail(process, data)
 
 
 def _prepare(number: int) -> ProcessorProcess:
@@ -389,6 +392,12 @@ def _prepare(number: int) -> ProcessorProcess:
     process = ProcessorProcess(number, StreamConnection(ours), board, news_fd, fault_fd, stderr_fd)
     process.child_fds = [theirs.detach(), board_fd, stderr_writer]
     return process
+
+
+def _keep_tail(process: ProcessorProcess, data: bytes) -> None:
+    *lines, process.stderr_rest = (process.stderr_rest + data.decode(errors="replace")).split("\n")
+    process.stderr_rest = process.stderr_rest[-STDERR_LINE_CHARACTERS:]
+    process.stderr_tail.extend(line[:STDERR_LINE_CHARACTERS] for line in lines)
 
 
 def _pass_on(data: bytes) -> None:
