@@ -477,8 +477,19 @@ def test_status_reports_come_in_their_interval() -> None:
     with agent(1, "--heartbeat-interval", 0.1) as (scheduler, _):
         scheduler.serve(lambda: len(scheduler.heartbeats) >= 5, 3)
     with agent(1, "--heartbeat-interval", 20) as (scheduler, _):
+        scheduler.serve(lambda: bool(scheduler.heartbeats), 10)
         scheduler.serve_for(1.0)
-        assert not scheduler.heartbeats
+        assert len(scheduler.heartbeats) == 1
+
+
+def test_a_worker_is_reported_when_it_is_ready() -> None:
+    with agent(2, "--heartbeat-interval", 20) as (scheduler, _):
+        scheduler.serve(lambda: len(scheduler.heartbeats) == 2, 10)
+        scheduler.submit(os.getpid, [()])
+        scheduler.wait_for_results(1)
+        workers = scheduler.heartbeats[-1].workers
+        assert all(worker.initialized for worker in workers)
+        assert pickle.loads(scheduler.results[0][1]) in [worker.pid for worker in workers]
 
 
 def test_garbage_is_collected_while_idle(tmp_path: object) -> None:

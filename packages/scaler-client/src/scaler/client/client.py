@@ -60,7 +60,7 @@ from scaler_protocol.ids import new_session
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Role, Status, TaskName, TaskOptions
 
 if TYPE_CHECKING:
-    from scaler_protocol.monitor.model import Model
+    from scaler.client.cluster_info import ClusterInfo
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -593,16 +593,22 @@ class Client:
         outcome = answer.wait(self._settings[2])
         return bytes(outcome.payload).decode(errors="replace")
 
-    def cluster_info(self) -> Model:
-        """What the monitors show, now: ``rows("workers")``, ``rows("functions")``, ... and ``snapshot``. It says
-        nothing of single tasks, for which monitors listen all the time."""
-        from scaler.client.cluster_info import model_of
+    def cluster_info(self) -> ClusterInfo:
+        """The cluster at this moment: ``workers``, ``tasks``, ``functions``, ``clients`` and more, each row with named
+        fields. It says nothing of single tasks, for which monitors listen all the time."""
+        from scaler.client.cluster_info import info_of
 
         self._pump.check_usable()
         outcome = self._ask(self._pump.session.questions.ask_cluster_info)
         if outcome.status != Status.SUCCESS:
             raise failure_of(outcome)
-        return model_of(bytes(outcome.payload))
+        return info_of(bytes(outcome.payload))
+
+    @property
+    def n_workers(self) -> int:
+        """How many workers the cluster has now, including those that are starting. Asks the scheduler each time. Right
+        after a cluster was started its workers may still be joining."""
+        return len(self.cluster_info().workers)
 
     def disconnect(self) -> None:
         """Cancel what is unfinished and leave. May be called twice."""

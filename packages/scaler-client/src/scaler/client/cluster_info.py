@@ -3,16 +3,113 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from scaler.utility.exceptions import ScalerError
 from scaler_protocol.monitor import feed
-from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.messages import (
+    AgentStatus,
+    ClientStatus,
+    FunctionStatus,
+    GraphStatus,
+    PeerState,
+    SchedulerStatus,
+    Snapshot,
+    StoreStatus,
+    TaskCounts,
+    WaitGroup,
+)
 
 
-def model_of(payload: bytes) -> Model:
-    """The model of one snapshot, as the scheduler sends it to a client."""
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One worker process.
+
+    ``pid`` is 0 and ``is_ready`` False until the process has started. ``agent`` is the name of the agent that started
+    it. ``is_connected``: the scheduler hears from that agent. ``is_busy``: a task is running; ``is_blocked``: that task
+    waits for tasks of its own. ``cpu_percent`` (of one processor) and ``rss_bytes`` are as old as the agent's last
+    report (``--heartbeat-interval``)."""
+
+    name: str
+    host: str
+    agent: str
+    pid: int
+    is_connected: bool
+    is_ready: bool
+    is_busy: bool
+    is_blocked: bool
+    cpu_percent: float
+    rss_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """A cluster at one moment. ``snapshot`` is all that monitors are told of it; the attributes name its parts. Of
+    functions, waits and graphs, the 200 most interesting ones are listed."""
+
+    snapshot: Snapshot
+    workers: tuple[WorkerInfo, ...]
+
+    @property
+    def scheduler(self) -> SchedulerStatus:
+        return self.snapshot.scheduler
+
+    @property
+    def tasks(self) -> TaskCounts:
+        """Tasks of all clients by state; those that have ended are counted since the scheduler started."""
+        return self.snapshot.tasks
+
+    @property
+    def agents(self) -> tuple[AgentStatus, ...]:
+        """One for each host with workers."""
+        return self.snapshot.agents
+
+    @property
+    def clients(self) -> tuple[ClientStatus, ...]:
+        return self.snapshot.clients
+
+    @property
+    def functions(self) -> tuple[FunctionStatus, ...]:
+        """Tasks by function, over all clients."""
+        return self.snapshot.functions
+
+    @property
+    def waits(self) -> tuple[WaitGroup, ...]:
+        """Why tasks do not run."""
+        return self.snapshot.waits
+
+    @property
+    def graphs(self) -> tuple[GraphStatus, ...]:
+        """Graphs that have not ended."""
+        return self.snapshot.graphs
+
+    @property
+    def stores(self) -> tuple[StoreStatus, ...]:
+        """The object stores of hosts."""
+        return self.snapshot.stores
+
+
+def info_of(payload: bytes) -> ClusterInfo:
+    """The snapshot that the scheduler sends to a client. Raises ScalerError when it did not fit into a message."""
     if not payload:
-        raise ScalerError("The cluster is too large to be described in one message: watch its monitor address instead.")
-    model = Model(0.0, task_limit=1)
-    model.apply(feed.decode(zlib.decompress(payload)).message, 0.0)
-    return model
+        raise ScalerError("Cannot describe the cluster: it is too large for one message. Watch its monitor address.")
+    snapshot = feed.decode(zlib.decompress(payload)).message
+    assert isinstance(snapshot, Snapshot)
+    return ClusterInfo(snapshot, tuple(worker for agent in snapshot.agents for worker in _workers_of(agent)))
+
+
+def _workers_of(agent: AgentStatus) -> Iterator[WorkerInfo]:
+    for worker in agent.workers:
+        yield WorkerInfo(
+            name=worker.name,
+            host=agent.host,
+            agent=agent.name,
+            pid=worker.pid,
+            is_connected=agent.state == PeerState.CONNECTED,
+            is_ready=worker.initialized,
+            is_busy=worker.has_task,
+            is_blocked=worker.slot_lent,
+            cpu_percent=worker.cpu_percent,
+            rss_bytes=worker.rss_bytes,
+        )

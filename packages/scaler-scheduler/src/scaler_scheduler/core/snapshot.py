@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from scaler_protocol.ids import shown_id
-from scaler_protocol.messages import Status
+from scaler_protocol.messages import Status, WorkerStatus
 from scaler_protocol.monitor.messages import (
     AgentStatus,
     ClientStatus,
@@ -117,8 +117,18 @@ def _agent(agent: Agent, now: float) -> AgentStatus:
         sent=agent.load.outstanding,
         free=max(0, agent.load.ceiling - agent.load.outstanding),
         silent_seconds=now - agent.heard_at,
-        workers=beat.workers if beat else (),
+        workers=_workers(agent),
     )
+
+
+def _workers(agent: Agent) -> tuple[WorkerStatus, ...]:
+    """All that the agent announced when it attached, with what its last heartbeat said of them."""
+    reported = {status.name: status for status in agent.heartbeat.workers} if agent.heartbeat else {}
+    return tuple(reported.get(name) or _starting_worker(name) for name in agent.worker_names)
+
+
+def _starting_worker(name: str) -> WorkerStatus:
+    return WorkerStatus(name, pid=0, cpu_percent=0.0, rss_bytes=0, initialized=False, has_task=False, slot_lent=False)
 
 
 def _client(client: Client) -> ClientStatus:

@@ -206,6 +206,8 @@ class AgentCore(AgentPath):
             return
         self._epoch = welcome.epoch
         self._start_link()
+        if self._heartbeat is not None:
+            self._outbox.append(replace(self._heartbeat, sent_at=now))
 
     def _start_link(self) -> None:
         """A scheduler that knows nothing of this agent: tell it what is here."""

@@ -197,6 +197,7 @@ class Agent:
             self._announced.add(processor.slot)
             logging.info(f"Worker[{processor.slot}] started")
         self._core.on_processor_ready(number, time.monotonic())
+        self._send_report(self._meter.last)  # ahead of its first result
         self._conversation.end_turn()
 
     def news(self, number: int) -> None:
@@ -264,20 +265,23 @@ class Agent:
 
     def _report(self) -> None:
         self._loop.call_later(self._settings.heartbeat_interval, self._report)
-        cpu_percent, rss_bytes = self._meter.read(os.getpid())
-        workers = tuple(self._worker_status())
-        self._core.report(cpu_percent, rss_bytes, free_bytes(), workers, time.monotonic())
+        self._send_report(self._meter.read)
         self._processors.reap_orphans()
         self._host_store.ask_status()
         self._conversation.end_turn()
 
-    def _worker_status(self) -> list[WorkerStatus]:
+    def _send_report(self, read: Callable[[int], tuple[float, int]]) -> None:
+        cpu_percent, rss_bytes = read(os.getpid())
+        workers = tuple(self._worker_status(read))
+        self._core.report(cpu_percent, rss_bytes, free_bytes(), workers, time.monotonic())
+
+    def _worker_status(self, read: Callable[[int], tuple[float, int]]) -> list[WorkerStatus]:
         processors = [each for each in self._core.slots.processors.values() if each.slot is not None]
         processors.sort(key=lambda each: each.slot or 0)
         self._meter.keep_only({os.getpid(), *(each.pid for each in processors)})
         statuses = []
         for each in processors:
-            cpu_percent, rss_bytes = self._meter.read(each.pid) if each.pid else (0.0, 0)
+            cpu_percent, rss_bytes = read(each.pid) if each.pid else (0.0, 0)
             flags = each.ready, each.busy, each.blocked
             statuses.append(WorkerStatus(each.name, each.pid, cpu_percent, rss_bytes, *flags))
         return statuses

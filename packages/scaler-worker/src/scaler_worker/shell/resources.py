@@ -31,6 +31,7 @@ class ProcessMeter:
 
     def __init__(self) -> None:
         self._processes: dict[int, psutil.Process] = {}
+        self._readings: dict[int, tuple[float, int]] = {}
 
     def read(self, pid: int) -> tuple[float, int]:
         """(percent of one processor since the last reading, resident bytes)"""
@@ -39,13 +40,20 @@ class ProcessMeter:
             if process is None:
                 process = self._processes[pid] = psutil.Process(pid)
             with process.oneshot():
-                return process.cpu_percent(), int(process.memory_info().rss)
+                reading = process.cpu_percent(), int(process.memory_info().rss)
         except (psutil.Error, OSError):  # it has ended, or no descriptor is left to look
             self._processes.pop(pid, None)
             return 0.0, 0
+        self._readings[pid] = reading
+        return reading
+
+    def last(self, pid: int) -> tuple[float, int]:
+        """The last reading, or the first."""
+        return self._readings.get(pid) or self.read(pid)
 
     def keep_only(self, pids: set[int]) -> None:
         self._processes = {pid: process for pid, process in self._processes.items() if pid in pids}
+        self._readings = {pid: reading for pid, reading in self._readings.items() if pid in pids}
 
 
 def free_bytes() -> int:
