@@ -16,6 +16,7 @@ class GraphScheduler(FakeScheduler):
 
     def __init__(self, address: str = "tcp://127.0.0.1:0", epoch: int = 1) -> None:
         self.values: dict[ObjectKey, bytes] = {}
+        self.sizes: dict[ObjectKey, int] = {}
         self.failed: set[ObjectKey] = set()
         self.cancelled: set[int] = set()
         self.executed = 0
@@ -29,6 +30,7 @@ class GraphScheduler(FakeScheduler):
         if not new:
             return
         if isinstance(body, ObjectChunk):
+            self.sizes[body.key] = body.size
             self.values[body.key] = self.values.get(body.key, b"") + bytes(body.data)
             self._say(peer, ObjectCredit(body.key, body.offset + len(body.data)))
         elif isinstance(body, Cancel):
@@ -36,6 +38,10 @@ class GraphScheduler(FakeScheduler):
                 self.cancelled.update(column.tasks)
 
     def _run_tasks(self, peer: bytes, run: TaskRun) -> None:
+        uploads = run.uploads() if run.has_references else []
+        if self.held or any(len(self.values.get(key, b"")) < self.sizes.get(key, 0) for key in uploads):
+            self.held.append((peer, run))  # its objects are still on their way; all later ones wait, too
+            return
         rows = []
         for index in range(run.count):
             task = run.first_task + index

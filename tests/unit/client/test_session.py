@@ -11,9 +11,12 @@ from scaler.core.effects import WriteOutput
 from scaler.core.fetches import LargeResult
 from scaler.core.outcome import DISCONNECTED
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
+from scaler.core.upload_queue import FIRST_LIMIT_BYTES
+from scaler.core.uploads import FIRST_PIECE_BYTES
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     OBJECT_WINDOW_BYTES,
+    Body,
     Cancel,
     Clear,
     Envelope,
@@ -316,17 +319,92 @@ def large_submit(side: SchedulerSide, data: bytes) -> tuple[Sink, ObjectKey]:
     return sink, upload.key
 
 
-def test_an_upload_keeps_to_its_credit_and_precedes_its_task(side: SchedulerSide) -> None:
+def pieces_in(bodies: list[Body]) -> list[ObjectChunk]:
+    return [body for body in bodies if isinstance(body, ObjectChunk)]
+
+
+def test_an_upload_keeps_to_its_credit_and_its_task_is_not_behind_it(side: SchedulerSide) -> None:
     size = OBJECT_WINDOW_BYTES + 3 * CHUNK_SIZE_BYTES
     _, key = large_submit(side, bytes(size))
     bodies = side.exchange()
-    chunks = [body for body in bodies if isinstance(body, ObjectChunk)]
+    assert [type(body) for body in bodies[:3]] == [ObjectChunk, Tasks, ObjectChunk]
+    while more := side.acknowledge():
+        bodies += more
+    chunks = pieces_in(bodies)
     assert sum(len(chunk.data) for chunk in chunks) == OBJECT_WINDOW_BYTES
-    assert all(chunk.size == size for chunk in chunks)
-    side.acknowledge()
+    assert all(chunk.size == size and 0 < len(chunk.data) <= CHUNK_SIZE_BYTES for chunk in chunks)
     side.say(ObjectCredit(key, 2 * CHUNK_SIZE_BYTES))
-    more = [body for body in side.exchange() if isinstance(body, ObjectChunk)]
-    assert [chunk.offset for chunk in more] == [OBJECT_WINDOW_BYTES, OBJECT_WINDOW_BYTES + CHUNK_SIZE_BYTES]
+    chunks += pieces_in(side.exchange())
+    assert sum(len(chunk.data) for chunk in chunks) == OBJECT_WINDOW_BYTES + 2 * CHUNK_SIZE_BYTES
+    ends = [chunk.offset + len(chunk.data) for chunk in chunks]
+    assert [chunk.offset for chunk in chunks] == [0, *ends[:-1]]
+
+
+def test_small_tasks_leave_at_once_while_an_object_is_on_its_way(side: SchedulerSide) -> None:
+    large_submit(side, bytes(8_000_000))
+    sent = sum(len(piece.data) for piece in pieces_in(side.exchange()))
+    assert sent <= FIRST_LIMIT_BYTES + FIRST_PIECE_BYTES
+    for task in range(2, 8):  # nothing has been acknowledged
+        side.submit(math.sqrt, 4.0)
+        assert side.session.ask_flush()
+        assert tasks_in(side.exchange()) == [task]
+
+
+def test_a_small_object_passes_a_large_one(side: SchedulerSide) -> None:
+    large_submit(side, bytes(8_000_000))
+    side.exchange()
+    _, small = large_submit(side, bytes(60_000))
+    bodies: list[Body] = []
+    while sum(len(piece.data) for piece in pieces_in(bodies) if piece.key == small) < 60_000:
+        side.now += 0.2  # the uplink is slow
+        bodies += side.acknowledge()
+    assert sum(len(piece.data) for piece in pieces_in(bodies)) < 600_000
+
+
+def test_pieces_follow_one_another_when_more_waits_than_may_be_under_way(side: SchedulerSide) -> None:
+    for _ in range(100):
+        large_submit(side, bytes(60_000))
+    bodies = side.exchange()
+    while more := side.acknowledge():
+        bodies += more
+    received: dict[ObjectKey, int] = {}
+    for piece in pieces_in(bodies):
+        assert piece.offset == received.get(piece.key, 0)
+        received[piece.key] = piece.offset + len(piece.data)
+    assert list(received.values()) == [60_000] * 100 and tasks_in(bodies) == list(range(1, 101))
+
+
+def test_an_object_that_was_dropped_is_not_sent_to_its_end(side: SchedulerSide) -> None:
+    sink, key = large_submit(side, bytes(8_000_000))
+    side.exchange()
+    assert side.cancel(sink)
+    bodies = [*side.exchange(), *side.acknowledge()]
+    assert ObjectRelease((key,)) in bodies and not pieces_in(bodies)
+    assert not side.session._outgoing
+
+
+def test_a_large_function_is_sent_in_pieces(side: SchedulerSide) -> None:
+    text = "x" * 3_000_000
+    side.submit(lambda: text)
+    bodies = side.exchange()
+    assert tasks_in(bodies) == [1]
+    while more := side.acknowledge():
+        bodies += more
+    pieces = pieces_in(bodies)
+    assert sum(len(piece.data) for piece in pieces) == pieces[0].size > 3_000_000
+    assert not side.session.objects.uploads
+
+
+def test_pieces_that_were_lost_are_sent_again(side: SchedulerSide) -> None:
+    large_submit(side, bytes(1_000_000))
+    side.session.take_effects(side.now)  # they are lost with the connection
+    side.session.on_peer_lost(b"", side.now)
+    side.connect(epoch=side.epoch, resumed=True)
+    pieces = pieces_in(side.exchange())
+    while more := side.acknowledge():
+        pieces += pieces_in(more)
+    assert sum(len(piece.data) for piece in pieces) == 1_000_000
+    assert side.session._uploads.bytes_under_way == 0
 
 
 def test_an_argument_is_released_when_its_last_task_ended(side: SchedulerSide) -> None:

@@ -66,9 +66,11 @@ class Definitions:
 
     def _upload(self, function: Function) -> None:
         upload = Upload(ObjectKey(function.digest, 0), function.payload, self._objects.dropped, is_function=True)
-        self._outgoing.urgent.extend(upload.chunks())
-        if not upload.complete:
-            self._objects.uploads[upload.key] = upload
+        piece = upload.first_piece()
+        self._outgoing.urgent.append(piece)
+        upload.note_sent(piece)
+        self._objects.uploads[upload.key] = upload
+        self._outgoing.uploads.add(upload)
 
     def take_new(self) -> list[FunctionDefinition]:
         """Those that ride with the next message."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 
 from scaler.core.effects import DropObjects
 from scaler.core.outgoing import Outgoing
 from scaler.core.ranges import Range
 from scaler.core.uploads import Stored, Upload
-from scaler_protocol.messages import Body, ObjectCredit, ObjectKey, ObjectMissing, ObjectRequest, ObjectStored
+from scaler_protocol.messages import ObjectCredit, ObjectKey, ObjectMissing, ObjectRequest
 
 
 class KeptObjects:
@@ -33,7 +32,7 @@ class KeptObjects:
         upload = Upload(key, data, self.dropped)
         upload.uses = 1
         self.uploads[key] = upload
-        self._outgoing.waiting.extend(_statement(upload))
+        self._outgoing.waiting.append(upload)
         return upload
 
     def refer(self, entry: Range, index: int, uploads: list[Upload]) -> None:
@@ -72,7 +71,7 @@ class KeptObjects:
         """A worker cannot reach this host's store."""
         upload = self.uploads.get(request.key)
         if upload is not None and upload.begin():
-            self._outgoing.waiting.extend(upload.chunks())
+            self._outgoing.uploads.add(upload)
         else:
             text = "Its owner has dropped it, or its store has died."
             self._outgoing.waiting.append(ObjectMissing(request.key, text))
@@ -82,15 +81,21 @@ class KeptObjects:
         if upload is None:
             return
         upload.grant(credit.offset)
-        self._outgoing.waiting.extend(upload.chunks())
-        if upload.complete and upload.is_function:
-            del self.uploads[upload.key]
+        if upload.has_more:
+            self._outgoing.uploads.add(upload)
+        self.forget_sent(upload)
+
+    def forget_sent(self, upload: Upload) -> None:
+        """A function that was sent completely is made again from its definition when it is needed again."""
+        if upload.is_function and upload.complete:
+            self.uploads.pop(upload.key, None)
 
     def restart(self) -> None:
+        self._outgoing.uploads.clear()
         self.uploads = {key: upload for key, upload in self.uploads.items() if not upload.is_function}
         for upload in self.uploads.values():
             upload.restart()
-            self._outgoing.waiting.extend(_statement(upload))
+            self._outgoing.waiting.append(upload)
 
     def forget_dropped(self) -> None:
         while self.dropped:
@@ -103,14 +108,8 @@ class KeptObjects:
         for upload in self.uploads.values():
             self._forget(upload)
         self.uploads.clear()
+        self._outgoing.uploads.clear()
 
     def check(self) -> None:
         for key, upload in self.uploads.items():
             assert upload.key == key and (upload.is_function or upload.uses > 0), key
-
-
-def _statement(upload: Upload) -> Iterator[Body]:
-    """What tells the scheduler of an object."""
-    if upload.stored is not None:
-        yield ObjectStored(upload.key, upload.size, upload.stored.store)
-    yield from upload.chunks()

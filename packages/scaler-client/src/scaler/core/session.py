@@ -23,6 +23,7 @@ from scaler.core.outcome import CANCELLED, DISCONNECTED, Outcome, Sink
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, RUN_OVERHEAD_BYTES, SLOT_OVERHEAD_BYTES, Outgoing
 from scaler.core.questions import QUESTIONS, Questions
 from scaler.core.ranges import ClosedRanges, FutureRange, MapRange, MapSink, Range
+from scaler.core.uploads import Upload
 from scaler_protocol.codec import TaskRunBuilder, split
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.link import Link
@@ -43,6 +44,7 @@ from scaler_protocol.messages import (
     ObjectMissing,
     ObjectRelease,
     ObjectRequest,
+    ObjectStored,
     Output,
     Ping,
     Refused,
@@ -108,6 +110,7 @@ class Session:
         self._open_bytes = 0
         self.ranges = ClosedRanges()
         self._outgoing = Outgoing()
+        self._uploads = self._outgoing.uploads
         self._cancels_due: float | None = None
         self._flush_asked = False
         self.objects = KeptObjects(self.session, self._outgoing)
@@ -160,6 +163,8 @@ class Session:
             self._say_hello(now)
             return
         link.acknowledge(envelope.acknowledged)
+        if self._uploads.pieces_under_way:
+            self._uploads.note_acknowledged(envelope.acknowledged, now)
         handler = self._handlers.get(type(body))
         if handler is not None and (not sequence or sequence > link.received):
             handler(body, now)
@@ -198,11 +203,17 @@ class Session:
             self.large.forget_dropped()
         if self.welcomed:
             link = self._link
-            if self.open_runs and (self._flush_asked or not link.in_flight or self._open_bytes >= BATCH_LIMIT_BYTES):
+            if self.open_runs and (
+                self._flush_asked
+                or link.in_flight <= self._uploads.pieces_under_way
+                or self._open_bytes >= BATCH_LIMIT_BYTES
+            ):
                 self._close_batch()
             self._flush_asked = False
             if outgoing.waiting or outgoing.urgent or outgoing.cancels or outgoing.releases:
                 self._send_what_waits(now)
+            if self._uploads:
+                self._send_pieces(now)
             self._acknowledge_at = link.acknowledgement_at(now)
             if self._acknowledge_at is not None and now >= self._acknowledge_at:
                 self._send(Acknowledgement(), now)
@@ -222,6 +233,8 @@ class Session:
 
     def check(self) -> None:
         self._link.check()
+        self._uploads.check()
+        assert self._messages_under_way >= 0
         self.endings.check()
         self.objects.check()
         for open_range in self.open_runs:
@@ -251,7 +264,7 @@ class Session:
 
     def ask_flush(self) -> bool:
         """Somebody starts to wait: the open batch need not fill first. Whether there is one that may leave."""
-        if not self.open_runs or not self.welcomed or self._link.in_flight >= _FLUSHES_UNDER_WAY_LIMIT:
+        if not self.open_runs or not self.welcomed or self._messages_under_way >= _FLUSHES_UNDER_WAY_LIMIT:
             return False
         self._flush_asked = True
         return True
@@ -274,7 +287,7 @@ class Session:
         self._open_bytes += size + SLOT_OVERHEAD_BYTES
         if not self.submitted & _TURN_MASK or self._open_bytes >= BATCH_LIMIT_BYTES:
             return True
-        return self.welcomed and not self._link.in_flight
+        return self.welcomed and self._link.in_flight <= self._uploads.pieces_under_way
 
     def open_map(self, shape: Shape, sink: MapSink, offset: int) -> MapRange:
         """A part of a map, to be filled through its ``builder`` and then given to ``close_map``. Needs no lock."""
@@ -377,8 +390,11 @@ class Session:
         self._epoch = welcome.epoch
         if welcome.resumed:
             self._outgoing.effects.extend(Send(SCHEDULER, envelope) for envelope in self._link.resume(welcome.received))
+            self._uploads.note_acknowledged(welcome.received, now)
+            self._uploads.resume(now)
         else:
             self._link = Link()
+            self._uploads.restart()
         if restated:
             self._state_again()
         if self._clear_when_welcomed:
@@ -421,13 +437,40 @@ class Session:
         while urgent:
             self._send(urgent[0], now)
             urgent.popleft()  # only now: an interruption costs no message, and each may be sent twice
-        while waiting and self._link.in_flight < _MESSAGES_UNDER_WAY_LIMIT:
+        while waiting and self._messages_under_way < _MESSAGES_UNDER_WAY_LIMIT:
             body = waiting[0]
             if isinstance(body, list):
                 self._send_tasks(body, now)
+            elif isinstance(body, Upload):
+                self._send_start(body, now)
             else:
                 self._send(body, now)
             waiting.popleft()
+
+    def _send_start(self, upload: Upload, now: float) -> None:
+        """Tell the scheduler of an object, ahead of the tasks that use it."""
+        if upload.stored is not None:
+            self._send(ObjectStored(upload.key, upload.size, upload.stored.store), now)
+        elif upload.data is not None:
+            piece = upload.first_piece()
+            self._send(piece, now)
+            upload.note_sent(piece)
+            self._uploads.add(upload)
+
+    def _send_pieces(self, now: float) -> None:
+        """Bytes of objects, as many as no message will notice."""
+        queue = self._uploads
+        while (upload := queue.next()) is not None:
+            piece = upload.piece(queue.piece_bytes)
+            self._send(piece, now)
+            upload.note_sent(piece)
+            queue.note_sent(self._link.sent, len(piece.data), now)
+            self.objects.forget_sent(upload)
+
+    @property
+    def _messages_under_way(self) -> int:
+        """Sent and not acknowledged, beside pieces of objects."""
+        return self._link.in_flight - self._uploads.pieces_under_way
 
     def _send_tasks(self, entries: list[Range], now: float) -> None:
         """The message is made when it leaves: what was cancelled meanwhile is not in it."""
@@ -455,7 +498,7 @@ class Session:
 
     def _time_cancels(self, now: float) -> None:
         """A few at once when nothing is under way; else those of the next millisecond travel together."""
-        if not self._link.in_flight or len(self._outgoing.cancels) >= _CANCELS_PER_MESSAGE:
+        if self._messages_under_way <= 0 or len(self._outgoing.cancels) >= _CANCELS_PER_MESSAGE:
             self._state_cancels()
         elif self._cancels_due is None:
             self._cancels_due = now + _CANCEL_DELAY_SECONDS

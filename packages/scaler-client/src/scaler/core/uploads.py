@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from scaler_protocol.messages import (
-    CHUNK_SIZE_BYTES,
     CREDIT_WITHOUT_END,
     INLINE_LIMIT_BYTES,
     OBJECT_WINDOW_BYTES,
     ObjectChunk,
     ObjectKey,
 )
+
+FIRST_PIECE_BYTES = 4 * 1024
+"""How much of an object goes ahead of the tasks that use it, to tell the scheduler of it."""
 
 
 class Stored:
@@ -94,12 +96,24 @@ class Upload:
         if offset == CREDIT_WITHOUT_END:
             self.sent = self.size
 
-    def chunks(self) -> Iterator[ObjectChunk]:
-        """What may be sent now."""
-        while self.data is not None and self.sent < min(self.size, self.limit):
-            view = memoryview(self.data)[self.sent : self.sent + CHUNK_SIZE_BYTES]
-            yield ObjectChunk(self.key, self.size, self.sent, view)  # type: ignore[arg-type]
-            self.sent += len(view)
+    @property
+    def has_more(self) -> bool:
+        """Whether bytes may be sent now."""
+        return self.data is not None and self.sent < min(self.size, self.limit)
+
+    def piece(self, size: int) -> ObjectChunk:
+        """The next bytes, ``size`` at most; ``note_sent`` says that they have left."""
+        assert self.data is not None
+        view = memoryview(self.data)[self.sent : min(self.sent + size, self.limit)]
+        return ObjectChunk(self.key, self.size, self.sent, view)  # type: ignore[arg-type]
+
+    def first_piece(self) -> ObjectChunk:
+        """Its start, from which the scheduler knows of it."""
+        self.sent = 0
+        return self.piece(FIRST_PIECE_BYTES)
+
+    def note_sent(self, piece: ObjectChunk) -> None:
+        self.sent = piece.offset + len(piece.data)
         if self.stored is not None and self.complete:
             self.data = None
 
