@@ -390,8 +390,7 @@ class Session:
         self._epoch = welcome.epoch
         if welcome.resumed:
             self._outgoing.effects.extend(Send(SCHEDULER, envelope) for envelope in self._link.resume(welcome.received))
-            self._uploads.note_acknowledged(welcome.received, now)
-            self._uploads.resume(now)
+            self._uploads.resume(welcome.received, now)
         else:
             self._link = Link()
             self._uploads.restart()

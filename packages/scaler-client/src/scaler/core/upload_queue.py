@@ -95,10 +95,13 @@ class UploadQueue:
         if limit > self.limit_bytes or piece.is_limited:  # few bytes say nothing of how many could have been sent
             self.limit_bytes = max(LEAST_LIMIT_BYTES, min(MOST_LIMIT_BYTES, limit))
 
-    def resume(self, now: float) -> None:
-        """What is under way was sent again, on a new connection."""
+    def resume(self, received: int, now: float) -> None:
+        """The scheduler has received the messages up to ``received``; the others were sent again, on a new connection,
+        whose delays are its own."""
         self._least_delay = math.inf
-        self._under_way = deque(piece._replace(sent_at=now) for piece in self._under_way)
+        again = [piece._replace(sent_at=now) for piece in self._under_way if piece.sequence > received]
+        self._under_way = deque(again)
+        self.bytes_under_way, self.pieces_under_way = sum(piece.size for piece in again), len(again)
 
     def restart(self) -> None:
         """Nothing is under way: the scheduler knows nothing of this session."""
