@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import signal
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -41,12 +42,14 @@ class Interrupter:
             if not self.left:
                 sys.settrace(None)
                 self.where = f"{name.rsplit('/', 1)[1]}:{frame.f_lineno} {frame.f_code.co_name}"
-                raise Interruption
+                signal.raise_signal(signal.SIGUSR2)
         return self.trace
 
 
 def interrupted(work: Callable[[], object], at: int) -> str:
+    """Where ``work`` was interrupted, at the point of this number; empty: it has ended before."""
     interrupter = Interrupter(at)
+    before = signal.signal(signal.SIGUSR2, interrupt)
     sys.settrace(interrupter.trace)
     try:
         work()
@@ -54,4 +57,9 @@ def interrupted(work: Callable[[], object], at: int) -> str:
         pass
     finally:
         sys.settrace(None)
+        signal.signal(signal.SIGUSR2, before)
     return interrupter.where
+
+
+def interrupt(*_: object) -> None:
+    raise Interruption

@@ -8,12 +8,14 @@ import threading
 from collections.abc import Callable, Generator
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, RUNNING
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from scaler.client.outcomes import failure_of, unloadable
 from scaler.core.effects import Finish
 from scaler.core.fetches import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome
+from scaler.shell.interruptions import is_interruption
 from scaler.shell.waiting import Answer
 from scaler_protocol.messages import Status
 
@@ -255,10 +257,12 @@ class ScalerFuture(concurrent.futures.Future[T]):
         result: Any = None
         exception: BaseException | None = None
         if not status:  # SUCCESS
+            loads = self._pump.loads if type(payload) is bytes else self._pump.loads_object
             try:
-                pump = self._pump
-                result = pump.loads(payload) if type(payload) is bytes else pump.loads_object(payload)
-            except Exception as error:  # Ctrl-C is not the result's own: it can be asked for again
+                result = loads(payload)
+            except BaseException as error:
+                if is_interruption(error, partial(loads, payload)):
+                    raise  # it is not the result's own: that can be asked for again
                 exception = unloadable(error)
         else:
             exception = self._failure(outcome)

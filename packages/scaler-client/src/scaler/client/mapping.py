@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.leaving import cancel_with
@@ -13,6 +14,7 @@ from scaler.core.fetches import LargeResult
 from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
 from scaler.core.uploads import Upload
+from scaler.shell.interruptions import is_interruption
 from scaler.shell.waiting import Answer
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
@@ -168,7 +170,9 @@ class MapCall:
         self._ended += run.count
         try:
             run.load_into(self._results, entry.first - entry.offset, self._loads)
-        except Exception:
+        except BaseException as error:
+            if is_interruption(error, partial(_load_all, run, self._loads)):
+                raise
             self._load_one_by_one(entry, run)
 
     def _load_one_by_one(self, entry: MapRange, run: ResultRun) -> None:
@@ -244,3 +248,8 @@ class MapCall:
     @property
     def _condition(self) -> threading.Condition:
         return self._lazy_condition or self._pump.make_condition(self)[0]
+
+
+def _load_all(run: ResultRun, loads: Callable[[bytes], Any]) -> None:
+    for _, _, payload, *_ in run.copied_rows():
+        loads(payload)

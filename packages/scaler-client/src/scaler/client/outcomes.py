@@ -6,9 +6,11 @@ import concurrent.futures
 import json
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from scaler.core.outcome import DISCONNECTED, Outcome
+from scaler.shell.interruptions import is_interruption
 from scaler.utility.exceptions import (
     DeserializeObjectError,
     DisconnectedError,
@@ -39,14 +41,16 @@ _ERRORS_WITH_TEXT: dict[int, type[ScalerError]] = {
 
 
 def loads_result(loads: Callable[[Any], Any], payload: bytes | memoryview) -> Any:
-    """Raises DeserializeObjectError."""
+    """Raises DeserializeObjectError, whatever the payload raises; and what a signal handler raises meanwhile."""
     try:
         return loads(payload)
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error, partial(loads, payload)):
+            raise
         raise unloadable(error) from error
 
 
-def unloadable(error: Exception) -> DeserializeObjectError:
+def unloadable(error: BaseException) -> DeserializeObjectError:
     """What a user sees of a result that raised ``error`` when it was loaded."""
     failure = DeserializeObjectError(f"The result could not be loaded: {type(error).__name__}: {error}")
     failure.__cause__ = error
@@ -68,7 +72,9 @@ def failure_of(outcome: Outcome) -> BaseException:
 def _raised_by_task(status: int, payload: bytes) -> BaseException:
     try:
         pickled, type_name, message, traceback_text = pickle.loads(payload)
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error, partial(pickle.loads, payload)):
+            raise
         return DeserializeObjectError(f"The report of a failed task could not be loaded: {error}")
     exception = _exception_of(status, pickled, type_name, message)
     if traceback_text:
@@ -84,7 +90,9 @@ def _exception_of(status: int, pickled: bytes, type_name: str, message: str) -> 
         return TaskExceptionNotSerializableError(text)
     try:
         exception = pickle.loads(pickled)
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error, partial(pickle.loads, pickled)):
+            raise
         return DeserializeObjectError(f"{text} (the exception could not be loaded here: {error})")
     if isinstance(exception, StoreFull):
         return ObjectStoreError(str(exception))
