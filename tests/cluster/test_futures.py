@@ -6,10 +6,12 @@ import asyncio
 import concurrent.futures
 import gc
 import pickle
+import re
 import threading
 import time
 import traceback
 import weakref
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -397,6 +399,44 @@ def test_chained_exceptions_show_both(client: Client) -> None:
         client.submit(raise_chained).result()
     text = "".join(traceback.format_exception(caught.value))
     assert "the cause" in text and "the effect" in text
+
+
+def test_a_traceback_appears_once_and_shows_the_users_frames_only(client: Client) -> None:
+    future = client.submit(raise_chained)
+    for _ in range(2):
+        with pytest.raises(KeyError) as caught:
+            future.result()
+        text = "".join(traceback.format_exception(caught.value))
+        assert text.count("in raise_chained") == 2  # the cause and the effect
+        assert not [name for name in ("scaler/client", "scaler_worker", "cloudpickle", ".pyx") if name in text]
+    assert type(caught.value.__context__) is ValueError
+    with pytest.raises(TypeError) as caught_call:
+        client.submit(partial(pow, "x"), 2).result()
+    text = "".join(traceback.format_exception(caught_call.value))
+    assert "scaler_worker" not in text and ".pyx" not in text
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def make_holder(number: int) -> list[Holder]:
+    return [Holder()]
+
+
+def test_a_result_that_cannot_be_pickled_names_the_function_and_the_part(client: Client) -> None:
+    text = (
+        "Cannot send the result of make_holder(): item 0 of list: attribute 'lock' of Holder: "
+        "cannot pickle '_thread.lock' object"
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$") as caught:
+        client.submit(make_holder, 1).result()
+    assert "cloudpickle" not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(TypeError) as caught_map:
+        client.map(make_holder, [1, 2])
+    assert caught_map.value.__notes__ == ["Raised by item 0 of map(), counting from 0: make_holder(1)"]
+    assert client.submit(functions.square, 3).result() == 9
 
 
 def test_exception_class_of_the_main_program(client: Client) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from scaler.client.calls import Encoder
 from scaler.client.leaving import cancel_with
 from scaler.client.object_reference import ObjectReference
 from scaler.client.serializer import PICKLE_PROTOCOL
+from scaler.client.signatures import argument_labels, function_name
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Stored, Upload
 from scaler.shell.pump import Pump
 from scaler.shell.residents import is_same
-from scaler.utility.exceptions import MissingObjects
+from scaler.utility.exceptions import MissingObjects, ScalerError
+from scaler_protocol.culprit import explained
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
 from scaler_protocol.objects.layout import Layout
 
@@ -30,6 +32,7 @@ class Arguments:
 
     def __init__(self, encoder: Encoder, pump: Pump) -> None:
         self.plain_types = encoder.plain_types
+        self._encoder = encoder
         self._encode = encoder.encode_argument
         self._pump = pump
 
@@ -45,9 +48,38 @@ class Arguments:
             for value in values
         ]
 
+    def explain(
+        self, error: Exception, callable_: Callable[..., Any], values: Sequence[Any], keywords: Sequence[str]
+    ) -> Exception:
+        """What to raise in place of ``error``, which was raised when these arguments of a call were encoded: it names
+        the argument and the part of it that cannot be sent."""
+        if isinstance(error, ScalerError):
+            return error
+        call = f"Cannot send a call of {function_name(callable_)}()"
+        labels = argument_labels(callable_, len(values) - len(keywords), keywords)
+        for label, value in zip(labels, values, strict=True):
+            failure = self.error_of(value)
+            if failure is not None:
+                return explained(failure, f"{call}: {label}", value, self._encoder.probe)
+        return explained(error, call, None, None)
+
+    def error_of(self, value: Any) -> Exception | None:
+        """What is raised when ``value`` is encoded."""
+        try:
+            if type(value) is ObjectReference:
+                self.upload_of(value)
+            else:
+                (self._encoder.probe or self._encoder.encode)(value)
+        except Exception as error:
+            return error
+        return None
+
     def encode_object(self, value: Any) -> bytes | Layout:
         """As ``encode``, for an object that is sent by itself."""
-        return self._encode(value)
+        try:
+            return self._encode(value)
+        except Exception as error:
+            raise explained(error, "Cannot send the object", value, self._encoder.probe) from None
 
     def upload_of(self, reference: ObjectReference) -> Upload:
         """Raises MissingObjects when it was cleared or is another client's."""

@@ -9,9 +9,10 @@ from typing import Any
 
 import cloudpickle
 
-from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer, serialize_apart
+from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer, probe, serialize_apart
 from scaler.client.signatures import function_name
 from scaler.core.functions import Function, Shape
+from scaler_protocol.culprit import explained
 from scaler_protocol.messages import TaskOptions
 from scaler_protocol.objects.layout import Layout, load
 
@@ -23,7 +24,8 @@ PLAIN_TYPES = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
 class Encoder:
-    """Serializes functions and arguments. ``plain_types``: those for which plain pickle does."""
+    """Serializes functions and arguments. ``plain_types``: those for which plain pickle does. ``probe`` raises what
+    serializing a part of a value would; None: the parts of a custom serializer's values are its own."""
 
     def __init__(self, serializer: Serializer | type[Serializer]) -> None:
         self.is_default = serializer is DefaultSerializer or type(serializer) is DefaultSerializer
@@ -32,6 +34,7 @@ class Encoder:
         self.encode_argument: Callable[[Any], bytes | Layout] = serialize_apart if self.is_default else self.encode
         self.decode: Callable[[bytes], Any] = pickle.loads if self.is_default else self._decode_custom
         self.decode_object: Callable[[Any], Any] = load if self.is_default else self._decode_custom
+        self.probe: Callable[[Any], object] | None = probe if self.is_default else None
         self._serializer = serializer
 
     def definition(self) -> Function | None:
@@ -69,7 +72,11 @@ class FunctionBook:
             return known[1]
         if not callable(callable_):
             raise TypeError(f"{callable_!r} is not callable.")
-        payload = self._encoder.encode(callable_)
+        try:
+            payload = self._encoder.encode(callable_)
+        except Exception as error:
+            what = f"Cannot send the function {function_name(callable_)}()"
+            raise explained(error, what, callable_, self._encoder.probe) from None
         function = self._remember(Function(function_name(callable_), payload))
         if self._encoder.is_default and pickles_by_reference(callable_, payload):
             _bound(self.by_reference)[id(callable_)] = (callable_, function)

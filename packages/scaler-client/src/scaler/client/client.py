@@ -22,6 +22,7 @@ from scaler.client.graphs import get
 from scaler.client.imap import ImapCall
 from scaler.client.kits import Kit
 from scaler.client.leaving import cancel_futures
+from scaler.client.map_items import ItemFailure
 from scaler.client.mapping import MapCall
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import (
@@ -34,7 +35,7 @@ from scaler.client.options import (
     shared,
     whole_number,
 )
-from scaler.client.outcomes import failure_of
+from scaler.client.outcomes import failure_of, hide_frames
 from scaler.client.progress import progress_bar
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.signatures import check_call, takes_keyword
@@ -127,23 +128,24 @@ class Client:
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]:
         """Run ``fn(*args, **kwargs)`` on a worker. Raises TypeError at once when the arguments do not fit.
         ``profiling=True`` is an option of the task when ``fn`` takes no such parameter."""
-        known = self._known.get(id(fn))
-        function = known[1] if known is not None and known[0] is fn else self._functions.find(fn)
-        shape: Shape | None
-        if kwargs:
-            shape, args = self._keyword_call(fn, function, args, kwargs)
-        else:
-            shape = function.usual_shapes.get(len(args))
-            if shape is None or known is None:
-                check_call(fn, args, kwargs)
-                shape = function.usual_shapes[len(args)] = shape_of(function, len(args), (), self._options)
-        future: ScalerFuture[Any] = ScalerFuture(self._pump)
+        future: ScalerFuture[Any] | None = None
         try:
-            self._send_call(shape, args, future)
-        except BaseException:  # the caller never gets it
-            cancel_futures(self._pump, (future,))
+            known = self._known.get(id(fn))
+            function = known[1] if known is not None and known[0] is fn else self._functions.find(fn)
+            shape: Shape | None
+            if kwargs:
+                shape, args = self._keyword_call(fn, function, args, kwargs)
+            else:
+                shape = function.usual_shapes.get(len(args))
+                if shape is None or known is None:
+                    check_call(fn, args, kwargs)
+                    shape = function.usual_shapes[len(args)] = shape_of(function, len(args), (), self._options)
+            future = ScalerFuture(self._pump)
+            self._send_call(fn, shape, args, future)
+            return future
+        except BaseException as error:
+            self._give_up_call(error, future)
             raise
-        return future
 
     def submit_verbose(
         self,
@@ -161,15 +163,18 @@ class Client:
     ) -> ScalerFuture[T]:
         """Submit with options. ``retries``: how often it may run again after an exception of its own. ``rerun=False``:
         once started it is never started again, whatever dies."""
-        options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
-        shape, values = self._call_with(fn, self._functions.find(fn), args, dict(kwargs or {}), options)
-        future: ScalerFuture[T] = ScalerFuture(self._pump)
+        future: ScalerFuture[T] | None = None
         try:
-            self._send_call(shape, values, future)
-        except BaseException:  # the caller never gets it
-            cancel_futures(self._pump, (future,))
+            options = self._make_options(
+                capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling
+            )
+            shape, values = self._call_with(fn, self._functions.find(fn), args, dict(kwargs or {}), options)
+            future = ScalerFuture(self._pump)
+            self._send_call(fn, shape, values, future)
+            return future
+        except BaseException as error:
+            self._give_up_call(error, future)
             raise
-        return future
 
     def _keyword_call(
         self, fn: Callable[..., Any], function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -199,12 +204,23 @@ class Client:
         shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), options)
         return shape, (*args, *kwargs.values())
 
-    def _send_call(self, shape: Shape, values: Sequence[Any], future: ScalerFuture[Any]) -> None:
+    def _give_up_call(self, error: BaseException, future: ScalerFuture[Any] | None) -> None:
+        """A call is left by ``error``: nobody gets its future."""
+        if future is not None:
+            cancel_futures(self._pump, (future,))
+        hide_frames(error)
+
+    def _send_call(
+        self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: ScalerFuture[Any]
+    ) -> None:
         if len(values) == 1 and type(values[0]) in self._arguments.plain_types:
             slots = [_dumps(values[0], PICKLE_PROTOCOL)]
             size = len(slots[0])
         else:
-            slots = self._arguments.encode(values)
+            try:
+                slots = self._arguments.encode(values)
+            except Exception as error:
+                raise self._arguments.explain(error, fn, values, shape.keywords) from None
             size = sum(map(len, slots))
         pump = self._pump
         if pump.is_mine():  # in some object's __del__
@@ -348,14 +364,20 @@ class Client:
 
         The first failure is raised, with a note that names its item, and the other tasks of this call are cancelled.
         ``progress`` shows a bar while it runs, on stderr or in the notebook; it needs tqdm."""
-        options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
-        if not iterables:
-            raise TypeError("map() must have at least one iterable.")
-        if len(iterables) == 1:
-            groups = groups_of_items(fn, list(iterables[0]))
-        else:
-            groups = groups_of_lists(list(zip(*iterables, strict=False)))
-        return self._run_map(fn, groups, options, progress)
+        try:
+            options = self._make_options(
+                capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling
+            )
+            if not iterables:
+                raise TypeError("map() must have at least one iterable.")
+            if len(iterables) == 1:
+                groups = groups_of_items(fn, list(iterables[0]))
+            else:
+                groups = groups_of_lists(list(zip(*iterables, strict=False)))
+            return self._run_map("map", fn, groups, options, progress)
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     def starmap(
         self,
@@ -372,15 +394,17 @@ class Client:
         progress: bool = False,
     ) -> list[T]:
         """As ``map``, each item being an argument list."""
-        options = self._make_options(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
-        return self._run_map(fn, groups_of_lists([tuple(item) for item in iterable]), options, progress)
+        try:
+            options = self._make_options(
+                capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling
+            )
+            return self._run_map("starmap", fn, groups_of_lists(list(map(tuple, iterable))), options, progress)
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     def _run_map(
-        self,
-        fn: Callable[..., Any],
-        groups: Groups,
-        options: TaskOptions,
-        progress: bool,
+        self, method: str, fn: Callable[..., Any], groups: Groups, options: TaskOptions, progress: bool
     ) -> list[Any]:
         self._pump.check_usable()
         if not groups:
@@ -391,10 +415,17 @@ class Client:
             check_call(fn, (None,) * arity, {})
             shaped.append((shape_of(function, arity, (), options), items))
         count = sum(len(items) for _, items in groups)
-        if not progress:
-            return MapCall(self._arguments, self._pump, count).run(shaped)
-        with progress_bar(count, function.name) as bar:
-            return MapCall(self._arguments, self._pump, count, bar.update).run(shaped)
+        try:
+            if not progress:
+                return MapCall(fn, self._arguments, self._pump, count).run(shaped)
+            with progress_bar(count, function.name) as bar:
+                return MapCall(fn, self._arguments, self._pump, count, bar.update).run(shaped)
+        except ItemFailure as caught:
+            failure = caught.name_item(method, fn, groups)
+        try:
+            raise failure  # not where the other is handled, which would be its context
+        finally:
+            del failure  # no cycle through the traceback
 
     @overload
     def imap(
@@ -436,7 +467,11 @@ class Client:
     ) -> Generator[Any, None, None]:
         """Lazy: takes from the iterables as results are taken, at most ``buffer_size`` ahead. Results in order; tuples
         are never unpacked."""
-        return self._prepare_imap(fn, iterables, buffer_size).in_order()
+        try:
+            return self._prepare_imap(fn, iterables, buffer_size).in_order()
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     @overload
     def imap_unordered(
@@ -477,7 +512,11 @@ class Client:
         self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None
     ) -> Generator[Any, None, None]:
         """As ``imap``, with results in the order in which tasks end."""
-        return self._prepare_imap(fn, iterables, buffer_size).as_ended()
+        try:
+            return self._prepare_imap(fn, iterables, buffer_size).as_ended()
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     def _prepare_imap(
         self, fn: Callable[..., Any], iterables: tuple[Iterable[Any], ...], buffer_size: int | None
@@ -489,7 +528,7 @@ class Client:
             raise ValueError(f"buffer_size must be at least 1, not {buffer_size}.")
         check_call(fn, (None,) * len(iterables), {})
         shape = shape_of(self._functions.find(fn), len(iterables), (), self._options)
-        send = partial(self._send_call, shape)
+        send = partial(self._send_call, fn, shape)
         return ImapCall(self._pump, send, zip(*iterables, strict=False), buffer_size or _IMAP_BUFFER_SIZE)
 
     # ---- graphs ------------------------------------------------------------------------------------------------------
@@ -535,7 +574,11 @@ class Client:
 
         Also takes what ``dask.compute(..., scheduler=client)`` hands over: then results are nested as the keys are, and
         options of Dask's own schedulers are accepted."""
-        return get(self, graph, keys, block, capabilities, dask_options)
+        try:
+            return get(self, graph, keys, block, capabilities, dask_options)
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     asynchronous = False
     """Dask asks this of whatever it is given as a scheduler."""
@@ -551,9 +594,10 @@ class Client:
             self._pump.take_turn()
             owner, number = upload.key
             return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)
-        except BaseException:
+        except BaseException as error:
             for upload in held:
                 self._arguments.discard(upload.key)
+            hide_frames(error)
             raise
 
     def clear(self) -> None:

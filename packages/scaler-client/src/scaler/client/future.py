@@ -75,6 +75,9 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if self._exception is not None:
             try:
                 raise self._exception
+            except BaseException as error:
+                error.__traceback__ = None  # neither this frame nor those of an earlier call
+                raise
             finally:
                 self = None  # type: ignore[assignment]  # no cycle through the traceback
         return self._result

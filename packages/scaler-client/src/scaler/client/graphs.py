@@ -23,7 +23,7 @@ from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Upload
 from scaler.graph import Graph, analysis_for, group_calls, read_plain, split_wide
-from scaler.utility.exceptions import MissingObjects
+from scaler.utility.exceptions import MissingObjects, ScalerError
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
 if TYPE_CHECKING:
@@ -223,15 +223,34 @@ class GraphCall:
         graph = self._graph
         used = {~slot for slot in set(graph.slots) if slot < 0}
         if len(used) == len(graph.data):
-            slots: list[bytes | Upload] = list(self._arguments.encode(graph.data))
+            slots: list[bytes | Upload] = self._encode(graph.data)
         else:
             slots = [b""] * len(graph.data)
             for index in used:
-                slots[index] = self._arguments.encode((graph.data[index],))[0]
+                slots[index] = self._encode((graph.data[index],))[0]
         self._hold([slot for slot in slots if isinstance(slot, Upload)])
         self._upload_large(slots)
         self._relieve_crowded(slots)
         return slots
+
+    def _encode(self, data: Sequence[Any]) -> list[Any]:
+        try:
+            return self._arguments.encode(data)
+        except ScalerError:
+            raise
+        except Exception as error:
+            raise self._unsendable(error) from None
+
+    def _unsendable(self, error: Exception) -> Exception:
+        """What to raise for data that cannot be sent: it names a node that uses it."""
+        graph = self._graph
+        for call in range(len(graph)):
+            values = [graph.data[~slot] if slot < 0 else None for slot in graph.arguments(call)]
+            if any(self._arguments.error_of(value) is not None for value in values):
+                failure = self._arguments.explain(error, graph.functions[call], values, graph.keywords.get(call, ()))
+                failure.add_note(f"Raised by an argument of node {graph.names[call]!r} of the graph.")
+                return failure
+        return error
 
     def _upload_large(self, slots: list[bytes | Upload]) -> None:
         """What is large, or not small and used several times, travels once and by itself."""

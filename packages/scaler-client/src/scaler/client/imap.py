@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaler.client.future import ScalerFuture
 from scaler.client.leaving import cancel_futures
+from scaler.client.outcomes import hide_frames
 from scaler.client.unordered import EndedQueue, QueuedFuture
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class ImapCall:
     def in_order(self) -> Generator[Any, None, None]:
         """Results in the order of the calls."""
         futures: deque[ScalerFuture[Any]] = deque()
+        taken = 0
 
         def begin() -> ScalerFuture[Any]:
             future: ScalerFuture[Any] = ScalerFuture(self._pump)
@@ -45,8 +47,16 @@ class ImapCall:
                     self._fill(self._ahead - len(futures), begin, lambda: futures[0].is_settled())
                 if not futures:
                     return
-                futures[0].result()
+                try:
+                    futures[0].result()
+                except Exception as error:
+                    error.add_note(f"Raised by item {taken} of imap(), counting from 0.")
+                    raise
+                taken += 1
                 yield futures.popleft().result()
+        except BaseException as error:
+            hide_frames(error)
+            raise
         finally:
             cancel_futures(self._pump, futures)
             futures.clear()  # an exception that refers to this frame must not keep them
@@ -68,6 +78,9 @@ class ImapCall:
                 if not running:
                     return
                 yield running.pop(id(queue.take())).result()
+        except BaseException as error:
+            hide_frames(error)
+            raise
         finally:
             cancel_futures(self._pump, running.values())
             running.clear()

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.leaving import cancel_with
+from scaler.client.map_items import ItemFailure
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.core.fetches import LargeResult
 from scaler.core.outcome import Outcome
@@ -16,6 +17,7 @@ from scaler.core.outgoing import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
 from scaler.core.uploads import Upload
 from scaler.shell.interruptions import is_interruption
 from scaler.shell.waiting import Answer
+from scaler.utility.exceptions import DeserializeObjectError
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
 if TYPE_CHECKING:
@@ -35,9 +37,15 @@ class MapCall:
     threads only put what arrived into ``_pending``."""
 
     def __init__(
-        self, arguments: Arguments, pump: Pump, count: int, report: Callable[[int], object] | None = None
+        self,
+        callable_: Callable[..., Any],
+        arguments: Arguments,
+        pump: Pump,
+        count: int,
+        report: Callable[[int], object] | None = None,
     ) -> None:
         """``report`` is told, in the thread that called map, how many more tasks have ended."""
+        self._callable = callable_
         self._arguments = arguments
         self._pump = pump
         self._count = count
@@ -57,7 +65,7 @@ class MapCall:
 
     def run(self, groups: Sequence[tuple[Shape, Sequence[Any]]]) -> list[Any]:
         """``groups``: shapes, each with its items: the argument itself for a shape of one slot, else an argument
-        tuple."""
+        tuple. Raises ItemFailure for the first item that fails."""
         try:
             for shape, items in groups:
                 self._send_items(shape, items)
@@ -88,7 +96,10 @@ class MapCall:
 
     def _send_plain(self, shape: Shape, chunk: Sequence[Any]) -> bool:
         """The common case: one small argument each. False: nothing was sent."""
-        slots = self._arguments.encode(chunk)
+        try:
+            slots = self._arguments.encode(chunk)
+        except Exception as error:
+            raise self._unsendable(error, shape, chunk) from None
         total = sum(map(len, slots)) + len(slots) * SLOT_OVERHEAD_BYTES
         if (
             total > 2 * BATCH_LIMIT_BYTES
@@ -108,7 +119,11 @@ class MapCall:
         used = 0
         for item in chunk:
             values = item if shape.arity != 1 else (item,)
-            slots, uploads, size = self._arguments.slots_of(values, self._uploads, self._held)
+            try:
+                slots, uploads, size = self._arguments.slots_of(values, self._uploads, self._held)
+            except Exception as error:
+                place = self._sent + (entry.builder.count if entry is not None and entry.builder is not None else 0)
+                raise ItemFailure(place, self._explained(error, shape, values)) from None
             if entry is not None and used + size > BATCH_LIMIT_BYTES:
                 self._close(entry)
                 entry = None
@@ -121,6 +136,17 @@ class MapCall:
             used += size + SLOT_OVERHEAD_BYTES
         if entry is not None:
             self._close(entry)
+
+    def _unsendable(self, error: Exception, shape: Shape, chunk: Sequence[Any]) -> ItemFailure:
+        """The item of ``chunk``, which comes next, that cannot be encoded."""
+        for index, value in enumerate(chunk):
+            failure = self._arguments.error_of(value)
+            if failure is not None:
+                return ItemFailure(self._sent + index, self._explained(failure, shape, (value,)))
+        return ItemFailure(-1, error)
+
+    def _explained(self, error: Exception, shape: Shape, values: Sequence[Any]) -> Exception:
+        return self._arguments.explain(error, self._callable, values, shape.keywords)
 
     def _open(self, shape: Shape) -> MapRange:
         entry = self._pump.session.open_map(shape, self, self._sent)
@@ -197,8 +223,8 @@ class MapCall:
             self._failures.append((place, outcome))
 
     def _raise_first(self) -> None:
-        _, failure = min(self._failures, key=lambda entry: entry[0])
-        raise failure if isinstance(failure, BaseException) else failure_of(failure)
+        place, failure = min(self._failures, key=lambda entry: entry[0])
+        raise ItemFailure(place, failure if isinstance(failure, BaseException) else failure_of(failure))
 
     def _fetch_large(self) -> None:
         """A few at a time, in order."""
@@ -212,8 +238,11 @@ class MapCall:
             place, answer = started.popleft()
             outcome = answer.wait()
             if outcome.status != Status.SUCCESS:
-                raise failure_of(outcome)
-            self._results[place] = loads_result(self._pump.loads_object, outcome.payload)
+                raise ItemFailure(place, failure_of(outcome))
+            try:
+                self._results[place] = loads_result(self._pump.loads_object, outcome.payload)
+            except DeserializeObjectError as error:
+                raise ItemFailure(place, error) from None
             del answer, outcome
 
     def _cancel_rest(self) -> None:

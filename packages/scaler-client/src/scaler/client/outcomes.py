@@ -28,6 +28,7 @@ from scaler.utility.exceptions import (
 )
 from scaler_protocol.messages import Status
 from scaler_protocol.objects.errors import StoreFull
+from scaler_protocol.user_frames import hide_internals
 
 _ERRORS_WITH_TEXT: dict[int, type[ScalerError]] = {
     Status.TIMED_OUT: TaskTimeoutError,
@@ -78,8 +79,15 @@ def _raised_by_task(status: int, payload: bytes) -> BaseException:
         return DeserializeObjectError(f"The report of a failed task could not be loaded: {error}")
     exception = _exception_of(status, pickled, type_name, message)
     if traceback_text:
+        exception.__context__ = exception.__cause__ or exception.__context__  # it is in the text, too
         exception.__cause__ = RemoteTraceback(traceback_text)
     return exception
+
+
+def hide_frames(error: BaseException) -> None:
+    """Hide the frames of this package in the traceback of ``error``, which is being handled. Only ``raise`` follows."""
+    is_told = isinstance(error, (ScalerError, concurrent.futures.CancelledError))
+    hide_internals(error, is_told or isinstance(error.__cause__, RemoteTraceback))
 
 
 def _exception_of(status: int, pickled: bytes, type_name: str, message: str) -> BaseException:

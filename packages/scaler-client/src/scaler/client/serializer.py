@@ -49,6 +49,16 @@ def serialize_apart(obj: Any) -> bytes | Layout:
     return _reused.dumps_apart(obj)
 
 
+class _Nowhere:
+    def write(self, data: Any) -> int:
+        return len(data)
+
+
+def probe(obj: Any) -> None:
+    """Raises what serializing ``obj`` would, and keeps nothing of what that makes."""
+    _Pickler(_Nowhere(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
+
+
 class _Pickler(cloudpickle.Pickler):
     dispatch_table = ArrayReducers(cloudpickle.Pickler.dispatch_table)
 

@@ -52,6 +52,16 @@ def takes_keyword(callable_: Callable[..., Any], name: str) -> bool:
     return parameter is not None and parameter.kind is not inspect.Parameter.POSITIONAL_ONLY
 
 
+def argument_labels(callable_: Callable[..., Any], positional: int, keywords: Sequence[str]) -> list[str]:
+    """What to call the arguments of a call: by the names of their parameters, if they are known."""
+    signature = signature_of(callable_, follow_wrapped=True)
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = signature.parameters.values() if signature is not None else ()
+    names = [parameter.name for parameter in parameters if parameter.kind in kinds][:positional]
+    numbered = [f"argument {place + 1}" for place in range(len(names), positional)]
+    return [*(f"argument {name!r}" for name in names), *numbered, *(f"argument {name!r}" for name in keywords)]
+
+
 class Arities:
     """How many positional arguments a callable accepts. What a decorator wraps is asked, too: its own wrapper often
     accepts anything. Where both contradict each other the wrapper counts, since it is what will be called."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import pickle
 import traceback
-from types import TracebackType
 
 import cloudpickle
 from tblib import pickling_support
 
+from scaler_protocol.culprit import explained
 from scaler_protocol.messages import Status
+from scaler_protocol.user_frames import user_part
+from scaler_worker.processor.serialization import probe
 
 MESSAGE_LIMIT_CHARACTERS = 16 * 1024
 TRACEBACK_LIMIT_CHARACTERS = 64 * 1024
@@ -29,8 +31,11 @@ class ObjectMissing(Exception):
 def exception_payload(error: BaseException, status: int = Status.EXCEPTION) -> tuple[int, bytes]:
     """Status and payload of a task that raised ``error``: the pickle of (exception bytes, type name, message,
     formatted traceback). Exception bytes are empty when it cannot be pickled."""
-    error.__traceback__ = _user_traceback(error.__traceback__)
+    for each in _chain(error):
+        each.__traceback__ = user_part(each.__traceback__)
     name, message, text = _describe(error)
+    for each in _chain(error):
+        each.__traceback__ = None  # the formatted one travels
     data = _pickled(error)
     if not data and status == Status.EXCEPTION:
         status = Status.EXCEPTION_NOT_SERIALIZABLE
@@ -52,15 +57,8 @@ def _describe(error: BaseException) -> tuple[str, str, str]:
 
 
 def _pickled(error: BaseException) -> bytes:
-    """With its tracebacks; without them when they are too deep to be pickled (the formatted one travels anyway). Of an
-    exception that is too large then, its own type with the beginning of its texts."""
-    data = _dumps(error)
-    if not data:
-        _strip_tracebacks(error)
-        data = _dumps(error)
-    if not data:
-        data = _dumps(_shortened(error))
-    return data
+    """With what it was raised from. Of an exception that is too large, its own type with the beginning of its texts."""
+    return _dumps(error) or _dumps(_shortened(error))
 
 
 def _shortened(error: BaseException) -> BaseException | None:
@@ -89,20 +87,19 @@ def _dumps(error: BaseException | None) -> bytes:
     return data if len(data) <= PAYLOAD_LIMIT_BYTES else b""
 
 
-def _strip_tracebacks(error: BaseException | None) -> None:
-    for _ in range(CHAIN_LIMIT):
-        if error is None:
-            return
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
+def _chain(error: BaseException) -> list[BaseException]:
+    """The exception and what it was raised from, or while it was handled."""
+    chain: list[BaseException] = []
+    each: BaseException | None = error
+    while each is not None and len(chain) < CHAIN_LIMIT:
+        chain.append(each)
+        each = each.__cause__ or each.__context__
+    return chain
 
 
-def _user_traceback(trace: TracebackType | None) -> TracebackType | None:
-    """Without the leading frames of this package."""
-    first = trace
-    while trace is not None:
-        filename = trace.tb_frame.f_code.co_filename
-        if not filename.endswith((".pyx", "serialization.py")):
-            return trace
-        trace = trace.tb_next
-    return first
+def unsendable_result(error: BaseException, function_name: str, result: object, is_default: bool) -> BaseException:
+    """What to raise for a result that could not be serialized: it names the function and the part. ``is_default``: by
+    the default serializer, so that parts can be tried."""
+    if not isinstance(error, Exception):
+        return error
+    return explained(error, f"Cannot send the result of {function_name}()", result, probe if is_default else None)

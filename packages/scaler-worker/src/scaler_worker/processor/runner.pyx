@@ -14,7 +14,7 @@ from scaler_worker.board cimport Board, monotonic_ns, process_cpu_ns
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
 from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.objects.layout import load
-from scaler_worker.processor.errors import ObjectMissing, TaskCancelled, exception_payload
+from scaler_worker.processor.errors import ObjectMissing, TaskCancelled, exception_payload, unsendable_result
 from scaler_worker.processor.kept import KeptValues
 from scaler_worker.processor.serialization import NONE_BYTES, dumps
 
@@ -219,7 +219,10 @@ cdef class Runner:
             except BaseException as error:
                 if function is None and failure is None:
                     failure, trace = error, error.__traceback__
-                status, payload = _failure(error, _status_of(error, stage))
+                if stage == STORING:
+                    status, payload = _unsendable(error, run.function_name, result, serializer is None)
+                else:
+                    status, payload = _failure(error, _status_of(error, stage))
             board.finish()  # from here on it may not
             if self.forked:
                 host.leave_fork()
@@ -387,5 +390,13 @@ cdef _failure(error, int status):
     """Status and payload; a cancellation that arrives while the failure is written down is the agent's to repeat."""
     try:
         return exception_payload(error, status)
+    except TaskCancelled:
+        return CANCELLED, b""
+
+
+cdef _unsendable(error, str function_name, result, bint is_default):
+    """As ``_failure``, of a result that could not be serialized."""
+    try:
+        return exception_payload(unsendable_result(error, function_name, result, is_default), EXCEPTION)
     except TaskCancelled:
         return CANCELLED, b""

@@ -55,3 +55,13 @@ def dumps(value: object) -> bytes | Layout:
     _Pickler(buffer, PROTOCOL, buffer_callback=stays).dump(value)
     payload = buffer.getvalue()
     return plan(payload, buffers) if buffers else payload
+
+
+class _Nowhere:
+    def write(self, data: Any) -> int:
+        return len(data)
+
+
+def probe(value: object) -> None:
+    """Raises what ``dumps`` would, and keeps nothing of what it makes."""
+    _Pickler(_Nowhere(), PROTOCOL, buffer_callback=lambda _: False).dump(value)
