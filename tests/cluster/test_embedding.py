@@ -74,6 +74,20 @@ def test_streamed_output_is_written_once() -> None:
     assert sorted(completed.stderr.splitlines()) == ["error 0", "error 1", "error 2"]
 
 
+WAITING = """
+from scaler import Client
+client = Client("tcp://127.0.0.1:9", timeout_seconds=1.5)
+print(type(client.submit(abs, 1).exception()).__name__)
+"""
+
+
+def test_waiting_for_a_scheduler_is_one_line_on_stderr() -> None:
+    completed = run_python(WAITING)
+    assert completed.stdout == "DisconnectedError\n"
+    (line,) = completed.stderr.splitlines()
+    assert line.endswith("Start one there with: scaler_scheduler tcp://127.0.0.1:9")
+
+
 DYING = """
 import os, sys
 from scaler import Client, SchedulerClusterCombo

@@ -7,7 +7,7 @@ from typing import Any
 
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.serializer import DefaultSerializer
-from scaler.core.effects import Finish, Send
+from scaler.core.effects import Finish, Log, Send
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER, Session
 from scaler_protocol.codec import ResultRun, decode, encode
@@ -37,20 +37,22 @@ class Sink:
 class SchedulerSide:
     """Drives a :class:`Session` through encoded messages and its own link."""
 
-    def __init__(self, timeout_seconds: float = 60.0) -> None:
+    def __init__(self, timeout_seconds: float = 60.0, address: str = "", parent: bytes = b"") -> None:
         self.now = 100.0
         self.session = Session(
-            Hello(Role.SUBMIT, SESSION),
+            Hello(Role.SUBMIT, SESSION, parent_session=parent),
             timeout_seconds=timeout_seconds,
             heartbeat_interval_seconds=2.0,
             serializer=None,
             now=self.now,
+            address=address,
         )
         self.book = FunctionBook(Encoder(DefaultSerializer))
         self.epoch = 0
         self.link = Link()
         self.hellos: list[Hello] = []
         self.bodies: list[Body] = []
+        self.lines: list[str] = []
 
     # ---- what the client does ------------------------------------------------------------------------------------
 
@@ -83,6 +85,8 @@ class SchedulerSide:
         new: list[Body] = []
         for effect in self.session.take_effects(self.now):
             assert not isinstance(effect, Finish)
+            if isinstance(effect, Log):
+                self.lines.append(effect.text)
             if isinstance(effect, Send):
                 envelope = decode(encode(effect.envelope))
                 if isinstance(envelope.body, Hello):

@@ -256,6 +256,21 @@ def test_a_scheduler_out_of_reach() -> None:
     assert time.monotonic() - started < 0.5
 
 
+def test_waiting_for_a_scheduler_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with FakeScheduler() as scheduler:
+        address = scheduler.address
+    lines = [f"Waiting for a scheduler at {address}: nothing listens there yet."]
+    with Client(address) as client:
+        wait_until(lambda: len(caplog.records) == 1)
+        with FakeScheduler(address):
+            assert client.submit(math.sqrt, 4.0).result(10) == 2.0
+        wait_until(lambda: len(caplog.records) == 2)
+        lines.append(f"Waiting for the scheduler at {address}, whose connection is lost.")
+    start = f"Start one there with: scaler_scheduler {address}"
+    assert [record.getMessage() for record in caplog.records] == [f"{line} {start}" for line in lines]
+    assert {(record.name, record.levelname) for record in caplog.records} == {("scaler", "WARNING")}
+
+
 def test_a_scheduler_that_comes_up_later() -> None:
     address = free_address()
     with Client(address) as client:

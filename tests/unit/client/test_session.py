@@ -307,6 +307,52 @@ def test_what_tasks_print_is_written(side: SchedulerSide) -> None:
     assert WriteOutput(2, b"text") in side.session.take_effects(side.now)
 
 
+# ---- a scheduler that is away ----------------------------------------------------------------------------------------
+
+ADDRESS = "tcp://127.0.0.1:2345"
+
+
+def test_waiting_for_a_scheduler_is_told_once_after_a_second() -> None:
+    side = SchedulerSide(address=ADDRESS)
+    assert side.session.next_deadline() == side.now + 1
+    side.pass_time(0.9)
+    assert not side.lines
+    side.pass_time(0.2)
+    assert len(side.lines) == 1 and "nothing listens" in side.lines[0]
+    assert side.lines[0].endswith(f"Start one there with: scaler_scheduler {ADDRESS}")
+    side.pass_time(100)
+    assert len(side.lines) == 1
+
+
+def test_each_loss_is_told_when_it_lasts() -> None:
+    side = SchedulerSide(address=ADDRESS)
+    side.connect()
+    side.pass_time(5)
+    assert not side.lines
+    for number in range(1, 3):
+        side.session.on_peer_lost(b"", side.now)
+        side.pass_time(0.5)
+        side.connect(epoch=number)
+        side.session.on_peer_lost(b"", side.now)
+        side.pass_time(1.1)
+        side.pass_time(1.1)
+        assert len(side.lines) == number and "connection is lost" in side.lines[-1] and ADDRESS in side.lines[-1]
+        side.connect(epoch=number + 10)
+
+
+def test_something_else_that_listens_there_is_told() -> None:
+    side = SchedulerSide(address=ADDRESS)
+    side.session.on_connected(side.now)
+    side.pass_time(1.1)
+    assert "does not answer as one" in side.lines[0]
+
+
+def test_a_client_inside_a_task_tells_nothing() -> None:
+    side = SchedulerSide(address=ADDRESS, parent=b"p" * 16)
+    side.pass_time(5)
+    assert not side.lines and side.session.next_deadline() is None
+
+
 # ---- objects -------------------------------------------------------------------------------------------------------
 
 

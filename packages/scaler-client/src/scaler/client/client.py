@@ -752,6 +752,7 @@ class Client:
             heartbeat_interval_seconds=heartbeat_interval_seconds,
             serializer=encoder.definition(),
             now=time.monotonic(),
+            address=self._address,
         )
         host_store = HostStore(lambda: session.cluster, agent is not None or parse_address(self._address).is_local)
         pump = Pump(session, connection, host_store, encoder.decode, encoder.decode_object)

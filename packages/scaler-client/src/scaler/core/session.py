@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from scaler.core.absence import Absence
 from scaler.core.definitions import Definitions
 from scaler.core.effects import Effect, WriteOutput
 from scaler.core.endings import Endings
@@ -86,7 +87,9 @@ class Session:
         heartbeat_interval_seconds: float,
         serializer: Function | None,
         now: float,
+        address: str = "",
     ) -> None:
+        """``address``: the scheduler's, for people."""
         self.session = hello.session
         self.welcomed = False
         self.protected = True
@@ -96,6 +99,7 @@ class Session:
         self.is_nested = bool(hello.parent_session)
         self._hello = hello
         self._news_of_parent: TaskName | None = None
+        self._absence = Absence("" if self.is_nested else address)
         self._timeout_seconds = timeout_seconds
         self._heartbeat_interval_seconds = heartbeat_interval_seconds
         self._link = Link()
@@ -176,6 +180,9 @@ class Session:
             self._give_up(f"The scheduler was out of reach for {self._timeout_seconds:g} seconds.", now)
         if self._connected and not self.welcomed and now >= self._hello_sent_at + _HELLO_AGAIN_SECONDS:
             self._say_hello(now)
+        due = self._absence.due(self._lost_since)
+        if due is not None and now >= due:
+            self._outgoing.effects.append(self._absence.tell(self._connected))
         if self._cancels_due is not None and now >= self._cancels_due:
             self._state_cancels()
         if self.welcomed and now >= self._last_sent_at + self._heartbeat_interval_seconds:
@@ -189,7 +196,8 @@ class Session:
             if self._acknowledge_at is not None and self._acknowledge_at < due:
                 due = self._acknowledge_at
             return due if self._cancels_due is None else min(due, self._cancels_due)
-        candidates = []
+        told_at = self._absence.due(self._lost_since)
+        candidates = [] if told_at is None else [told_at]
         if self._lost_since is not None and self._is_waiting:
             candidates.append(self._lost_since + self._timeout_seconds)
         if self._connected:
@@ -386,6 +394,7 @@ class Session:
         self.protected = welcome.protected
         self.cluster = welcome.cluster
         self._lost_since = None
+        self._absence.end()
         self._last_sent_at = now
         self._epoch = welcome.epoch
         if welcome.resumed:

@@ -12,6 +12,7 @@ wakes the leader when what it received may be what the leader waits for.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import select
@@ -25,7 +26,7 @@ from concurrent.futures._base import LOGGER
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from scaler.core.effects import DropObjects, Effect, Finish, WriteOutput
+from scaler.core.effects import DropObjects, Effect, Finish, Log, WriteOutput
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from scaler.shell.waiting import Target
     from scaler_protocol.messages import TaskName
 
+_logger = logging.getLogger("scaler")
 _take_first: Callable[[deque[Effect]], Effect] = deque.popleft
 _TICK_MILLISECONDS = 1
 _DOZE_MILLISECONDS = 20
@@ -463,6 +465,8 @@ class Pump:
             _write_output(notice)
         elif isinstance(notice, DropObjects):
             self.objects.drop(notice.keys)
+        elif isinstance(notice, Log):
+            _logger.log(logging.getLevelName(notice.level), notice.text)
 
     # ---- the background thread -----------------------------------------------------------------------------------
 

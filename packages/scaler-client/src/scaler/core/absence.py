@@ -1,0 +1,37 @@
+"""Tells the user that the client waits for its scheduler."""
+
+from __future__ import annotations
+
+from scaler_protocol.effects import Log
+
+TELL_AFTER_SECONDS = 1.0
+
+
+class Absence:
+    """One line for each time that the scheduler is away for longer than TELL_AFTER_SECONDS. An empty ``address``: none,
+    since the client's agent looks for the scheduler."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._was_there = False
+        self._is_told = not address
+
+    def due(self, lost_since: float | None) -> float | None:
+        """When there is something to tell, if the scheduler does not come back before."""
+        return None if lost_since is None or self._is_told else lost_since + TELL_AFTER_SECONDS
+
+    def tell(self, is_connected: bool) -> Log:
+        self._is_told = True
+        return Log("WARNING", f"{self._state(is_connected)} Start one there with: scaler_scheduler {self._address}")
+
+    def _state(self, is_connected: bool) -> str:
+        if is_connected:
+            return f"Waiting for a scheduler: what listens at {self._address} does not answer as one."
+        if self._was_there:
+            return f"Waiting for the scheduler at {self._address}, whose connection is lost."
+        return f"Waiting for a scheduler at {self._address}: nothing listens there yet."
+
+    def end(self) -> None:
+        """The scheduler is there."""
+        self._was_there = True
+        self._is_told = not self._address
