@@ -823,6 +823,16 @@ _opening = threading.RLock()  # not for long; the garbage collector may call a c
 _KIT = ("_arguments", "_functions", "_known", "_pump")
 
 
+def _renew_lock() -> None:
+    """In a forked child: another thread of the parent may have held it."""
+    global _opening
+    _opening = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
 @atexit.register
 def _disconnect_all() -> None:
     for client in list(_clients):

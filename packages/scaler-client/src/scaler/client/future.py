@@ -195,7 +195,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         @property
         def _condition(self) -> threading.Condition:
             condition = self._lazy_condition
-            return condition if condition is not None else self._make_condition()
+            return self._make_condition() if condition is None or self._pump.is_forked else condition
 
     def _make_condition(self) -> threading.Condition:
         """Whoever asks for the condition of an unfinished future is going to wait: the task it does so in lends its

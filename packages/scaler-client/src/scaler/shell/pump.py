@@ -80,6 +80,7 @@ class Pump:
         self.loads_object = loads_object
         self.lock = threading.RLock()  # not to be taken twice: so that code run by the garbage collector can tell
         self.unusable = ""
+        self.is_forked = False
         self.background_reads = False
         self.background_dozes = False
         self._connection = connection
@@ -259,9 +260,8 @@ class Pump:
     def make_condition(self, target: Target) -> tuple[threading.Condition, bool]:
         """The condition, and whether it was made now. Under the lock, so that whoever settles ``target`` under the lock
         either sees the condition or is seen."""
-        if self.unusable == _FORKED:
-            target.prepare_condition()
-            return threading.Condition(), False
+        if self.is_forked:
+            return self._condition_in_child(target), False
         if self.background_dozes:
             self.wake_background()
         with self.lock:
@@ -271,6 +271,15 @@ class Pump:
             target.prepare_condition()
             condition = target._lazy_condition = threading.Condition()
             return condition, True
+
+    def _condition_in_child(self, target: Target) -> threading.Condition:
+        """No thread of the parent is here, neither to settle the target nor to release the lock."""
+        if not target.is_settled():
+            self.check_usable()
+        if target._lazy_condition is None:
+            target.prepare_condition()
+            target._lazy_condition = threading.Condition()
+        return target._lazy_condition
 
     def abandon(self) -> None:
         """The client is gone without a disconnect: leave when its last task has ended. Called by the garbage
@@ -329,7 +338,7 @@ class Pump:
             return True
 
     def mark_forked(self) -> None:
-        self.unusable = _FORKED
+        self.unusable, self.is_forked = _FORKED, True
 
     # ---- nested clients: a task that waits lends its slot --------------------------------------------------------
 
