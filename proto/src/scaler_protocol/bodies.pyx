@@ -38,7 +38,20 @@ from scaler_protocol.wire cimport (
 
 from scaler_protocol import layout, messages
 from scaler_protocol.ids import ID_SIZE_BYTES as _ID_SIZE_BYTES
-from scaler_protocol.messages import Envelope, Hello, ObjectChunk, ObjectKey, RefusalReason, Relay, Role, StoreFailure, TaskColumn
+from scaler_protocol.messages import (
+    CoordinationKind,
+    Envelope,
+    Hello,
+    LockAction,
+    LockState,
+    ObjectChunk,
+    ObjectKey,
+    RefusalReason,
+    Relay,
+    Role,
+    StoreFailure,
+    TaskColumn,
+)
 
 cdef enum Kind:
     BIT
@@ -60,7 +73,14 @@ _IN_FRAMES = {ObjectChunk: "data", Relay: "frames"}
 """Fields that are further frames of the message."""
 
 _COLUMN_FORMATS = {"tasks": "Q", "attempts": "I", "sequences": "Q", "pins": "Q"}
-_ENUMERATIONS = {"role": Role, "reason": RefusalReason, "failure": StoreFailure}
+_ENUMERATIONS = {
+    "role": Role,
+    "reason": RefusalReason,
+    "failure": StoreFailure,
+    "kind": CoordinationKind,
+    "action": LockAction,
+    "state": LockState,
+}
 _ID_FIELDS = {"session", "owner", "parent_session"}
 
 

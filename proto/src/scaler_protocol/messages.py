@@ -17,7 +17,7 @@ from scaler_protocol.envelope import Tasks as Tasks
 from scaler_protocol.value import value
 
 PROTOCOL_MAJOR = 1
-PROTOCOL_MINOR = 1
+PROTOCOL_MINOR = 2
 
 INLINE_LIMIT_BYTES = 32 * 1024
 """An argument, function or result above this size travels as an object, in chunks."""
@@ -302,6 +302,7 @@ class Blocked:
 
     lent_slots: int
     deepest: int  # depth of the deepest blocked task; only deeper tasks may use lent slots
+    any_depth: bool = False  # unless this is set: nothing runs there, and a task waits for a lock
 
 
 @value(frozen=True, slots=True)
@@ -451,6 +452,67 @@ class Stop:
 class Goodbye:
     """The peer leaves on purpose. From a client: its tasks are cancelled, its objects dropped. From an agent: it has
     withdrawn or finished all it held."""
+
+
+@value(frozen=True, slots=True)
+class Challenge:
+    """Part of the handshake."""
+
+
+# ---- coordination ----------------------------------------------------------------------------------------------
+
+
+LOCKS_SINCE_MINOR = 2
+"""The first minor version of the protocol that has locks."""
+
+LOCK_NAME_LIMIT_BYTES = 1024
+
+
+class CoordinationKind(enum.IntEnum):
+    """What clients and tasks share by name."""
+
+    LOCK = 0
+
+
+class LockAction(enum.IntEnum):
+    ACQUIRE = 0  # wait until it is free
+    TRY = 1  # take it if it is free now
+    RELEASE = 2  # end this request, whether it holds the lock or waits for it
+    RESTATE = 3  # to a scheduler that has restarted: this request holds the lock
+    ASK = 4  # is it held?
+
+
+class LockState(enum.IntEnum):
+    WAITING = 0
+    GRANTED = 1
+    DENIED = 2
+    RELEASED = 3
+    LOST = 4  # this request does not hold the lock any more, or never did
+    REFUSED = 5
+    FREE = 6
+    HELD = 7
+
+
+@value(frozen=True, slots=True)
+class LockRequest:
+    """Client to scheduler. Each request is answered by a LockReply; one that must wait is answered again when it is
+    granted. The holder of a lock is a request: (session, number)."""
+
+    kind: CoordinationKind
+    action: LockAction
+    number: int  # of the request within its session; numbers of ACQUIRE, TRY and RESTATE increase
+    name: str = ""  # empty for RELEASE
+    task_session: bytes = b""  # the execution of a task that asks: the request ends with it; empty: none
+    task: int = 0
+    attempt: int = 0
+
+
+@value(frozen=True, slots=True)
+class LockReply:
+    kind: CoordinationKind
+    state: LockState
+    number: int
+    text: str = ""  # LOST and REFUSED: why, in a sentence
 
 
 # ---- a host's store and its peers ------------------------------------------------------------------------------
@@ -647,7 +709,8 @@ Body = Union[
     ShutdownReply, Stop, Goodbye, ObjectStored, ObjectLocations, ObjectsLost, StoreAttached,
     StoreSettings, StoreCreate, StoreGranted, StoreRefused, StoreSeal, StoreAbandon, StoreReserve, StoreRegion,
     StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
-    StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfo,
+    StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfo, Challenge,
+    LockRequest, LockReply,
 ]  # fmt: skip
 
 UNNUMBERED = (Hello, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)

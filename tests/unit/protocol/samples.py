@@ -13,9 +13,11 @@ from scaler_protocol.messages import (
     Body,
     Cancel,
     Capability,
+    Challenge,
     Clear,
     ClusterInfo,
     ClusterInfoRequest,
+    CoordinationKind,
     Envelope,
     ExplainRequest,
     Explanation,
@@ -24,6 +26,10 @@ from scaler_protocol.messages import (
     Heartbeat,
     HeartbeatEcho,
     Hello,
+    LockAction,
+    LockReply,
+    LockRequest,
+    LockState,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -184,6 +190,9 @@ def all_bodies() -> list[Body]:
         StoreSegmentClosed(3),
         ClusterInfoRequest(),
         ClusterInfo(b"compressed"),
+        Challenge(),
+        LockRequest(CoordinationKind.LOCK, LockAction.ACQUIRE, 2**40, "größe", SESSION, 2**33, 2**32 - 1),
+        LockReply(CoordinationKind.LOCK, LockState.LOST, 2**40, "Its task has ended."),
     ]
 
 

@@ -11,7 +11,10 @@ from scaler_protocol.messages import (
     Cancel,
     Capability,
     Clear,
+    CoordinationKind,
     Goodbye,
+    LockAction,
+    LockRequest,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -45,6 +48,7 @@ class Crowd:
         self.child = self.book._peer("child", Role.SUBMIT, self.agents[0])
         self.clients.append(self.child)
         self.next_task = 1
+        self.next_request = 0
 
     def step(self) -> None:
         choice = self.random.random()
@@ -87,6 +91,8 @@ class Crowd:
             return self.tasks(client)
         if roll < 0.55:
             return Cancel((TaskColumn(client.session, self.column().tasks),))
+        if roll < 0.65:
+            return self.lock_request()
         if roll < 0.9:
             own = ObjectKey(client.session, 2**64 - 1)
             return self.random.choice([
@@ -96,6 +102,13 @@ class Crowd:
                 ObjectRelease((self.key(), own)),
             ])  # fmt: skip
         return self.random.choice([Clear(), Goodbye(), *[Ping()] * 8])
+
+    def lock_request(self) -> LockRequest:
+        self.next_request += 1
+        number = self.next_request if self.random.random() < 0.95 else self.random.randint(0, self.next_request)
+        task = (self.clients[0].session, self.task(), self.random.randint(1, 2)) if self.random.random() < 0.5 else ()
+        action = self.random.choice([*LockAction, LockAction.RELEASE])
+        return LockRequest(CoordinationKind.LOCK, action, number, self.random.choice("ab"), *task)
 
     def tasks(self, client: Peer) -> Tasks:
         count = self.random.randint(1, 6)

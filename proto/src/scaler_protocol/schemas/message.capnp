@@ -69,6 +69,9 @@ struct Message {
     # again between clients and scheduler
     clusterInfoRequest @57 :Void;
     clusterInfo @58 :ClusterInfo;
+    challenge @59 :Void;
+    lockRequest @60 :LockRequest;
+    lockReply @61 :LockReply;
   }
 }
 
@@ -296,6 +299,7 @@ struct HeartbeatEcho {
 struct Blocked {
   lentSlots @0 :UInt32;
   deepest @1 :UInt32;
+  anyDepth @2 :Bool;  # nothing runs there, and a task waits for a lock: lent slots take tasks of any depth
 }
 
 struct Relay {
@@ -504,4 +508,46 @@ struct StoreStatus {
 
 struct StoreSegmentClosed {
   segment @0 :UInt64;
+}
+
+# ---- coordination: what clients and tasks of a cluster share by name ------------------------------------------------
+
+enum CoordinationKind {
+  lock @0;
+}
+
+enum LockAction {
+  acquire @0;  # wait until it is free
+  try @1;      # take it if it is free now
+  release @2;  # end this request, whether it holds the lock or waits for it
+  restate @3;  # to a scheduler that has restarted: this request holds the lock
+  ask @4;      # is it held?
+}
+
+enum LockState {
+  waiting @0;
+  granted @1;
+  denied @2;    # to try: another request holds it
+  released @3;
+  lost @4;      # this request does not hold it any more, or never did
+  refused @5;
+  free @6;      # to ask
+  held @7;      # to ask
+}
+
+struct LockRequest {
+  kind @0 :UInt8;         # a CoordinationKind
+  action @1 :UInt8;       # a LockAction
+  number @2 :UInt64;      # of the request within its session; numbers of acquire, try and restate increase
+  name @3 :Text;          # empty for release
+  taskSession @4 :Data;   # the execution of a task that asks: the request ends with it; empty: none
+  task @5 :UInt64;
+  attempt @6 :UInt32;
+}
+
+struct LockReply {
+  kind @0 :UInt8;
+  state @1 :UInt8;        # a LockState
+  number @2 :UInt64;
+  text @3 :Text;          # lost and refused: why, in a sentence
 }

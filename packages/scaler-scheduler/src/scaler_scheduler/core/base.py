@@ -16,6 +16,7 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.allocator import Allocator
 from scaler_scheduler.core.balancer import Balancer
 from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.coordination import Coordination
 from scaler_scheduler.core.effects import Log, Send
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.objects import ObjectStore
@@ -42,7 +43,9 @@ class SchedulerState(Path):
         objects = ObjectStore()
         allocator = Allocator(Places(objects.objects, BYTES_PER_SECOND / 1e6))
         balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
-        super().__init__(settings, Totals(), allocator, balancer, Lineage())
+        coordination = Coordination(now)
+        super().__init__(settings, Totals(), allocator, balancer, Lineage(), coordination.by_task)
+        self.coordination = coordination
         self.started_at = now
         self.agent_by_index: dict[int, Agent] = {}
         self.agents_by_store: dict[bytes, list[Agent]] = {}
@@ -56,6 +59,7 @@ class SchedulerState(Path):
         self._users: dict[bytes, bytes] = {}  # of peers that have no session yet
         self._malformed = Repetition()
         self._refused = Repetition()
+        self._unreleased = Repetition()
         self._options: dict[tuple[TaskOptions, int], TaskOptions] = {}
         self._next_agent_index = 0
         self._stalled_at = float("-inf")
@@ -108,15 +112,19 @@ class SchedulerState(Path):
         self._note_warnings()
 
     def _warn_of_repetitions(self, now: float) -> None:
-        for kind in (self._malformed, self._refused):
+        for kind in self._repetitions:
             text = kind.take(now)
             if text is not None:
                 self._log(text, "WARNING")
         self._note_warnings()
 
     def _note_warnings(self) -> None:
-        times = [kind.due_at for kind in (self._malformed, self._refused) if kind.due_at is not None]
+        times = [kind.due_at for kind in self._repetitions if kind.due_at is not None]
         self._warn_at = min(times, default=None)
+
+    @property
+    def _repetitions(self) -> tuple[Repetition, ...]:
+        return self._malformed, self._refused, self._unreleased
 
     def _arm(self, now: float) -> None:
         if self._next_tick_at is None:

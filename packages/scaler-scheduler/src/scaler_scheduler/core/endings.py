@@ -16,6 +16,7 @@ from scaler_protocol.messages import (
     Status,
     TaskName,
 )
+from scaler_scheduler.core import coordination
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.graph_news import GraphNews
@@ -197,6 +198,7 @@ class Endings(Watching):
         client.connected = False
         client.is_orphan = client.is_broken = True
         client.drop_deliveries()
+        coordination.on_session_ended(self, client.session, now)
         is_alone = client.parent is None or client.parent.session not in self.clients
         if is_alone or client.table.unfinished == 0:
             self._end_client(client, now)
@@ -208,6 +210,7 @@ class Endings(Watching):
         client.is_orphan = client.is_broken = True
         client.connected = False
         client.gone_at = None
+        coordination.on_session_ended(self, client.session, now)
         self._cancel(client, None, now)
         client.rows.clear()
         for key in list(client.objects):
@@ -223,6 +226,7 @@ class Endings(Watching):
         if self.clients.get(client.session) is not client:
             return  # it ended with its parent meanwhile
         del self.clients[client.session]
+        coordination.on_session_ended(self, client.session, now)
         self._note_client_left(client)
         self._touched.pop(client.session, None)
         self._owing.pop(client.session, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scaler_protocol.messages import Explanation
+from scaler_scheduler.core import coordination
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.run_records import RunRecord
@@ -29,6 +30,7 @@ def explain(core: SchedulerState, session: bytes, task: int) -> str:
         return f"Task {task} is not known here: it has ended, or was never submitted."
     state, attempt, agent_index, deaths, losses, record = known
     text = f"Task {task} ({record.function.name}) {_place(core, client, task, state, agent_index, record)}"
+    text += coordination.explain(core.coordination, session, task, attempt)
     if attempt > 1:
         text += f" This is attempt {attempt}: {deaths} of its processors died, {losses} of its workers were lost."
     return text

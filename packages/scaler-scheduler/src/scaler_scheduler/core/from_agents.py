@@ -91,7 +91,8 @@ class FromAgents(Hellos):
 
     def _on_blocked(self, agent: Agent, body: Blocked, now: float) -> None:
         agent.load.lent = min(body.lent_slots, LENT_LIMIT)
-        agent.load.deepest = min(body.deepest, DEPTH_LIMIT) if body.lent_slots else -1
+        is_limited = body.lent_slots and not body.any_depth
+        agent.load.deepest = min(body.deepest, DEPTH_LIMIT) if is_limited else -1
         self.allocator.offer(agent)
 
     def _on_relay(self, agent: Agent, body: Relay, now: float) -> None:

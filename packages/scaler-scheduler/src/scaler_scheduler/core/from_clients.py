@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     ExplainRequest,
     FunctionDefinition,
     Goodbye,
+    LockRequest,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -37,7 +38,7 @@ from scaler_protocol.messages import (
     TaskOptions,
     Tasks,
 )
-from scaler_scheduler.core import explanation
+from scaler_scheduler.core import coordination, explanation
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Describe
@@ -311,5 +312,6 @@ _CLIENT_HANDLERS: dict[type, _Handler] = {
     ExplainRequest: FromClients._on_explain,
     ClusterInfoRequest: FromClients._on_cluster_info,
     ShutdownRequest: FromClients._on_shutdown,
+    LockRequest: coordination.on_request,
     Goodbye: FromClients._on_goodbye,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.handshake import refusal_for
 from scaler_protocol.messages import Hello, RefusalReason, Refused, Role, TaskName, Welcome
+from scaler_scheduler.core import coordination
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.from_clients import FromClients
@@ -27,6 +28,8 @@ class Hellos(FromClients):
             return
         if known is not None:
             self._end_peer(peer, now)
+        if hello.epoch:
+            coordination.on_return(self, now)
         if hello.role == Role.WORK:
             self._new_agent(hello, user, now)
         else:

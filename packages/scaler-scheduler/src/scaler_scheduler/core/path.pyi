@@ -6,6 +6,8 @@ Everything else is left to the classes that build on this one: other bodies (``_
 ``_accept_others`` ...), and what else the end of a drain asks for (``_spread_news``, ``_keep_house`` ...).
 """
 
+from typing import Any
+
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import Body, Envelope, FunctionDefinition
 from scaler_scheduler.core.agents import Agent
@@ -48,8 +50,16 @@ class Path:
     _quit_at: float | None
     _warn_at: float | None
     def __init__(
-        self, settings: Settings, totals: Totals, allocator: Allocator, balancer: Balancer, lineage: Lineage
-    ) -> None: ...
+        self,
+        settings: Settings,
+        totals: Totals,
+        allocator: Allocator,
+        balancer: Balancer,
+        lineage: Lineage,
+        lock_users: dict[bytes, Any],
+    ) -> None:
+        """``lock_users``: requests for locks that tasks have made, by the session of the task."""
+
     def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
         """One message from the connection of ``peer``."""
 

@@ -14,6 +14,7 @@ from scaler_scheduler.core.states cimport HELD, QUEUED
 from scaler_protocol.effects import Send
 from scaler_protocol.link import LinkGap
 from scaler_protocol.messages import Envelope, Hello, Results, Tasks, WhoAreYou
+from scaler_scheduler.core.coordination import on_results as end_requests_for_locks
 from scaler_scheduler.core.dispatch import task_messages
 from scaler_scheduler.core.settings import (
     CLIENT_ACKNOWLEDGEMENT_SECONDS,
@@ -52,12 +53,13 @@ cdef class Path:
     cdef public object _quit_at
     cdef public object _warn_at
     cdef dict nested
+    cdef dict lock_users
     cdef bint is_bounded
     cdef object options
     cdef QueueClass queue
     cdef bint is_graph
 
-    def __init__(self, settings, totals, allocator, balancer, lineage):
+    def __init__(self, settings, totals, allocator, balancer, lineage, dict lock_users):
         self.settings = settings
         self.totals = totals
         self.events = totals.events
@@ -65,6 +67,7 @@ cdef class Path:
         self._balancer = balancer
         self._lineage = lineage
         self.nested = lineage.children
+        self.lock_users = lock_users
         self.is_bounded = settings.max_number_of_tasks_waiting >= 0
         self.clients, self.agents = {}, {}
         self.functions, self.function_loads, self.serializers = {}, {}, {}
@@ -211,6 +214,8 @@ cdef class Path:
 
     cdef accept(self, AgentPeer agent, run, Delivery delivery, double now):
         cdef ClientPeer client = self.clients.get(run.session)
+        if self.lock_users:
+            end_requests_for_locks(self, run, now)
         if client is None:
             self._accept_of_nobody(agent, run, delivery, now)
             return

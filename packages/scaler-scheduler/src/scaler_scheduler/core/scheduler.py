@@ -20,7 +20,7 @@ from scaler_protocol.messages import (
     TaskColumn,
 )
 from scaler_protocol.monitor.messages import Snapshot
-from scaler_scheduler.core import snapshot
+from scaler_scheduler.core import coordination, snapshot
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Quit, Send
@@ -134,6 +134,7 @@ class SchedulerCore(FromAgents):
             for index, number in client.table.assigned_by_agent().items():
                 assigned[index] = assigned.get(index, 0) + number
         self.allocator.check(queued)
+        self.coordination.check()
         for agent in self.agents.values():
             agent.link.check()
             assert agent.load.outstanding == assigned.pop(agent.index, 0), agent.title()
@@ -183,6 +184,7 @@ class SchedulerCore(FromAgents):
         for client in list(self.clients.values()):
             self._look_at_client(client, now)
         self._expire_unclaimed(now)
+        coordination.on_tick(self, now)
         if self.objects.unstated:
             self._send_all(self.objects.expire(now, self._stated_by), now)
         if self.objects.awaited:
