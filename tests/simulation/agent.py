@@ -24,6 +24,7 @@ from scaler_worker.core.effects import (
     SendNested,
     StartProcessor,
 )
+from tests.simulation.locks import Keeper
 from tests.simulation.nested import NestedClient
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
@@ -46,6 +47,7 @@ class AgentNode(Node):
         executions: dict[bytes, int],
         deaths: dict[bytes, int],
         host: Host | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         """Counted by argument: how often a task was started, and how often its processor died of it. ``host``: has a
         store for large objects."""
@@ -54,6 +56,7 @@ class AgentNode(Node):
         self.processors: dict[int, SimulatedProcessor] = {}
         self.nested: dict[bytes, NestedClient] = {}
         self.host = host
+        self.keeper = keeper or Keeper()
         self._executions = executions
         self._deaths = deaths
         names = tuple(f"worker {number}" for number in range(slots))

@@ -11,6 +11,7 @@ from scaler.core.session import SCHEDULER, Session
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.messages import Role, Status, TaskOptions
+from tests.simulation.locks import Keeper, LockUser
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
 from tests.simulation.world import World
@@ -71,14 +72,22 @@ class ClientNode(Node):
     def submit(self, count: int) -> None:
         def add(now: float) -> None:
             for _ in range(count):
-                shape = self.world.chance.choice(self._shapes)
-                argument = f"{self.name} {shape.function.name} {len(self.sinks)}".encode()
-                sink = TaskSink(self, argument)
-                self.sinks.append(sink)
-                self.core.add(shape, [argument], len(argument), sink)
+                self._add(self.world.chance.choice(self._shapes))
 
         self.unfinished += count
         self.post(add)
+
+    def submit_one(self, function: str) -> TaskSink:
+        """At once, and not from outside."""
+        self.unfinished += 1
+        return self._add(next(shape for shape in self._shapes if shape.function.name == function))
+
+    def _add(self, shape: Shape) -> TaskSink:
+        argument = f"{self.name} {shape.function.name} {len(self.sinks)}".encode()
+        sink = TaskSink(self, argument)
+        self.sinks.append(sink)
+        self.core.add(shape, [argument], len(argument), sink)
+        return sink
 
     def submit_graph(self, count: int) -> None:
         graph = graphs.RandomGraph(self.world.chance, count)
@@ -91,6 +100,9 @@ class ClientNode(Node):
             self.graph_sinks += sinks
 
         self.post(add)
+
+    def use_lock(self, keeper: Keeper) -> None:
+        LockUser(self, keeper, f"lock 0 {self.world.chance.randint(0, 1)}")
 
     def cancel_graph(self) -> None:
         def cancel(now: float) -> None:

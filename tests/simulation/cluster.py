@@ -9,6 +9,7 @@ from typing import Any
 from scaler_protocol.messages import Status
 from tests.simulation.agent import AgentNode
 from tests.simulation.client import ClientNode
+from tests.simulation.locks import LOCKER, Keeper
 from tests.simulation.nested import PARENT, check_failure
 from tests.simulation.network import Network
 from tests.simulation.node import Node
@@ -42,6 +43,7 @@ class Scenario:
     cancels: int = 0
     graphs: int = 0
     graph_cancels: int = 0
+    lock_uses: int = 0
     most_delay_seconds: float = 0.002
     per_worker_queue_size: int = 1000
     client_timeout_seconds: float = 60.0
@@ -55,6 +57,7 @@ class Cluster:
         self.network = Network(self.world, scenario.most_delay_seconds)
         self.executions: dict[bytes, int] = {}
         self.deaths: dict[bytes, int] = {}
+        self.keeper = Keeper()
         self.scheduler = self._start_scheduler()
         self.agents = [self._start_agent() for _ in range(scenario.agents)]
         self.clients = [self._start_client(number) for number in range(scenario.clients)]
@@ -113,6 +116,7 @@ class Cluster:
         }
         assert not moved, moved
         assert self.scheduler.core.allocator.queued == 0
+        assert not self.scheduler.core.coordination.locks and not self.scheduler.core.coordination.by_task
         self.scheduler.check_records()
         for table in [client.table for client in self.scheduler.core.clients.values()]:
             assert not table.unfinished and not table.graphs, table.unfinished
@@ -131,7 +135,9 @@ class Cluster:
         )
 
     def _start_agent(self) -> AgentNode:
-        return AgentNode(self.world, self.network, self.scenario.slots, self.executions, self.deaths)
+        return AgentNode(
+            self.world, self.network, self.scenario.slots, self.executions, self.deaths, keeper=self.keeper
+        )
 
     def _start_client(self, number: int) -> ClientNode:
         return ClientNode(self.world, self.network, f"client {number}", self.scenario.function_names)
@@ -142,7 +148,7 @@ class Cluster:
 
     def _watch(self) -> None:
         """No agent is ever given more than the ceiling."""
-        if PARENT in self.scenario.function_names:
+        if PARENT in self.scenario.function_names or LOCKER in self.scenario.function_names:
             return  # deeper tasks pass the credit of those that are blocked
         ceiling = max(1, self.scenario.per_worker_queue_size) * self.scenario.slots
         for agent in self.scheduler.core.agents.values():
@@ -168,6 +174,7 @@ class Cluster:
             (scenario.stops, self._stop_somebody),
             (scenario.cancels, self._cancel),
             (scenario.graph_cancels, lambda: self.world.chance.choice(self.clients).cancel_graph()),
+            (scenario.lock_uses, lambda: self.world.chance.choice(self.clients).use_lock(self.keeper)),
         ]
         for count, action in plan:
             for _ in range(count):

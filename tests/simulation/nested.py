@@ -13,6 +13,7 @@ from scaler_protocol.codec import encode
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.messages import Envelope, Role, Status, TaskColumn, TaskName, TaskOptions, WhoAreYou
+from tests.simulation.locks import LOCKER, PARENT_SHARE, Critical, Keeper, name_for
 from tests.simulation.node import Node
 from tests.simulation.world import World
 
@@ -26,6 +27,7 @@ MOST_CHILDREN = 3
 STREAM_SECONDS = (0.00001, 0.0005)
 BLOCK_SECONDS = (0.0, 0.003)
 NAMES = ("short", "long", PARENT)
+LOCKER_NAMES = ("short", LOCKER)
 
 
 class Stream:
@@ -105,7 +107,9 @@ class NestedClient(Node):
         self._up = Stream(world, self._arrive)
         self.down = Stream(world, self._on_frames)
         self._is_abandoned = False
-        self._shapes = {name: Shape(Function(name, name.encode()), 1, (), TaskOptions()) for name in NAMES}
+        names = (*NAMES, LOCKER)
+        self._shapes = {name: Shape(Function(name, name.encode()), 1, (), TaskOptions()) for name in names}
+        self._critical: Critical | None = None
         hello = make_hello(
             Role.SUBMIT, self.session, token=b"",
             parent_session=parent.session, parent_task=parent.task, parent_attempt=parent.attempt,
@@ -116,9 +120,29 @@ class NestedClient(Node):
         self._up.send(("opened", parent))
         self.post(self.core.on_connected)
 
-    def run(self, parent: TaskName, argument: bytes, execution: int, done: Callable[[bytes], None]) -> Family:
+    def use_lock(
+        self, keeper: Keeper, parent: TaskName, argument: bytes, execution: int, done: Callable[[bytes], None]
+    ) -> Critical:
+        def work(go_on: Callable[[bytes], None]) -> Family | None:
+            if argument.count(b"/") < LEVELS and self.world.chance.random() < PARENT_SHARE:
+                return self.run(parent, argument, execution, go_on, LOCKER_NAMES)
+            go_on(b"")
+            return None
+
+        name = name_for(argument, self.world.chance)
+        self._critical = Critical(self, keeper, name, parent, work, done)
+        return self._critical
+
+    def run(
+        self,
+        parent: TaskName,
+        argument: bytes,
+        execution: int,
+        done: Callable[[bytes], None],
+        choices: tuple[str, ...] = NAMES,
+    ) -> Family:
         count = self.world.chance.randint(1, MOST_CHILDREN)
-        names = NAMES if argument.count(b"/") < LEVELS else NAMES[:-1]
+        names = choices if argument.count(b"/") < LEVELS else choices[:-1]
         functions = [self.world.chance.choice(names) for _ in range(count)]
         arguments = [b"%s/%s %d.%d" % (argument, functions[i].encode(), execution, i) for i in range(count)]
         family = Family(self, arguments, done)
@@ -147,6 +171,8 @@ class NestedClient(Node):
 
     def end(self) -> None:
         """Its processor has died: its connection ends behind all it said."""
+        if self._critical is not None:
+            self._critical.die()
         if self.alive:
             self.die()
             self._up.send(("closed", None))
@@ -178,12 +204,17 @@ class NestedClient(Node):
         if word == "opened":
             parent = TaskColumn(value.session, (value.task,), (value.attempt,))
             self._agent.post(lambda now: core.on_nested_opened(session, parent, now))
+        elif word == "waits for a lock":
+            self._post_lock_wait()
         elif word == "frames":
             self._agent.post(lambda now: core.on_nested_frames(session, value, now))
         else:
             if word == "closed":
                 self._agent.nested.pop(session, None)
             self._agent.post(lambda now: getattr(core, f"on_nested_{word}")(session, now))
+
+    def _post_lock_wait(self) -> None:
+        self._agent.post(lambda now: self._agent.core.on_nested_blocked(self.session, now, True))
 
 
 def check_failure(payload: bytes, deaths: dict[bytes, int]) -> None:

@@ -14,6 +14,7 @@ from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, UPLOAD_NUMBER, ObjectKey, Status, TaskName
 from scaler_worker.core.effects import HandOver
 from tests.simulation.graphs import LARGE, result_of
+from tests.simulation.locks import LOCKER, Critical, Keeper
 from tests.simulation.nested import PARENT, Family, NestedClient
 from tests.simulation.world import World
 
@@ -34,6 +35,7 @@ WINDOW = 16384
 
 class Agent(Protocol):
     nested: dict[bytes, NestedClient]
+    keeper: Keeper
 
     def on_news(self, processor: SimulatedProcessor) -> None: ...
 
@@ -157,7 +159,7 @@ class SimulatedProcessor:
         self._argument = b""
         self._clients: list[NestedClient] = []
         self._resting: list[NestedClient] = []
-        self._family: Family | None = None
+        self._family: Family | Critical | None = None
 
     def hand_over(self, effect: HandOver, objects: dict[ObjectKey, bytes]) -> None:
         self._objects.update(objects)
@@ -231,15 +233,15 @@ class SimulatedProcessor:
             return
         name = TaskName(run.session, run.first_task + index, run.attempt, run.options.depth)
         self._begin(sequence, argument)
-        if run.function_name == PARENT:
-            self._submit_children(sequence, argument, name)
+        if run.function_name in (PARENT, LOCKER):
+            self._use_client(sequence, argument, name, run.function_name)
             return
         value = name[:2] if run.options.graph or run.function_name == LARGE else None
         seconds = self._world.between(*DURATIONS_SECONDS[run.function_name])
         result = result_of(argument, inputs)  # type: ignore[arg-type]
         self._world.after(seconds, lambda: self._end(sequence, Status.SUCCESS, result, value))
 
-    def _submit_children(self, sequence: int, argument: bytes, name: TaskName) -> None:
+    def _use_client(self, sequence: int, argument: bytes, name: TaskName, function: str) -> None:
         def done(failure: bytes) -> None:
             status = Status.EXCEPTION if failure else Status.SUCCESS
             self._end(sequence, status, failure or result_of(argument, []))
@@ -248,7 +250,11 @@ class SimulatedProcessor:
             self._resting.append(NestedClient(self._world, self._agent, name))
             self._clients.append(self._resting[-1])
         client = self._resting.pop()
-        self._family = client.run(name, argument, self._executions[argument], done)
+        execution = self._executions[argument]
+        if function == LOCKER:
+            self._family = client.use_lock(self._agent.keeper, name, argument, execution, done)
+        else:
+            self._family = client.run(name, argument, execution, done)
 
     def _leave_family(self) -> None:
         """The task under way has ended; its client goes on with the next one if nothing is left."""

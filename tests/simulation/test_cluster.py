@@ -67,7 +67,32 @@ SCENARIOS.update(
     }
 )  # fmt: skip
 
+LOCKS = {"function_names": ("short", "locker"), "bursts": 2, "tasks_per_burst": 6, "lock_uses": 20}
+FEW_LOCKS = {**LOCKS, "tasks_per_burst": 2}
+"""So few may wait on one worker for an application that holds a lock while it waits for a task itself."""
+
+SCENARIOS.update(
+    {
+        "locks": Scenario(**LOCKS),
+        "locks, one worker": Scenario(**FEW_LOCKS, agents=1, slots=1),
+        "locks, short queues": Scenario(**FEW_LOCKS, per_worker_queue_size=1, slots=1),
+        "locks, cuts": Scenario(**LOCKS, cuts=20),
+        "locks, cancels": Scenario(**LOCKS, cancels=20),
+        "locks, processors die": Scenario(**LOCKS, processor_kills=12),
+        "locks, agents die": Scenario(**LOCKS, agent_kills=5),
+        "locks, scheduler restarts": Scenario(**LOCKS, scheduler_restarts=3),
+        "locks, everything": Scenario(
+            **LOCKS, cuts=10, agent_kills=3, processor_kills=4, scheduler_restarts=2, cancels=6,
+            most_delay_seconds=0.02,
+        ),
+    }
+)  # fmt: skip
+
 CALM = (
+    "locks",
+    "locks, one worker",
+    "locks, short queues",
+    "locks, cuts",
     "nested",
     "nested, one worker",
     "nested, short queues",

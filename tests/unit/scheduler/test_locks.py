@@ -292,10 +292,18 @@ def test_a_long_name_is_refused():
     assert replies(one.says(request(2, name="é" * 512))) == [("one", 2, LockState.GRANTED)]
 
 
-@pytest.mark.parametrize(
-    "bad", [request(3), request(2), request(0), request(9, task=(b"short", 1, 1)), request(9, task=(b"x" * 99, 1, 1))]
-)
-def test_numbers_that_do_not_increase_and_sessions_that_are_none_cost_the_session(bad: LockRequest):
+def test_a_request_that_is_said_twice_is_one():
+    _, one, two = pair()
+    assert replies(one.says(request(3))) == replies(one.says(request(3))) == [("one", 3, LockState.GRANTED)]
+    assert replies(two.says(request(3))) == replies(two.says(request(3))) == [("two", 3, LockState.WAITING)]
+    one.says(release(3))
+    assert replies(one.says(request(3))) == [("one", 3, LockState.LOST)]
+    assert replies(one.says(request(2))) == [("one", 2, LockState.LOST)]
+    assert replies(two.says(release(3))) == [("two", 3, LockState.RELEASED)]
+
+
+@pytest.mark.parametrize("bad", [request(9, task=(b"short", 1, 1)), request(9, task=(b"x" * 99, 1, 1))])
+def test_a_task_whose_session_cannot_be_costs_the_session(bad: LockRequest):
     book, one, two = pair()
     one.says(request(3))
     two.says(request(1))

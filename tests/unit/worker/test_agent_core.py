@@ -496,6 +496,92 @@ def test_a_blocked_task_lends_its_slot_to_deeper_tasks_only() -> None:
     assert set(stage.results()) == {0, 50, 60}
 
 
+def test_where_nothing_runs_a_task_that_waits_for_a_lock_lends_its_slot_to_any_other() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+
+    def waiter() -> None:
+        open_nested(stage)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now, for_a_lock=True)
+        stage.turn()
+        assert stage.bodies(Blocked) == [Blocked(1, 0, True)]
+        stage.give(run_of(2, first=50))
+        stage.ready()
+        assert stage.bodies(Blocked)[-1] == Blocked(1, 0, False)
+        assert [number for number, each in stage.processors.items() if each.pending] == [1]
+        stage.run(1)
+        assert 50 in stage.results()
+        stage.core.on_nested_unblocked(b"N" * 16, stage.now)
+        stage.turn()
+        assert stage.bodies(Blocked)[-1] == Blocked(0, 0, False)
+
+    running(stage, 0, waiter)
+    stage.run_all()
+    assert set(stage.results()) == {0, 50, 51}
+
+
+def test_a_client_that_waits_for_a_lock_and_then_for_tasks_lends_its_slot_to_deeper_ones_again() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+
+    def parent() -> None:
+        open_nested(stage)
+        for for_a_lock in (True, False):
+            stage.core.on_nested_blocked(b"N" * 16, stage.now, for_a_lock)
+            stage.turn()
+        assert stage.bodies(Blocked) == [Blocked(1, 0, True), Blocked(1, 0, False)]
+
+    running(stage, 0, parent)
+
+
+def test_very_many_that_wait_for_locks_lend_their_slots_to_deeper_tasks_only() -> None:
+    stage = Stage(1)
+    stage.give(run_of(20, options=TaskOptions(retries=1)))
+    waiting: list[int] = []
+
+    def wait() -> None:
+        waiting.append(len(waiting))
+        session = bytes([len(waiting)]) * 16
+        stage.core.on_nested_opened(session, TaskColumn(CLIENT, (waiting[-1],), (1,)), stage.now)
+        stage.core.on_nested_blocked(session, stage.now, for_a_lock=True)
+        stage.turn()
+        stage.ready()
+        pending = [number for number, each in stage.processors.items() if each.pending]
+        if pending:
+            running(stage, pending[0], wait)
+
+    running(stage, 0, wait)
+    assert len(waiting) == 9
+
+
+def test_tasks_are_not_failed_because_all_processes_wait_for_locks() -> None:
+    stage = Stage(1, process_limit=1)
+    stage.give(run_of(1))
+
+    def waiter() -> None:
+        open_nested(stage)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now, for_a_lock=True)
+        stage.give(run_of(1, first=60))
+        stage.turn()
+        assert not stage.results() and stage.core.slots.queue.count == 1
+
+    running(stage, 0, waiter)
+
+
+def test_a_process_that_waits_for_a_lock_is_not_suspended() -> None:
+    stage = Stage(1, hard_suspend=True)
+    stage.give(run_of(1))
+
+    def waiter() -> None:
+        open_nested(stage)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now, for_a_lock=True)
+        stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
+        stage.ready()
+        assert any(each.pending for each in stage.processors.values()) and not stage.count(Suspend)
+
+    running(stage, 0, waiter)
+
+
 def test_a_blocked_parent_stands_still_while_its_slot_is_used() -> None:
     stage = Stage(1, hard_suspend=True)
     stage.give(run_of(1))
@@ -541,7 +627,7 @@ def test_a_processor_whose_blocked_task_ended_is_not_blocked() -> None:
         stage.core.on_nested_blocked(b"N" * 16, stage.now)
 
     running(stage, 0, parent)
-    assert stage.core.slots.lent() == (0, 0)
+    assert stage.core.slots.lent() == (0, 0, False)
 
 
 def test_a_task_lends_its_slot_although_a_client_of_an_earlier_one_waits() -> None:
@@ -557,12 +643,12 @@ def test_a_task_lends_its_slot_although_a_client_of_an_earlier_one_waits() -> No
         open_nested(stage, b"M" * 16, 1)
         stage.core.on_nested_blocked(b"M" * 16, stage.now)
         stage.turn()
-        assert stage.core.slots.lent() == (1, 0)
+        assert stage.core.slots.lent() == (1, 0, False)
 
     running(stage, 0, first)
     stage.give(run_of(1, first=1))
     running(stage, 0, second)
-    assert stage.core.slots.lent() == (0, 0)
+    assert stage.core.slots.lent() == (0, 0, False)
 
 
 def test_while_a_task_is_blocked_one_spare_is_ready_for_the_next() -> None:

@@ -23,6 +23,7 @@ from scaler.client.imap import ImapCall
 from scaler.client.kits import Kit
 from scaler.client.leaving import cancel_futures
 from scaler.client.map_items import ItemFailure
+from scaler.client.lock import Lock
 from scaler.client.mapping import MapCall
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import (
@@ -599,6 +600,11 @@ class Client:
                 self._arguments.discard(upload.key)
             hide_frames(error)
             raise
+
+    def lock(self, name: str) -> Lock:
+        """A lock that excludes others of this name in the whole cluster, used as ``threading.Lock`` is. It may be
+        passed to tasks."""
+        return Lock(name, self)
 
     def clear(self) -> None:
         """Cancel this client's tasks and drop its objects. The client stays usable."""

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scaler.core.absence import Absence
+from scaler.core.coordination import Claims
 from scaler.core.definitions import Definitions
 from scaler.core.effects import Effect, WriteOutput
 from scaler.core.endings import Endings
@@ -38,6 +39,7 @@ from scaler_protocol.messages import (
     Explanation,
     Goodbye,
     Hello,
+    LockReply,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -77,7 +79,7 @@ class Session:
     """One client. Ids of tasks are its own counter; 0 is no task. Not thread-safe: its shell holds a lock.
 
     What it knows beside its connection and its unfinished ``ranges`` has rooms of its own: ``objects`` that tasks use,
-    ``endings`` of tasks, ``large`` results, ``questions``."""
+    ``endings`` of tasks, ``large`` results, ``questions``, ``claims`` to locks."""
 
     def __init__(
         self,
@@ -121,6 +123,7 @@ class Session:
         self.endings = Endings(self.session, self.ranges, self._outgoing, self.objects)
         self.large = self.endings.large
         self.questions = Questions(self._outgoing)
+        self.claims = Claims(self._outgoing)
         self._definitions = Definitions(serializer, self._outgoing, self.objects, self.ranges)
         self._sent_definitions = self._definitions.sent
         self._clear_when_welcomed = False
@@ -141,6 +144,7 @@ class Session:
             ClusterInfo: self.questions.on_cluster_info,
             ShutdownReply: self.questions.on_shutdown_reply,
             Output: self._on_output,
+            LockReply: self.claims.on_reply,
         }
 
     # ---- what every core has -----------------------------------------------------------------------------------
@@ -245,6 +249,7 @@ class Session:
         assert self._messages_under_way >= 0
         self.endings.check()
         self.objects.check()
+        self.claims.check()
         for open_range in self.open_runs:
             assert open_range.shape.open is open_range and open_range.first == 0
 
@@ -258,7 +263,8 @@ class Session:
     def is_blank(self) -> bool:
         """Whether nothing here is anybody's any more: another client may go on with it."""
         kept = self.objects.uploads or self.objects.dropped or self.large.fetches or self.large.dropped
-        return self.welcomed and self.questions.is_blank and not (self.has_unfinished or kept or self._outgoing)
+        asked = not (self.questions.is_blank and self.claims.is_blank)
+        return self.welcomed and not (asked or self.has_unfinished or kept or self._outgoing)
 
     def live_in(self, parent: TaskName) -> None:
         """What is sent from now on is sent by this task. One without a session is none: nothing changes."""
@@ -369,6 +375,7 @@ class Session:
         self._end_all(CANCELLED)
         self._outgoing.urgent.clear()
         self.questions.end_all(Outcome(Status.CANCELLED, b""))
+        self.claims.lose_all()
         if self.welcomed:
             self._send(Goodbye(), now)
 
@@ -403,6 +410,7 @@ class Session:
         else:
             self._link = Link()
             self._uploads.restart()
+        self.claims.on_welcome(welcome.minor)
         if restated:
             self._state_again()
         if self._clear_when_welcomed:
@@ -420,13 +428,17 @@ class Session:
         self._end_all(outcome)
         self.questions.end_all(outcome)
         self._outgoing.urgent.clear()
+        if self.refusal:
+            self.claims.lose_all(text)
+        else:
+            self.claims.give_up(outcome)
         self._leave_welcome(now)
         self._lost_since = now
         self._clear_when_welcomed = bool(self._epoch)
 
     @property
     def _is_waiting(self) -> bool:
-        return bool(self.has_unfinished or self.questions or self.large.fetches)
+        return bool(self.has_unfinished or self.questions or self.large.fetches or self.claims)
 
     # ---- sending -----------------------------------------------------------------------------------------------
 
@@ -436,15 +448,13 @@ class Session:
 
     def _send_what_waits(self, now: float) -> None:
         outgoing = self._outgoing
-        urgent, waiting = outgoing.urgent, outgoing.waiting
+        waiting = outgoing.waiting
         if outgoing.cancels:
             self._time_cancels(now)
         if outgoing.releases:
             waiting.append(ObjectRelease(tuple(outgoing.releases)))
             outgoing.releases.clear()
-        while urgent:
-            self._send(urgent[0], now)
-            urgent.popleft()  # only now: an interruption costs no message, and each may be sent twice
+        self._send_urgent(now)
         while waiting and self._messages_under_way < _MESSAGES_UNDER_WAY_LIMIT:
             body = waiting[0]
             if isinstance(body, list):
@@ -480,6 +490,12 @@ class Session:
         """Sent and not acknowledged, beside pieces of objects."""
         return self._link.in_flight - self._uploads.pieces_under_way
 
+    def _send_urgent(self, now: float) -> None:
+        urgent = self._outgoing.urgent
+        while urgent:
+            self._send(urgent[0], now)
+            urgent.popleft()  # only now: an interruption repeats a message, and loses none
+
     def _send_tasks(self, entries: list[Range], now: float) -> None:
         """The message is made when it leaves: what was cancelled meanwhile is not in it."""
         runs: list[TaskRun] = []
@@ -494,9 +510,7 @@ class Session:
                     runs.extend(_unfinished_runs(entry))
         outgoing, definitions = self._outgoing, self._definitions
         serializers = definitions.new_serializers() if runs and definitions.serializer is not None else []
-        while outgoing.urgent:  # the first pieces of large functions
-            self._send(outgoing.urgent[0], now)
-            outgoing.urgent.popleft()
+        self._send_urgent(now)  # the first pieces of large functions
         if runs:
             functions = definitions.take_new() if definitions.new else []
             parent, self._news_of_parent = self._news_of_parent, None
@@ -555,6 +569,7 @@ class Session:
         waiting = [body for body in outgoing.waiting if isinstance(body, list)]
         outgoing.waiting.clear()
         outgoing.urgent = deque(body for body in outgoing.urgent if isinstance(body, QUESTIONS))
+        outgoing.urgent.extend(self.claims.restatements())
         outgoing.cancels, self._cancels_due = [], None
         outgoing.releases.clear()
         self._sent_definitions.clear()

@@ -31,7 +31,7 @@ from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
 from scaler.shell.retrieval import DIRECT_BYTES, Retrieval
-from scaler.shell.waiting import Answer
+from scaler.shell.waiting import Answer, Waits
 from scaler.shell.waker import Waker
 from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol.codec import MalformedMessage, decode, encode
@@ -103,6 +103,8 @@ class Pump:
         self._parked = False
         self._abandoned = False
         self._blocked = 0
+        self._waits_for_locks = 0
+        self._told_wait = b"unblocked"
         self._rests_since: float | None = None
         self._forget: Callable[[], object] | None = None
         self._glanced_at = 0.0
@@ -207,7 +209,7 @@ class Pump:
         there is something that nobody waits for."""
         self._background_waker.wake()
 
-    def wait(self, target: Target, timeout_seconds: float | None = None) -> None:
+    def wait(self, target: Target, timeout_seconds: float | None = None, kind: Waits = Waits.FOR_TASKS) -> None:
         """Until ``target``, which was not settled just now, is. Raises TimeoutError."""
         if self.unusable:
             return self._refuse_wait(target)
@@ -218,7 +220,7 @@ class Pump:
         in_callback = self.leading.get(0) == me  # which the leader calls
         self._leads += 1
         if self.notices or self.background_reads or self.session.open_runs or self._nested:
-            self._enter_wait()
+            self._enter_wait(kind)
         try:
             while self.leading.setdefault(0, me) != me:
                 if self._follow(target, deadline):
@@ -230,7 +232,7 @@ class Pump:
                 if self._followers:
                     self._promote()
             if self._parked or self._nested or (self.background_dozes and self.session.ranges):
-                self._leave_wait()
+                self._leave_wait(kind)
         return None
 
     def fetch(self, large: LargeResult) -> Answer:
@@ -320,7 +322,8 @@ class Pump:
             now = time.monotonic()
             if not self.session.is_blank:
                 self.turn(now)  # what was let go of is told now
-            held = self.leading or self._followers or self._blocked or self.notices or self._late
+            waits = self._blocked or self._waits_for_locks
+            held = self.leading or self._followers or waits or self.notices or self._late
             if held or not self.session.is_blank:
                 return False
             self._rests_since, self._forget = now, forget
@@ -342,23 +345,28 @@ class Pump:
 
     # ---- nested clients: a task that waits lends its slot --------------------------------------------------------
 
-    def enter_blocked(self) -> None:
-        if self._nested:
-            with self.lock:
-                self._blocked += 1
-                if self._blocked == 1 and not self.unusable:
-                    self._connection.send([b"blocked"])
+    def enter_blocked(self, kind: Waits = Waits.FOR_TASKS) -> None:
+        self._note_wait(kind, 1)
 
-    def leave_blocked(self) -> None:
-        if self._nested:
-            with self.lock:
-                self._blocked -= 1
-                if self._blocked == 0 and not self.unusable:
-                    self._connection.send([b"unblocked"])
+    def leave_blocked(self, kind: Waits = Waits.FOR_TASKS) -> None:
+        self._note_wait(kind, -1)
+
+    def _note_wait(self, kind: Waits, change: int) -> None:
+        if not self._nested or not kind:
+            return
+        with self.lock:
+            if kind is Waits.FOR_A_LOCK:
+                self._waits_for_locks += change
+            else:
+                self._blocked += change
+            word = b"waits for a lock" if self._waits_for_locks else b"blocked" if self._blocked else b"unblocked"
+            if word != self._told_wait and not self.unusable:
+                self._told_wait = word
+                self._connection.send([word])
 
     # ---- leader and followers ------------------------------------------------------------------------------------
 
-    def _enter_wait(self) -> None:
+    def _enter_wait(self, kind: Waits) -> None:
         if self.notices:  # this is a callback, or a thread was interrupted before it told everybody
             self._settle_all()
         if self.background_reads:
@@ -366,11 +374,11 @@ class Pump:
         if self.session.ask_flush():
             self.take_turn()
         if self._nested:
-            self.enter_blocked()
+            self.enter_blocked(kind)
 
-    def _leave_wait(self) -> None:
+    def _leave_wait(self, kind: Waits) -> None:
         if self._nested:
-            self.leave_blocked()
+            self.leave_blocked(kind)
         if self._parked or self.background_dozes:
             self._background_waker.wake()
 

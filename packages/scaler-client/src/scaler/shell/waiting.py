@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import threading
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,6 +10,15 @@ from scaler.core.outcome import Outcome
 
 if TYPE_CHECKING:
     from scaler.shell.pump import Pump
+
+
+class Waits(enum.IntEnum):
+    """What a thread waits for: a task that waits lends its worker to tasks that are nested deeper, and one that waits
+    for a lock to any other when nothing else runs on its host."""
+
+    NOT_AT_ALL = 0  # or not for long
+    FOR_TASKS = 1
+    FOR_A_LOCK = 2
 
 
 class Target(Protocol):
@@ -26,10 +36,11 @@ class Target(Protocol):
 
 
 class Answer:
-    """The outcome of one request, for the thread that made it."""
+    """The outcome of one request, for the thread that made it. ``kind``: what waiting for it does to a task."""
 
-    def __init__(self, pump: Pump) -> None:
+    def __init__(self, pump: Pump, kind: Waits = Waits.FOR_TASKS) -> None:
         self._pump = pump
+        self._kind = kind
         self._lazy_condition: threading.Condition | None = None
         self.outcome: Outcome | None = None
 
@@ -57,6 +68,6 @@ class Answer:
     def wait(self, timeout_seconds: float | None = None) -> Outcome:
         """Raises TimeoutError."""
         if self.outcome is None:
-            self._pump.wait(self, timeout_seconds)
+            self._pump.wait(self, timeout_seconds, self._kind)
         assert self.outcome is not None
         return self.outcome

@@ -42,6 +42,11 @@ class DisconnectedError(ScalerError, TimeoutError):
     """The scheduler was out of reach for ``timeout_seconds``, or refused this client."""
 
 
+class LockLostError(ScalerError, RuntimeError):
+    """A lock was given to others while its holder still used it: the holder was out of reach for too long, or the task
+    that had acquired the lock had ended."""
+
+
 class TaskTimeoutError(ScalerError):
     """The task ran longer than it may."""
 

@@ -28,6 +28,7 @@ cdef class AgentLoad:
 
     cdef int deep(self, int depth) noexcept
     cdef int usable(self, int depth) noexcept
+    cdef int limit(self) noexcept
     cpdef bint has_room(self, int depth) except -1
     cdef bint keeps_room(self, int depth) except -1
     cpdef int64_t queued_us(self) noexcept

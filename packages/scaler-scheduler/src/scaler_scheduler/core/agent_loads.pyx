@@ -36,9 +36,13 @@ cdef class AgentLoad:
     cdef int usable(self, int depth) noexcept:
         return self.slots + (self.lent if depth > self.deepest else 0)
 
+    cdef int limit(self) noexcept:
+        """How many tasks it may have. Where all wait and some of them for locks, the next one must not be kept out."""
+        return self.ceiling + (self.lent if self.deepest < 0 else 0)
+
     cpdef bint has_room(self, int depth) except -1:
         cdef int here = self.deep(depth)
-        if here >= self.ceiling or (self.reserved_count and self.keeps_room(depth)):
+        if here >= self.limit() or (self.reserved_count and self.keeps_room(depth)):
             return False
         return here < self.usable(depth) or self.budget_us(depth) > 0
 
@@ -86,7 +90,7 @@ cdef class AgentLoad:
 
     cdef bint can_hold(self, QueueClass source) except -1:
         """Whether it may be given such tasks, if not at once."""
-        return self.is_available and self.deep(source.depth) < self.ceiling and self.fits(source.demand) > 0
+        return self.is_available and self.deep(source.depth) < self.limit() and self.fits(source.demand) > 0
 
     def key(self, int depth):
         """Order of preference: free slots first, then the least loaded."""

@@ -135,8 +135,11 @@ def _enter(core: Endings, client: Client, body: LockRequest, now: float) -> None
     """A new request, or one that a session had before the scheduler was restarted."""
     state = core.coordination
     requests = state.by_session.setdefault(client.session, Requests())
-    if body.number <= requests.last or len(body.task_session) not in (0, ID_SIZE_BYTES):
-        core._expel(client, "A request for a lock has a number that was used before, or names no task.", now)
+    if len(body.task_session) not in (0, ID_SIZE_BYTES):
+        core._expel(client, f"The session of a task has {ID_SIZE_BYTES} bytes.", now)
+        return
+    if body.number <= requests.last:
+        _reply(core, client, body.number, _state_of(state, requests.by_number.get(body.number)), now)
         return
     requests.last = body.number
     if len(requests.by_number) >= REQUESTS_LIMIT:
@@ -163,6 +166,13 @@ def _place(state: Coordination, request: Request, action: LockAction) -> LockSta
         return LockState.DENIED
     _add(state, request).waiting[request.key] = request
     return LockState.WAITING
+
+
+def _state_of(state: Coordination, request: Request | None) -> LockState:
+    """Of one that was made before: a client that was interrupted may say it twice. No number is used again."""
+    if request is None:
+        return LockState.LOST
+    return LockState.GRANTED if _holds(state, request) else LockState.WAITING
 
 
 def _reply(core: Endings, client: Client, number: int, outcome: LockState, now: float, text: str = "") -> None:

@@ -50,7 +50,7 @@ cdef class Takings:
         self.runs = []
         self.share = share
         self.free = max(0, agent.usable(source.depth) - here)
-        self.room = min(agent.ceiling - here, agent.fits(source.demand))
+        self.room = min(agent.limit() - here, agent.fits(source.demand))
         self.budget_us = agent.budget_us(source.depth)
         self.full = self.agent_full = self.room <= 0
         self.was_idle = agent.outstanding < agent.slots + agent.lent

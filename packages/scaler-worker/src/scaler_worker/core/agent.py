@@ -500,10 +500,10 @@ class AgentCore(AgentPath):
     def on_nested_frames(self, session: bytes, frames: tuple[bytes, ...], now: float) -> None:
         self._outbox.append(Relay(session, frames))
 
-    def on_nested_blocked(self, session: bytes, now: float) -> None:
-        number = self._nested.wait(session)
+    def on_nested_blocked(self, session: bytes, now: float, for_a_lock: bool = False) -> None:
+        number = self._nested.wait(session, for_a_lock)
         if number is not None:
-            self.slots.block(number)
+            self.slots.block(number, self._nested.waits_for_lock(number))
 
     def on_nested_unblocked(self, session: bytes, now: float) -> None:
         number = self._nested.go_on(session)

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class NestedClient:
-    """``number``: the processor that its task runs on, or None when that has ended. ``waits``: for a result."""
+    """``number``: the processor that its task runs on, or None when that has ended. ``waits``: for a result, or, with
+    ``for_a_lock``, for a lock."""
 
     session: bytes
     number: int | None
     waits: bool = False
+    for_a_lock: bool = False
 
 
 class NestedClients:
-    """Which clients of which processor wait for results. One may wait for longer than its task: in a thread."""
+    """Which clients of which processor wait. One may wait for longer than its task: in a thread."""
 
     def __init__(self) -> None:
         self._clients: dict[bytes, NestedClient] = {}
@@ -30,12 +32,13 @@ class NestedClients:
             return None
         return None if self._waits(client.number) else client.number
 
-    def wait(self, session: bytes) -> int | None:
+    def wait(self, session: bytes, for_a_lock: bool = False) -> int | None:
         """The processor whose task is blocked from now on; it may have been so before."""
         client = self._clients.get(session)
         if client is None:
             return None
         client.waits = True
+        client.for_a_lock = for_a_lock
         return client.number
 
     def go_on(self, session: bytes) -> int | None:
@@ -43,8 +46,12 @@ class NestedClients:
         client = self._clients.get(session)
         if client is None or not client.waits:
             return None
-        client.waits = False
+        client.waits = client.for_a_lock = False
         return client.number if client.number is not None and not self._waits(client.number) else None
+
+    def waits_for_lock(self, number: int) -> bool:
+        """Whether some client of this processor waits for a lock."""
+        return any(client.for_a_lock for client in self._clients.values() if client.number == number)
 
     def processor_gone(self, number: int) -> None:
         for client in self._clients.values():

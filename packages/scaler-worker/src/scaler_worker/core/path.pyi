@@ -86,7 +86,7 @@ class AgentPath:
     _acknowledge_at: float | None
     _host_store: StoreAttached | None
     _stop_at: float | None
-    _lent: tuple[int, int]
+    _lent: tuple[int, int, bool]
     def __init__(
         self,
         effects: list[Any],

@@ -131,7 +131,7 @@ cdef class AgentPath:
         self._suspends = suspends
         self._sent_at = now
         self._outbox, self._output_sizes, self._retained, self._handlers, self.greetings = [], {}, {}, {}, {}
-        self._lent = (0, 0)
+        self._lent = (0, 0, False)
 
     def handle(self, dict greetings, dict handlers):
         self.greetings.update(greetings)

@@ -16,6 +16,7 @@ cdef class Processor:
     cdef public dict ending
     cdef public object blocked_sequence
     cdef public int64_t blocked_depth
+    cdef public bint waits_for_lock
     cdef public bint suspended
     cdef public double idle_since
     cdef public object polled_position

@@ -19,6 +19,7 @@ class Processor:
     ending: dict[int, Ending]
     blocked_sequence: int | None
     blocked_depth: int
+    waits_for_lock: bool
     suspended: bool
     idle_since: float
     polled_position: int

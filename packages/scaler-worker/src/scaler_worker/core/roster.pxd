@@ -10,6 +10,7 @@ cdef class Roster:
     cdef readonly dict busy
     cdef readonly dict full
     cdef readonly dict blocked
+    cdef readonly dict awaiting_locks
     cdef readonly dict hungry
     cdef readonly int64_t deepest_blocked
 
@@ -18,4 +19,5 @@ cdef class Roster:
     cdef object note_depth(self)
     cdef object check_groups(self, Processor processor)
     cdef bint has_capacity(self) noexcept
+    cdef bint stuck(self) noexcept
     cdef int64_t depth_needed(self, int64_t more) noexcept

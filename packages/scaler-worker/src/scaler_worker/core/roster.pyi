@@ -30,6 +30,15 @@ class Roster:
         """Their task waits for tasks of its own."""
 
     @property
+    def awaiting_locks(self) -> dict[int, Processor]:
+        """Those of the blocked whose task waits for a lock."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """All that are busy are blocked, and some wait for locks: one task of any depth may start. Not when very many
+        wait for locks, so that a lock that is held for long does not fill the host with processes."""
+
+    @property
     def hungry(self) -> dict[int, Processor]:
         """They hold tasks and may need more."""
 

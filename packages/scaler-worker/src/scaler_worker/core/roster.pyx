@@ -6,6 +6,11 @@ from libc.stdint cimport int64_t, uint64_t
 from scaler_worker.core.processor cimport Processor
 
 
+cdef enum:
+    LOCK_WAITERS = 4
+    LOCK_WAITERS_PER_SLOT = 4
+
+
 cdef class Roster:
     def __init__(self, int64_t slots):
         self.slots = slots
@@ -14,6 +19,7 @@ cdef class Roster:
         self.busy = {}
         self.full = {}
         self.blocked = {}
+        self.awaiting_locks = {}
         self.hungry = {}
 
     def add(self, Processor processor):
@@ -26,7 +32,7 @@ cdef class Roster:
         return processor
 
     def forget(self, Processor processor):
-        for group in (self.busy, self.full, self.blocked, self.idle, self.hungry):
+        for group in (self.busy, self.full, self.blocked, self.awaiting_locks, self.idle, self.hungry):
             group.pop(processor.number, None)
         self.note_depth()
 
@@ -40,6 +46,7 @@ cdef class Roster:
         put(self.hungry, number, processor, held > 0 and is_available)  # until a look shows that it has enough
         if is_blocked or self.blocked:
             put(self.blocked, number, processor, is_blocked)
+            put(self.awaiting_locks, number, processor, is_blocked and processor.waits_for_lock)
             self.note_depth()
 
     cpdef object settle(self, Processor processor):
@@ -56,7 +63,18 @@ cdef class Roster:
 
     cdef int64_t depth_needed(self, int64_t more) noexcept:
         """The depth that a task must exceed to be started when ``more`` processors become busy. -1: any will do."""
-        return -1 if len(self.busy) + more <= self.slots else self.deepest_blocked
+        return -1 if len(self.busy) + more <= self.slots or self.stuck() else self.deepest_blocked
+
+    cdef bint stuck(self) noexcept:
+        """Nothing runs, and a task waits for a lock: what must end before it gets the lock may be of any depth."""
+        cdef int64_t waiting = len(self.awaiting_locks)
+        if waiting == 0 or len(self.busy) > len(self.blocked):
+            return False
+        return waiting <= LOCK_WAITERS + LOCK_WAITERS_PER_SLOT * self.slots
+
+    @property
+    def is_stuck(self):
+        return self.stuck()
 
     def depth_to_start(self):
         cdef int64_t depth = self.depth_needed(1)
@@ -82,6 +100,7 @@ cdef class Roster:
         assert (number in self.busy) == processor.busy == (held > 0)
         assert (number in self.full) == (held > 1)
         assert (number in self.blocked) == processor.blocked and (processor.busy or not processor.blocked)
+        assert (number in self.awaiting_locks) == (processor.blocked and processor.waits_for_lock)
         assert (number in self.idle) == (processor.available and not processor.busy)
         assert number not in self.hungry or (processor.available and processor.busy)
 

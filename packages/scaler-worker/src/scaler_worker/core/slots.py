@@ -5,7 +5,8 @@ waits for its agent. That costs nothing: what has not started can be taken back 
 that has nothing to do, for another agent, or because it was cancelled.
 
 At most ``slots`` processors run tasks; each one whose task is blocked (it waits for tasks of its own) lends its slot to
-tasks that are deeper than any blocked one.
+tasks that are deeper than any blocked one. A task that waits for a lock may wait for one of any depth, so when nothing
+runs any more and some task waits for a lock, a lent slot takes whatever is next.
 """
 
 from __future__ import annotations
@@ -141,12 +142,14 @@ class Slots(SlotsPath):
 
     def _eligible_count(self) -> int:
         """How many tasks may start on an idle processor."""
-        head = self.queue.head(self._roster.depth_to_start())
-        return self.queue.count if head is not None else 0
+        depth = self._roster.depth_to_start()
+        if self._roster.is_stuck and len(self.processors) >= self._starts.process_limit:
+            depth = self._roster.deepest_blocked  # a task that may start only because others wait for locks can wait
+        return self.queue.count if self.queue.head(depth) is not None else 0
 
-    def lent(self) -> tuple[int, int]:
-        """How many slots are lent, and the depth that tasks in them must exceed."""
-        return len(self.blocked), self._roster.deepest_blocked
+    def lent(self) -> tuple[int, int, bool]:
+        """How many slots are lent, the depth that tasks in them must exceed, and whether any depth will do."""
+        return len(self.blocked), self._roster.deepest_blocked, self._roster.is_stuck
 
     # ---- taking back -----------------------------------------------------------------------------------------
 
@@ -386,8 +389,9 @@ class Slots(SlotsPath):
 
     # ---- blocked tasks ---------------------------------------------------------------------------------------
 
-    def block(self, number: int) -> bool:
-        """The task that this processor runs waits for tasks of its own: its slot is lent. False: it runs none."""
+    def block(self, number: int, for_a_lock: bool = False) -> bool:
+        """The task that this processor runs waits, for tasks of its own or for a lock: its slot is lent. False: it runs
+        none."""
         processor = self.processors.get(number)
         if processor is None or processor.board is None:
             return False
@@ -395,8 +399,9 @@ class Slots(SlotsPath):
         entry = processor.entry_of(sequence) if sequence is not None else None
         if entry is None:
             return False
-        if processor.blocked_sequence == sequence:
+        if processor.blocked_sequence == sequence and processor.waits_for_lock == for_a_lock:
             return True
+        processor.waits_for_lock = for_a_lock
         processor.blocked_sequence = sequence
         processor.blocked_depth = entry.run.options.depth
         self.take_back(processor, processor.unfinished())  # counts it as blocked, too
@@ -409,10 +414,11 @@ class Slots(SlotsPath):
             self._roster.sort(processor)
 
     def suspend_blocked(self) -> None:
-        """A blocked parent stands still while others use all slots."""
+        """A blocked parent stands still while others use all slots. One that waits for a lock does not:
+        it may get the lock at any time, and others would wait for it."""
         full = len(self._roster.busy) - len(self.blocked) >= self.slots
         for processor in self.processors.values():
-            wanted = processor.blocked and full and not processor.ending
+            wanted = processor.blocked and not processor.waits_for_lock and full and not processor.ending
             if wanted != processor.suspended:
                 processor.suspended = wanted
                 self._effects.append(Suspend(processor.number) if wanted else Resume(processor.number))

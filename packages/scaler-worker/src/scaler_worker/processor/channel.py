@@ -30,8 +30,10 @@ STDOUT, STDERR = 1, 2
 """Streams of a task's output."""
 
 BLOCKED = b"blocked"
+WAITS_FOR_A_LOCK = b"waits for a lock"
 UNBLOCKED = b"unblocked"
-"""From a nested client to the agent: its task waits, or goes on."""
+"""From a nested client to the agent: its task waits for tasks or for a lock, or goes on. Each replaces the one
+before."""
 
 INTERRUPT_SIGNAL = signal.SIGRTMIN + 8
 """Not one of the signals that user code usually takes for itself."""

@@ -252,8 +252,8 @@ class Agent:
     def nested_frames(self, session: bytes, frames: tuple[bytes, ...]) -> None:
         self._core.on_nested_frames(session, frames, time.monotonic())
 
-    def nested_blocked(self, session: bytes) -> None:
-        self._core.on_nested_blocked(session, time.monotonic())
+    def nested_blocked(self, session: bytes, for_a_lock: bool) -> None:
+        self._core.on_nested_blocked(session, time.monotonic(), for_a_lock)
 
     def nested_unblocked(self, session: bytes) -> None:
         self._core.on_nested_unblocked(session, time.monotonic())

@@ -17,8 +17,8 @@ from scaler_worker.processor import channel
 
 class NestedListener:
     """``agent`` has the methods ``nested_opened(session, parent)``, ``nested_frames(session, frames)``,
-    ``nested_blocked(session)``, ``nested_unblocked(session)`` and ``nested_closed(session)``, and ``heard()`` after all
-    that waited."""
+    ``nested_blocked(session, for_a_lock)``, ``nested_unblocked(session)`` and ``nested_closed(session)``, and
+    ``heard()`` after all that waited."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, agent: Any) -> None:
         self._loop = loop
@@ -74,7 +74,9 @@ class NestedListener:
     def _handle(self, connection: StreamConnection, frames: list[bytes]) -> None:
         session = self._names[connection]
         if frames == [channel.BLOCKED]:
-            self._agent.nested_blocked(session)
+            self._agent.nested_blocked(session, False)
+        elif frames == [channel.WAITS_FOR_A_LOCK]:
+            self._agent.nested_blocked(session, True)
         elif frames == [channel.UNBLOCKED]:
             self._agent.nested_unblocked(session)
         elif session or self._open(connection, frames):

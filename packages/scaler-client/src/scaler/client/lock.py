@@ -1,0 +1,195 @@
+"""Locks that exclude one another in the whole cluster."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from scaler.core.coordination import Claim, ClaimState
+from scaler.core.outcome import DISCONNECTED
+from scaler.shell.connection import parent_task
+from scaler.shell.pump import Pump, Waits
+from scaler.shell.waiting import Answer
+from scaler.utility.exceptions import DisconnectedError, LockLostError, ScalerError
+from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES, Status, TaskName
+
+if TYPE_CHECKING:
+    from scaler.client.client import Client
+
+
+class Lock:
+    """A lock of the cluster, used as ``threading.Lock`` is. Make it with :meth:`Client.lock`.
+
+    Locks of one name exclude one another wherever they are: in the application, in other applications and in tasks.
+    They are granted in the order in which they were asked for. The lock is released by the object that acquired it, or
+    when its task or its client ends. A copy that was sent to a task is used by that task; a task that waits for a lock
+    lends its worker to others."""
+
+    def __init__(self, name: str, client: Client | None = None) -> None:
+        """Without a client: that of the task that uses it."""
+        check_name(name)
+        self.name = name
+        self._client = client
+        self._opening = threading.Lock()
+        self._claims: list[Claim] = []
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Whether the lock is held now. ``timeout``: seconds to wait for it, -1 without a limit."""
+        _check_timeout(blocking, timeout)
+        deadline = None if timeout == -1 else time.monotonic() + timeout
+        pump = self._pump()
+        if pump.is_mine():
+            raise RuntimeError("A lock cannot be waited for where the garbage collector interrupted the client.")
+        answer = Answer(pump, Waits.NOT_AT_ALL)
+        claim = Claim(self.name, _task_of(pump), blocking, answer)
+        try:
+            with pump.lock:
+                pump.check_usable()
+                self._claims.append(claim)
+                pump.session.claims.enter(claim)
+                pump.turn()
+            pump.settle_notices()
+            self._await(pump, claim, answer, deadline)
+            return self._settle(pump, claim)
+        except BaseException:
+            with pump.lock:
+                self._withdraw(pump, claim)
+            raise
+
+    def release(self) -> None:
+        """Raises RuntimeError when this object does not hold the lock, and LockLostError when it has lost it."""
+        pump = self._pump()
+        if pump.is_mine():  # in some object's __del__
+            pump.do_late(self.release)
+            return
+        answer = Answer(pump, Waits.NOT_AT_ALL)
+        with pump.lock:
+            claim = self._held()
+            if claim.state is ClaimState.HELD:
+                pump.check_usable()
+                pump.session.claims.release(claim, answer)
+                self._claims.remove(claim)
+                pump.turn()
+            else:
+                self._claims.remove(claim)
+        pump.settle_notices()
+        if claim.state is ClaimState.RELEASING or answer.is_settled():
+            _check(answer.wait())
+        if claim.state is ClaimState.LOST:
+            raise LockLostError(f"The lock {self.name!r} was lost while it was held. {claim.text}")
+
+    def locked(self) -> bool:
+        """Whether anybody holds the lock."""
+        pump = self._pump()
+        answer = Answer(pump, Waits.NOT_AT_ALL)
+        with pump.lock:
+            pump.check_usable()
+            pump.session.claims.ask(self.name, answer)
+            pump.turn()
+        pump.settle_notices()
+        return bool(_check(answer.wait()))
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            self.release()
+        except LockLostError as lost:
+            if error is None:
+                raise
+            error.add_note(str(lost))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Lock, (self.name, self._client)
+
+    def __repr__(self) -> str:
+        return f"Lock({self.name!r})"
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+
+    def _pump(self) -> Pump:
+        if self._client is None:
+            from scaler.client.client import Client
+
+            with self._opening:
+                self._client = self._client or Client()
+        return self._client._pump
+
+    def _await(self, pump: Pump, claim: Claim, answer: Answer, deadline: float | None) -> None:
+        """The scheduler answers at once. Only who must wait then lends the worker to others."""
+        try:
+            _check(answer.wait(_left(deadline)))
+            if claim.state is ClaimState.WAITING:
+                answer = Answer(pump, Waits.FOR_A_LOCK)
+                with pump.lock:
+                    pump.session.claims.await_change(claim, answer)
+                pump.settle_notices()
+                _check(answer.wait(_left(deadline)))
+        except TimeoutError as error:
+            if isinstance(error, DisconnectedError):
+                raise
+
+    def _settle(self, pump: Pump, claim: Claim) -> bool:
+        """The wait is over: whether the claim holds the lock. One that does not is withdrawn."""
+        with pump.lock:
+            if claim.state is ClaimState.HELD:
+                return True
+            self._withdraw(pump, claim)
+        if claim.text:
+            raise ScalerError(f"Cannot acquire the lock {self.name!r}: {claim.text}")
+        return False
+
+    def _withdraw(self, pump: Pump, claim: Claim) -> None:
+        """With the pump's lock held."""
+        if claim in self._claims:
+            self._claims.remove(claim)
+        if not pump.unusable:
+            pump.session.claims.release(claim)
+            pump.turn()
+
+    def _held(self) -> Claim:
+        """The claim that is to be released."""
+        for state in (ClaimState.HELD, ClaimState.LOST):
+            for claim in self._claims:
+                if claim.state is state:
+                    return claim
+        raise RuntimeError(f"Cannot release the lock {self.name!r}: this object does not hold it.")
+
+
+def check_name(name: str) -> None:
+    """Raises TypeError or ValueError for what cannot be the name of a lock."""
+    if not isinstance(name, str):
+        raise TypeError(f"The name of a lock is a string, not {type(name).__name__}.")
+    size = len(name.encode())
+    if not 1 <= size <= LOCK_NAME_LIMIT_BYTES:
+        raise ValueError(f"The name of a lock has 1 to {LOCK_NAME_LIMIT_BYTES} bytes, not {size}.")
+
+
+def _check_timeout(blocking: bool, timeout: float) -> None:
+    """As ``threading.Lock`` does."""
+    if not blocking and timeout != -1:
+        raise ValueError("can't specify a timeout for a non-blocking call")
+    if timeout < 0 and timeout != -1:
+        raise ValueError("timeout value must be a non-negative number")
+    if timeout > threading.TIMEOUT_MAX:
+        raise OverflowError("timeout value is too large")
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _task_of(pump: Pump) -> TaskName | None:
+    """The task that this process runs, when the client is nested in one."""
+    task = parent_task() if pump.session.is_nested else None
+    return task if task is not None and task.session else None
+
+
+def _check(outcome: Any) -> Any:
+    """The payload of an answer. Raises what kept it from coming."""
+    if outcome.status == Status.SUCCESS:
+        return outcome.payload
+    text = bytes(outcome.payload).decode(errors="replace")
+    raise (DisconnectedError if outcome.status == DISCONNECTED else ScalerError)(text)
