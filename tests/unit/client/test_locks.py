@@ -112,9 +112,13 @@ def test_another_scheduler_is_told_who_holds_and_who_waits(side: SchedulerSide) 
         (LockAction.RESTATE, first.number),
         (LockAction.ACQUIRE, second.number),
         (LockAction.TRY, third.number),
+        (LockAction.RESTATE, fourth.number),
+        (LockAction.RELEASE, fourth.number),
         (LockAction.ASK, 5),
     ]
-    assert leaving.outcomes and fourth.state is ClaimState.OVER
+    assert not leaving.outcomes
+    side.say(LockReply(KIND, LockState.LOST, fourth.number))
+    assert leaving.outcomes and fourth.state is ClaimState.LOST
     side.say(LockReply(KIND, LockState.GRANTED, first.number))
     assert first.state is ClaimState.HELD
 

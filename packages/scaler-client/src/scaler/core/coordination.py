@@ -155,14 +155,14 @@ class Claims:
             self.lose_all(_OLD_SCHEDULER_TEXT)
 
     def restatements(self) -> list[LockRequest]:
-        """What a scheduler that knows nothing of this session is told."""
+        """What a scheduler that knows nothing of this session is told. Whoever is releasing a lock learns so whether it
+        was still held."""
         requests = []
-        for claim in list(self._claims.values()):
+        for claim in self._claims.values():
+            is_held = claim.state in (ClaimState.HELD, ClaimState.RELEASING)
+            requests.append(_request(claim, LockAction.RESTATE if is_held else claim.action))
             if claim.state is ClaimState.RELEASING:
-                self._end(claim, ClaimState.OVER)
-            else:
-                is_held = claim.state is ClaimState.HELD
-                requests.append(_request(claim, LockAction.RESTATE if is_held else claim.action))
+                requests.append(_release_of(claim.number))
         return requests + [_question(number, name) for number, (name, _) in self._questions.items()]
 
     def give_up(self, outcome: Outcome) -> None:
