@@ -9,7 +9,17 @@ from typing import Any
 
 import cloudpickle
 
-from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer, probe, serialize_apart
+from scaler.client.reducers import serialize_for_task
+from scaler.client.serializer import (
+    PICKLE_PROTOCOL,
+    DefaultSerializer,
+    Serializer,
+    probe,
+    probe_privately,
+    serialize_apart,
+    serialize_privately,
+    serialize_privately_apart,
+)
 from scaler.client.signatures import function_name
 from scaler.core.functions import Function, Shape
 from scaler_protocol.culprit import explained
@@ -24,17 +34,22 @@ PLAIN_TYPES = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
 class Encoder:
-    """Serializes functions and arguments. ``plain_types``: those for which plain pickle does. ``probe`` raises what
-    serializing a part of a value would; None: the parts of a custom serializer's values are its own."""
+    """Serializes functions and arguments. ``plain_types``: those for which plain pickle does. ``is_private``: nobody
+    else can read what the client sends. ``probe`` raises what serializing a part of a value would; None: the parts of
+    a custom serializer's values are its own."""
 
-    def __init__(self, serializer: Serializer | type[Serializer]) -> None:
+    def __init__(self, serializer: Serializer | type[Serializer], is_private: bool = False) -> None:
         self.is_default = serializer is DefaultSerializer or type(serializer) is DefaultSerializer
         self.plain_types = PLAIN_TYPES if self.is_default else frozenset()
-        self.encode: Callable[[Any], bytes] = DefaultSerializer.serialize if self.is_default else self._encode_custom
-        self.encode_argument: Callable[[Any], bytes | Layout] = serialize_apart if self.is_default else self.encode
+        serialize = serialize_privately if is_private else DefaultSerializer.serialize
+        self.encode: Callable[[Any], bytes] = serialize if self.is_default else self._encode_custom
+        apart = serialize_privately_apart if is_private else serialize_apart
+        self.encode_argument: Callable[[Any], bytes | Layout] = apart if self.is_default else self.encode
         self.decode: Callable[[bytes], Any] = pickle.loads if self.is_default else self._decode_custom
         self.decode_object: Callable[[Any], Any] = load if self.is_default else self._decode_custom
-        self.probe: Callable[[Any], object] | None = probe if self.is_default else None
+        self.probe: Callable[[Any], object] | None = None
+        if self.is_default:
+            self.probe = probe_privately if is_private else probe
         self._serializer = serializer
 
     def definition(self) -> Function | None:
@@ -46,7 +61,7 @@ class Encoder:
         return Function(name, cloudpickle.dumps(serializer, PICKLE_PROTOCOL))
 
     def _encode_custom(self, value: Any) -> bytes:
-        payload = self._serializer.serialize(value)
+        payload = serialize_for_task(self._serializer.serialize, value)
         if type(payload) is bytes:
             return payload
         if isinstance(payload, (bytes, bytearray, memoryview)):

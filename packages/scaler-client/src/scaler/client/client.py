@@ -60,6 +60,7 @@ from scaler_protocol.address import parse_address
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Role, Status, TaskName, TaskOptions
+from scaler_protocol.objects.proxies import is_private
 
 if TYPE_CHECKING:
     from scaler.client.cluster_info import ClusterInfo
@@ -750,7 +751,7 @@ class Client:
             parent_attempt=parent.attempt,
             parent_depth=parent.depth,
         )
-        encoder = Encoder(serializer)
+        encoder = Encoder(serializer, is_private(self._address))
         connection: Connection = AgentConnection(agent) if agent else _scheduler_connection(self._address, identity)
         session = Session(
             hello,

@@ -104,6 +104,9 @@ class Lock:
     def __reduce__(self) -> tuple[Any, ...]:
         return Lock, (self.name, self._client)
 
+    def __dask_tokenize__(self) -> tuple[str, str]:
+        return "scaler.Lock", self.name
+
     def __repr__(self) -> str:
         return f"Lock({self.name!r})"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import cloudpickle
 
+from scaler.client.reducers import ArgumentReducers
 from scaler_protocol.messages import INLINE_LIMIT_BYTES
 from scaler_protocol.objects.layout import Layout, plan
-from scaler_protocol.objects.reducers import ArrayReducers
 
 PICKLE_PROTOCOL = 5
 _KEPT_BUFFER_LIMIT_BYTES = 64 * 1024
@@ -49,6 +49,16 @@ def serialize_apart(obj: Any) -> bytes | Layout:
     return _reused.dumps_apart(obj)
 
 
+def serialize_privately(obj: Any) -> bytes:
+    """As DefaultSerializer, for a client whose messages nobody else can read: secrets may be in them."""
+    return _reused_private.dumps(obj)
+
+
+def serialize_privately_apart(obj: Any) -> bytes | Layout:
+    """Both."""
+    return _reused_private.dumps_apart(obj)
+
+
 class _Nowhere:
     def write(self, data: Any) -> int:
         return len(data)
@@ -59,15 +69,25 @@ def probe(obj: Any) -> None:
     _Pickler(_Nowhere(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
 
 
+def probe_privately(obj: Any) -> None:
+    """As ``probe``, for a client whose messages nobody else can read."""
+    _PrivatePickler(_Nowhere(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
+
+
 class _Pickler(cloudpickle.Pickler):
-    dispatch_table = ArrayReducers(cloudpickle.Pickler.dispatch_table)
+    dispatch_table = ArgumentReducers(cloudpickle.Pickler.dispatch_table, is_private=False)
+
+
+class _PrivatePickler(cloudpickle.Pickler):
+    dispatch_table = ArgumentReducers(cloudpickle.Pickler.dispatch_table, is_private=True)
 
 
 class ReusedPickler:
     """cloudpickle's pickler, kept between calls: making one costs more than most arguments. Whoever finds it in use
     (another thread, or an object whose pickling pickles) takes a fresh one."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[cloudpickle.Pickler] = _Pickler) -> None:
+        self._kind = kind
         self._in_use = threading.Lock()
         self._apart = False
         self._buffers: list[pickle.PickleBuffer] = []
@@ -75,7 +95,7 @@ class ReusedPickler:
 
     def dumps(self, obj: Any) -> bytes:
         if not self._in_use.acquire(blocking=False):
-            return ReusedPickler().dumps(obj)
+            return ReusedPickler(self._kind).dumps(obj)
         try:
             return self._dumps(obj)
         except BaseException:
@@ -86,7 +106,7 @@ class ReusedPickler:
 
     def dumps_apart(self, obj: Any) -> bytes | Layout:
         if not self._in_use.acquire(blocking=False):
-            return ReusedPickler().dumps_apart(obj)
+            return ReusedPickler(self._kind).dumps_apart(obj)
         try:
             self._apart = True
             payload = self._dumps(obj)
@@ -127,16 +147,17 @@ class ReusedPickler:
 
     def _make(self) -> tuple[io.BytesIO, cloudpickle.Pickler]:
         buffer = io.BytesIO()
-        return buffer, _Pickler(buffer, PICKLE_PROTOCOL, buffer_callback=self._stays)
+        return buffer, self._kind(buffer, PICKLE_PROTOCOL, buffer_callback=self._stays)
 
 
 _reused = ReusedPickler()
+_reused_private = ReusedPickler(_PrivatePickler)
 
 
 def _reset_after_fork() -> None:
     """The child may have been forked while another thread used the pickler."""
-    global _reused
-    _reused = ReusedPickler()
+    global _reused, _reused_private
+    _reused, _reused_private = ReusedPickler(), ReusedPickler(_PrivatePickler)
 
 
 if hasattr(os, "register_at_fork"):

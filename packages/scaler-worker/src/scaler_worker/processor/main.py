@@ -24,6 +24,7 @@ from scaler_protocol.ids import digest
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, Tasks
 from scaler_protocol.objects.host import HostStore
 from scaler_protocol.objects.layout import Layout
+from scaler_protocol.objects.proxies import is_private
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.processor import channel, context
@@ -31,6 +32,7 @@ from scaler_worker.processor.errors import ObjectMissing, TaskCancelled
 from scaler_worker.processor.output import OutputChannel, OutputStream, Shield
 from scaler_worker.processor.preparation import IDLE_SECONDS, is_prepared, prepare
 from scaler_worker.processor.runner import Runner, install_parent_variable, read_parent_variable
+from scaler_worker.processor.serialization import allow_keys
 
 
 class Processor:
@@ -274,6 +276,7 @@ def run_processor(
     board = Board(memory)
     _set_environment(options)
     _reseed()
+    allow_keys(is_private(options.scheduler_address))
     processor = Processor(connection, board, news_fd, options)
     os.register_at_fork(after_in_child=processor.mark_fork)
     _install_interrupt(board, processor.shield)

@@ -11,7 +11,7 @@ import cloudpickle
 
 from scaler_protocol.messages import INLINE_LIMIT_BYTES
 from scaler_protocol.objects.layout import Layout, plan
-from scaler_protocol.objects.reducers import ArrayReducers
+from scaler_protocol.objects.proxies import ProxyReducers
 
 PROTOCOL = pickle.HIGHEST_PROTOCOL
 NONE_BYTES = pickle.dumps(None, PROTOCOL)
@@ -29,7 +29,12 @@ class _BuiltinPickler(pickle.Pickler):
 
 
 class _Pickler(cloudpickle.Pickler):
-    dispatch_table = ArrayReducers(cloudpickle.Pickler.dispatch_table)
+    dispatch_table = ProxyReducers(cloudpickle.Pickler.dispatch_table, False)
+
+
+def allow_keys(is_private: bool) -> None:
+    """Whether results may have secrets in them: nobody else can read what this process sends."""
+    _Pickler.dispatch_table.is_private = is_private
 
 
 def dumps(value: object) -> bytes | Layout:
