@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import graphlib
+import io
 import operator
 from collections.abc import Iterator
 from typing import Any
@@ -11,9 +12,11 @@ import pytest
 
 from scaler import Client, ScalerFuture
 from tests.support.functions import fail, increment
+from tests.support.waiting import wait_until
 from tests.unit.client.graph_scheduler import GraphScheduler
 
 dask = pytest.importorskip("dask")
+pytest.importorskip("dask.callbacks")
 task_spec = pytest.importorskip("dask._task_spec")
 Alias, DataNode, Task, TaskRef = task_spec.Alias, task_spec.DataNode, task_spec.Task, task_spec.TaskRef
 List, Dict = task_spec.List, task_spec.Dict
@@ -210,3 +213,155 @@ def test_a_task_that_fails(client: Client) -> None:
     value = dask.delayed(increment)(dask.delayed(fail)(7))
     with pytest.raises(ValueError, match="no 7"):
         dask.compute(value, scheduler=client)
+
+
+# ---- callbacks ---------------------------------------------------------------------------------------------------
+
+
+class Witness(dask.callbacks.Callback):  # type: ignore[misc]
+    """Writes down what it is told, and that the state is one that Dask's schedulers could be in."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Any]] = []
+        self.values: dict[Any, Any] = {}
+        self.released: set[Any] = set()
+
+    def _start(self, graph: dict[Any, Any]) -> None:
+        self.events.append(("start", frozenset(graph)))
+
+    def _start_state(self, graph: dict[Any, Any], state: dict[str, Any]) -> None:
+        self.total = sum(len(state[name]) for name in ("ready", "waiting"))
+        self.events.append(("start_state", self.total))
+
+    def _pretask(self, key: Any, graph: dict[Any, Any], state: dict[str, Any]) -> None:
+        assert key in state["running"] and state["dependencies"][key] <= state["finished"] | state["cache"].keys()
+        self.events.append(("pretask", key))
+        self._count(state)
+
+    def _posttask(self, key: Any, value: Any, graph: dict[Any, Any], state: dict[str, Any], worker: Any) -> None:
+        assert key in state["finished"] and key not in state["running"] and key in graph
+        self.events.append(("posttask", key))
+        self.values[key] = value
+        self.released = set(state["released"])
+        self._count(state)
+
+    def _finish(self, graph: dict[Any, Any], state: dict[str, Any], failed: bool) -> None:
+        self.events.append(("finish", failed))
+
+    def _count(self, state: dict[str, Any]) -> None:
+        assert sum(len(state[name]) for name in ("ready", "waiting", "running", "finished")) == self.total
+
+
+GRAPHS: list[tuple[dict[Any, Any], Any]] = [
+    ({"x": 1, "y": (increment, "x"), "z": (operator.add, "y", "x")}, "z"),
+    ({"x": 1, "y": (increment, "x"), "z": (operator.add, "y", "x"), "other": (increment, "x")}, ["z", ["y", "x"]]),
+    ({"x": 1, "same": "x", "y": (increment, "same"), "as": "y", "also": "as"}, [["also"], "y"]),
+    ({("a", 0): 1, ("b", ("c", 0)): (increment, ("a", 0)), "d": [("b", ("c", 0)), ("a", 0)]}, "d"),
+    ({"a": (sum, [(increment, 1), (increment, 2)]), "b": (increment, "a"), "c": (increment, "a")}, [["b"], "c"]),
+    ({"x": 5}, "x"),
+    ({("x", at): (increment, ("x", at - 1)) if at else 7 for at in range(50)}, ("x", 49)),
+]
+
+
+@pytest.mark.parametrize(("graph", "keys"), GRAPHS, ids=range(len(GRAPHS)))
+def test_callbacks_are_told_what_dask_s_own_schedulers_tell(client: Client, graph: dict[Any, Any], keys: Any) -> None:
+    ours, theirs = Witness(), Witness()
+    with theirs:
+        expected = dask.get(dict(graph), keys)
+    with ours:
+        assert _as_tuples(client.get(dict(graph), keys)) == _as_tuples(expected)
+    assert sorted(map(str, ours.events)) == sorted(map(str, theirs.events))
+    assert ours.values == theirs.values and ours.released == theirs.released
+    for key in ours.values:
+        assert ours.events.index(("pretask", key)) < ours.events.index(("posttask", key))
+
+
+def _as_tuples(values: Any) -> Any:
+    return tuple(map(_as_tuples, values)) if isinstance(values, (list, tuple)) else values
+
+
+def test_callbacks_of_one_call(client: Client) -> None:
+    witness, other = Witness(), Witness()
+    with other:
+        assert dask.delayed(increment)(1).compute(scheduler=client, callbacks=[witness._callback]) == 2
+    assert ("finish", False) in witness.events and not other.events
+
+
+def test_callbacks_of_a_graph_that_fails(client: Client) -> None:
+    witness = Witness()
+    graph = {"a": (increment, 1), "b": (fail, "a"), "c": (increment, "b"), "d": (increment, "c")}
+    with witness, pytest.raises(ValueError, match="no 2"):
+        client.get(graph, "d")
+    assert ("finish", True) in witness.events and "b" not in witness.values
+    with witness, pytest.raises(KeyError, match="'nowhere' is not in the graph"):
+        client.get(graph, ["nowhere", ["d"]])
+    assert witness.events[-1] == ("finish", True)
+
+
+def test_a_callback_that_fails_ends_the_graph(client: Client, scheduler: GraphScheduler) -> None:
+    def give_up(key: Any, value: Any, *_: Any) -> None:
+        raise LookupError(key)
+
+    finished: list[bool] = []
+    callback = dask.callbacks.Callback(posttask=give_up, finish=lambda graph, state, failed: finished.append(failed))
+    with callback, pytest.raises(LookupError):
+        client.get({"a": (increment, 1), "b": (increment, "a"), "c": (increment, "b")}, "c")
+    assert finished == [True]
+    assert client.get({"a": (increment, 1)}, "a") == 2
+
+
+def test_a_callback_may_put_values_in_place_of_tasks(client: Client) -> None:
+    """As ``dask.cache.Cache`` does."""
+    callback = dask.callbacks.Callback(start=lambda graph: graph.update(b=100))
+    with callback:
+        assert client.get({"a": (fail, 1), "b": (increment, "a"), "c": (increment, "b")}, "c") == 101
+
+
+def test_a_graph_within_a_callback_is_not_observed(client: Client) -> None:
+    witness = Witness()
+
+    def compute_something(*_: Any) -> None:
+        assert client.get({"x": (increment, 1)}, "x") == 2
+
+    with witness, dask.callbacks.Callback(pretask=compute_something):
+        assert client.get({"y": (increment, 2)}, "y") == 3
+    assert [key for kind, key in witness.events if kind == "posttask"] == ["y"]
+
+
+def test_futures_are_not_observed(client: Client) -> None:
+    witness = Witness()
+    with witness:
+        assert client.get({"y": (increment, 2)}, "y", block=False).result(10) == 3
+    assert not witness.events
+
+
+def test_diagnostics(client: Client) -> None:
+    diagnostics = pytest.importorskip("dask.diagnostics")
+    output = io.StringIO()
+    bar, profiler, cache = diagnostics.ProgressBar(out=output), diagnostics.Profiler(), diagnostics.CacheProfiler()
+    total = dask.delayed(sum)([dask.delayed(increment)(index) for index in range(20)])
+    with bar, profiler, cache:
+        assert total.compute(scheduler=client) == 210
+    assert "100% Completed" in output.getvalue() and bar.last_duration > 0
+    assert len(profiler.results) == len(cache.results) == 21
+    assert all(result.start_time <= result.end_time for result in profiler.results)
+
+
+def test_the_resource_profiler_measures_this_process(client: Client) -> None:
+    diagnostics = pytest.importorskip("dask.diagnostics")
+    pytest.importorskip("psutil")
+    with diagnostics.ResourceProfiler(dt=0.01) as profiler:
+        assert dask.delayed(increment)(1).compute(scheduler=client) == 2
+        wait_until(lambda: profiler._tracker is not None)
+    profiler.close()
+    assert profiler.results
+
+
+def test_a_large_graph_is_observed_in_time_proportional_to_it(client: Client) -> None:
+    witness = Witness()
+    witness._count = lambda state: None  # type: ignore[method-assign]
+    graph: dict[Any, Any] = {("x", index): (increment, index) for index in range(3000)}
+    graph["total"] = (sum, list(graph))
+    with witness:
+        assert client.get(graph, "total") == sum(range(3001))
+    assert len(witness.values) == 3001

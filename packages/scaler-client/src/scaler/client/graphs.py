@@ -55,12 +55,11 @@ def get(
         if options:
             raise TypeError(f"get() got an unexpected keyword argument {next(iter(options))!r}")
         names = list(keys)
-        values = _values_of(client, read_plain(graph, names), block, capabilities)
+        values = values_of(client, read_plain(graph, names), block, capabilities)
         return dict(zip(names, values, strict=True))
-    from scaler.integrations.dask import nest, read
+    from scaler.integrations import dask
 
-    read_graph = read(graph, keys)
-    return nest(keys, iter(_values_of(client, read_graph, block, capabilities, shares_values=True)))
+    return dask.get(client, graph, keys, block, capabilities, options)
 
 
 def is_plain(graph: Any, keys: Any) -> bool:
@@ -74,13 +73,14 @@ def is_plain(graph: Any, keys: Any) -> bool:
     return module is None or not any(isinstance(node, module.GraphNode) for node in graph.values())
 
 
-def _values_of(
+def values_of(
     client: Client,
     graph: Graph,
     block: bool,
     capabilities: Mapping[str, int] | Sequence[str] | None,
     shares_values: bool = False,
 ) -> list[Any]:
+    """One result, or future, per target. ``shares_values``: the calls change none of their arguments."""
     call = GraphCall(client, graph, capabilities, shares_values)
     futures: list[ScalerFuture[Any]] = []
     try:

@@ -6,10 +6,12 @@ Dask fused stays fused. Only what the keys need is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from graphlib import CycleError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from scaler.client.graphs import values_of
 from scaler.client.shims import evaluate
 from scaler.graph import Graph
 
@@ -22,9 +24,35 @@ except ImportError as error:
     ) from error
 
 
+if TYPE_CHECKING:
+    from scaler.client.client import Client
+
+
+def get(
+    client: Client,
+    graph: Any,
+    keys: Any,
+    block: bool,
+    capabilities: Mapping[str, int] | Sequence[str] | None,
+    options: Mapping[str, Any],
+) -> Any:
+    """What ``Client.get`` does with a graph of Dask. Callbacks see a graph that is waited for."""
+    mapping = mapping_of(graph)
+    if not block:
+        return nest(keys, iter(values_of(client, read(mapping, keys), False, capabilities, shares_values=True)))
+    from scaler.integrations.dask_callbacks import Observation, callbacks_of
+
+    with callbacks_of(options.get("callbacks")) as callbacks:
+        if not callbacks:
+            return nest(keys, iter(values_of(client, read(mapping, keys), True, capabilities, shares_values=True)))
+        observation = Observation(callbacks, mapping, keys)
+        send = partial(values_of, client, block=False, capabilities=capabilities, shares_values=True)
+        return nest(keys, iter(observation.get(lambda changed: read(changed, keys), send)))
+
+
 def read(graph: Any, keys: Any) -> Graph:
     """What ``keys``, a key or nested lists of keys, need. Raises KeyError for what is not in the graph."""
-    reader = _Reader(_mapping_of(graph))
+    reader = _Reader(mapping_of(graph))
     reader.result.targets.extend([reader.number_of(key) for key in flatten(keys)])
     for task in reader.tasks:  # grows meanwhile
         reader.add_call(task)
@@ -46,7 +74,7 @@ def nest(keys: Any, values: Iterator[Any]) -> Any:
     return next(values)
 
 
-def _mapping_of(graph: Any) -> Mapping[Any, Any]:
+def mapping_of(graph: Any) -> Mapping[Any, Any]:
     if not isinstance(graph, Mapping) and hasattr(graph, "__dask_graph__"):
         graph = graph.__dask_graph__()
     if hasattr(graph, "to_dict"):
@@ -54,6 +82,14 @@ def _mapping_of(graph: Any) -> Mapping[Any, Any]:
     if not isinstance(graph, Mapping):
         raise TypeError(f"A graph is a mapping or an object of Dask, not {type(graph).__name__}.")
     return graph
+
+
+def node_of(graph: Mapping[Any, Any], key: Any) -> Any:
+    """The node ``key`` of ``graph``, as an object of Dask."""
+    node = graph[key]
+    if not isinstance(node, GraphNode):
+        node = convert_legacy_task(key, node, graph)
+    return node if isinstance(node, GraphNode) else DataNode(key, node)
 
 
 class _Reader:
@@ -92,12 +128,11 @@ class _Reader:
 
     def _node(self, key: Any) -> Any:
         try:
-            node = self._graph[key]
+            return node_of(self._graph, key)
         except KeyError:
+            if key in self._graph:
+                raise
             raise KeyError(f"{key!r} is not in the graph.") from None
-        if not isinstance(node, GraphNode):
-            node = convert_legacy_task(key, node, self._graph)
-        return node if isinstance(node, GraphNode) else DataNode(key, node)
 
     def _add_task(self, key: Any, task: Any) -> int:
         self.tasks.append(task)
