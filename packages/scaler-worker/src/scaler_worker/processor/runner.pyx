@@ -2,6 +2,7 @@
 """The loop that runs tasks: claim, load, call, write the result. Everything here is paid once per task."""
 
 import pickle
+import types
 from pickle import loads
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -43,6 +44,7 @@ cdef uint64_t CPU_TIME_FROM_NS = 20_000
 cdef uint64_t LARGE_BYTES = INLINE_LIMIT_BYTES
 cdef bytes NONE_PAYLOAD = NONE_BYTES
 cdef object plain_dumps = pickle.dumps
+cdef object GENERATOR = types.GeneratorType
 
 # "SCALER_PARENT=" 32 hex digits ":" up to 20 digits ":" up to 10 digits ":" up to 10 digits NUL; the C environment points at it
 cdef char parent_variable[128]
@@ -205,6 +207,8 @@ cdef class Runner:
                     result = function(*arguments) if named is None else function(*arguments, **named)
                 arguments = named = None
                 stage = STORING
+                if shares and type(result) is GENERATOR:  # Dask's functions may give one: it cannot leave its process
+                    result = iter(list(result))
                 if serializer is not None:
                     payload = <bytes?> serializer.serialize(result)
                 else:
