@@ -6,8 +6,6 @@ import argparse
 import re
 import sysconfig
 from collections import Counter
-from functools import reduce
-from operator import add
 from pathlib import Path
 
 from scaler import Client, SchedulerClusterCombo
@@ -26,7 +24,9 @@ def main() -> None:
     library = Path(sysconfig.get_path("stdlib"))
     files = [path for path in sorted(library.glob("**/*.py")) if "encodings" not in path.parts][: arguments.files]
     with SchedulerClusterCombo(n_workers=2) as cluster, Client(cluster.get_address()) as client:
-        total: Counter[tuple[str, str]] = reduce(add, client.imap_unordered(count_pairs, files), Counter())
+        total: Counter[tuple[str, str]] = Counter()
+        for pairs in client.imap_unordered(count_pairs, files):
+            total.update(pairs)  # adds in place; total + pairs would copy everything counted so far, for every file
     print(f"{sum(total.values()):,} pairs in {len(files)} files")
     for (first, second), count in total.most_common(10):
         print(f"{count:>8,}  {first} {second}")

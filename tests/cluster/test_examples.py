@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -31,7 +32,7 @@ SAYS = {
     "profiling": r"1,000,000 entries: .* peak memory",
     "capabilities": r"ran on: graphics\n.*quantum=1",
     "option_pricing --tasks 50 --paths 1000": r"simulated 7\.\d+ \+- 0\.\d+, exact 7\.1281",
-    "bigrams --files 50": r"pairs in 50 files",
+    "bigrams": r"pairs in 400 files",
     "distinctive_words": r"most common pairs: .*\n(.*\n)*.* tasks in ",
     "custom_serializer": r"A +11\.5",
     "grid_search": r"C=\S+ +gamma=\S+ +accuracy 0\.97",
@@ -66,3 +67,15 @@ def test_mandelbrot_writes_an_image(tmp_path: Path) -> None:
     image = (tmp_path / "set.png").read_bytes()
     assert image.startswith(b"\x89PNG")
     assert struct.unpack(">II", image[16:24]) == (160, 120)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--files", "5", "-h"]])
+def test_the_demo_explains_itself_without_setting_anything_up(arguments: list[str], tmp_path: Path) -> None:
+    shutil.copytree(REPOSITORY / "scripts", tmp_path / "scripts")
+    finished = subprocess.run(
+        ["sh", str(tmp_path / "scripts" / "demo"), *arguments], capture_output=True, text=True, timeout=50
+    )
+    assert finished.returncode == 0 and not finished.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["scripts"]
+    options = re.findall(r"--\w+", run_example("distinctive_words", "--help", cwd=tmp_path))
+    assert set(options) == set(re.findall(r"--\w+", finished.stdout))
