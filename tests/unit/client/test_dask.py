@@ -5,6 +5,7 @@ from __future__ import annotations
 import graphlib
 import io
 import operator
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,6 +116,17 @@ def test_dataframe(client: Client) -> None:
 
 
 # ---- graphs ------------------------------------------------------------------------------------------------------
+
+
+def test_nested_values_are_tuples_that_equal_lists(client: Client) -> None:
+    graph = {("x", 0): 1, ("x", 1): (increment, ("x", 0))}
+    values = client.get(graph, [[("x", 0), ("x", 1)], [("x", 1)], ("x", 0)])
+    assert values == [[1, 2], [2], 1] == values and values == ((1, 2), (2,), 1)
+    assert values != [[1, 2], [3], 1] and values != ((1, 2), (2,)) and values != [1]
+    assert isinstance(values, tuple) and isinstance(values[0], tuple)
+    assert hash(values) == hash(((1, 2), (2,), 1)) and {values[1]: 1} == {(2,): 1}
+    assert type(pickle.loads(pickle.dumps(values))) is tuple
+    assert client.get(graph, [[]]) == [[]]
 
 
 def test_the_same_nesting_comes_back(client: Client) -> None:

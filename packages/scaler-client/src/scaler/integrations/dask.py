@@ -70,8 +70,26 @@ def flatten(keys: Any) -> Iterator[Any]:
 def nest(keys: Any, values: Iterator[Any]) -> Any:
     """``values``, one per key, nested as ``keys`` are."""
     if isinstance(keys, list):
-        return [nest(key, values) for key in keys]
+        return Nested(nest(key, values) for key in keys)
     return next(values)
+
+
+class Nested(tuple[Any, ...]):
+    """Values of a list of keys: a tuple, as Dask's local schedulers give, that equals a list, as dask.distributed
+    gives."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return tuple.__eq__(self, tuple(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (tuple(self),)  # workers have no scaler-client
 
 
 def mapping_of(graph: Any) -> Mapping[Any, Any]:
