@@ -12,19 +12,32 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _PICKLE_PROTOCOL = 5
+_OTHERS_LIMIT = 1000
 
 Reducer = Callable[[Any], Any]
 
 
-class ArrayReducers(ChainMap[type, Reducer]):
-    """The dispatch table of a pickler: ``table``, and arrays as said above. Imports nothing."""
+class ArrayReducers(dict[type, Reducer]):
+    """The dispatch table of a pickler: ``table``, and arrays as said above. Imports nothing. It is asked for the type
+    of nearly every object, and mostly in vain."""
 
     def __init__(self, table: Mapping[type, Reducer]) -> None:
-        super().__init__({}, table)  # type: ignore[arg-type]
+        super().__init__()
+        self._tables = table.maps if isinstance(table, ChainMap) else [table]
+        self._others: set[type] = set()  # types that are pickled as they wish
 
     def __missing__(self, kind: type) -> Reducer:
+        for table in self._tables:  # which may change
+            reducer = table.get(kind)
+            if reducer is not None:
+                return reducer
+        if kind in self._others:
+            raise KeyError(kind)
         reducer = self.find(kind)
         if reducer is None:
+            if len(self._others) >= _OTHERS_LIMIT:
+                self._others.clear()
+            self._others.add(kind)
             raise KeyError(kind)
         self[kind] = reducer
         return reducer

@@ -454,7 +454,8 @@ class Session:
         if outgoing.releases:
             waiting.append(ObjectRelease(tuple(outgoing.releases)))
             outgoing.releases.clear()
-        self._send_urgent(now)
+        if outgoing.urgent:
+            self._send_urgent(now)
         while waiting and self._messages_under_way < _MESSAGES_UNDER_WAY_LIMIT:
             body = waiting[0]
             if isinstance(body, list):
@@ -510,7 +511,8 @@ class Session:
                     runs.extend(_unfinished_runs(entry))
         outgoing, definitions = self._outgoing, self._definitions
         serializers = definitions.new_serializers() if runs and definitions.serializer is not None else []
-        self._send_urgent(now)  # the first pieces of large functions
+        if outgoing.urgent:  # the first pieces of large functions
+            self._send_urgent(now)
         if runs:
             functions = definitions.take_new() if definitions.new else []
             parent, self._news_of_parent = self._news_of_parent, None
