@@ -1,7 +1,7 @@
 """Proxies of ``multiprocessing.Manager`` as arguments and results of tasks.
 
-A proxy is of use to whoever knows the key of its manager. Processes that multiprocessing starts inherit the key; tasks
-are sent it with the proxy, over connections that nobody else can read.
+A proxy can be used only with the key of its manager. Processes that multiprocessing starts inherit the key; tasks are
+sent it with the proxy, over connections that others cannot read.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class ArrayReducers(dict[type, Reducer]):
     def __init__(self, table: Mapping[type, Reducer]) -> None:
         super().__init__()
         self._tables = table.maps if isinstance(table, ChainMap) else [table]
-        self._others: set[type] = set()  # types that are pickled as they wish
+        self._others: set[type] = set()  # types without an entry
 
     def __missing__(self, kind: type) -> Reducer:
         for table in self._tables:  # which may change

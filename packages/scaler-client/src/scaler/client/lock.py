@@ -80,7 +80,7 @@ class Lock:
             raise LockLostError(f"The lock {self.name!r} was lost while it was held. {claim.text}")
 
     def locked(self) -> bool:
-        """Whether anybody holds the lock."""
+        """Whether the lock is held, here or elsewhere."""
         pump = self._pump()
         answer = Answer(pump, Waits.NOT_AT_ALL)
         with pump.lock:
@@ -121,7 +121,7 @@ class Lock:
         return self._client._pump
 
     def _await(self, pump: Pump, claim: Claim, answer: Answer, deadline: float | None) -> None:
-        """The scheduler answers at once. Only who must wait then lends the worker to others."""
+        """The scheduler answers at once. The worker is lent to other tasks only if the answer is to wait."""
         try:
             _check(answer.wait(_left(deadline)))
             if claim.state is ClaimState.WAITING:

@@ -6,7 +6,7 @@ import copyreg
 import hashlib
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from scaler.client.lock import Lock
@@ -22,14 +22,10 @@ class ArgumentReducers(ProxyReducers):
     """The dispatch table of a client's pickler. Dask's SerializableLock, which excludes within one process only,
     arrives in a task as a lock of the cluster. A lock of ``threading`` is refused with a reason."""
 
-    def __init__(self, table: Mapping[type, Reducer], is_private: bool) -> None:
-        super().__init__(table, is_private)
-        self.update(dict.fromkeys(_THREAD_LOCKS, _refuse_thread_lock))
-
     def find(self, kind: type) -> Reducer | None:
         if is_dask_lock(kind):
             return reduce_dask_lock
-        return super().find(kind)
+        return _refuse_thread_lock if kind in _THREAD_LOCKS else super().find(kind)
 
 
 def is_dask_lock(kind: type) -> bool:

@@ -50,12 +50,12 @@ def serialize_apart(obj: Any) -> bytes | Layout:
 
 
 def serialize_privately(obj: Any) -> bytes:
-    """As DefaultSerializer, for a client whose messages nobody else can read: secrets may be in them."""
+    """As DefaultSerializer, for a client whose messages others cannot read: secrets may be in them."""
     return _reused_private.dumps(obj)
 
 
 def serialize_privately_apart(obj: Any) -> bytes | Layout:
-    """Both."""
+    """As ``serialize_privately``, with large buffers as ``serialize_apart`` leaves them."""
     return _reused_private.dumps_apart(obj)
 
 

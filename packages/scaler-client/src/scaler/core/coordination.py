@@ -104,7 +104,7 @@ class Claims:
         one, the claim is over at once."""
         if claim.number not in self._claims:
             return
-        self._outgoing.urgent.append(_release_of(claim.number))  # first: it must be sent whoever interrupts this
+        self._outgoing.urgent.append(_release_of(claim.number))  # first: it must be sent even if the rest is interrupted
         claim.sink = sink
         claim.state = ClaimState.RELEASING
         if sink is None:
@@ -155,8 +155,8 @@ class Claims:
             self.lose_all(_OLD_SCHEDULER_TEXT)
 
     def restatements(self) -> list[LockRequest]:
-        """What a scheduler that knows nothing of this session is told. Whoever is releasing a lock learns so whether it
-        was still held."""
+        """What a scheduler that knows nothing of this session is told. A lock that is being released is stated, too: the
+        answer says whether it was still held."""
         requests = []
         for claim in self._claims.values():
             is_held = claim.state in (ClaimState.HELD, ClaimState.RELEASING)
@@ -166,7 +166,7 @@ class Claims:
         return requests + [_question(number, name) for number, (name, _) in self._questions.items()]
 
     def give_up(self, outcome: Outcome) -> None:
-        """The scheduler was out of reach for too long: nobody waits any more. Locks that are held stay so."""
+        """The scheduler was out of reach for too long: waiting ends. Locks that are held stay so."""
         for claim in [claim for claim in self._claims.values() if claim.state is not ClaimState.HELD]:
             sink, claim.sink = claim.sink, None
             self._end(claim, ClaimState.OVER)

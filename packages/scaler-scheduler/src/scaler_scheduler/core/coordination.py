@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 REQUESTS_LIMIT = 4096
 """Requests that one session may have, whether they hold locks or wait."""
 
-REMEMBERED_LIMIT = 100_000
+REMEMBERED_LIMIT = 50_000
 """Names of locks that are known to have been granted; beyond it every name counts as granted."""
 
 RETURN_LIMIT_SECONDS = 5.0
@@ -47,7 +47,7 @@ Execution = tuple[int, int]
 
 
 class Request:
-    """One session's wish to hold a lock. ``owner`` and ``execution`` name the task that made it, if one did."""
+    """A session's request to hold a lock. ``owner`` and ``execution`` name the task that made it, if one did."""
 
     __slots__ = ("session", "number", "name", "owner", "execution")
 
@@ -94,7 +94,8 @@ class Coordination:
         self.by_session: dict[bytes, Requests] = {}
         self.by_task: dict[bytes, dict[Execution, list[Request]]] = {}
         """Requests made in tasks, by the session and the execution of the task. Stays the same object."""
-        self.granted: dict[str, bool] = {}
+        self.granted: dict[int, bool] = {}
+        """By the hash of the name: names can be long."""
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -260,7 +261,7 @@ def on_return(core: Endings, now: float) -> None:
 
 
 def on_tick(core: Endings, now: float) -> None:
-    """Whoever held a lock has said so by now: the others get what is free."""
+    """Holders had time to state their locks: those that are free are granted."""
     state = core.coordination
     if state.is_quiet and now >= state.grants_from:
         state.is_quiet = False
@@ -272,7 +273,7 @@ def on_tick(core: Endings, now: float) -> None:
 
 
 def explain(state: Coordination, session: bytes, task: int, attempt: int) -> str:
-    """Which lock a task waits for, and who holds it. Empty: it waits for none."""
+    """Which lock a task waits for, and what holds it. Empty: it waits for none."""
     for request in state.by_task.get(session, {}).get((task, attempt), ()):
         holder = state.locks[request.name].holder
         if holder is not request:
@@ -282,7 +283,7 @@ def explain(state: Coordination, session: bytes, task: int, attempt: int) -> str
 
 def _described(holder: Request | None) -> str:
     if holder is None:
-        return "which is not given to anybody for a moment because the scheduler has just been started"
+        return "which is not granted yet because the scheduler has just been started"
     if holder.owner:
         return f"which task {holder.execution[0]} of client {holder.owner.hex()[:8]} holds"
     return f"which client {holder.session.hex()[:8]} holds"
@@ -341,8 +342,8 @@ def _forget(state: Coordination, request: Request) -> None:
 
 def _remember(state: Coordination, name: str) -> None:
     if len(state.granted) < REMEMBERED_LIMIT:
-        state.granted[name] = True
+        state.granted[hash(name)] = True
 
 
 def _was_granted(state: Coordination, name: str) -> bool:
-    return name in state.granted or len(state.granted) >= REMEMBERED_LIMIT
+    return hash(name) in state.granted or len(state.granted) >= REMEMBERED_LIMIT

@@ -33,7 +33,7 @@ class _Pickler(cloudpickle.Pickler):
 
 
 def allow_keys(is_private: bool) -> None:
-    """Whether results may have secrets in them: nobody else can read what this process sends."""
+    """Whether results may contain secrets: what this process sends cannot be read by others."""
     _Pickler.dispatch_table.is_private = is_private
 
 
