@@ -104,7 +104,7 @@ class Claims:
         one, the claim is over at once."""
         if claim.number not in self._claims:
             return
-        self._outgoing.urgent.append(_release_of(claim.number))  # first: it must be sent even if the rest is interrupted
+        self._outgoing.urgent.append(_release_of(claim.number))  # first: it is sent even if the rest is interrupted
         claim.sink = sink
         claim.state = ClaimState.RELEASING
         if sink is None:
@@ -155,8 +155,8 @@ class Claims:
             self.lose_all(_OLD_SCHEDULER_TEXT)
 
     def restatements(self) -> list[LockRequest]:
-        """What a scheduler that knows nothing of this session is told. A lock that is being released is stated, too: the
-        answer says whether it was still held."""
+        """What a scheduler that knows nothing of this session is told. A lock that is being released is stated, too:
+        the answer says whether it was still held."""
         requests = []
         for claim in self._claims.values():
             is_held = claim.state in (ClaimState.HELD, ClaimState.RELEASING)
