@@ -35,8 +35,8 @@ PLAIN_TYPES = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 class Encoder:
     """Serializes functions and arguments. ``plain_types``: those for which plain pickle does. ``is_private``: what
-    the client sends cannot be read by others. ``probe`` raises what serializing a part of a value would; None: the parts of
-    a custom serializer's values are its own."""
+    the client sends cannot be read by others. ``probe`` raises what serializing a part of a value would; None: the
+    parts of a custom serializer's values are its own."""
 
     def __init__(self, serializer: Serializer | type[Serializer], is_private: bool = False) -> None:
         self.is_default = serializer is DefaultSerializer or type(serializer) is DefaultSerializer
