@@ -16,7 +16,7 @@ ROOMS = {
     "aiohttp": ("scaler_scheduler/web/",),
     "capnp": ("scaler_protocol/monitor/",),
     "cloudpickle": ("scaler/client/", "scaler_worker/processor/", "scaler_worker/symphony/"),
-    "dask": ("scaler/integrations/dask.py",),
+    "dask": ("scaler/integrations/dask.py", "scaler/integrations/dask_callbacks.py"),
     "graphblas": ("scaler/integrations/graphblas.py",),
     "numpy": ("scaler/integrations/graphblas.py", "scaler_gui/models/", "scaler_gui/views/"),
     "prometheus_client": ("scaler_scheduler/metrics/",),

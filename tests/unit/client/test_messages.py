@@ -22,7 +22,11 @@ from tests.unit.client.graph_scheduler import GraphScheduler
 
 LOCK = threading.Lock()
 PACKAGE = str(Path(scaler.__file__).parent)
-REASON = "attribute 'lock' of Settings: cannot pickle '_thread.lock' object"
+LOCK_REASON = (
+    "cannot pickle a 'lock' of threading, which excludes threads of one process only. Use client.lock(name), whose "
+    "locks exclude one another in the whole cluster."
+)
+REASON = f"attribute 'lock' of Settings: {LOCK_REASON}"
 
 
 class Settings:
@@ -83,7 +87,7 @@ UNSENDABLE: list[tuple[Callable[[Client], object], str, list[str]]] = [
     ),
     (
         lambda client: client.submit(locked),
-        "Cannot send the function locked(): global variable 'LOCK': cannot pickle '_thread.lock' object",
+        f"Cannot send the function locked(): global variable 'LOCK': {LOCK_REASON}",
         [],
     ),
     (lambda client: client.send_object([Settings()]), f"Cannot send the object: item 0 of list: {REASON}", []),

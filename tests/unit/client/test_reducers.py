@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import multiprocessing
 import pickle
 import threading
@@ -16,7 +17,7 @@ import pytest
 from scaler import Serializer
 from scaler.client.calls import Encoder
 from scaler.client.lock import Lock
-from scaler.client.reducers import name_of_dask_lock
+from scaler.client.reducers import ArgumentReducers, name_of_dask_lock, reduce_dask_lock
 from scaler.client.serializer import DefaultSerializer
 from scaler_protocol.objects import proxies
 from scaler_worker.processor import serialization
@@ -100,6 +101,14 @@ def test_a_lock_of_dask_arrives_as_one_of_the_cluster(place: str, kind: Any) -> 
 def test_serializers_of_users_send_locks_of_the_cluster_too(serializer: type[Serializer]) -> None:
     lock = dask_utils.SerializableLock("token")
     assert [type(each) for each in locks_in(sent([lock, {"a": lock}], serializer))] == [Lock, Lock]
+
+
+def test_a_serializer_of_a_user_leaves_the_default_one_as_it_was() -> None:
+    lock = dask_utils.SerializableLock("token")
+    sent(lock, Pickling)
+    assert dask_utils.SerializableLock in copyreg.dispatch_table
+    reducers = ArgumentReducers(cloudpickle.Pickler.dispatch_table, is_private=False)
+    assert reducers[dask_utils.SerializableLock] is reduce_dask_lock
 
 
 def test_elsewhere_dask_s_locks_are_pickled_as_ever() -> None:

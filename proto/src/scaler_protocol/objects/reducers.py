@@ -18,32 +18,31 @@ Reducer = Callable[[Any], Any]
 
 
 class ArrayReducers(dict[type, Reducer]):
-    """The dispatch table of a pickler: ``table``, and arrays as said above. Imports nothing. It is asked for the type
-    of nearly every object, and mostly in vain."""
+    """The dispatch table of a pickler: what ``find`` says, then ``table``. Imports nothing. It is asked for the type of
+    nearly every object, and mostly in vain."""
 
     def __init__(self, table: Mapping[type, Reducer]) -> None:
         super().__init__()
         self._tables = table.maps if isinstance(table, ChainMap) else [table]
-        self._others: set[type] = set()  # types without an entry
+        self._others: set[type] = set()  # types that `find` leaves to the table
 
     def __missing__(self, kind: type) -> Reducer:
+        if kind not in self._others:
+            reducer = self.find(kind)
+            if reducer is not None:
+                self[kind] = reducer
+                return reducer
+            if len(self._others) >= _OTHERS_LIMIT:
+                self._others.clear()
+            self._others.add(kind)
         for table in self._tables:  # which may change
             reducer = table.get(kind)
             if reducer is not None:
                 return reducer
-        if kind in self._others:
-            raise KeyError(kind)
-        reducer = self.find(kind)
-        if reducer is None:
-            if len(self._others) >= _OTHERS_LIMIT:
-                self._others.clear()
-            self._others.add(kind)
-            raise KeyError(kind)
-        self[kind] = reducer
-        return reducer
+        raise KeyError(kind)
 
     def find(self, kind: type) -> Reducer | None:
-        """How objects of this type are pickled, when that is not left to them."""
+        """How objects of this type are pickled, when that is left neither to them nor to the table."""
         return _reduce if kind.__name__ == "ndarray" and kind.__module__ == "numpy" else None
 
 

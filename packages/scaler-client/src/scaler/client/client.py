@@ -22,8 +22,8 @@ from scaler.client.graphs import get
 from scaler.client.imap import ImapCall
 from scaler.client.kits import Kit
 from scaler.client.leaving import cancel_futures
-from scaler.client.map_items import ItemFailure
 from scaler.client.lock import Lock
+from scaler.client.map_items import ItemFailure
 from scaler.client.mapping import MapCall
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import (

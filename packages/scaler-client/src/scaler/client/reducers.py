@@ -25,7 +25,9 @@ class ArgumentReducers(ProxyReducers):
     def find(self, kind: type) -> Reducer | None:
         if is_dask_lock(kind):
             return reduce_dask_lock
-        return _refuse_thread_lock if kind in _THREAD_LOCKS else super().find(kind)
+        if kind in _THREAD_LOCKS and kind not in copyreg.dispatch_table:
+            return _refuse_thread_lock
+        return super().find(kind)
 
 
 def is_dask_lock(kind: type) -> bool:
@@ -71,6 +73,6 @@ def _reduce_anywhere(lock: Any) -> Any:
 
 def _refuse_thread_lock(lock: Any) -> NoReturn:
     raise TypeError(
-        f"Cannot send a {type(lock).__name__!r} of threading to a task: it excludes threads of one process only. Use "
+        f"cannot pickle a {type(lock).__name__!r} of threading, which excludes threads of one process only. Use "
         "client.lock(name), whose locks exclude one another in the whole cluster."
     )
