@@ -482,13 +482,16 @@ def test_status_reports_come_in_their_interval() -> None:
         assert len(scheduler.heartbeats) == 1
 
 
+def all_are_ready(report: Heartbeat) -> bool:
+    return len(report.workers) == 2 and all(worker.initialized for worker in report.workers)
+
+
 def test_a_worker_is_reported_when_it_is_ready() -> None:
     with agent(2, "--heartbeat-interval", 20) as (scheduler, _):
-        scheduler.serve(lambda: len(scheduler.heartbeats) == 2, 10)
+        scheduler.serve(lambda: any(all_are_ready(each) for each in scheduler.heartbeats), 10)
         scheduler.submit(os.getpid, [()])
         scheduler.wait_for_results(1)
         workers = scheduler.heartbeats[-1].workers
-        assert all(worker.initialized for worker in workers)
         assert pickle.loads(scheduler.results[0][1]) in [worker.pid for worker in workers]
 
 
