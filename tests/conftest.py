@@ -22,6 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if len(tempfile.gettempdir()) > LONGEST_TEMPORARY_FOLDER:
         tempfile.tempdir = os.environ["TMPDIR"] = "/tmp"
     os.environ["SCALER_HOME"] = tempfile.mkdtemp(prefix="scaler-home-")
+    os.environ.pop("XDG_RUNTIME_DIR", None)
     commands = "SCALER_SCHEDULER_", "SCALER_CLUSTER_", "SCALER_SYMPHONY_"
     for name in [name for name in os.environ if name.startswith(commands)]:
         del os.environ[name]

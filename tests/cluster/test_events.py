@@ -25,7 +25,7 @@ from scaler_protocol.monitor.records import AGAIN, Kind, Naming
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.monitor.subscription import Subscription
-from scaler_scheduler.shell import publisher as publisher_module
+from scaler_scheduler.shell import restarts
 from scaler_scheduler.shell.publisher import Publisher
 from tests.support import functions
 from tests.support.commands import alive, descendants, free_address, run_command, start_cluster, start_scheduler
@@ -235,7 +235,7 @@ def test_what_is_no_subscription_does_no_harm(publisher: Publisher, address: str
 def test_after_its_publisher_was_killed_a_watcher_gets_records_again(
     publisher: Publisher, address: str, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher_module, "RESTART_INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr(restarts, "FIRST_PAUSE_SECONDS", 0.1)
     watcher = Heard(Subscription(context, address, True))
     ring_of(publisher).write(handed(1))
     wait_until(lambda: watcher.listen().firsts == [1])
@@ -319,7 +319,9 @@ def test_stopped_watchers_without_heartbeats_are_disconnected_and_may_come_back(
             wait_until(lambda each=stopped[-1]: ring.write(record) and select([each.stdout], [], [], 0.05)[0])
             stopped[-1].send_signal(signal.SIGSTOP)
         assert process.num_fds() == files + len(stopped)
-        wait_until(lambda: ring.write(record) and process.num_fds() == files, 30, "all are disconnected")
+        wait_until(
+            lambda: ring.write(record) and other.listen() and process.num_fds() == files, 30, "all are disconnected"
+        )
         heard = len(other.listen().firsts)
         wait_until(lambda: ring.write(record) and len(other.listen().firsts) > heard)
         stopped[0].send_signal(signal.SIGCONT)

@@ -17,6 +17,7 @@ import zmq
 
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.shell import publisher as publisher_module
+from scaler_scheduler.shell import restarts
 from scaler_scheduler.shell.publisher import Publisher
 from tests.support.commands import alive, child_environment, descendants
 from tests.support.monitoring import agent_status, snapshot
@@ -211,7 +212,7 @@ time.sleep(1000)
 def test_a_killed_publisher_is_started_again(
     publisher: Publisher, address: str, context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher_module, "RESTART_INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr(restarts, "FIRST_PAUSE_SECONDS", 0.1)
     watcher = Subscription(context, address)
     publish(publisher, 5)
     assert receive(watcher) == 5

@@ -38,9 +38,7 @@ class LiveFeed(QObject):
         except BaseException:
             self._context.destroy(linger=0)
             raise
-        descriptor = self._subscription.socket.getsockopt(zmq.FD)
-        assert isinstance(descriptor, int)
-        self._notifier = QSocketNotifier(descriptor, QSocketNotifier.Type.Read, self)
+        self._notifier = QSocketNotifier(self._subscription.fileno(), QSocketNotifier.Type.Read, self)
         self._notifier.activated.connect(self._read)
         self._again = QTimer(self, singleShot=True, interval=0)
         self._again.timeout.connect(self._read)

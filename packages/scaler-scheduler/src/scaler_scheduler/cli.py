@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 import scaler_scheduler
-from scaler_protocol.address import default_monitor_address, parse_address
+from scaler_protocol.address import parse_address
 from scaler_protocol.command import (
     BadInput,
     current_parent,
@@ -34,6 +34,7 @@ from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.metrics.server import MetricsServer
 from scaler_scheduler.shell.gateway import Gateway
 from scaler_scheduler.shell.log_keeper import log_name
+from scaler_scheduler.shell.monitor_socket import MonitorSocket, listen_at, listen_by_default
 from scaler_scheduler.shell.reporter import Reporter
 
 
@@ -81,15 +82,17 @@ def _bind(router: RouterSocket, address: str) -> str:
 def _serve(
     settings: SchedulerSettings, loop: asyncio.AbstractEventLoop, router: RouterSocket, address: str, token: bytes
 ) -> int:
-    monitor_address = settings.monitor_address or default_monitor_address(address)
+    monitor_socket = _open_monitor_socket(settings.monitor_address, address)
+    monitor_address = monitor_socket.address if monitor_socket is not None else settings.monitor_address or ""
     logging.info(f"Scheduler: monitor address is {monitor_address}")
     gateway = Gateway(loop, router, _core_settings(settings, address, token))
     event_log = _event_log(settings.event_log, gateway.core.settings.epoch)
-    reporter = Reporter(loop, gateway, monitor_address, event_log, settings.event_log_limit_bytes)
-    metrics = _start_metrics(settings.prometheus_address, monitor_address)
+    reporter = Reporter(loop, gateway, monitor_address, event_log, settings.event_log_limit_bytes, monitor_socket)
     gc.freeze()  # what the imports made lives for ever: collections need not look at it
     install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds))
+    metrics = None
     try:
+        metrics = _start_metrics(settings.prometheus_address, _watched_address(monitor_socket, monitor_address))
         reporter.start()
         if reporter.error is None:
             gateway.start()
@@ -103,6 +106,22 @@ def _serve(
     if reporter.error is not None:
         raise BadInput(reporter.error)
     return 0
+
+
+def _open_monitor_socket(monitor_address: str | None, address: str) -> MonitorSocket | None:
+    """None: monitors connect over the network."""
+    try:
+        if monitor_address is None:
+            return listen_by_default(address)
+        parsed = parse_address(monitor_address)
+        return listen_at(parsed) if parsed.scheme == "ipc" else None
+    except OSError as error:
+        raise BadInput(str(error)) from None
+
+
+def _watched_address(monitor_socket: MonitorSocket | None, monitor_address: str) -> str:
+    """The same place for a process of ours, which needs no link."""
+    return monitor_address if monitor_socket is None else f"ipc://{monitor_socket.path}"
 
 
 def _start_metrics(address: str | None, monitor_address: str) -> MetricsServer | None:

@@ -48,6 +48,9 @@ SNAPSHOT_KIND = b"snapshot"
 EVENTS_KIND = b"events"
 HISTORY_PREFIX = b"history."
 _HISTORY_ID_SIZE = 8
+MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
+"""No message of the stream is longer: a record has at most the 32 MiB of the memory that it comes through, and a
+snapshot with 100,000 workers takes 8."""
 
 _Row = TypeVar("_Row")
 
@@ -56,6 +59,10 @@ _VERSION_HINT = "use both from the same release"
 
 class FeedError(ValueError):
     """What arrived is not a monitor message that can be shown; the text is one plain sentence."""
+
+
+class RefusedError(FeedError):
+    """Whoever listens there does not let this watcher in, or is not to be trusted; one sentence. It is tried again."""
 
 
 class Received(NamedTuple):

@@ -26,6 +26,8 @@ cdef class ZmtpConnection:
     cdef Py_ssize_t length
     cdef list frames
     cdef uint64_t size
+    cdef uint64_t size_limit  # of a message
+    cdef bint is_publisher  # what subscribes may come as a command
     # What waits to be written
     cdef object waiting
     cdef Py_ssize_t written

@@ -12,12 +12,23 @@ WAITING_LIMIT_BYTES: int
 """More than this waits for nobody: whoever reads so little is cut off, begins anew and is told again."""
 
 class ZmtpConnection:
-    """One end, a DEALER's or a ROUTER's, of a connected stream socket, which it owns from now on. Never blocks. What
-    the kernel does not take at once waits here: once ``watch_in`` was called its epoll tells when there is something to
-    do, and each ``receive`` writes what it can."""
+    """One end, a DEALER's, ROUTER's, PUB's or SUB's, of a connected stream socket, which it owns from now on. Never
+    blocks. What the kernel does not take at once waits here: once ``watch_in`` was called its epoll tells when there is
+    something to do, and each ``receive`` writes what it can."""
 
-    def __init__(self, connected: socket.socket, kind: str, identity: bytes = b"") -> None:
-        """``kind``: "DEALER" or "ROUTER". ``identity``: what the other end is to call this one."""
+    def __init__(
+        self,
+        connected: socket.socket,
+        kind: str,
+        identity: bytes = b"",
+        message_limit_bytes: int = 0,
+        waiting_limit_bytes: int = 0,
+    ) -> None:
+        """``kind``: "DEALER", "ROUTER", "PUB" or "SUB". ``identity``: what the other end is to call this one. The other
+        end is cut off when it sends a longer message, or leaves more untaken; 0: the usual limits.
+
+        Subscriptions are left to the caller: a PUB receives each one as a message that begins with 1 (its end: with 0),
+        and sends to the other end whatever it is told to send."""
 
     @property
     def fd(self) -> int: ...
@@ -60,6 +71,10 @@ class ZmtpConnection:
         """One message; None: ``fd`` tells when there is another one (level-triggered), so nothing is lost when this
         does not look after all: once after it has read less than there was room for, and once after a send. Liveness
         probes (one empty frame) are swallowed."""
+
+    def read(self) -> list[list[bytes]] | None:
+        """Read once: the messages that are complete then, None when nothing was there. It goes on with the handshake,
+        too, and returns however fast the other end sends."""
 
     def close(self, linger_milliseconds: int = 0) -> None:
         """May be called twice. ``linger_milliseconds``: how long what waits may still take to leave."""

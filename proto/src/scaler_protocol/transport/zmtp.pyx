@@ -43,12 +43,18 @@ cdef enum:
     WAITING_PIECE = 64 * 1024  # short messages that wait are written together
     SEND_BUFFER = 1024 * 1024  # asked of the kernel, which gives what it allows
 
-cdef uint64_t _size_limit = 4 * _MESSAGE_LIMIT_BYTES
+_SIZE_LIMIT_BYTES = 4 * _MESSAGE_LIMIT_BYTES
 
 WAITING_LIMIT_BYTES = 256 * 1024 * 1024
 
 _GREETING = (b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0")).ljust(GREETING_SIZE, b"\0")
-_COUNTERPARTS = {"DEALER": (b"ROUTER",), "ROUTER": (b"DEALER",)}
+_COUNTERPARTS = {
+    "DEALER": (b"ROUTER",),
+    "ROUTER": (b"DEALER",),
+    "PUB": (b"SUB", b"XSUB"),
+    "SUB": (b"PUB", b"XPUB"),
+}
+_SUBSCRIPTIONS = {b"SUBSCRIBE": b"\x01", b"CANCEL": b"\x00"}  # a command, and how it begins as a message
 
 
 def _ready_command(kind, identity):
@@ -72,7 +78,7 @@ cdef inline Py_ssize_t put_head(uint8_t* at, uint8_t flags, uint64_t length) noe
 
 
 cdef class ZmtpConnection:
-    def __init__(self, connected, kind, identity=b""):
+    def __init__(self, connected, kind, identity=b"", message_limit_bytes=0, waiting_limit_bytes=0):
         connected.setblocking(False)
         connected.setsockopt(plain_socket.SOL_SOCKET, plain_socket.SO_SNDBUF, SEND_BUFFER)
         self.socket = connected
@@ -83,7 +89,9 @@ cdef class ZmtpConnection:
         self.messages = []
         self.frames = []
         self.waiting = deque()
-        self.waiting_limit = WAITING_LIMIT_BYTES
+        self.waiting_limit = waiting_limit_bytes or WAITING_LIMIT_BYTES
+        self.size_limit = message_limit_bytes or _SIZE_LIMIT_BYTES
+        self.is_publisher = kind == "PUB"
         self.counterparts = _COUNTERPARTS[kind]
         self.waiting.append(bytearray(_GREETING))
         self.waiting_bytes = len(_GREETING)
@@ -136,6 +144,17 @@ cdef class ZmtpConnection:
         if self.waiting_bytes:
             self.flush()
         return self.next_message()
+
+    def read(self):
+        cdef list messages = []
+        cdef bint came
+        if self.waiting_bytes:
+            self.flush()
+        came = not self.has_ended and self.pull()
+        while self.taken < len(self.messages):
+            messages.append(self.next_message())
+        self.is_drained = False
+        return messages if came else None
 
     cdef list next_message(self):
         cdef list message
@@ -231,7 +250,7 @@ cdef class ZmtpConnection:
             length = 0
             for index in range(8):
                 length = length << 8 | self.head[1 + index]
-        limit = COMMAND_LIMIT if flags & COMMAND else _size_limit - self.size
+        limit = COMMAND_LIMIT if flags & COMMAND else self.size_limit - self.size
         if flags & ~(MORE | LONG | COMMAND) or flags & (MORE | COMMAND) == (MORE | COMMAND) or length > limit:
             self.fail()
         elif not flags & COMMAND and (not self.is_ready or len(self.frames) == FRAME_COUNT_LIMIT):
@@ -274,6 +293,8 @@ cdef class ZmtpConnection:
             if len(command) > start + 2 + PING_CONTEXT_LIMIT:
                 return self.fail()
             self.write((b"\x04PONG" + command[start + 2 :],), COMMAND)
+        elif self.is_publisher and name in _SUBSCRIPTIONS:
+            self.messages.append([_SUBSCRIPTIONS[name] + command[start:]])
         return 0
 
     cdef int on_ready(self, bytes command, Py_ssize_t start) except -1:

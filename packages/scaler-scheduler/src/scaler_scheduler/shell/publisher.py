@@ -8,7 +8,6 @@ Event records go through memory that both share.
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 import pickle
@@ -22,10 +21,11 @@ from scaler_protocol.command.interpreter import module_command
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingWriter
+from scaler_scheduler.shell.monitor_socket import MonitorSocket, listen_at
+from scaler_scheduler.shell.restarts import Restarts
 
 START_TIMEOUT_SECONDS = 15.0
 EXIT_TIMEOUT_SECONDS = 2.0
-RESTART_INTERVAL_SECONDS = 5.0
 RING_BYTES = 32 * 1024 * 1024
 """Memory for event records, as long as somebody wants them: at a million tasks a second, a good second."""
 
@@ -35,25 +35,39 @@ _LINE_LIMIT_BYTES = 4096
 
 class Publisher:
     """Not thread-safe. Only ``start``, ``wait_for_ring``, ``publish_last`` and ``close`` wait; the other calls return
-    at once, whatever the child does. The child ends with this process, however it ends; a child that died is started
-    again by ``watched``."""
+    at once, whatever the child does. The child ends with this process, however it ends. A child that died is started
+    again by ``watched``, after pauses that grow while it keeps dying, and not for ever: then this process goes on
+    without monitors."""
 
-    def __init__(self, address: str, event_log: str | None = None, event_log_limit_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        address: str,
+        event_log: str | None = None,
+        event_log_limit_bytes: int = 0,
+        monitor_socket: MonitorSocket | None = None,
+    ) -> None:
         """``event_log``: a file that keeps all that is published, the first of several; these and others in its folder
-        have so many bytes together at most, 0: without bound."""
+        have so many bytes together at most, 0: without bound. ``monitor_socket``: where monitors connect; None: at
+        ``address``. It is closed with this."""
         self.trouble = ""
         """What the child cannot do now: a plain sentence."""
 
+        self.error: str | None = None
+        """Why there can be no publisher; it did not even start."""
+
         self._address = address
+        self._monitor_socket = monitor_socket
         self._log_arguments = [event_log, str(event_log_limit_bytes)] if event_log is not None else []
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._sequence = 0
         self._watched = False
         self._taken = True
-        self._error: str | None = None
         self._ready = False
-        self._started_at = 0.0
+        self._was_ready = False
+        self._said = ""
+        self._restarts = Restarts()
+        self._gone_at: float | None = None
         self._wants_events = False
         self._children = 0
         self._warnings: list[str] = []
@@ -67,20 +81,30 @@ class Publisher:
 
     def start(self, timeout_seconds: float = START_TIMEOUT_SECONDS) -> None:
         """Start the child and wait until it listens. OSError, with one plain sentence, when it cannot."""
-        self._spawn()
+        self.begin()
         deadline = time.monotonic() + timeout_seconds
-        while not self._ready and self._error is None:
+        if self._socket is None:
+            self.error = self._warnings[-1]
+        while not self._ready and self.error is None:
             self._wait_readable(deadline)
-            if not self._read() and self._error is None:
-                self._error = f"the publisher of the monitor address {self._address} did not start"
-        if self._error is not None:
+            if not self._read() and self.error is None:
+                self.error = self._said or f"the publisher of the monitor address {self._address} did not start"
+        if self.error is not None:
             self.close()
-            raise OSError(self._error)
+            raise OSError(self.error)
+
+    def begin(self) -> None:
+        """Start the child; ``watched`` notices when it listens, ``error`` says why it never will. OSError, with one
+        plain sentence, when nothing can listen on an ``ipc`` address."""
+        parsed = parse_address(self._address)
+        if self._monitor_socket is None and parsed.scheme == "ipc":
+            self._monitor_socket = listen_at(parsed)
+        self._spawn()
 
     def watched(self) -> bool:
         """Whether anybody watches now: only then is a snapshot worth making."""
         if not self._read():
-            self._restart()
+            self._on_gone()
         return self._watched
 
     def wants_events(self) -> int:
@@ -113,7 +137,7 @@ class Publisher:
         """The same, once it is ready; for one that keeps an event log, where records are wanted from the start. None:
         the child is gone, or took too long."""
         deadline = time.monotonic() + timeout_seconds
-        while self._read() and self._error is None:
+        while self._read() and self.error is None:
             ring = self.ring(first, epoch) if self.wants_events() else None
             if ring is not None:
                 return ring
@@ -151,50 +175,91 @@ class Publisher:
         self.publish(snapshot)
 
     def close(self) -> None:
-        """End the child and wait for it. May be called twice."""
+        """End the child and wait for it; nobody listens any more. May be called twice."""
+        self._end_child()
+        if self._monitor_socket is not None:
+            self._monitor_socket.close()
+            self._monitor_socket = None
+
+    def _end_child(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
         if self._process is not None:
             _end(self._process)
-            if self._ready and self._process.returncode < 0:
-                _remove_socket_file(self._address)
             self._process = None
         self._watched = self._wants_events = False
         self._drop_ring()
 
     def _spawn(self) -> None:
+        """Without descriptors or memory for it, it is tried again later."""
+        try:
+            self._start_process()
+        except OSError as error:
+            if self._restarts.note_shortage(time.monotonic()):
+                self._warnings.append(f"The publisher cannot be started ({error.strerror}): monitors have to wait.")
+
+    def _start_process(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        arguments = [str(theirs.fileno()), self._address, *self._log_arguments]
-        command, environment = module_command(_MODULE, *arguments)
-        self._children += 1
-        with theirs:
-            self._process = subprocess.Popen(
-                command,
-                env=environment,
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )
+        try:
+            self._process = self._popen(theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         ours.setblocking(False)
         self._socket = ours
-        self._started_at = time.monotonic()
-        self._watched, self._taken, self._ready, self.trouble = False, True, False, ""
+        self._children += 1
+        self._restarts.note_start(time.monotonic())
+        self._watched, self._taken, self._ready, self._gone_at = False, True, False, None
+        self._said = self.trouble = ""
 
-    def _restart(self) -> None:
+    def _popen(self, channel: int) -> subprocess.Popen[bytes]:
+        place = self._monitor_socket
+        listener = [str(place.fileno()), place.path, place.link] if place is not None else ["-1", "", ""]
+        command, environment = module_command(_MODULE, str(channel), self._address, *listener, *self._log_arguments)
+        return subprocess.Popen(
+            command,
+            env=environment,
+            pass_fds=(channel, place.fileno()) if place is not None else (channel,),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def _on_gone(self) -> None:
+        """The child is gone, or there is none yet."""
+        now = time.monotonic()
         self._watched = self._wants_events = False
-        self._drop_ring()
-        if self._process is None or time.monotonic() - self._started_at < RESTART_INTERVAL_SECONDS:
+        if self._process is not None and self._has_exited(self._process, now):
+            self._bury(self._process, now)
+        if self._restarts.is_due(now):
+            self._spawn()
+
+    def _has_exited(self, process: subprocess.Popen[bytes], now: float) -> bool:
+        """Or had the time for it."""
+        self._gone_at = self._gone_at or now
+        return process.poll() is not None or now - self._gone_at > EXIT_TIMEOUT_SECONDS
+
+    def _bury(self, process: subprocess.Popen[bytes], now: float) -> None:
+        self._end_child()
+        if not self._was_ready and self._said:
+            self.error = self._said
             return
+        how = f"{self._said}; " if self._said else ""
+        how += f"signal {-process.returncode}" if process.returncode < 0 else f"exit code {process.returncode}"
+        pause = self._restarts.note_end(now)
+        if pause is not None:
+            self._warnings.append(f"The publisher ended ({how}): it is started again in {pause:g} s.")
+            return
+        self._warnings.append(f"The publisher ended too often ({how}): the scheduler goes on without monitors.")
         self.close()
-        self._warnings.append("The publisher of the monitor address ended by itself: it is started again.")
-        self._spawn()
 
     def _wait_readable(self, deadline: float) -> None:
         assert self._socket is not None
         readable, _, _ = select.select([self._socket], [], [], max(0.0, deadline - time.monotonic()))
         if not readable:
-            self._error = f"the publisher of the monitor address {self._address} did not start in time"
+            self.error = f"the publisher of the monitor address {self._address} did not start in time"
 
     def _read(self) -> bool:
         """Take in what the child said. False: it is gone."""
@@ -230,9 +295,10 @@ class Publisher:
         elif word == "taken":
             self._taken = True
         elif word == "ready":
-            self._ready, self._address = True, rest
+            self._ready = self._was_ready = True
+            self._address = rest
         elif word == "error":
-            self._error = rest
+            self._said = rest
 
     def _hand_over(self, connection: socket.socket, payload: bytes) -> None:
         descriptor = os.memfd_create("scaler_monitor", os.MFD_CLOEXEC)
@@ -245,14 +311,6 @@ class Publisher:
             pass
         finally:
             os.close(descriptor)
-
-
-def _remove_socket_file(address: str) -> None:
-    """What a child leaves that was killed."""
-    parsed = parse_address(address)
-    if parsed.scheme == "ipc" and not parsed.path.startswith("@"):
-        with contextlib.suppress(OSError):
-            os.unlink(parsed.path)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

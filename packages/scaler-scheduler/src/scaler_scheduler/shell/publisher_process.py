@@ -1,203 +1,152 @@
-"""The publisher's own process: ``python -m scaler_scheduler.shell.publisher_process FD ADDRESS [LOG LIMIT]``.
+"""The publisher's own process:
+``python -m scaler_scheduler.shell.publisher_process FD ADDRESS LISTENER PATH LINK [LOG LIMIT]``.
 
 Takes snapshots from the scheduler over the inherited socket FD, and event records from a ring in memory that they
-share; gives both to every watcher of ADDRESS and keeps them in the file LOG, and those that follow it, in LIMIT bytes
-together (0: without bound). It tells the scheduler ``ready ADDRESS``,
-``error SENTENCE``, ``watched`` and ``unwatched`` (snapshots are wanted, or not), ``events`` and ``no-events`` (so are
-records), ``taken`` for each snapshot, ``ring`` for each ring, ``warning SENTENCE``, ``trouble SENTENCE`` for what goes
-on until another one comes (none: it is over). Ends when the scheduler does, and
-leaves no socket file behind.
+share; gives both to every watcher and keeps them in the file LOG, and those that follow it, in LIMIT bytes together
+(0: without bound). Watchers connect to the inherited unix socket LISTENER (-1: this process listens on ADDRESS itself).
+It tells the scheduler ``ready ADDRESS``, ``error SENTENCE``, ``watched`` and ``unwatched`` (snapshots are wanted, or
+not), ``events`` and ``no-events`` (so are records), ``taken`` for each snapshot, ``ring`` for each ring, ``warning
+SENTENCE``, and ``trouble SENTENCE`` for what goes on until another one comes (none: it is over).
+
+Ends when the scheduler does, and then removes the file PATH of the socket and the LINK to it. Ends with code 70 when
+turn after turn fails; then the scheduler starts another one, which listens on the same socket.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
+import mmap
 import os
 import pickle
 import signal
 import socket
-import stat
 import sys
 import time
-from dataclasses import replace
 from types import FrameType
+from typing import NamedTuple
 
 import zmq
 
-from scaler_protocol.address import Address, parse_address
-from scaler_protocol.keys import monitor_keys
+from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
-from scaler_protocol.transport.doorkeeper import Doorkeeper
 from scaler_scheduler.shell.event_stream import EventStream
+from scaler_scheduler.shell.local_watchers import LocalWatchers
 from scaler_scheduler.shell.log_keeper import LogKeeper
-from scaler_scheduler.shell.standstill import Standstill
-from scaler_scheduler.shell.subscription_limit import TOPIC_LIMIT_BYTES, TOPICS_LIMIT, SubscriptionLimit
-
-BUSY_RETRY_SECONDS = 2.0
-"""How long an address may stay busy: the publisher of a scheduler that just ended takes a moment to leave."""
-
-RETRY_INTERVAL_SECONDS = 0.05
-QUEUE_LIMIT = 64
-"""Messages, of at most half a MiB or one snapshot each, kept for one slow watcher; beyond, it misses some. Each
-snapshot is complete, so the next one is enough."""
+from scaler_scheduler.shell.monitor_socket import MonitorFiles
+from scaler_scheduler.shell.watchers import Request, Watchers
 
 DRAIN_MILLISECONDS = 100
-WATCHER_LIFE_MILLISECONDS = 5000
-"""For whoever sends no heartbeats, over tcp: how long what was sent may lie there."""
+
+
+class Task(NamedTuple):
+    """What the scheduler asked of this process: its command line."""
+
+    scheduler: int
+    address: str
+    listener: int
+    path: str
+    link: str
+    log: str
+    log_limit_bytes: int
 
 
 class PublisherProcess:
-    def __init__(
-        self, scheduler: socket.socket, context: zmq.Context[zmq.Socket[bytes]], log: LogKeeper | None = None
-    ) -> None:
+    """``scheduler``: a connected socket to the scheduler, which keeps the boundaries of messages."""
+
+    def __init__(self, scheduler: socket.socket, watchers: Watchers, log: LogKeeper | None = None) -> None:
         self._scheduler = scheduler
+        self._watchers = watchers
         self._log = log
         self._stream = EventStream()
-        self._context = context
-        self._doorkeeper: Doorkeeper | None = None
-        self._watchers = context.socket(zmq.XPUB)
-        self._topics: set[bytes] = set()
         self._watched = self._wants_events = log is not None
-        self._last: list[bytes] | None = None
-        self._limit = SubscriptionLimit()
-        self._standstill = Standstill()
-        self._complained = False
-        self._socket_file: tuple[str, int] | None = None
-        _set_options(self._watchers)
-
-    def bind(self, address: str) -> str:
-        """The address with its real port. OSError with one plain sentence when it is busy or cannot be bound."""
-        deadline = time.monotonic() + BUSY_RETRY_SECONDS
-        while True:
-            try:
-                return self._bind(parse_address(address))
-            except (OSError, zmq.ZMQError) as error:
-                if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
-                    raise OSError(error.errno, _sentence(address, error)) from error
-                time.sleep(RETRY_INTERVAL_SECONDS)
+        self._last: bytes | None = None
+        self._poller = zmq.Poller()
+        self._poller.register(scheduler, zmq.POLLIN)
+        self._poller.register(watchers.socket, zmq.POLLIN)
 
     def serve(self) -> None:
-        """Returns when the scheduler is gone."""
+        """Returns when the scheduler is gone. SystemExit when this process fails turn after turn."""
+        guard = TurnGuard("Publisher")
         if self._log is not None:
             self._tell("watched")
             self._tell("events")
-        poller = zmq.Poller()
-        poller.register(self._scheduler, zmq.POLLIN)
-        poller.register(self._watchers, zmq.POLLIN)
-        alive = True
-        while alive:
-            ready = dict(poller.poll(DRAIN_MILLISECONDS if self._stream.is_open else None))
-            if self._watchers in ready:
-                self._read_watchers()
-            if self._scheduler.fileno() in ready:
-                alive = self._read_scheduler()
-            self._drain()
-            self._standstill.cut(time.monotonic())
+        while self._scheduler_is_there():
+            with guard:
+                self._turn()
 
-    def close(self) -> None:
-        self._watchers.close()
-        self._scheduler.close()
-        if self._doorkeeper is not None:
-            self._doorkeeper.close()
-        if self._log is not None:
-            self._log.close()
-        if self._socket_file is not None and _inode(self._socket_file[0]) == self._socket_file[1]:
-            os.unlink(self._socket_file[0])
+    def _scheduler_is_there(self) -> bool:
+        """Whether it has not closed its end."""
+        try:
+            return bool(self._scheduler.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
 
-    def _bind(self, address: Address) -> str:
-        _check_free(address)
-        self._use_keys(address)
-        self._watchers.setsockopt(zmq.IPV6, ":" in address.host)
-        host = "127.0.0.1" if address.host == "localhost" else address.host
-        self._watchers.bind(str(replace(address, host=host)))
-        if address.scheme == "ipc":
-            self._socket_file = (address.path, _inode(address.path))
-            return str(address)
-        bound = parse_address(self._watchers.getsockopt_string(zmq.LAST_ENDPOINT))
-        return str(replace(address, port=bound.port))
+    def _turn(self) -> None:
+        ready = dict(self._poller.poll(self._patience_milliseconds()))
+        self._read_watchers()
+        if self._scheduler.fileno() in ready:
+            self._read_scheduler()
+        self._drain()
+        self._watchers.look(time.monotonic())
 
-    def _use_keys(self, address: Address) -> None:
-        keys = monitor_keys(address)
-        if keys is None or self._doorkeeper is not None:
-            return
-        self._doorkeeper = Doorkeeper(self._context, keys.user_of)
-        self._watchers.setsockopt(zmq.CURVE_SERVER, 1)
-        self._watchers.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
-        self._watchers.setsockopt(zmq.ZAP_DOMAIN, b"scaler")
+    def _patience_milliseconds(self) -> int | None:
+        return DRAIN_MILLISECONDS if self._stream.is_open else self._watchers.look_milliseconds
 
     def _read_watchers(self) -> None:
-        while self._watchers.poll(0):
-            frame = self._watchers.recv(copy=False)
-            request = frame.bytes
-            if request[:1] == b"\x01":
-                self._standstill.watch(frame)
-                self._count(frame, request[1:])
-                self._on_watcher(request[1:])
-            elif request[:1] == b"\x00":
-                self._on_last_watcher_left(request[1:])
+        requests = self._watchers.take()
+        self._tell_wishes()
+        for request in requests:
+            self._answer(request)
 
-    def _count(self, frame: zmq.Frame, topic: bytes) -> None:
-        if topic in (feed.SNAPSHOT_KIND, feed.EVENTS_KIND) or not self._limit.count(frame, time.monotonic()):
-            return
-        if self._complained:
-            return
-        self._complained = True
-        self._tell(f"warning A watcher that subscribed to more than {TOPICS_LIMIT} topics was disconnected.")
-
-    def _on_watcher(self, topic: bytes) -> None:
-        if feed.is_history_topic(topic):
+    def _answer(self, request: Request) -> None:
+        """What a new watcher gets at once."""
+        if feed.is_history_topic(request.topic):
             for payload in self._stream.history():
-                self._watchers.send_multipart([topic, payload])
-            return
-        if not _is_useful(topic):
-            return
-        self._topics.add(topic)
-        self._tell_wishes()
-        if self._last is not None and feed.SNAPSHOT_KIND.startswith(topic):
-            self._watchers.send_multipart(self._last)
-
-    def _on_last_watcher_left(self, topic: bytes) -> None:
-        self._topics.discard(topic)
-        self._tell_wishes()
+                self._watchers.reply(request.watcher, request.topic, payload)
+        elif self._last is not None and feed.SNAPSHOT_KIND.startswith(request.topic):
+            self._watchers.reply(request.watcher, feed.SNAPSHOT_KIND, self._last)
 
     def _tell_wishes(self) -> None:
         """What the scheduler is to send, if that has changed."""
-        watched = bool(self._topics) or self._log is not None
-        events = self._log is not None or any(feed.EVENTS_KIND.startswith(topic) for topic in self._topics)
+        events = self._log is not None or self._watchers.wants(feed.EVENTS_KIND)
+        watched = events or self._watchers.wants(feed.SNAPSHOT_KIND)
         if watched != self._watched:
             self._watched = watched
             self._tell("watched" if watched else "unwatched")
             if not watched:
-                self._last = None  # nobody makes new ones now, so it would be out of date for the next watcher
+                self._last = None  # no new ones are made now, so it would be out of date for the next watcher
         if events != self._wants_events:
             self._wants_events = events
             self._tell("events" if events else "no-events")
 
-    def _read_scheduler(self) -> bool:
-        text, descriptors, _, _ = socket.recv_fds(self._scheduler, 256, 4)
-        if not text:
-            return False
-        kind, *numbers = text.split()
+    def _read_scheduler(self) -> None:
+        try:
+            text, descriptors, _, _ = socket.recv_fds(self._scheduler, 256, 4)
+        except ConnectionResetError:  # it is gone
+            return
+        kind, *numbers = text.split() or [b""]
         for descriptor in descriptors:
             if kind == feed.SNAPSHOT_KIND:
-                self._on_snapshot(*pickle.loads(_read_whole(descriptor)))
+                self._on_snapshot(descriptor)
             else:
                 self._drain()
                 self._stream.open(descriptor, *map(int, numbers))
                 self._tell("ring")
-        return True
 
-    def _on_snapshot(self, snapshot: Snapshot, sequence: int) -> None:
-        self._drain()  # what happened before it goes before it
-        payload = feed.encode(snapshot, sequence)
-        self._publish(feed.SNAPSHOT_KIND, payload)
-        self._last = [feed.SNAPSHOT_KIND, payload]
-        self._tell("taken")
+    def _on_snapshot(self, descriptor: int) -> None:
+        try:
+            self._drain()  # what happened before it goes before it
+            snapshot, sequence = _read_snapshot(descriptor)
+            self._last = feed.encode(snapshot, sequence)
+            self._publish(feed.SNAPSHOT_KIND, self._last)
+        finally:
+            self._tell("taken")
 
     def _drain(self) -> None:
-        """Publish the records that wait. While nobody wants them, there are none to come."""
+        """Publish the records that wait. While they are not wanted, there are none to come."""
         try:
             for payload in self._stream.take():
                 self._publish(feed.EVENTS_KIND, payload)
@@ -207,8 +156,7 @@ class PublisherProcess:
             self._stream.close()
 
     def _publish(self, kind: bytes, payload: bytes) -> None:
-        if self._topics:
-            self._watchers.send_multipart([kind, payload])
+        self._watchers.publish(kind, payload)
         if self._log is not None:
             news = self._log.keep(kind, payload, self._stream)
             if news:
@@ -216,57 +164,20 @@ class PublisherProcess:
                 self._tell(f"trouble {news if self._log.is_failing else ''}")
 
     def _tell(self, line: str) -> None:
-        self._scheduler.send(line.encode())
+        _tell(self._scheduler, line)
 
 
-def _is_useful(topic: bytes) -> bool:
-    """Whether anything is published under it."""
-    return feed.SNAPSHOT_KIND.startswith(topic) or feed.EVENTS_KIND.startswith(topic)
+def _tell(scheduler: socket.socket, line: str) -> None:
+    """When it is gone, that is noticed elsewhere."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        scheduler.send(line.encode("utf-8", "replace"))
 
 
-def _set_options(watchers: zmq.Socket[bytes]) -> None:
-    watchers.setsockopt(zmq.LINGER, 0)
-    watchers.setsockopt(zmq.SNDHWM, QUEUE_LIMIT)
-    watchers.setsockopt(zmq.MAXMSGSIZE, TOPIC_LIMIT_BYTES)
-    watchers.setsockopt(zmq.XPUB_VERBOSE, 1)  # tell of every new watcher, so that it gets the last snapshot at once
-    # A stopped watcher is disconnected, and with it goes its queue, by its own heartbeats, which say how long they are
-    # good for, or else by ``Standstill``. No heartbeats go out from here: with full buffers they could not, and each
-    # answer to one ends that time.
-    watchers.setsockopt(zmq.TCP_MAXRT, WATCHER_LIFE_MILLISECONDS)
-
-
-def _check_free(address: Address) -> None:
-    """ZeroMQ takes an ipc path over from whoever listens there, and deletes a file of any kind: look first."""
-    if address.scheme != "ipc" or address.path.startswith("@"):
-        return
-    try:
-        if not stat.S_ISSOCK(os.stat(address.path).st_mode):
-            raise FileExistsError(errno.EEXIST, "a file with this name exists")
-    except FileNotFoundError:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        if probe.connect_ex(address.path) != errno.ECONNREFUSED:
-            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-
-
-def _inode(path: str) -> int:
-    try:
-        return os.stat(path).st_ino
-    except OSError:
-        return 0
-
-
-def _sentence(address: str, error: OSError | zmq.ZMQError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"the monitor address {address} is already in use"
-    reason = (error.strerror if isinstance(error, OSError) else None) or os.strerror(error.errno or 0)
-    return f"cannot listen on the monitor address {address}: {reason}"
-
-
-def _read_whole(descriptor: int) -> bytes:
-    with open(descriptor, "rb") as file:
-        file.seek(0)
-        return file.read()
+def _read_snapshot(descriptor: int) -> tuple[Snapshot, int]:
+    """Its pickle was made by the scheduler itself."""
+    with open(descriptor, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as memory:
+        snapshot, sequence = pickle.loads(memory)
+        return snapshot, sequence
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
@@ -284,35 +195,54 @@ def main() -> int:
     _yield_to_tasks()  # first: threads that are started later do as this one does
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the scheduler, which then closes this process
     signal.signal(signal.SIGTERM, _leave)
-    os.umask(0o077)  # an ipc socket file is for the same user only
-    scheduler = socket.socket(fileno=int(sys.argv[1]))
-    with zmq.Context() as context:
-        try:
-            log = LogKeeper(sys.argv[3], int(sys.argv[4])) if len(sys.argv) > 3 else None
-        except (OSError, ValueError) as error:
-            scheduler.send(f"error cannot write the event log {sys.argv[3]}: {_reason(error)}".encode())
-            return 1
-        publisher = PublisherProcess(scheduler, context, log)
-        try:
-            return _run(publisher, scheduler, sys.argv[2])
-        except (BrokenPipeError, ConnectionResetError):  # the scheduler is gone
-            return 0
-        finally:
-            publisher.close()
+    task = _task(sys.argv[1:])
+    scheduler = socket.socket(fileno=task.scheduler)
+    try:
+        log = LogKeeper(task.log, task.log_limit_bytes) if task.log else None
+    except (OSError, ValueError) as error:
+        _tell(scheduler, f"error cannot write the event log {task.log}: {_reason(error)}")
+        return 1
+    try:
+        return _serve_locally(task, scheduler, log) if task.listener >= 0 else _serve_network(task, scheduler, log)
+    finally:
+        if log is not None:
+            log.close()
+
+
+def _task(arguments: list[str]) -> Task:
+    scheduler, address, listener, path, link, log, limit = [*arguments, "", "0"][:7]
+    return Task(int(scheduler), address, int(listener), path, link, log, int(limit))
 
 
 def _reason(error: OSError | ValueError) -> str:
     return str(error.strerror if isinstance(error, OSError) else error)
 
 
-def _run(publisher: PublisherProcess, scheduler: socket.socket, address: str) -> int:
+def _serve_locally(task: Task, scheduler: socket.socket, log: LogKeeper | None) -> int:
+    files = MonitorFiles(task.path, task.link)
+    watchers = LocalWatchers(socket.socket(fileno=task.listener), lambda text: _tell(scheduler, f"warning {text}"))
     try:
-        bound = publisher.bind(address)
-    except (OSError, ValueError) as error:
-        scheduler.send(f"error {_reason(error)}".encode())
-        return 1
-    scheduler.send(f"ready {bound}".encode())
-    publisher.serve()
+        _tell(scheduler, f"ready {task.address}")
+        PublisherProcess(scheduler, watchers, log).serve()
+        files.remove()  # the scheduler may have been killed
+    finally:
+        watchers.close()
+    return 0
+
+
+def _serve_network(task: Task, scheduler: socket.socket, log: LogKeeper | None) -> int:
+    from scaler_scheduler.shell.network_watchers import NetworkWatchers
+
+    with zmq.Context() as context:
+        watchers = NetworkWatchers(context, lambda text: _tell(scheduler, f"warning {text}"))
+        try:
+            _tell(scheduler, f"ready {watchers.bind(task.address)}")
+            PublisherProcess(scheduler, watchers, log).serve()
+        except (OSError, ValueError) as error:
+            _tell(scheduler, f"error {_reason(error)}")
+            return 1
+        finally:
+            watchers.close()
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 import zlib
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from scaler_protocol.messages import MESSAGE_LIMIT_BYTES
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import MessageCount, Snapshot
 from scaler_scheduler.shell.gateway import Gateway
+from scaler_scheduler.shell.monitor_socket import MonitorSocket
 from scaler_scheduler.shell.publisher import Publisher
 
 _PERIOD_SECONDS = 1.0
@@ -26,7 +26,7 @@ _RING_SECONDS = 0.02
 """The same for memory that was asked of the publisher: until it is there, nothing is recorded for that watcher."""
 
 _START_SECONDS = 0.25
-"""How long the publisher waits: when a whole cluster starts, the first tasks need the processors more."""
+"""When the publisher is started: when a whole cluster starts, the first tasks need the processors more."""
 
 
 class Reporter:
@@ -40,16 +40,16 @@ class Reporter:
         monitor_address: str,
         event_log: str | None = None,
         event_log_limit_bytes: int = 0,
+        monitor_socket: MonitorSocket | None = None,
     ) -> None:
         self.error: str | None = None
         self._loop = loop
         self._gateway = gateway
-        self._publisher = Publisher(monitor_address, event_log, event_log_limit_bytes)
+        self._publisher = Publisher(monitor_address, event_log, event_log_limit_bytes, monitor_socket)
         self._keeps_log = event_log is not None
         self._recording = 0
         self._due = 0.0
         self._process = psutil.Process()
-        self._starting: threading.Thread | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         gateway.describe = self._describe
@@ -58,58 +58,52 @@ class Reporter:
         """``error`` says why the publisher cannot listen. Without an event log this returns at once, and the loop is
         stopped should there be an error."""
         if self._keeps_log:
-            self._start()
-            self._record_from_the_start()
-            self._started()
+            self._start_with_log()
         else:
-            self._timer = self._loop.call_later(_START_SECONDS, self._start_thread)
+            self._timer = self._loop.call_later(_START_SECONDS, self._begin)
 
     def close(self) -> None:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._starting is not None:
-            self._starting.join()
         if self._keeps_log and self.error is None:
             self._publisher.publish_last(self._snapshot())
         self._publisher.close()
 
-    def _start_thread(self) -> None:
-        self._starting = threading.Thread(target=self._start_beside, name="publisher-start", daemon=True)
-        self._starting.start()
-
-    def _start_beside(self) -> None:
-        self._start()
-        if not self._closed:
-            self._loop.call_soon_threadsafe(self._started)
-
-    def _start(self) -> None:
+    def _start_with_log(self) -> None:
         try:
             self._publisher.start()
         except OSError as error:
             self.error = str(error)
+            return
+        self._record_from_the_start()
+        self._report()
+
+    def _begin(self) -> None:
+        try:
+            self._publisher.begin()
+        except OSError as error:
+            self._fail(str(error))
+        else:
+            self._report()
+
+    def _fail(self, error: str) -> None:
+        self.error = error
+        self._loop.stop()
 
     def _record_from_the_start(self) -> None:
-        if self.error is not None:
-            return
         ring = self._publisher.wait_for_ring(0, self._gateway.core.settings.epoch)
         if ring is not None:
             self._recording = self._publisher.wants_events()
             self._gateway.record(ring, time.time() - time.monotonic())
-
-    def _started(self) -> None:
-        if self._closed:
-            return
-        if self.error is not None:
-            self._loop.stop()
-            return
-        self._report()
 
     def _report(self) -> None:
         self._look_again_after(_LOOK_SECONDS)
         watched = self._publisher.watched()
         for warning in self._publisher.take_warnings():
             logging.warning(warning)
+        if self._publisher.error is not None:
+            self._fail(self._publisher.error)
         self._follow_wish_for_events()
         now = time.monotonic()
         if not watched:

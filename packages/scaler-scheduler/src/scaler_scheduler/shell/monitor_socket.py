@@ -1,0 +1,303 @@
+"""The unix socket at which monitors of this machine connect.
+
+The scheduler makes it before it takes in its first message and hands it to the publisher, so a publisher that is
+started again listens on the same socket. By default it lives in a folder that only this user can write to
+(``$XDG_RUNTIME_DIR/scaler``, a folder of this host in ``~/.scaler``, or a private folder in /tmp), and the well-known
+name in /tmp is a symbolic link to it, unless another user's file has that name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from scaler_protocol.address import Address, default_monitor_address, parse_address
+from scaler_protocol.security import home_directory
+from scaler_protocol.transport.endpoints import sentence
+from scaler_protocol.transport.socket_file import SocketFile
+
+BUSY_RETRY_SECONDS = 2.0
+"""How long a path may stay busy: the publisher of a scheduler that was just killed takes a moment to leave."""
+
+RETRY_INTERVAL_SECONDS = 0.05
+SWEEP_LIMIT = 10_000
+"""Entries of a folder that are looked at for sockets of dead schedulers."""
+
+_BACKLOG = 128
+_SUFFIX = "_monitor"
+_TEMPORARY = re.compile(r"\.(\d+)")
+_LAST_FOLDER = "/tmp/scaler-{user}"
+_ANSWERING = (0, errno.EAGAIN, errno.EACCES, errno.EPERM)
+"""What ``connect`` gives when somebody listens, or when that cannot be known."""
+
+
+class MonitorSocket:
+    """A listening socket, its file, and the link to it if there is one. ``address``: what users give to a monitor."""
+
+    def __init__(self, listener: socket.socket, path: str, link: str = "") -> None:
+        self.path = path
+        self.link = link
+        self.address = f"ipc://{link or path}"
+        self._listener = listener
+        self._files = MonitorFiles(path, link)
+
+    def fileno(self) -> int:
+        return self._listener.fileno()
+
+    def close(self) -> None:
+        """Stop listening; nothing is left behind. May be called twice."""
+        self._files.remove()
+        self._listener.close()
+
+
+class MonitorFiles:
+    """What a listening socket has in the file system. Removed by whoever still holds the socket: until all have closed
+    it no other file can have its inode."""
+
+    def __init__(self, path: str, link: str) -> None:
+        self._path = path
+        self._link = link
+        self._file = SocketFile(Address("ipc", path=path))
+
+    def remove(self) -> None:
+        """Unless others have replaced them."""
+        with contextlib.suppress(OSError):
+            self._file.remove()
+        if self._link:
+            _remove_link(self._link, self._path)
+
+
+def listen_at(address: Address) -> MonitorSocket:
+    """An explicit address. OSError, with one plain sentence, when nothing can listen there."""
+    try:
+        return MonitorSocket(_listen(address.path), address.path)
+    except OSError as error:
+        raise sentence(error.errno, _sentence(str(address), error)) from error
+
+
+def listen_by_default(scheduler_address: str) -> MonitorSocket:
+    """Where monitors of a scheduler at this address look. Sockets of schedulers that were killed are removed. OSError,
+    with one plain sentence, when there is no place for it."""
+    address = parse_address(scheduler_address)
+    reasons = []
+    for folder in _folders():
+        path = os.path.join(folder, _file_name(address))
+        try:
+            listener = _listen_in(folder, path)
+        except OSError as error:
+            reasons.append(f"{path}: {_reason(error)}")
+            continue
+        _sweep_all()
+        return MonitorSocket(listener, path, _make_link(_link_of(address), path))
+    raise sentence(
+        errno.ENOENT,
+        f"there is no place for the monitors' socket ({'; '.join(reasons)}): choose one with --monitor-address",
+    )
+
+
+# ---- where ---------------------------------------------------------------------------------------------------------
+
+
+def _folders() -> Iterator[str]:
+    """The best first."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime) and _is_own(runtime):
+        yield os.path.join(runtime, "scaler")
+    with contextlib.suppress(RuntimeError):  # this user has no home
+        # Several hosts may share a home, but a socket is reached from its own host only.
+        yield str(Path(os.path.abspath(home_directory())) / (socket.gethostname() or "localhost"))
+    yield _LAST_FOLDER.format(user=os.geteuid())
+
+
+def _is_own(folder: str) -> bool:
+    try:
+        return os.lstat(folder).st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _file_name(address: Address) -> str:
+    name = os.path.basename(default_monitor_address(address).partition("://")[2])
+    if address.scheme != "ipc":
+        return name
+    digest = hashlib.blake2b(os.fsencode(address.path), digest_size=4).hexdigest()
+    return f"{digest}_{name}"  # in other folders there may be others of this name
+
+
+def _link_of(address: Address) -> str:
+    """The well-known path; empty: there can be no link."""
+    public = default_monitor_address(address)
+    try:
+        path = parse_address(public).path
+    except ValueError:  # too long for any monitor
+        return ""
+    return "" if path.startswith("@") else path
+
+
+def _prepare(folder: str) -> None:
+    """Make the folder if need be. OSError unless it is this user's alone."""
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "it is not a folder")
+    if status.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "the folder belongs to another user")
+    if status.st_mode & 0o022:
+        raise PermissionError(errno.EPERM, "other users can write to the folder")
+
+
+# ---- the socket ----------------------------------------------------------------------------------------------------
+
+
+def _listen_in(folder: str, path: str) -> socket.socket:
+    """Listens before it has its name there: a file that does not answer is a dead one, which others may remove."""
+    if len(os.fsencode(path)) > 107:
+        raise OSError(errno.ENAMETOOLONG, "the path is too long for a socket")
+    _prepare(folder)
+    _wait_until_free(path)
+    temporary = os.path.join(folder, f".{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    listener = _bound(temporary)
+    try:
+        os.rename(temporary, path)
+    except BaseException:
+        listener.close()
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return listener
+
+
+def _listen(path: str) -> socket.socket:
+    if path.startswith("@"):
+        return _bound("\0" + path[1:])
+    _wait_until_free(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    return _bound(path)
+
+
+def _bound(name: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        os.fchmod(listener.fileno(), 0o600)  # the mode of the file that it is going to have
+        listener.bind(name)
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _wait_until_free(path: str) -> None:
+    deadline = time.monotonic() + BUSY_RETRY_SECONDS
+    while not _is_free(path):
+        if time.monotonic() > deadline:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        time.sleep(RETRY_INTERVAL_SECONDS)
+
+
+def _is_free(path: str) -> bool:
+    """Whether nothing is there but what a dead process of this user left. OSError: something else is."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return True
+    if status.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "a file of another user has this name")
+    if not stat.S_ISSOCK(status.st_mode) and not _is_link_to_socket(path):
+        raise FileExistsError(errno.EEXIST, "a file with this name exists")
+    return not _answers(path)
+
+
+def _is_link_to_socket(path: str) -> bool:
+    """Or to nothing."""
+    if not os.path.islink(path):
+        return False
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return True
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
+        try:
+            return probe.connect_ex(path) in _ANSWERING
+        except OSError:  # longer than any socket's path
+            return False
+
+
+# ---- what others left ----------------------------------------------------------------------------------------------
+
+
+def _sweep_all() -> None:
+    """Remove sockets of schedulers of this user that were killed, and the links to them."""
+    for folder in _folders():
+        with contextlib.suppress(OSError):
+            if _is_own(folder):
+                _sweep(folder)
+
+
+def _sweep(folder: str) -> None:
+    with os.scandir(folder) as entries:
+        for _, entry in zip(range(SWEEP_LIMIT), entries, strict=False):
+            if _is_dead(entry):
+                os.unlink(entry.path)
+                _remove_link(f"/tmp/{entry.name}", entry.path)
+
+
+def _is_dead(entry: os.DirEntry[str]) -> bool:
+    beginning = _TEMPORARY.fullmatch(entry.name)
+    if beginning is None and not entry.name.endswith(_SUFFIX):
+        return False
+    if beginning is not None and os.path.exists(f"/proc/{beginning[1]}"):
+        return False  # it is about to listen
+    return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode) and not _answers(entry.path)
+
+
+# ---- the link ------------------------------------------------------------------------------------------------------
+
+
+def _make_link(link: str, path: str) -> str:
+    """``link`` when it leads to ``path`` now; empty when there is none. What belongs to another user, and what leads to
+    another scheduler that runs, stays as it is."""
+    try:
+        if link and _is_free(link):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(link)
+            os.symlink(path, link)
+            return link
+    except OSError:
+        pass
+    return ""
+
+
+def _remove_link(link: str, path: str) -> None:
+    with contextlib.suppress(OSError):
+        if os.lstat(link).st_uid == os.geteuid() and os.readlink(link) == path:
+            os.unlink(link)
+
+
+# ---- sentences -----------------------------------------------------------------------------------------------------
+
+
+def _sentence(address: str, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"the monitor address {address} is already in use"
+    return f"cannot listen on the monitor address {address}: {_reason(error)}"
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -1,0 +1,187 @@
+"""The monitor stream of a scheduler on this machine, over a unix socket. Linux only.
+
+It speaks ZeroMQ's protocol without libzmq, because the kernel must say which user listens there before a byte is read:
+the path may be one that any user can take.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from scaler_protocol.monitor.feed import MESSAGE_LIMIT_BYTES, RefusedError
+from scaler_protocol.transport.timer import Timer
+from scaler_protocol.transport.zmtp import ZmtpConnection
+from scaler_protocol.transport.zmtp_listener import peer_of
+
+RECONNECT_SECONDS = 0.1
+RECONNECT_LIMIT_SECONDS = 0.5
+REFUSED_RETRY_SECONDS = 1.0
+"""How soon after it was refused it connects again."""
+
+BROKEN_LIMIT = 5
+"""So many handshakes in a row that broke off are no accident, such as a scheduler that ends."""
+
+HANDSHAKE_SECONDS = 0.2
+"""How long the first handshake is waited for."""
+
+_ROOT = 0
+_READS_LIMIT = 1000
+"""Reads of one call: whoever sends without end does not keep the caller for ever."""
+
+_ABSENT = (errno.ENOENT, errno.ECONNREFUSED, errno.EAGAIN, errno.ENOTDIR, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that time may cure: the scheduler has not started, or has too many connections just now."""
+
+
+class Pollable:
+    """For ``zmq.Poller`` and event loops: readable (level-triggered) when ``receive`` has something to do."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def register(self, fd: int) -> None:
+        self._epoll.register(fd, select.EPOLLIN)
+
+    def poll(self, timeout_milliseconds: float | None = None) -> int:
+        """0 when nothing came in time."""
+        return len(self._epoll.poll(None if timeout_milliseconds is None else timeout_milliseconds / 1000))
+
+    def close(self) -> None:
+        self._epoll.close()
+
+
+class LocalStream:
+    """Reconnects by itself while ``receive`` is called. A publisher that is there has been subscribed to when this has
+    been made. ``address`` is for sentences."""
+
+    def __init__(self, path: str, address: str, topics: Sequence[bytes]) -> None:
+        self.socket = Pollable()
+        self._name = "\0" + path[1:] if path.startswith("@") else path
+        self._address = address
+        self._topics = topics
+        self._timer = Timer()
+        self._connection: ZmtpConnection | None = None
+        self._payloads: deque[bytes] = deque()
+        self._pause = RECONNECT_SECONDS
+        self._broken = 0
+        self._refusal = ""
+        self._has_subscribed = False
+        self.socket.register(self._timer.fd)
+        self._connect()
+        self._await_handshake()
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def receive(self) -> bytes | None:
+        """The next message's payload; None: nothing waits. RefusedError: none will come for now."""
+        for _ in range(_READS_LIMIT):
+            if self._refusal:
+                refusal, self._refusal = self._refusal, ""
+                raise RefusedError(refusal)
+            if self._payloads:
+                return self._payloads.popleft()
+            if not self._read():
+                break
+        return None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self._timer.close()
+        self.socket.close()
+
+    def _read(self) -> bool:
+        """Whether there may be more."""
+        if self._connection is None:
+            if self._timer.take():
+                self._connect()
+            return bool(self._refusal)
+        messages = self._connection.read()
+        if messages:
+            self._payloads.extend(message[-1] for message in messages)
+        if self._connection.is_ready and not self._has_subscribed:
+            self._subscribe(self._connection)
+        if self._connection.has_ended or self._connection.is_cut:
+            self._lose(self._connection)
+        return messages is not None or bool(self._refusal)
+
+    def _await_handshake(self) -> None:
+        """Whoever watches from now on is to miss nothing, though it may receive much later."""
+        deadline = time.monotonic() + HANDSHAKE_SECONDS
+        while self._connection is not None and not self._has_subscribed and time.monotonic() < deadline:
+            self.socket.poll(1000 * HANDSHAKE_SECONDS)
+            self._read()
+
+    def _subscribe(self, connection: ZmtpConnection) -> None:
+        for topic in self._topics:
+            connection.send((b"\x01" + topic,))
+        self._has_subscribed, self._broken, self._pause = True, 0, RECONNECT_SECONDS
+
+    def _lose(self, connection: ZmtpConnection) -> None:
+        connection.close()
+        self._connection = None
+        if not connection.is_ready:
+            self._broken += 1
+            if self._broken >= BROKEN_LIMIT:
+                self._refusal = (
+                    f"{self._address} breaks each connection off: it is not a scheduler's monitor address, "
+                    "or serves too many monitors."
+                )
+        self._connect_later(self._pause)
+
+    def _connect_later(self, seconds: float) -> None:
+        self._timer.set(seconds)
+        self._pause = min(2 * self._pause, RECONNECT_LIMIT_SECONDS)
+
+    def _connect(self) -> None:
+        try:
+            connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        except OSError:  # no descriptor is left
+            return self._connect_later(self._pause)
+        try:
+            connected.connect(self._name)
+            self._check_publisher(connected)
+            self._begin(connected)
+        except (OSError, RefusedError) as error:
+            connected.close()
+            self._on_failure(error)
+
+    def _on_failure(self, error: OSError | RefusedError) -> None:
+        if isinstance(error, OSError) and error.errno in _ABSENT:
+            return self._connect_later(self._pause)
+        reason = f"Cannot connect to {self._address}: {error.strerror}." if isinstance(error, OSError) else str(error)
+        self._refusal = reason
+        self._connect_later(REFUSED_RETRY_SECONDS)
+
+    def _check_publisher(self, connected: socket.socket) -> None:
+        """Before a byte of it is read. RefusedError."""
+        _, user = peer_of(connected)
+        if user not in (os.geteuid(), _ROOT):
+            raise RefusedError(
+                f"{self._address} is served by {_user_name(user)}, not by you: nothing was read. "
+                "Use the address that your own scheduler logs."
+            )
+
+    def _begin(self, connected: socket.socket) -> None:
+        connection = ZmtpConnection(connected, "SUB", b"", MESSAGE_LIMIT_BYTES)
+        connection.watch_in(self.socket.fileno())
+        self._connection, self._has_subscribed = connection, False
+
+
+def _user_name(user: int) -> str:
+    import pwd
+
+    try:
+        return f"user {pwd.getpwuid(user).pw_name}"
+    except KeyError:
+        return f"user {user}"

@@ -1,0 +1,131 @@
+"""The monitor stream of a scheduler over the network, with or without keys: libzmq's."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from scaler_protocol.address import Address
+from scaler_protocol.keys import VARIABLE, PeerKeys
+from scaler_protocol.monitor.feed import MESSAGE_LIMIT_BYTES, RefusedError
+
+_RECONNECT_MILLISECONDS = 100
+_RECONNECT_LIMIT_MILLISECONDS = 500
+_HEARTBEAT_INTERVAL_MILLISECONDS = 500
+_HEARTBEAT_TIMEOUT_MILLISECONDS = 3000
+_HEARTBEAT_LIFE_MILLISECONDS = 5000
+"""When no heartbeat came from this watcher for so long, its publisher closes the connection, and frees the queue."""
+
+_RETRY_SECONDS = 1.0
+"""How soon after it was refused it connects again."""
+
+_NEED = f"name their folder with {VARIABLE}"
+_BROKEN_LIMIT = 5
+"""So many handshakes in a row that broke off are no accident, such as a scheduler that ends."""
+
+_HANDSHAKES = (
+    zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
+
+
+class NetworkStream:
+    """Reconnects by itself. ValueError for what cannot be connected to."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        address: Address,
+        topics: Sequence[bytes],
+        keys: PeerKeys | None,
+    ) -> None:
+        self._address = str(address)
+        self._has_keys = keys is not None
+        self._broken = 0
+        self._connect_at: float | None = None
+        self.socket = context.socket(zmq.SUB)
+        self._handshakes = self.socket.get_monitor_socket(_HANDSHAKES)
+        if keys is not None:
+            self.socket.setsockopt(zmq.CURVE_SERVERKEY, keys.server_public)
+            self.socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
+            self.socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public)
+        _set_options(self.socket)
+        self.socket.setsockopt(zmq.IPV6, ":" in address.host)
+        for topic in topics:
+            self.socket.subscribe(topic)
+        try:
+            self.socket.connect(self._address)
+        except zmq.ZMQError as error:
+            self.close()
+            raise ValueError(f"Cannot connect to {address}: {error.strerror}.") from None
+
+    def fileno(self) -> int:
+        """Tells of changes only (edge-triggered): after it did, and once at the start, receive until there is none."""
+        descriptor = self.socket.getsockopt(zmq.FD)
+        assert isinstance(descriptor, int)
+        return descriptor
+
+    def receive(self) -> bytes | None:
+        """The next message's payload; None: nothing waits. RefusedError: none will come for now."""
+        try:
+            return self.socket.recv_multipart(zmq.DONTWAIT)[-1]
+        except zmq.Again:
+            self._connect_again()
+            self._read_handshakes()
+            return None
+
+    def close(self) -> None:
+        self.socket.disable_monitor()
+        self._handshakes.close()
+        self.socket.close()
+
+    def _connect_again(self) -> None:
+        """ZeroMQ gives up for ever when it was refused."""
+        if self._connect_at is None or time.monotonic() < self._connect_at:
+            return
+        self._connect_at = None
+        with contextlib.suppress(zmq.ZMQError):
+            self.socket.disconnect(self._address)
+        self.socket.connect(self._address)
+
+    def _read_handshakes(self) -> None:
+        while self._handshakes.poll(0):
+            event = recv_monitor_message(self._handshakes)["event"]
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self._broken = 0
+            elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+                self._broken += 1
+                if self._broken >= _BROKEN_LIMIT:
+                    raise RefusedError(self._broken_sentence())
+            else:
+                self._broken, self._connect_at = 0, time.monotonic() + _RETRY_SECONDS
+                raise RefusedError(self._refused_sentence(event))
+
+    def _broken_sentence(self) -> str:
+        reason = "it has other keys than were given, or none" if self._has_keys else f"if it has keys, {_NEED}"
+        return f"{self._address} breaks each connection off: {reason}."
+
+    def _refused_sentence(self, event: int) -> str:
+        if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            return f"{self._address} does not accept these keys: give those of its scheduler, with {VARIABLE}."
+        if self._has_keys:
+            return f"{self._address} has no keys: connect without any, and unset {VARIABLE}."
+        return f"{self._address} has keys: {_NEED}."
+
+
+def _set_options(socket: zmq.Socket[bytes]) -> None:
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.RCVHWM, 0)  # a finite one with heartbeats aborts the process when it stalls
+    socket.setsockopt(zmq.MAXMSGSIZE, MESSAGE_LIMIT_BYTES)
+    socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_LIMIT_MILLISECONDS)
+    socket.setsockopt(zmq.CONNECT_TIMEOUT, 1000)
+    socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_INTERVAL_MILLISECONDS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MILLISECONDS)
+    socket.setsockopt(zmq.HEARTBEAT_TTL, _HEARTBEAT_LIFE_MILLISECONDS)

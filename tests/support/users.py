@@ -1,0 +1,58 @@
+"""Another user of this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+NOBODY = 65534
+
+
+@contextmanager
+def another_user(act: Callable[[], object]) -> Iterator[int]:
+    """``act`` is done by a process of another user, whose id this gives; that process then sleeps until the end. Skips
+    the test where this process cannot become another user."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can act as another user")
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        _act(act, theirs)
+    theirs.close()
+    try:
+        said = ours.recv(1000).decode()
+        assert said == "done", said
+        yield NOBODY
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        ours.close()
+
+
+def _act(act: Callable[[], object], channel: socket.socket) -> None:
+    """Never returns: this is a copy of the test's process."""
+    try:
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+        kept = act()
+        channel.sendall(b"done")
+        signal.pause()
+        del kept
+    except BaseException as error:
+        channel.sendall(repr(error).encode()[:1000])
+    finally:
+        os._exit(1)
+
+
+def listen(path: str) -> socket.socket:
+    """Listens there, for anybody."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(path)
+    os.chmod(path, 0o777)
+    listener.listen()
+    return listener
