@@ -15,6 +15,7 @@ from scaler_gui.models.overview import SPANS, Overview, figures, series
 from scaler_gui.models.places import problem_of
 from scaler_gui.models.recent import Place
 from scaler_gui.models.status import live_status
+from scaler_gui.models.tips import plain_tip
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
 from tests.support.monitor_stream import synthetic_messages
@@ -211,3 +212,8 @@ def test_charts_of_a_long_time_are_drawn_when_they_have_moved_by_a_step() -> Non
         due.append((short.is_due(model, model.time), long.is_due(model, snapshots[0].time + 2000 + second)))
     assert [each for each, _ in due] == [True] * 8, "there is little to see yet"
     assert [each for _, each in due] == [True, False, False, False, True, False, False, False]
+
+
+def test_a_tooltip_shows_what_looks_like_html_as_it_is() -> None:
+    assert plain_tip("simulate") == "simulate"
+    assert "<img" not in plain_tip("<img src='file:///etc/hostname'>")

@@ -7,7 +7,16 @@ import capnp
 import pytest
 
 from scaler_protocol.monitor import feed
-from scaler_protocol.monitor.messages import MONITOR_MAJOR, AgentStatus, Events, PeerState, Snapshot
+from scaler_protocol.monitor.bounds import MEASURE_LIMIT, ROWS_LIMIT, TEXT_LIMIT
+from scaler_protocol.monitor.messages import (
+    MONITOR_MAJOR,
+    AgentStatus,
+    Events,
+    PeerState,
+    Setting,
+    Snapshot,
+    TaskCounts,
+)
 from tests.support.monitoring import agent_status, snapshot
 
 
@@ -111,14 +120,72 @@ _FIRST_KEYS = ("scheduler", "tasks", "sent", "received", "agents", "workers", "c
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_no_message(number: float) -> None:
-    whole = snapshot((agent_status(),))
-    harmed = (
-        replace(whole, time=number),
-        replace(whole, scheduler=replace(whole.scheduler, cpu_percent=number)),
-        replace(whole, agents=(replace(agent_status(), lag_seconds=number),)),
-        Events(number, 0, b"", 0, 0, 7),
-    )
-    for message in harmed:
-        with pytest.raises(feed.FeedError, match="not a Scaler monitor stream"):
-            feed.decode(feed.encode(message))
+def test_what_is_no_time_is_no_message(number: float) -> None:
+    with pytest.raises(feed.FeedError, match="not a Scaler monitor stream"):
+        feed.decode(feed.encode(replace(snapshot((agent_status(),)), time=number)))
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 1e300, -1e300, -1.0, 3.5e38, 5e-324])
+def test_any_float_arrives_within_bounds(number: float) -> None:
+    whole = snapshot((replace(agent_status(), lag_seconds=number, cpu_percent=number),))
+    whole = replace(whole, scheduler=replace(whole.scheduler, cpu_percent=number, uptime_seconds=number))
+    function = replace(whole.functions[0], duration_seconds=number)
+    whole = replace(whole, functions=(function, *whole.functions[1:]))
+    found = feed.decode(feed.encode(whole)).message
+    agent = found.agents[0]
+    measures = (agent.lag_seconds, agent.cpu_percent, found.scheduler.uptime_seconds, found.scheduler.cpu_percent)
+    assert all(0 <= value <= 1.01 * MEASURE_LIMIT for value in (*measures, found.functions[0].duration_seconds))
+    assert found.functions[1:] == whole.functions[1:] and agent.workers == whole.agents[0].workers
+
+
+@pytest.mark.parametrize("number", [-1, -(2**70), 2**64, 2**64 - 1, 10**400])
+def test_any_count_arrives_within_bounds(number: int) -> None:
+    agent = replace(agent_status(), pid=number, rss_bytes=number, sent=number)
+    whole = replace(snapshot((agent,)), function_count=number, tasks=TaskCounts(number, number))
+    whole = replace(whole, scheduler=replace(whole.scheduler, pid=number, rss_bytes=number))
+    found = feed.decode(feed.encode(whole)).message
+    counts = (found.function_count, found.tasks.running, found.scheduler.pid, *(found.agents[0].pid,))
+    assert all(0 <= value < 2**64 for value in counts)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x" * 10_000, "\0", "\ud800", "\u202e", "\x1b[2J\n", "\U0001f600" * 5000, "\uffff"]
+)
+def test_any_text_arrives_in_short(text: str) -> None:
+    agent = replace(agent_status(), name=text, host=text, session=text.encode("utf-8", "replace"))
+    whole = replace(snapshot((agent,)), trouble=text, settings=(Setting(text, text),))
+    whole = replace(whole, scheduler=replace(whole.scheduler, host=text))
+    found = feed.decode(feed.encode(whole)).message
+    texts = (found.trouble, found.agents[0].name, found.settings[0].value, found.scheduler.host)
+    assert all(len(each) <= TEXT_LIMIT and each.isprintable() and bool(each) == bool(text) for each in texts)
+
+
+def test_rows_that_share_their_bytes_are_refused() -> None:
+    """A message can name one long text many times."""
+    library = feed._library()[1]
+    message = library.MonitorMessage.new_message(major=MONITOR_MAJOR)
+    settings = message.init("snapshot").init("settings")
+    settings.init("value", 100)
+    column = settings.init("name", 100)
+    column[0] = "x" * 4000
+    data = bytearray(message.to_bytes())
+    # Each further pointer leads to the text of the first.
+    start = data.index(b"x" * 4000)
+    first = next(at for at in range(0, start, 8) if _leads_to(data, at, start))
+    for number in range(1, 100):
+        at = first + 8 * number
+        offset = (start - at - 8) // 8
+        data[at : at + 8] = (offset << 2 | 1 | (4001 << 3 | 2) << 32).to_bytes(8, "little")
+    with pytest.raises(feed.FeedError, match="not a Scaler monitor stream"):
+        feed.decode(bytes(data))
+
+
+def _leads_to(data: bytearray, at: int, start: int) -> bool:
+    pointer = int.from_bytes(data[at : at + 8], "little")
+    return pointer & 3 == 1 and pointer >> 35 == 4001 and at + 8 + 8 * (pointer >> 2 & 0x3FFFFFFF) == start
+
+
+def test_more_rows_than_any_scheduler_has_are_refused() -> None:
+    settings = tuple(Setting("", "") for _ in range(ROWS_LIMIT + 1))
+    with pytest.raises(feed.FeedError):
+        feed.decode(feed.encode(replace(snapshot(), settings=settings)))

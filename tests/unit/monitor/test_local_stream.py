@@ -15,6 +15,7 @@ import pytest
 import zmq
 
 from scaler_protocol.monitor import feed, local_stream
+from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
 from scaler_protocol.monitor.feed import FeedError, Received, RefusedError
 from scaler_protocol.monitor.subscription import Subscription
 from tests.support.monitoring import snapshot
@@ -163,7 +164,7 @@ def test_whoever_sends_without_end_does_not_keep_it(context: zmq.Context[zmq.Soc
 def test_a_message_that_is_announced_and_does_not_come_costs_nothing(
     context: zmq.Context[zmq.Socket[bytes]], path: str
 ) -> None:
-    head = b"\x02" + (feed.MESSAGE_LIMIT_BYTES - 1).to_bytes(8, "big")
+    head = b"\x02" + (MESSAGE_LIMIT_BYTES - 1).to_bytes(8, "big")
     with serving(path, lambda: GREETING + READY + head), subscribed(context, path) as subscription:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         wait_until(lambda: subscription.receive() is None and subscription._stream._connection.is_ready)

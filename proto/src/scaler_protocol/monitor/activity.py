@@ -7,12 +7,20 @@ Sessions and functions keep the indices that records use; workers get one of the
 from __future__ import annotations
 
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from scaler_protocol.monitor import records
+from scaler_protocol.monitor.bounds import (
+    IDENTITY_LIMIT_BYTES,
+    NAMES_LIMIT,
+    WORKERS_LIMIT,
+    counted,
+    moment_us,
+    shown_text,
+)
 from scaler_protocol.monitor.failures import Failure, Failures, read_payload
 from scaler_protocol.monitor.graphs import Graphs
 from scaler_protocol.monitor.messages import Events
@@ -68,6 +76,9 @@ class AgentName:
     indices: array[int] = field(default_factory=lambda: array("I"))
     """The model's index of each of its workers."""
 
+    unnamed: dict[int, int] = field(default_factory=dict)
+    """The same for those that ran something and have not been named, by number."""
+
     unknown: int = NO_WORKER
     """The model's index for tasks of which only this agent is known."""
 
@@ -80,9 +91,9 @@ class Activity:
         self.failures = Failures()
         self.graphs = Graphs()
         self.notices: deque[Notice] = deque(maxlen=NOTICE_LIMIT)
-        self.sessions: dict[int, SessionName] = {}
-        self.functions: dict[int, FunctionName] = {}
-        self.agents: dict[int, AgentName] = {}
+        self.sessions: OrderedDict[int, SessionName] = OrderedDict()
+        self.functions: OrderedDict[int, FunctionName] = OrderedDict()
+        self.agents: OrderedDict[int, AgentName] = OrderedDict()
         self.workers: list[WorkerName] = []
         self.missed = 0
         """Records that did not arrive here, dropped by the scheduler or on the way."""
@@ -96,9 +107,20 @@ class Activity:
         seen = self._follow_numbers(events) if events.count else 0
         self.time = max(self.time, events.time)
         for number, record in enumerate(records.records(events.records)):
-            take = _TAKERS.get(record.kind)
-            if take is not None and (number >= seen or record.kind == Kind.NAME):
-                take(self, record)
+            if number >= seen or record.kind == Kind.NAME:
+                self._take(record)
+
+    def _take(self, record: Record) -> None:
+        """BadRecord, whatever is wrong with it: no record ends a reader."""
+        take = _TAKERS.get(record.kind)
+        if take is None:
+            return
+        try:
+            take(self, record)
+        except BadRecord:
+            raise
+        except Exception as error:
+            raise BadRecord("An event record cannot be taken in.") from error
 
     def expect(self, recorded: int, time: float) -> None:
         """So many records were made before this time: what has not come by now does not come. Harmless before the
@@ -133,9 +155,7 @@ class Activity:
         named = self._agent(agent)
         if number >= records.NO_WORKER:
             return self._unknown_worker(named)
-        if number >= len(named.indices):
-            self._make_workers(named, number + 1)
-        return named.indices[number]
+        return named.indices[number] if number < len(named.indices) else self._unnamed_worker(named, number)
 
     # ---- one method for each kind of record ----------------------------------------------------------------------
 
@@ -144,11 +164,13 @@ class Activity:
         if record.first >= INDEX_LIMIT:
             raise BadRecord("An event record names an impossible index.")
         if record.flags == Naming.SESSION:
+            _make_room(self.sessions)
             session, parent = _identity(value.get("session")), _identity(value.get("parent"))
             self.sessions[record.first] = SessionName(
                 session, _text(value.get("host")), _number(value.get("pid")), parent
             )
         elif record.flags == Naming.FUNCTION:
+            _make_room(self.functions)
             self.functions[record.first] = FunctionName(_identity(value.get("digest")), _text(value.get("name")))
         elif record.flags == Naming.AGENT:
             self._name_agent(self._agent(record.first), value)
@@ -162,16 +184,15 @@ class Activity:
         if record.agent != NONE:
             agent = self._agent(record.agent)
             last, some_unknown = extent(columns.workers) if columns.workers is not None else (-1, True)
-            self._make_workers(agent, last + 1)
-            indices = agent.indices
+            indices = agent.indices if last < len(agent.indices) else self._indices_of(agent, columns.workers, last)
             worker = self.worker_index(record.agent, record.worker) if some_unknown else NO_WORKER
-        self.log.extend(record.session, record.function, worker, record.time, columns, indices)
+        self.log.extend(record.session, record.function, worker, moment_us(record.time), columns, indices)
 
     def _on_ran(self, record: Record) -> None:
-        flags, worker = record.flags, self.worker_index(record.agent, record.worker)
+        flags, time, worker = record.flags, moment_us(record.time), self.worker_index(record.agent, record.worker)
         try:
             self.log.extend_stretch(
-                record.session, record.function, worker, record.time, record.first, record.attempt, flags & 0xFF,
+                record.session, record.function, worker, time, record.first, record.attempt, flags & 0xFF,
                 record.count, flags & _SHORT != 0, record.body,
             )  # fmt: skip
         except ValueError:
@@ -181,8 +202,8 @@ class Activity:
         worker = self.worker_index(record.agent, record.worker)
         try:
             self.log.extend_steps(
-                record.session, record.function, worker, record.time, record.first, record.attempt, record.flags & 0xFF,
-                record.count, record.body,
+                record.session, record.function, worker, moment_us(record.time), record.first, record.attempt,
+                record.flags & 0xFF, record.count, record.body,
             )  # fmt: skip
         except ValueError:
             raise BadRecord(records.CUT_OFF) from None
@@ -229,6 +250,7 @@ class Activity:
     def _agent(self, index: int) -> AgentName:
         known = self.agents.get(index)
         if known is None:
+            _make_room(self.agents)
             known = self.agents[index] = AgentName()
         return known
 
@@ -236,37 +258,64 @@ class Activity:
         agent.session, agent.pid = _identity(value.get("session")), _number(value.get("pid"))
         agent.name, agent.host = _text(value.get("name")), _text(value.get("host"))
         workers = value.get("workers")
-        agent.workers = tuple(map(str, workers)) if isinstance(workers, list) else ()
-        self._make_workers(agent, len(agent.workers))
-        for number, index in enumerate(agent.indices):
-            self.workers[index] = _worker_name(agent, number)
-        if agent.unknown != NO_WORKER:
-            self.workers[agent.unknown] = _worker_name(agent, None)
+        names = workers[: records.NO_WORKER] if isinstance(workers, list) else []
+        agent.workers = tuple(_text(name) for name in names)
+        for number in range(len(agent.indices), len(agent.workers)):
+            unnamed = agent.unnamed.pop(number, None)
+            agent.indices.append(self._new_worker(agent, number) if unnamed is None else unnamed)
+        known: list[tuple[int | None, int]] = [*enumerate(agent.indices), *agent.unnamed.items(), (None, agent.unknown)]
+        for worker, index in known:
+            if index != NO_WORKER:
+                self.workers[index] = _worker_name(agent, worker)
 
-    def _make_workers(self, agent: AgentName, count: int) -> None:
-        while len(agent.indices) < count:
-            self.workers.append(_worker_name(agent, len(agent.indices)))
-            agent.indices.append(len(self.workers) - 1)
+    def _new_worker(self, agent: AgentName, number: int | None) -> int:
+        if len(self.workers) >= WORKERS_LIMIT:
+            return NO_WORKER
+        self.workers.append(_worker_name(agent, number))
+        return len(self.workers) - 1
+
+    def _unnamed_worker(self, agent: AgentName, number: int) -> int:
+        """One that ran something before it was named: only such a one is made, whatever its number."""
+        index = agent.unnamed.get(number)
+        if index is None:
+            index = self._new_worker(agent, number)
+            if index != NO_WORKER:
+                agent.unnamed[number] = index
+        return index
+
+    def _indices_of(self, agent: AgentName, workers: memoryview | None, last: int) -> array[int]:
+        """As ``agent.indices``, with the unnamed ones in this column of numbers."""
+        found = array("I", [NO_WORKER]) * (last + 1)
+        found[: len(agent.indices)] = agent.indices
+        for number in set(workers or ()):
+            if len(agent.indices) <= number < records.NO_WORKER:
+                found[number] = self._unnamed_worker(agent, number)
+        return found
 
     def _unknown_worker(self, agent: AgentName) -> int:
         if agent.unknown == NO_WORKER:
-            agent.unknown = len(self.workers)
-            self.workers.append(_worker_name(agent, None))
+            agent.unknown = self._new_worker(agent, None)
         return agent.unknown
 
 
+def _make_room(names: OrderedDict[int, Any]) -> None:
+    """The oldest name goes when there are too many."""
+    if len(names) >= NAMES_LIMIT:
+        names.popitem(last=False)
+
+
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return shown_text(value) if isinstance(value, str) else ""
 
 
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+    return counted(value) if isinstance(value, int) else 0
 
 
 def _identity(value: Any) -> bytes:
     """From hexadecimal digits; empty when it is not that."""
     try:
-        return bytes.fromhex(_text(value))
+        return bytes.fromhex(_text(value)[: 2 * IDENTITY_LIMIT_BYTES])
     except ValueError:
         return b""
 

@@ -1,20 +1,19 @@
 """Failures, grouped by their cause.
 
 What travels in a failure comes from other people's programs. It is taken apart without making a single object of
-theirs: a pickle is read with every global refused, and one that was cut is read up to the cut.
+theirs: a pickle is never carried out, only read for its texts, and one that was cut is read up to the cut.
 """
 
 from __future__ import annotations
 
-import io
+import contextlib
 import json
-import pickle
 import pickletools
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from scaler_protocol.messages import Status
+from scaler_protocol.monitor.bounds import shown_text
 from scaler_protocol.monitor.format import format_bytes
 
 GROUP_LIMIT = 500
@@ -22,6 +21,11 @@ GROUP_LIMIT = 500
 
 EXAMPLE_LIMIT = 3
 """Failures of a group that are kept whole: the first one and the latest others."""
+
+KEPT_LIMIT = 16 * 1024 * 1024
+"""Characters of all examples together: beyond it new ones are kept without their details."""
+
+_NOT_KEPT = "(Its details are not kept: there are too many failures.)"
 
 NAME_LIMIT = 5
 """Functions and hosts named in a row."""
@@ -60,6 +64,10 @@ class Failure(NamedTuple):
     details: str
     """A traceback, or death certificates; may be empty."""
 
+    @property
+    def size(self) -> int:
+        return len(self.message) + len(self.details)
+
 
 class Cause(NamedTuple):
     """What makes failures alike."""
@@ -82,7 +90,8 @@ class FailureGroup:
     hosts: list[str] = field(default_factory=list)
     examples: list[Failure] = field(default_factory=list)
 
-    def add(self, failure: Failure) -> None:
+    def add(self, failure: Failure) -> int:
+        """How many more characters are kept."""
         if not self.count:
             self.first_time = failure.time
         self.count += 1
@@ -90,8 +99,8 @@ class FailureGroup:
         _note(self.functions, failure.function)
         _note(self.hosts, failure.host)
         self.examples.append(failure)
-        if len(self.examples) > EXAMPLE_LIMIT:
-            del self.examples[1]
+        dropped = self.examples.pop(1) if len(self.examples) > EXAMPLE_LIMIT else None
+        return failure.size - (dropped.size if dropped is not None else 0)
 
 
 class Failures:
@@ -102,11 +111,14 @@ class Failures:
         self.total = 0
         self.groups: list[FailureGroup] = []
         self._by_cause: dict[Cause, FailureGroup] = {}
+        self._kept = 0
 
     def add(self, failure: Failure) -> None:
-        cause = Cause(failure.status, failure.type, first_line(failure.message))
+        cause = Cause(failure.status, shown_text(failure.type), shown_text(first_line(failure.message)))
         self.total += 1
-        self._group(cause).add(failure)
+        if self._kept > KEPT_LIMIT:
+            failure = failure._replace(message=cause.message, details=_NOT_KEPT)
+        self._kept += self._group(cause).add(failure)
 
     def group(self, number: int) -> FailureGroup | None:
         return self.groups[number] if 0 <= number < len(self.groups) else None
@@ -185,30 +197,33 @@ def _note(names: list[str], name: str) -> None:
 # ---- reading what other programs wrote -------------------------------------------------------------------------------
 
 
-class _NoGlobals(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"{module}.{name} is not read here")
-
-
 def _read_exception(payload: bytes) -> tuple[str, str, str]:
     """Of the tuple (exception as bytes, type name, message, formatted traceback)."""
-    try:
-        parts = list(_NoGlobals(io.BytesIO(payload)).load())
-    except Exception:
-        parts = list(_constants(payload))
-    texts = [part for part in parts if isinstance(part, str)]
-    kind, message, details = (*texts, "", "", "")[:3]
+    kind, message, details = (*_texts(payload), "", "", "")[:3]
     return kind, message, details
 
 
-def _constants(payload: bytes) -> Iterable[Any]:
-    """Strings and bytes of a pickle, up to where it was cut."""
-    try:
+def _texts(payload: bytes) -> list[str]:
+    """The texts that a pickle is made of, up to where it was cut. It is read, never carried out: a pickle of some bytes
+    can ask for gigabytes."""
+    found: list[str] = []
+    remembered: list[str | None] = []
+    last: str | None = None
+    with contextlib.suppress(Exception):
         for opcode, value, _ in pickletools.genops(payload):
-            if isinstance(value, (str, bytes)) and "UNICODE" in opcode.name:
-                yield value
-    except Exception:
-        return
+            if opcode.name == "MEMOIZE":
+                remembered.append(last)
+                continue
+            if opcode.name in ("BINGET", "LONG_BINGET"):
+                assert isinstance(value, int)
+                value = remembered[value]
+            last = value if isinstance(value, str) and opcode.name in _TEXT_OPCODES else None
+            if last is not None:
+                found.append(last)
+    return found
+
+
+_TEXT_OPCODES = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE", "BINGET", "LONG_BINGET")
 
 
 def _read_certificates(payload: bytes) -> tuple[str, str, str]:

@@ -11,11 +11,10 @@ somebody does. One that also wants what happened before it came subscribes, befo
 from __future__ import annotations
 
 import functools
-import math
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import islice
 from operator import attrgetter
@@ -23,6 +22,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from scaler_protocol.messages import WorkerStatus
+from scaler_protocol.monitor.bounds import (
+    IDENTITY_LIMIT_BYTES,
+    ROWS_LIMIT,
+    all_measured,
+    counted,
+    measured,
+    short_text,
+    shown_text,
+)
 from scaler_protocol.monitor.format import is_time
 from scaler_protocol.monitor.messages import (
     MONITOR_MAJOR,
@@ -48,9 +56,6 @@ SNAPSHOT_KIND = b"snapshot"
 EVENTS_KIND = b"events"
 HISTORY_PREFIX = b"history."
 _HISTORY_ID_SIZE = 8
-MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
-"""No message of the stream is longer: a record has at most the 32 MiB of the memory that it comes through, and a
-snapshot with 100,000 workers takes 8."""
 
 _Row = TypeVar("_Row")
 
@@ -98,7 +103,7 @@ def decode(payload: bytes) -> Received:
     """The inverse of :func:`encode`; FeedError for foreign bytes, another major version or an unknown kind."""
     library, schema = _library()
     try:
-        with schema.MonitorMessage.from_bytes(payload) as root:
+        with schema.MonitorMessage.from_bytes(payload, traversal_limit_in_words=_words_to_read(payload)) as root:
             received = _decode_root(root)
             if not is_time(received.message.time):
                 raise ValueError("not a time")
@@ -107,6 +112,11 @@ def decode(payload: bytes) -> Received:
         raise
     except (library.KjException, struct.error, ValueError, TypeError, OverflowError) as error:
         raise FeedError("what arrives at this address is not a Scaler monitor stream") from error
+
+
+def _words_to_read(payload: bytes) -> int:
+    """Every part of a message is read once or twice; in one that is read again and again, rows share their bytes."""
+    return len(payload) // 4 + 1024
 
 
 @functools.cache
@@ -146,10 +156,10 @@ def _snapshot_to_wire(snapshot: Snapshot) -> dict[str, Any]:
         "graphs": _columns(GraphStatus, snapshot.graphs),
         "stores": _columns(StoreStatus, snapshot.stores),
         "events": _fields(snapshot.events),
-        "functionCount": snapshot.function_count,
-        "waitCount": snapshot.wait_count,
-        "graphCount": snapshot.graph_count,
-        "trouble": snapshot.trouble,
+        "functionCount": counted(snapshot.function_count),
+        "waitCount": counted(snapshot.wait_count),
+        "graphCount": counted(snapshot.graph_count),
+        "trouble": short_text(snapshot.trouble),
     }
 
 
@@ -171,7 +181,7 @@ def _snapshot_from_wire(reader: Any) -> Snapshot:
         function_count=reader.functionCount,
         wait_count=reader.waitCount,
         graph_count=reader.graphCount,
-        trouble=reader.trouble,
+        trouble=shown_text(reader.trouble),
     )
 
 
@@ -198,20 +208,35 @@ _NAMES: dict[type, list[tuple[str, str]]] = {
 }
 
 
+_Clean = Callable[[Any], Any]
+
+
+def _cut_identity(value: bytes) -> bytes:
+    return value[:IDENTITY_LIMIT_BYTES]
+
+
+def _cleaners(by_type: dict[str, _Clean]) -> dict[type, list[_Clean]]:
+    return {each: [by_type.get(str(field.type), lambda value: value) for field in fields(each)] for each in _STRUCTS}
+
+
+_TO_WIRE = _cleaners({"str": short_text, "int": counted, "float": measured})
+_FROM_WIRE = _cleaners({"str": shown_text, "float": measured})
+_LISTS_TO_WIRE: dict[str, _Clean] = {"str": short_text, "bytes": _cut_identity}
+_LISTS_FROM_WIRE: dict[str, _Clean] = {"str": shown_text, "bytes": _cut_identity}
+_PROCESS_ID_LIMIT = 2**32 - 1
+
+
 def _fields(value: Any) -> dict[str, Any]:
-    return {camel: getattr(value, name) for name, camel in _NAMES[type(value)]}
+    names, cleaners = _NAMES[type(value)], _TO_WIRE[type(value)]
+    found = {camel: clean(getattr(value, name)) for (name, camel), clean in zip(names, cleaners, strict=True)}
+    if "pid" in found:
+        found["pid"] = min(found["pid"], _PROCESS_ID_LIMIT)
+    return found
 
 
 def _struct(row_type: type[_Row], reader: Any) -> _Row:
-    values = [getattr(reader, camel) for _, camel in _NAMES[row_type]]
-    _check_finite([value for value in values if isinstance(value, float)])
-    return row_type(*values)
-
-
-def _check_finite(values: Sequence[float]) -> None:
-    """A scheduler measures nothing that is no number, or without end."""
-    if not math.isfinite(math.fsum(values)):
-        raise ValueError("not a number")
+    names, cleaners = _NAMES[row_type], _FROM_WIRE[row_type]
+    return row_type(*(clean(getattr(reader, camel)) for (_, camel), clean in zip(names, cleaners, strict=True)))
 
 
 def _columns(row_type: type, rows: Sequence[Any]) -> dict[str, Any]:
@@ -228,10 +253,10 @@ def _rows(row_type: type[_Row], reader: Any) -> Iterator[_Row]:
 
 
 _PACKED = {"int": "Q", "float": "f", "bool": "?", "PeerState": "Q"}
-"""How numbers of this annotation are packed, as ``struct`` writes it; others travel as lists."""
+"""How numbers of this annotation are packed, as ``struct`` writes it; texts and bytes travel as lists."""
 
 _COLUMNS: dict[type, list[tuple[str, str]]] = {
-    each: [(field.name, _PACKED.get(str(field.type), "")) for field in fields(each)] for each in _STRUCTS
+    each: [(field.name, _PACKED.get(str(field.type), str(field.type))) for field in fields(each)] for each in _STRUCTS
 }
 _COLUMNS[AgentStatus][-1] = ("workers", "count")
 _COLUMNS[FunctionStatus][-1] = ("duration_seconds", "d")
@@ -239,20 +264,33 @@ _COLUMNS[WaitGroup][4] = ("oldest_seconds", "d")
 
 
 def _column(kind: str, values: list[Any]) -> Any:
-    if kind == "count":
-        return _packed("Q", list(map(len, values)))
-    return _packed(kind, values) if kind else values
+    if kind in _LISTS_TO_WIRE:
+        return list(map(_LISTS_TO_WIRE[kind], values))
+    return _packed("Q", list(map(len, values))) if kind == "count" else _packed(kind, values)
 
 
 def _values(kind: str, column: Any) -> Sequence[Any]:
-    if not kind:
-        return list(column)
-    code = "Q" if kind == "count" else kind
-    values = struct.unpack(f"<{len(column) // struct.calcsize(f'<{code}')}{code}", column)
-    if code in ("f", "d"):
-        _check_finite(values)
-    return values
+    """ValueError when there are more rows than any scheduler has."""
+    size = 1 if kind in _LISTS_FROM_WIRE else struct.calcsize(f"<{_code(kind)}")
+    if len(column) > ROWS_LIMIT * size:
+        raise ValueError("too many rows")
+    if kind in _LISTS_FROM_WIRE:
+        return list(map(_LISTS_FROM_WIRE[kind], column))
+    values = struct.unpack(f"<{len(column) // size}{_code(kind)}", column)
+    return all_measured(values) if kind in _FLOATS else values
+
+
+_FLOATS = ("f", "d")
+
+
+def _code(kind: str) -> str:
+    return "Q" if kind == "count" else kind
 
 
 def _packed(code: str, values: Sequence[Any]) -> bytes:
-    return struct.pack(f"<{len(values)}{code}", *values)
+    if code in _FLOATS:
+        values = all_measured(values)
+    try:
+        return struct.pack(f"<{len(values)}{code}", *values)
+    except struct.error:  # a count that no column takes
+        return struct.pack(f"<{len(values)}{code}", *map(counted, values))

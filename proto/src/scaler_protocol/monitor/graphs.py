@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import enum
-from bisect import bisect_right
-from collections.abc import Sequence
+from array import array
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +16,12 @@ GRAPH_LIMIT = 100
 NODE_LIMIT = 10_000
 """Nodes of a graph that is shown node by node."""
 
+
+EDGE_LIMIT = 10 * NODE_LIMIT
+"""Edges of such a graph."""
+
+EDGES_LIMIT = 10 * EDGE_LIMIT
+"""Edges of all graphs together: beyond it the oldest graphs go."""
 
 SPAN_LIMIT = 16 * NODE_LIMIT
 """Numbers between a graph's first and last task: others may have come between them."""
@@ -48,8 +53,20 @@ class Graph:
     """Too large: the edges are not known."""
 
     functions: list[tuple[int, int, int]] = field(default_factory=list)  # first task, count, function
-    edges: list[tuple[int, int]] = field(default_factory=list)  # node, the node whose result it needs
-    handed: set[int] = field(default_factory=set)
+    ends: array[int] = field(default_factory=lambda: array("Q"))  # of edges: node, the node whose result it needs, ...
+    handed: list[tuple[int, int]] = field(default_factory=list)  # ranges of tasks: the first, and the one behind them
+
+    @property
+    def edge_count(self) -> int:
+        return len(self.ends) // 2
+
+    @property
+    def edges(self) -> list[tuple[int, int]]:
+        """Node, the node whose result it needs."""
+        return list(zip(self.ends[::2], self.ends[1::2], strict=True))
+
+    def drop_details(self) -> None:
+        self.functions, self.ends, self.handed = [], array("Q"), []
 
 
 class Graphs:
@@ -57,27 +74,32 @@ class Graphs:
 
     def __init__(self) -> None:
         self._graphs: dict[tuple[int, int], Graph] = {}
+        self._edge_count = 0
 
     def add(
-        self, session: int, number: int, first: int, count: int, function: int, edges: Sequence[int], cut: bool
+        self, session: int, number: int, first: int, count: int, function: int, edges: memoryview, cut: bool
     ) -> None:
         """Nodes ``first`` to ``first + count - 1`` of a graph, and (node, input) pairs, flat."""
         graph = self._graphs.get((session, number))
         if graph is None:
             graph = self._make(session, number, first)
+        before = graph.edge_count
         graph.first = min(graph.first, first)
         graph.count += count
-        graph.cut |= cut or graph.count > NODE_LIMIT or number - graph.first >= SPAN_LIMIT
+        graph.cut |= cut or _is_too_large(graph, len(edges) // 2)
         if graph.cut:
-            graph.functions, graph.edges, graph.handed = [], [], set()
-            return
-        graph.functions.append((first, count, function))
-        graph.edges += zip(edges[::2], edges[1::2], strict=True)
+            graph.drop_details()
+        else:
+            graph.ends.frombytes(edges.cast("B"))
+            if count:
+                graph.functions.append((first, count, function))
+        self._edge_count += graph.edge_count - before
+        self._make_room()
 
     def hand(self, session: int, first: int, count: int) -> None:
         for graph in self._graphs.values():
             if graph.session == session and not graph.cut and first <= graph.graph and graph.first < first + count:
-                graph.handed.update(range(max(first, graph.first), min(first + count, graph.graph + 1)))
+                _note_range(graph.handed, first, first + count)
 
     def get(self, session: int, number: int) -> Graph | None:
         return self._graphs.get((session, number))
@@ -88,23 +110,59 @@ class Graphs:
 
     def _make(self, session: int, number: int, first: int) -> Graph:
         if len(self._graphs) >= GRAPH_LIMIT:
-            del self._graphs[next(iter(self._graphs))]
+            self._forget_oldest()
         return self._graphs.setdefault((session, number), Graph(session, number, first))
+
+    def _make_room(self) -> None:
+        while self._edge_count > EDGES_LIMIT:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        oldest = next(iter(self._graphs))
+        self._edge_count -= self._graphs.pop(oldest).edge_count
+
+
+def _is_too_large(graph: Graph, more_edges: int) -> bool:
+    """To be shown node by node."""
+    return (
+        graph.count > NODE_LIMIT
+        or graph.edge_count + more_edges > EDGE_LIMIT
+        or not 0 <= graph.graph - graph.first < SPAN_LIMIT
+    )
+
+
+def _note_range(ranges: list[tuple[int, int]], first: int, stop: int) -> None:
+    """Ranges that follow one another become one."""
+    if ranges and ranges[-1][1] == first:
+        ranges[-1] = ranges[-1][0], stop
+    elif len(ranges) < NODE_LIMIT:
+        ranges.append((first, stop))
 
 
 def nodes_of(graph: Graph, log: TaskLog) -> list[GraphNode]:
     """All nodes in the order of their numbers; none when the graph was cut."""
-    runs = sorted(graph.functions)
-    if not runs:
+    span = graph.graph - graph.first + 1
+    functions = _functions_of(graph, span)
+    if not functions:
         return []
-    endings = log.endings(graph.session, graph.first, graph.graph - graph.first + 1)
-    starts = [first for first, _, _ in runs]
-    found = []
-    for task in range(graph.first, graph.graph + 1):
-        first, count, function = runs[bisect_right(starts, task) - 1]
-        if task < first + count:
-            found.append(GraphNode(task, function, _state(endings[task - graph.first], task in graph.handed)))
-    return found
+    endings = log.endings(graph.session, graph.first, span)
+    handed = bytearray(span)
+    for start, stop in graph.handed:
+        inside = slice(max(0, start - graph.first), max(0, min(span, stop - graph.first)))
+        handed[inside] = b"\x01" * len(handed[inside])
+    return [
+        GraphNode(graph.first + place, functions[place], _state(endings[place], bool(handed[place])))
+        for place in sorted(functions)
+    ]
+
+
+def _functions_of(graph: Graph, span: int) -> dict[int, int]:
+    """By the place of a node behind the first one."""
+    return {
+        task - graph.first: function
+        for first, count, function in graph.functions
+        for task in range(first, min(first + count, graph.first + span))
+    }
 
 
 def _state(ending: int, handed: bool) -> NodeState:

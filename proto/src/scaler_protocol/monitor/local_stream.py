@@ -14,7 +14,8 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from scaler_protocol.monitor.feed import MESSAGE_LIMIT_BYTES, RefusedError
+from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
+from scaler_protocol.monitor.feed import RefusedError
 from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zmtp import ZmtpConnection
 from scaler_protocol.transport.zmtp_listener import peer_of

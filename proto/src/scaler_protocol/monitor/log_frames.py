@@ -15,6 +15,8 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
+from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
+
 VERSION = 3
 MAGIC = b"scaler events %d\n" % VERSION
 _MAGICS = re.compile(rb"scaler events (\d)\n")
@@ -22,7 +24,7 @@ SUFFIX = ".events"
 SNAPSHOT, EVENTS = 1, 2
 """Kinds of frames."""
 
-PAYLOAD_LIMIT_BYTES = 256 * 1024 * 1024
+PAYLOAD_LIMIT_BYTES = MESSAGE_LIMIT_BYTES
 """What a frame may hold, uncompressed."""
 
 _HEADER = struct.Struct("<IIBd")

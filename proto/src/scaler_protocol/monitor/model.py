@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from scaler_protocol.monitor import task_stream
 from scaler_protocol.monitor.activity import Activity, Notice, WorkerName
+from scaler_protocol.monitor.bounds import rate
 from scaler_protocol.monitor.failures import details_text
 from scaler_protocol.monitor.format import format_count
 from scaler_protocol.monitor.graphs import Graph, GraphNode, nodes_of
@@ -255,8 +256,8 @@ class Model:
         ended = ended_count(snapshot.tasks) - ended_count(before.tasks)
         failed = snapshot.tasks.failed - before.tasks.failed
         time = snapshot.time or snapshot.scheduler.uptime_seconds
-        self._histories["throughput"].add(time, max(0, ended) / seconds)
-        self._histories["failures"].add(time, max(0, failed) / seconds)
+        self._histories["throughput"].add(time, rate(max(0, ended), seconds))
+        self._histories["failures"].add(time, rate(max(0, failed), seconds))
 
 
 def _place(worker: WorkerName) -> tuple[NaturalKey, NaturalKey, bool, int]:

@@ -11,7 +11,8 @@ from zmq.utils.monitor import recv_monitor_message
 
 from scaler_protocol.address import Address
 from scaler_protocol.keys import VARIABLE, PeerKeys
-from scaler_protocol.monitor.feed import MESSAGE_LIMIT_BYTES, RefusedError
+from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
+from scaler_protocol.monitor.feed import RefusedError
 
 _RECONNECT_MILLISECONDS = 100
 _RECONNECT_LIMIT_MILLISECONDS = 500

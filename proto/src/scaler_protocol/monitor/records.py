@@ -57,6 +57,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from scaler_protocol import steps
+from scaler_protocol.monitor.bounds import NAME_LIMIT_BYTES, RECORDS_LIMIT
 
 NONE = 0xFFFFFFFF
 NO_WORKER = 0xFFFF
@@ -144,10 +145,14 @@ class EndedColumns(NamedTuple):
 
 
 def records(data: bytes | memoryview) -> Iterator[Record]:
-    """All records, in order. BadRecord for bytes that are none, after those that are."""
+    """All records, in order. BadRecord for bytes that are none, after those that are, and for more than any scheduler
+    puts into a message."""
     view = memoryview(data)
-    at = 0
+    at = found = 0
     while at < len(view):
+        found += 1
+        if found > RECORDS_LIMIT:
+            raise BadRecord("There are too many event records in one message.")
         if len(view) - at < HEADER_SIZE:
             raise BadRecord("An event record is cut off.")
         kind, flags, count, size, session, time, first, agent, function, attempt, worker = HEADER.unpack_from(view, at)
@@ -211,9 +216,11 @@ _ENDED: tuple[tuple[str, int, int], ...] = (
 
 def name_of(record: Record) -> dict[str, Any]:
     """The JSON object of a NAME record. BadRecord when it is none."""
+    if len(record.body) > NAME_LIMIT_BYTES:
+        raise BadRecord("The name in an event record is too long.")
     try:
         value = json.loads(bytes(record.body).rstrip(b"\0"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadRecord("The name in an event record cannot be read.") from error
     if not isinstance(value, dict):
         raise BadRecord("The name in an event record cannot be read.")
@@ -225,7 +232,7 @@ def failure_of(record: Record) -> tuple[int, bytes]:
     if len(record.body) < 8:
         raise BadRecord("The payload of an event record is cut off.")
     size, kept = struct.unpack_from("<II", record.body)
-    return size, bytes(record.body[8 : 8 + kept])
+    return size, bytes(record.body[8 : 8 + min(kept, FAILURE_LIMIT_BYTES)])
 
 
 def edges_of(record: Record) -> tuple[int, memoryview]:

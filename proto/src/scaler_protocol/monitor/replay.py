@@ -12,7 +12,7 @@ from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.format import is_time
 from scaler_protocol.monitor.log_frames import SNAPSHOT, SUFFIX, BadLog, Frame, frames, read_frame
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
-from scaler_protocol.monitor.ring import names_in
+from scaler_protocol.monitor.recorded_names import RecordedNames
 
 PROBLEM_LIMIT = 100
 _USUAL_STEP_SECONDS = 60.0
@@ -46,7 +46,7 @@ class Replay:
         self._files: list[BinaryIO] = []
         self._places: list[_Place] = []
         self._read_to: float | None = None
-        self._names: dict[int, dict[tuple[int, int], bytes]] = {}
+        self._names = RecordedNames()
         self._names_to = 0
         self._epoch = 0
         try:
@@ -135,10 +135,10 @@ class Replay:
         snapshot = yield from self._last_snapshot(first)
         yield from self._read_names(first)
         epoch = snapshot.scheduler.epoch if snapshot is not None else self._epoch
-        names = self._names.get(epoch)
-        if names and first:
+        if first:
             time = self._times[first - 1]
-            yield Step(time, Events(time, 0, b"".join(names.values()), 0, 0, epoch))
+            for part in self._names.parts(epoch):
+                yield Step(time, Events(time, 0, part, 0, 0, epoch))
 
     def _last_snapshot(self, first: int) -> Generator[Step, None, Snapshot | None]:
         for index in range(first - 1, -1, -1):
@@ -159,8 +159,7 @@ class Replay:
             self._names_to += 1
             if isinstance(message, Events):
                 self._epoch = message.epoch or self._epoch
-                names = self._names.setdefault(self._epoch, {})
-                names.update({(naming, index): record for naming, index, record in names_in(message.records)})
+                self._names.add(self._epoch, message.records)
             yield Step(place.frame.time)
 
     def _read(self, place: _Place) -> MonitorMessage | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scaler_protocol.monitor.model import Model
 
 _SEARCHED = ("text", "id")
+_RANKED_LIMIT = 1_000_000
 _LOG_COLUMNS = {
     "ended": "ended_us",
     "task": "task",
@@ -146,7 +147,7 @@ def _object_rows(model: Model) -> list[Row]:
     return [
         (
             each.host, each.objects, each.used_bytes, each.capacity_bytes,
-            each.used_bytes / each.capacity_bytes if each.capacity_bytes else 0.0, each.spilled_bytes, rate.spilled,
+            min(1.0, each.used_bytes / max(1, each.capacity_bytes)), each.spilled_bytes, rate.spilled,
             each.sent_bytes, rate.sent, each.received_bytes, rate.received,
         )
         for each, rate in zip(stores, model.store_rates, strict=True)
@@ -158,7 +159,7 @@ def _graph_rows(model: Model) -> list[Row]:
     return [
         (
             each.graph, short_id(each.session), each.nodes, each.waiting, each.ready, each.running, each.done,
-            each.failed, (each.done + each.failed) / each.nodes if each.nodes else 0.0,
+            each.failed, min(1.0, (each.done + each.failed) / max(1, each.nodes)),
         )
         for each in graphs
     ]  # fmt: skip
@@ -200,9 +201,15 @@ def _task_rows(
     wanted = _log_filter(model, text.strip())
     count = len(model.log) if limit is None else limit
     names = _names_in_log(model, key)
-    ranks = _ranks(names) if names is not None else None
+    first, ranks = _ranks(names) if names is not None else (0, None)
     serials, total = model.log.query(
-        **wanted, sort=_LOG_COLUMNS[key], ranks=ranks, descending=descending, offset=offset, limit=count
+        **wanted,
+        sort=_LOG_COLUMNS[key],
+        ranks=ranks,
+        first_ranked=first,
+        descending=descending,
+        offset=offset,
+        limit=count,
     )
     return [task_row(model, serial) for serial in serials], total
 
@@ -221,13 +228,17 @@ def _names_in_log(model: Model, key: str) -> dict[int, str] | None:
     return None
 
 
-def _ranks(names: Mapping[int, str]) -> array[int]:
-    """By index, the place of its name among all; equal ones have the same."""
+def _ranks(names: Mapping[int, str]) -> tuple[int, array[int]]:
+    """An index, and for it and each that follows the place of its name among all; equal ones have the same. Names are
+    those of the latest indices; one far behind them has no place."""
+    last = max(names, default=-1)
+    first = max(0, last + 1 - _RANKED_LIMIT)
     places = {name: place for place, name in enumerate(sorted({*names.values()}, key=natural_key))}
-    ranks = array("q", [-1]) * (max(names, default=-1) + 1)
+    ranks = array("q", [-1]) * (last + 1 - first)
     for index, name in names.items():
-        ranks[index] = places[name]
-    return ranks
+        if index >= first:
+            ranks[index - first] = places[name]
+    return first, ranks
 
 
 def _log_filter(model: Model, text: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from scaler_protocol.monitor.bounds import rate
 from scaler_protocol.monitor.messages import StoreStatus
 
 SPAN_SECONDS = 5.0
@@ -33,9 +34,7 @@ class StoreRates:
             self._seen.popleft()
         since, before = self._seen[0]
         seconds = time - since
-        return [
-            _rate(old, new, seconds) if seconds > 0 else StoreRate() for old, new in zip(before, stores, strict=True)
-        ]
+        return [_rate(old, new, seconds) for old, new in zip(before, stores, strict=True)]
 
 
 def _rate(before: StoreStatus, after: StoreStatus, seconds: float) -> StoreRate:
@@ -45,4 +44,4 @@ def _rate(before: StoreStatus, after: StoreStatus, seconds: float) -> StoreRate:
         (before.sent_bytes, after.sent_bytes),
         (before.received_bytes, after.received_bytes),
     )
-    return StoreRate(*(max(0, new - old) / seconds for old, new in totals))
+    return StoreRate(*(rate(max(0, new - old), seconds) for old, new in totals))

@@ -96,6 +96,7 @@ class TaskLog:
         any_of: bool = False,
         sort: str = "ended_us",
         ranks: Sequence[int] | None = None,
+        first_ranked: int = 0,
         descending: bool = True,
         offset: int = 0,
         limit: int = 100,
@@ -103,7 +104,7 @@ class TaskLog:
         """Serial numbers of the rows ``offset`` to ``offset + limit`` among those that match every condition given
         (``any_of``: at least one), and how many match. ``sort`` names a column; ``ended_us`` means the order in which
         they came. ``ranks``, an array of type q, says what to sort by in place of the column's values, which are its
-        indices; those that it does not have come before all others."""
+        indices from ``first_ranked`` on; those that it does not have come before all others."""
     def clear(self) -> None: ...
 
 def extent(workers: memoryview) -> tuple[int, bool]:

@@ -18,6 +18,8 @@ cdef enum:
     UNKNOWN = 0xFFFF  # in a column of workers
     AGAIN_FLAG = 0x80
 
+cdef uint64_t LONGEST_US = 10**15  # some thirty years: whatever a record says, sums of times have room in 64 bits
+
 _COLUMNS = {
     "task": 0, "ended_us": 1, "duration_us": 2, "session": 3, "function": 4, "worker": 5, "attempt": 6, "status": 7,
 }
@@ -66,7 +68,9 @@ cdef class TaskPage:
         uint32_t worker, uint32_t attempt, uint8_t status,
     ) noexcept:
         cdef uint32_t row = self.count
-        cdef int64_t start = ended_us - <int64_t> duration_us
+        cdef int64_t start
+        duration_us = min(duration_us, LONGEST_US)
+        start = ended_us - <int64_t> duration_us
         self.tasks[row] = task
         self.ended[row] = ended_us
         self.durations[row] = duration_us
@@ -96,6 +100,7 @@ cdef class TaskPage:
         for index in range(count):
             self.sessions[at + index] = rows.session
             self.ended[at + index] = rows.time_us - (rows.ages[start + index] if rows.ages != NULL else 0)
+            self.durations[at + index] = min(self.durations[at + index], LONGEST_US)
             begin = self.ended[at + index] - <int64_t> self.durations[at + index]
             self.earliest_start_us = min(self.earliest_start_us, begin)
             self.latest_end_us = max(self.latest_end_us, self.ended[at + index])
@@ -295,11 +300,11 @@ cdef class TaskLog:
         )
 
     def query(self, sessions=None, functions=None, workers=None, statuses=None, task=None, any_of=False,
-              sort="ended_us", ranks=None, descending=True, offset=0, limit=100):
+              sort="ended_us", ranks=None, first_ranked=0, descending=True, offset=0, limit=100):
         cdef Filter wanted = Filter(sessions, functions, workers, statuses, task, any_of)
         if sort == "ended_us":
             return self._in_order(wanted, descending, offset, limit)
-        return self._sorted(wanted, _COLUMNS[sort], ranks, descending, offset, limit)
+        return self._sorted(wanted, _COLUMNS[sort], ranks, first_ranked, descending, offset, limit)
 
     def _in_order(self, Filter wanted, bint descending, uint64_t offset, uint64_t limit):
         """The rows in the order in which they came, or the other way round."""
@@ -324,8 +329,8 @@ cdef class TaskLog:
                     matching += 1
         return found, matching
 
-    def _sorted(self, Filter wanted, int column, const int64_t[::1] ranks, bint descending, uint64_t offset,
-                uint64_t limit):
+    def _sorted(self, Filter wanted, int column, const int64_t[::1] ranks, int64_t first_ranked, bint descending,
+                uint64_t offset, uint64_t limit):
         """The same by another column: a heap keeps the best ``offset + limit`` rows."""
         cdef uint64_t room = min(offset + limit, <uint64_t> len(self))
         cdef Heap heap = Heap(room)
@@ -341,8 +346,9 @@ cdef class TaskLog:
                 if wanted.everything or wanted.takes(page, row):
                     value = value_of(page, column, row)
                     if ranked:
-                        value = ranks[value] if value < known else -1
-                    heap.offer(value if descending else -value, self.first + position * PAGE_ROWS + row)
+                        value -= first_ranked
+                        value = ranks[value] if 0 <= value < known else -1
+                    heap.offer(value if descending else ~value, self.first + position * PAGE_ROWS + row)
                     matching += 1
         return heap.ordered()[offset : offset + limit], matching
 

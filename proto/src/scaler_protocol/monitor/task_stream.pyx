@@ -270,7 +270,7 @@ cdef class Painter:
             state.emitted += 1
             state.last_bar = NO_BAR
             return 0
-        place = min(<int64_t> self.width - 1, max(<int64_t> 0, <int64_t> (0.5 * (x0 + x1))))
+        place = <int64_t> min(self.width - 1.0, max(0.0, 0.5 * (x0 + x1)))
         add_to(
             self.open_pixel(row, place), 1, x1 - x0, page.durations[index], page.functions[index],
             class_of(page.statuses[index]), serial,

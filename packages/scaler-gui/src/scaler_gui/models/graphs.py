@@ -35,7 +35,7 @@ class GraphWatch:
     def look(self, model: Model) -> bool:
         """Read the model; whether there is another picture than before."""
         graph = self._find(model)
-        shape = None if graph is None else (id(model), graph.session, graph.graph, graph.count, len(graph.edges))
+        shape = None if graph is None else (id(model), graph.session, graph.graph, graph.count, graph.edge_count)
         changed = shape != self._drawn
         if changed:
             self._drawn = shape

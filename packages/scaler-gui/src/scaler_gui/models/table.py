@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
+from scaler_gui.models.tips import plain_tip
 from scaler_protocol.monitor.format import format_value
 from scaler_protocol.monitor.tables import Row, TableSpec
 
@@ -153,7 +154,10 @@ class TableModel(QAbstractTableModel):
         column = self.spec.columns[index.column()]
         if role in _VALUE_ROLES:
             value = row[index.column()]
-            return value if role == VALUE_ROLE else format_value(column.kind, value)
+            if role == VALUE_ROLE:
+                return value
+            text = format_value(column.kind, value)
+            return plain_tip(text) if role == Qt.ItemDataRole.ToolTipRole else text
         return self._style(row, column.key, role) if self._style is not None else None
 
     def headerData(  # noqa: N802

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QToolTip, QWidget
 
 from scaler_gui.models.graph_picture import NODE_HEIGHT, NODE_WIDTH, STATES, GraphPicture
 from scaler_gui.models.graph_view import Camera
+from scaler_gui.models.tips import plain_tip
 from scaler_gui.theme import LIGHT, Theme
 
 _TEXT_FROM_SCALE = 17.0
@@ -236,7 +237,7 @@ class GraphCanvas(QWidget):
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self._text_at(QPointF(event.pos())), self)
+            QToolTip.showText(event.globalPos(), plain_tip(self._text_at(QPointF(event.pos()))), self)
             return True
         return super().event(event)
 

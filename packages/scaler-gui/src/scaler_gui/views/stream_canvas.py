@@ -9,6 +9,7 @@ from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QResizeEvent, QWhe
 from PySide6.QtWidgets import QToolTip
 
 from scaler_gui.models import stream_cursor, stream_rows
+from scaler_gui.models.tips import plain_tip
 from scaler_gui.monitor import Monitor
 from scaler_gui.views.stream_drawing import StreamDrawing
 
@@ -189,7 +190,7 @@ class StreamCanvas(StreamDrawing):
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self.text_at(event.pos()), self)
+            QToolTip.showText(event.globalPos(), plain_tip(self.text_at(event.pos())), self)
             return True
         return super().event(event)
 

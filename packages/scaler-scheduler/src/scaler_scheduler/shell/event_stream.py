@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -20,6 +20,8 @@ PIECE_BYTES = 32 * 1024
 
 NAMES_LIMIT = 50_000
 """Names that are kept for late watchers, the latest ones."""
+
+NAMES_LIMIT_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ class EventStream:
     """``names``: all records that say what an index means, of this scheduler, the oldest first."""
 
     def __init__(self) -> None:
-        self.names: dict[tuple[int, int], bytes] = {}
+        self.names: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._names_bytes = 0
         self._reader: RingReader | None = None
         self._base = 0
         self._epoch = 0
@@ -119,10 +122,10 @@ class EventStream:
 
     def _keep_names(self, data: bytes) -> None:
         for naming, index, record in names_in(data):
-            self.names.pop((naming, index), None)
+            self._names_bytes += len(record) - len(self.names.pop((naming, index), b""))
             self.names[naming, index] = record
-        while len(self.names) > NAMES_LIMIT:
-            del self.names[next(iter(self.names))]
+        while len(self.names) > NAMES_LIMIT or self._names_bytes > NAMES_LIMIT_BYTES:
+            self._names_bytes -= len(self.names.popitem(last=False)[1])
 
     def named(self, first: int | None = None) -> Iterator[bytes]:
         """The names, as messages that stand before record ``first`` (None: the next one) and count as none."""

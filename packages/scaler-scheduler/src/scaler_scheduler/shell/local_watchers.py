@@ -12,6 +12,7 @@ import time
 from collections import deque
 
 from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
 from scaler_protocol.transport.zmtp import ZmtpConnection
 from scaler_protocol.transport.zmtp_listener import peer_of
 from scaler_scheduler.shell.standstill import LOOK_SECONDS, LOOKS
@@ -163,7 +164,7 @@ class LocalWatcher:
     """One connection, what it has asked for, and what waits for it."""
 
     def __init__(self, connected: socket.socket, now: float) -> None:
-        self.connection = ZmtpConnection(connected, "PUB", b"", TOPIC_LIMIT_BYTES, feed.MESSAGE_LIMIT_BYTES)
+        self.connection = ZmtpConnection(connected, "PUB", b"", TOPIC_LIMIT_BYTES, MESSAGE_LIMIT_BYTES)
         self.descriptor = self.connection.fd
         self.topics: set[bytes] = set()
         self.asks_too_much = False

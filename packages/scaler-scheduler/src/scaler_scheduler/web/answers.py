@@ -105,7 +105,7 @@ def _cell(spec: TableSpec, column: Column, value: Any, colours: Mapping[str, str
     if column.kind == "share":
         return [text, value]
     if (spec.name, column.key) in _METERS:
-        return [text, value / 100]
+        return [text, min(1.0, value / 100)]
     if column.key == "function" or (spec.name, column.key) == ("functions", "name"):
         return [text, colours[value]] if value in colours else text
     return text
@@ -252,8 +252,8 @@ def _graph(graph: GraphStatus) -> dict[str, Any]:
         "name": f"Graph {graph.graph}",
         "client": f"client {short_id(graph.session)}",
         "nodes": _plural(graph.nodes, "call"),
-        "parts": [(name, format_count(count), count / max(1, graph.nodes)) for name, count in parts],
-        "percent": 100 * ended // max(1, graph.nodes),
+        "parts": [(name, format_count(count), min(1.0, count / max(1, graph.nodes))) for name, count in parts],
+        "percent": min(100, 100 * ended // max(1, graph.nodes)),
     }
 
 
