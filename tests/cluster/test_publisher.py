@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -15,12 +17,23 @@ import psutil
 import pytest
 import zmq
 
+from scaler_protocol.address import default_monitor_address, parse_address
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.shell import publisher as publisher_module
 from scaler_scheduler.shell import restarts
+from scaler_scheduler.shell.monitor_socket import listen_at
 from scaler_scheduler.shell.publisher import Publisher
-from tests.support.commands import alive, child_environment, descendants
+from tests.support.commands import (
+    Command,
+    alive,
+    child_environment,
+    descendants,
+    free_address,
+    run_command,
+    start_scheduler,
+)
 from tests.support.monitoring import agent_status, snapshot
+from tests.support.users import another_user, listen
 from tests.support.waiting import wait_until
 
 
@@ -264,3 +277,133 @@ def test_the_publisher_is_small(publisher: Publisher) -> None:
 def _child(publisher: Publisher) -> int:
     assert publisher._process is not None
     return publisher._process.pid
+
+
+def test_one_that_keeps_dying_is_given_up_and_nobody_listens_any_more(
+    address: str, monkeypatch: pytest.MonkeyPatch, context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
+    monkeypatch.setattr(publisher_module, "_MODULE", "tests.support.broken_publisher")
+    monkeypatch.setattr(restarts, "FIRST_PAUSE_SECONDS", 0.001)
+    publisher = Publisher(address)
+    publisher.begin()
+    said: list[str] = []
+    wait_until(lambda: publisher.watched() or said.extend(publisher.take_warnings()) or "goes on without" in str(said))
+    assert len(said) == restarts.RESTARTS_LIMIT + 1 and publisher.error is None
+    assert said[0] == "The publisher ended (exit code 70): it is started again in 0.001 s."
+    assert said[-1] == "The publisher ended too often (exit code 70): the scheduler goes on without monitors."
+    assert not Path(address.removeprefix("ipc://")).exists()
+    publisher.publish(snapshot())
+    assert not publisher.watched()
+    publisher.close()
+
+
+def test_without_descriptors_it_is_started_when_there_are_some(address: str) -> None:
+    publisher = Publisher(address)
+    publisher._monitor_socket = listen_at(parse_address(address))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(int(each) for each in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used, limits[1]))
+    held = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        publisher.begin()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for descriptor in held:
+            os.close(descriptor)
+    (warning,) = publisher.take_warnings()
+    assert warning.startswith("The publisher cannot be started (Too many open files)")
+    assert publisher.error is None
+    with zmq.Context() as context:
+        watcher = Subscription(context, address)
+        wait_until(lambda: watcher.receive() is None and publisher.watched())
+        watcher.close()
+    publisher.close()
+
+
+def test_a_watcher_waits_through_the_death_of_its_publisher(
+    publisher: Publisher, address: str, context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The socket is the scheduler's: whoever connects while there is no publisher is served by the next one."""
+    monkeypatch.setattr(restarts, "FIRST_PAUSE_SECONDS", 0.5)
+    os.kill(_child(publisher), signal.SIGKILL)
+    wait_until(lambda: not publisher.watched() and publisher._process is None)
+    watcher = Subscription(context, address)
+    wait_until(lambda: watcher.receive() is None and publisher.watched())
+    publish(publisher, 5)
+    assert wait_until(watcher.receive).message.tasks.success == 5
+    watcher.close()
+
+
+# ---- a whole scheduler ----------------------------------------------------------------------------------------------
+
+
+def test_the_socket_of_a_scheduler_that_was_killed_with_its_publisher_is_replaced_and_swept() -> None:
+    address, other = free_address(), free_address()
+    with start_scheduler(address) as scheduler:
+        monitor = watched_path(scheduler)
+        kill_both(scheduler)
+        assert os.path.exists(monitor)
+        with start_scheduler(address) as again:  # the same name
+            assert watched_path(again) == monitor and heard_at(default_monitor_address(address))
+            kill_both(again)
+        with start_scheduler(other) as third:  # another one
+            wait_until(lambda: heard_at(default_monitor_address(other)))
+            assert not os.path.lexists(monitor)
+            assert not os.path.lexists(default_monitor_address(address).removeprefix("ipc://"))
+            assert os.path.exists(watched_path(third))
+
+
+def test_what_another_user_has_at_the_well_known_name_keeps_no_scheduler_from_starting() -> None:
+    address = free_address()
+    path = default_monitor_address(address).removeprefix("ipc://")
+    try:
+        with another_user(lambda: listen(path)), start_scheduler(address) as scheduler:
+            scheduler.wait_for_output("monitor address is")
+            logged = scheduler.output.partition("monitor address is ")[2].split()[0]
+            assert logged != f"ipc://{path}"
+            wait_until(lambda: heard_at(logged))
+            done = run_command("scaler_top", f"ipc://{path}", "--json")
+            assert done.returncode == 1 and "is served by user nobody, not by you" in done.stderr
+    finally:
+        os.unlink(path)
+
+
+def test_a_scheduler_whose_publisher_keeps_dying_goes_on() -> None:
+    address = free_address()
+    with start_scheduler(address) as scheduler:
+        for _ in range(3):
+            child = wait_until(lambda: publisher_of(scheduler))
+            os.kill(child.pid, signal.SIGKILL)
+            wait_until(lambda child=child: not alive(child.pid))
+        scheduler.wait_for_output(r"The publisher ended \(signal 9\): it is started again in 2 s")
+        wait_until(lambda: heard_at(default_monitor_address(address)))
+
+
+def watched_path(scheduler: Command) -> str:
+    scheduler.wait_for_output("monitor address is")
+    wait_until(lambda: publisher_of(scheduler))
+    return os.path.realpath(scheduler.output.partition("monitor address is ipc://")[2].split()[0])
+
+
+def publisher_of(scheduler: Command) -> psutil.Process | None:
+    for child in descendants(scheduler.process.pid):
+        with contextlib.suppress(psutil.Error):  # it has ended
+            if "publisher_process" in str(child.cmdline()):
+                return child
+    return None
+
+
+def kill_both(scheduler: Command) -> None:
+    child = wait_until(lambda: publisher_of(scheduler))
+    os.kill(child.pid, signal.SIGSTOP)  # or it would clean up
+    scheduler.process.kill()
+    scheduler.process.wait()
+    os.kill(child.pid, signal.SIGKILL)
+    wait_until(lambda: not alive(child.pid))
+
+
+def heard_at(address: str) -> bool:
+    return run_command("scaler_top", address, "--json").returncode == 0
