@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import psutil
 import pytest
@@ -22,6 +22,7 @@ from scaler import Client
 from scaler_protocol.address import default_monitor_address
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.feed import SNAPSHOT_KIND
+from scaler_scheduler.web.door import ADMIT_BYTES, ADMIT_SECONDS, CONNECTIONS_LIMIT
 from tests.support import functions
 from tests.support.browser import Watched, chromium
 from tests.support.commands import (
@@ -67,13 +68,19 @@ class Ui(Command):
             raise
 
     @property
+    def token(self) -> str:
+        return parse_qs(urlsplit(self.url).query)["token"][0]
+
+    @property
     def port(self) -> int:
         port = urlsplit(self.url).port
         assert port is not None
         return port
 
     def get(self, path: str = "/", **headers: str) -> tuple[int, str, dict[str, str]]:
-        """Status, text and headers; as a program that is no browser asks, under any name that it likes."""
+        """Status, text and headers; as a program asks that is not a browser, under any name that it likes. It has the
+        token, unless its headers say otherwise."""
+        headers = {"Authorization": f"Bearer {self.token}", **headers}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
             connection.putrequest("GET", path, skip_host="Host" in headers)
@@ -326,6 +333,120 @@ def test_a_bar_says_what_it_is(made_up: Ui, browser: Browser) -> None:
 # ---- who may look --------------------------------------------------------------------------------------------------
 
 
+EVERYTHING = ("/", "/app.js", "/style.css", "/vendor/uPlot.js", "/nothing", "/?token=", "/?token=wrong", "/socket")
+
+
+def test_nothing_is_shown_without_the_token(made_up: Ui) -> None:
+    for path in EVERYTHING:
+        for shown in (
+            "",
+            "Bearer ",
+            "Bearer wrong",
+            f"Bearer {made_up.token}x",
+            f"Bearer {made_up.token[:-1]}",
+            "\xff",
+        ):
+            status, text, headers = made_up.get(path, Authorization=shown)
+            assert status == 403 and "Open the address that scaler_ui printed" in text, (path, shown)
+            assert "Set-Cookie" not in headers and headers["Connection"] == "close"
+            assert "default-src 'none'" in headers["Content-Security-Policy"]
+    host = f"127.0.0.1:{made_up.port}"
+    assert made_up.upgrade(Host=host, Origin=f"http://{host}", Authorization="") == 403
+    assert made_up.get(Host="evil.example", Authorization="")[0] == 421
+
+
+def test_the_address_gives_a_cookie_and_the_cookie_everything(made_up: Ui) -> None:
+    status, _, headers = made_up.get(f"/?token={made_up.token}", Authorization="")
+    cookie, *attributes = (part.strip() for part in headers["Set-Cookie"].split(";"))
+    assert status == 200 and {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(attributes)
+    assert made_up.token not in cookie
+    for path in ("/", "/app.js", "/icon.svg"):
+        assert made_up.get(path, Authorization="", Cookie=f"other=1; {cookie}; more=2")[0] == 200
+        assert made_up.get(path, Authorization="", Cookie=cookie[:-1])[0] == 403
+    host = f"127.0.0.1:{made_up.port}"
+    assert made_up.upgrade(Host=host, Origin=f"http://{host}", Authorization="", Cookie=cookie) == 101
+    assert made_up.upgrade(Host=host, Origin="http://evil.example", Authorization="", Cookie=cookie) == 403
+
+
+def test_a_browser_needs_the_token_once(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url) as watched:
+        watched.wait_until("() => location.search === ''")  # nothing of it stays in the address
+        watched.page.reload()
+        watched.wait_for_text("Live", "#connection")
+        assert watched.page.evaluate("() => document.cookie") == ""
+        assert watched.errors == []
+    with Watched(browser, f"http://127.0.0.1:{made_up.port}/") as watched:
+        watched.wait_for_text("Open the address that scaler_ui printed")
+        watched.errors.clear()
+
+
+def test_a_page_goes_on_with_the_same_token_and_says_when_there_is_another(tmp_path: Path, browser: Browser) -> None:
+    address, port = f"ipc://{tmp_path}/monitor", free_port()
+    with Ui(address, "--port", port, SCALER_UI_TOKEN="open&sesame#1") as ui:
+        watched = Watched(browser, ui.url)
+        watched.wait_for_text("Nothing has been heard from")
+    with watched:
+        watched.wait_for_text("This page has lost scaler_ui")
+        with Ui(address, "--port", port, "--token", "open&sesame#1"):
+            watched.wait_for_text("Nothing has been heard from")
+        watched.wait_for_text("This page has lost scaler_ui")
+        with Ui(address, "--port", port):
+            watched.wait_for_text("scaler_ui asks for another token: open the address")
+
+
+@pytest.mark.parametrize("token", ["", "short", "with a space in it", "control\x07character"])
+def test_a_token_that_cannot_serve_is_one_sentence(tmp_path: Path, token: str) -> None:
+    done = run_command("scaler_ui", f"ipc://{tmp_path}/monitor", "--port", 0, "--token", token)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "the token needs at least 8 printable characters and no space" in done.stderr
+
+
+def test_the_token_can_be_switched_off(tmp_path: Path) -> None:
+    with Ui(f"ipc://{tmp_path}/monitor", "--port", 0, "--no-require-token") as ui:
+        ui.wait_for_output("everybody who reaches port .* can watch: no token is required")
+        assert "token=" not in ui.url
+        with closing(http.client.HTTPConnection("127.0.0.1", ui.port, timeout=10)) as connection:
+            connection.request("GET", "/")
+            assert connection.getresponse().status == 200
+
+
+# ---- connections ---------------------------------------------------------------------------------------------------
+
+
+def test_connections_that_say_nothing_shut_nobody_out(made_up: Ui) -> None:
+    process = psutil.Process(made_up.pid)
+    with ExitStack() as stack:
+        for _ in range(3 * CONNECTIONS_LIMIT):
+            stack.enter_context(socket.create_connection(("127.0.0.1", made_up.port)))
+        wait_until(lambda: process.num_fds() < CONNECTIONS_LIMIT + 40)
+        assert made_up.get()[0] == 200
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [b"GET / HTTP/1.1\r\nX: y", b"GET /" + b"a" * 100, b"POST / HTTP/1.1\r\nContent-Length: 10000000\r\n\r\n"],
+)
+def test_a_request_without_end_is_cut_off(made_up: Ui, endless: bytes) -> None:
+    """By its size or by the time it takes: nothing of it is kept."""
+    with socket.create_connection(("127.0.0.1", made_up.port), timeout=ADMIT_SECONDS + 20) as connection:
+        connection.sendall(endless)
+        answered = b"x"
+        with contextlib.suppress(ConnectionError):
+            while answered:
+                answered = connection.recv(65536)
+
+
+def test_much_from_a_stranger_is_not_taken_in(made_up: Ui) -> None:
+    with socket.create_connection(("127.0.0.1", made_up.port), timeout=30) as connection:
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(b"GET / HTTP/1.1\r\n")
+            while sent < 50 * ADMIT_BYTES:
+                connection.sendall(b"A-Header: " + b"x" * 1000 + b"\r\n")
+                sent += 1000
+        assert sent < 50 * ADMIT_BYTES
+
+
 def test_other_names_and_other_pages_are_refused(made_up: Ui) -> None:
     host = f"127.0.0.1:{made_up.port}"
     assert made_up.get()[0] == 200
@@ -363,11 +484,11 @@ def test_it_listens_on_this_machine_only_unless_told(tmp_path: Path) -> None:
     address = f"ipc://{tmp_path}/monitor"
     with Ui(address, "--port", 0) as ui:
         assert listening(ui) == {"127.0.0.1"}
-        assert "no password" not in ui.output
+        assert ui.output.count("\n") == 1
     port = free_port()
     with Ui(address, "--host", "0.0.0.0", "--port", port) as ui:
         assert (listening(ui), ui.port) == ({"0.0.0.0"}, port)
-        ui.wait_for_output("whoever reaches port .* can watch: there is no password")
+        ui.wait_for_output("port .* carries everything unencrypted, the token included")
 
 
 def listening(ui: Ui) -> set[str]:
@@ -406,7 +527,8 @@ def test_pages_that_hang_do_not_keep_it(tmp_path: Path) -> None:
     with ExitStack() as stack, Ui(f"ipc://{tmp_path}/monitor", "--port", 0) as ui:
         for _ in range(5):
             connection = stack.enter_context(closing(http.client.HTTPConnection("127.0.0.1", ui.port, timeout=10)))
-            connection.request("GET", "/socket", headers={**UPGRADE, "Origin": ui.url.rstrip("/")})
+            shown = {"Origin": f"http://127.0.0.1:{ui.port}", "Authorization": f"Bearer {ui.token}"}
+            connection.request("GET", "/socket", headers={**UPGRADE, **shown})
             assert connection.getresponse().status == 101
         ui.signal(signal.SIGTERM)
         assert ui.wait(5) == 0

@@ -91,9 +91,9 @@ def test_the_web_monitor_has_its_page(built: Built, tmp_path_factory: pytest.Tem
     code = """
 import subprocess, sys, urllib.request
 ui = subprocess.Popen([sys.prefix + "/bin/scaler_ui", "ipc:///tmp/nobody_monitor", "--port", "0"], stdout=-1, text=True)
-url = ui.stdout.readline().split()[-1]
+base, _, token = ui.stdout.readline().split()[-1].partition("?")
 for path in ("", "app.js", "style.css", "icon.svg", "vendor/uPlot.js", "vendor/inter.woff2", "vendor/inter.LICENSE"):
-    assert len(urllib.request.urlopen(url + path).read()) > 100, path
+    assert len(urllib.request.urlopen(base + path + "?" + token).read()) > 100, path
 ui.terminate()
 print(ui.wait(10))
 """

@@ -124,8 +124,7 @@ class LocalStream:
             self._read()
 
     def _subscribe(self, connection: ZmtpConnection) -> None:
-        for topic in self._topics:
-            connection.send((b"\x01" + topic,))
+        connection.send_together([b"\x01" + topic for topic in self._topics])
         self._has_subscribed, self._broken, self._pause = True, 0, RECONNECT_SECONDS
 
     def _lose(self, connection: ZmtpConnection) -> None:

@@ -67,6 +67,9 @@ class ZmtpConnection:
         """False: not ready, or ended; then nothing was sent. When ``WAITING_LIMIT_BYTES`` wait already, the connection
         ends: after it no message may be missing. Frames are bytes or other contiguous buffers, 1 to 64 of them."""
 
+    def send_together(self, messages: Sequence[bytes]) -> bool:
+        """As ``send``, for several messages of one frame each: the other end gets them at once."""
+
     def receive(self) -> list[bytes] | None:
         """One message; None: ``fd`` tells when there is another one (level-triggered), so nothing is lost when this
         does not look after all: once after it has read less than there was room for, and once after a send. Liveness

@@ -64,6 +64,13 @@ def _ready_command(kind, identity):
     )
 
 
+def _framed(message):
+    """A message of one frame."""
+    if len(message) < 256:
+        return bytes((0, len(message))) + message
+    return bytes((LONG,)) + len(message).to_bytes(8, "big") + message
+
+
 cdef inline Py_ssize_t put_head(uint8_t* at, uint8_t flags, uint64_t length) noexcept nogil:
     """The bytes written: 2 or 9."""
     cdef int index
@@ -320,6 +327,16 @@ cdef class ZmtpConnection:
             return False
         self.write(frames, 0)
         self.is_drained = True
+        return not self.is_cut
+
+    def send_together(self, messages):
+        cdef bytes data = b"".join([_framed(message) for message in messages])
+        cdef Part part
+        if not self.is_ready or self.has_ended or self.is_cut:
+            return False
+        part.iov_base = PyBytes_AS_STRING(data)
+        part.iov_len = len(data)
+        self.write_parts(&part, 1, len(data))
         return not self.is_cut
 
     cdef int write(self, object frames, uint8_t flags) except -1:

@@ -21,6 +21,7 @@ from scaler_protocol.command import (
 )
 
 if TYPE_CHECKING:
+    from scaler_scheduler.web.access import Access
     from scaler_scheduler.web.sources import Source
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -31,11 +32,17 @@ class UiSettings:
     address: str | None = argument(
         default=None, help="the scheduler's monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor"
     )
-    host: str = option("127.0.0.1", help="where to listen; there is no password, so whoever reaches it can watch")
+    host: str = option("127.0.0.1", help="where to listen; nothing is encrypted, so prefer a tunnel from elsewhere")
     port: int = option(50001, help="where to listen; 0: any free port", minimum=0, maximum=65535)
     allowed_hosts: tuple[str, ...] = option(
         (), help="names, beside this machine's own, under which browsers reach this monitor"
     )
+    token: str | None = option(
+        None,
+        help="what browsers must show, as ?token=...; default: a new one at each start; other users can read the "
+        "command line, so prefer SCALER_UI_TOKEN or a file",
+    )
+    require_token: bool = option(True, help="show nothing to whoever does not have the token")
     replay: str | None = option(None, help="show what a scheduler with --event-log wrote to this folder instead")
 
 
@@ -53,11 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(settings: UiSettings) -> int:
     """Serve until told to stop; the exit code."""
     _check_extra()
+    token = _token(settings)
     source = _source(settings)
     loop = asyncio.new_event_loop()
     hold_stop_signals()
     try:
-        loop.run_until_complete(_serve(loop, source, settings))
+        loop.run_until_complete(_serve(loop, source, settings, token))
     finally:
         source.close()
         loop.close()
@@ -69,6 +77,22 @@ def _check_extra() -> None:
         import aiohttp  # noqa: F401
     except ImportError:
         raise BadInput("the web monitor needs the package aiohttp: pip install 'scaler-scheduler[ui]'") from None
+
+
+def _token(settings: UiSettings) -> str | None:
+    """None: whoever reaches the port may watch."""
+    from scaler_scheduler.web.access import SHORTEST, new_token
+
+    if not settings.require_token:
+        return None
+    if settings.token is None:
+        return new_token()
+    if len(settings.token) < SHORTEST or not settings.token.isprintable() or " " in settings.token:
+        raise BadInput(
+            f"the token needs at least {SHORTEST} printable characters and no space; "
+            "--no-require-token lets everybody watch who reaches the port"
+        )
+    return settings.token
 
 
 def _source(settings: UiSettings) -> Source:
@@ -85,13 +109,15 @@ def _source(settings: UiSettings) -> Source:
         raise BadInput(str(error)) from None
 
 
-async def _serve(loop: asyncio.AbstractEventLoop, source: Source, settings: UiSettings) -> None:
+async def _serve(loop: asyncio.AbstractEventLoop, source: Source, settings: UiSettings, token: str | None) -> None:
+    from scaler_scheduler.web.access import Access
     from scaler_scheduler.web.guard import Guard
     from scaler_scheduler.web.server import Server
 
     stopped = asyncio.Event()
     install_stop_signals(loop, stopped.set)
-    server = Server(source, Guard((settings.host, socket.gethostname(), *settings.allowed_hosts)))
+    access = Access(token)
+    server = Server(source, Guard((settings.host, socket.gethostname(), *settings.allowed_hosts)), access)
     try:
         port = await server.start(settings.host, settings.port)
     except (OSError, OverflowError) as error:
@@ -100,20 +126,25 @@ async def _serve(loop: asyncio.AbstractEventLoop, source: Source, settings: UiSe
         raise BadInput(
             f"cannot listen on {settings.host} port {settings.port} ({reason}): choose another --port"
         ) from None
-    _say_where(settings.host, port)
+    _say_where(settings.host, port, access)
     try:
         await server.run(stopped)
     finally:
         await server.close()
 
 
-def _say_where(host: str, port: int) -> None:
+def _say_where(host: str, port: int, access: Access) -> None:
     shown = f"[{host}]" if ":" in host else host
-    print(f"scaler_ui: open http://{shown}:{port}/", flush=True)
-    if host not in LOOPBACK:
-        print(
-            f"scaler_ui: whoever reaches port {port} of this machine can watch: there is no password", file=sys.stderr
-        )
+    address = access.address(f"http://{shown}:{port}/")
+    print(f"scaler_ui: open {address}", flush=True)
+    if not access.has_token:
+        _warn(f"everybody who reaches port {port} of this machine can watch: no token is required")
+    elif host not in LOOPBACK:
+        _warn(f"port {port} carries everything unencrypted, the token included: prefer a tunnel (ssh -L)")
     parent = current_parent()
     if parent is not None:
-        parent.report_ready(url=f"http://{shown}:{port}/")
+        parent.report_ready(url=address)
+
+
+def _warn(text: str) -> None:
+    print(f"scaler_ui: {text}", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""The guard: which requests come from a page of this monitor, opened by somebody who may reach it.
+"""The guard: which requests come from a page of this monitor.
 
-The monitor has no password: whoever reaches its port may look. So a web page from elsewhere must not be able to make
-its visitor's browser look for it, neither through a name that it points at this machine (DNS rebinding: such a request
-carries that name as its Host) nor through a websocket from its own origin.
+A web page from elsewhere must not be able to make its visitor's browser look for it, neither through a name that it
+points at this machine (DNS rebinding: such a request carries that name as its Host) nor through a websocket from its
+own origin. The browser's cookie alone would not stop it.
 """
 
 from __future__ import annotations

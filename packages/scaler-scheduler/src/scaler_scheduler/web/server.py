@@ -14,7 +14,9 @@ from aiohttp import WSMsgType, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from scaler_protocol.monitor.tables import TABLES
+from scaler_scheduler.web.access import REFUSAL, Access
 from scaler_scheduler.web.answers import specification
+from scaler_scheduler.web.door import Door
 from scaler_scheduler.web.guard import Guard
 from scaler_scheduler.web.page import Page
 from scaler_scheduler.web.sources import Source
@@ -28,6 +30,9 @@ MESSAGE_LIMIT_BYTES = 64 * 1024
 
 HEARTBEAT_SECONDS = 20.0
 """A page that does not answer for so long is gone."""
+
+PAGES_LIMIT = 64
+"""Pages that are open at a time."""
 
 CLOSING_SECONDS = 1.0
 """How long a page may take to say goodbye."""
@@ -55,9 +60,12 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Server:
     """Serves one source to any number of pages."""
 
-    def __init__(self, source: Source, guard: Guard) -> None:
+    def __init__(self, source: Source, guard: Guard, access: Access) -> None:
         self._source = source
         self._guard = guard
+        self._access = access
+        self._door: Door | None = None
+        self._listener: asyncio.Server | None = None
         self._open: set[_OpenPage] = set()
         self._hello = json.dumps({"hello": {"version": _fingerprint(), "tables": _tables()}})
         self._runner = web.AppRunner(self._application(), access_log=None, logger=_logger(), shutdown_timeout=1.0)
@@ -65,8 +73,11 @@ class Server:
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, since 0 means any. OSError when that cannot be."""
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
-        return int(self._runner.addresses[0][1])
+        assert self._runner.server is not None
+        loop = asyncio.get_running_loop()
+        self._door = Door(loop, self._runner.server)
+        self._listener = await loop.create_server(self._door.protocol, host, port)
+        return int(self._listener.sockets[0].getsockname()[1])
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Go on until stopped. Raises what went wrong with the source: better no monitor than one that stands still."""
@@ -78,6 +89,8 @@ class Server:
         turning.cancel()
 
     async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
         await asyncio.gather(*(page.close() for page in self._open))
         await self._runner.cleanup()
 
@@ -91,7 +104,7 @@ class Server:
             await asyncio.sleep(TURN_SECONDS if is_current else 0)
 
     def _application(self) -> web.Application:
-        application = web.Application(middlewares=[self._check_host])
+        application = web.Application(middlewares=[self._check])
         application.on_response_prepare.append(_add_headers)
         application.router.add_get("/", _index)
         application.router.add_get("/socket", self._socket)
@@ -99,14 +112,25 @@ class Server:
         return application
 
     @web.middleware
-    async def _check_host(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        if self._guard.allows_host(request.headers.get("Host", "")):
-            return await handler(request)
-        return web.Response(status=421, text=_WRONG_HOST)
+    async def _check(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        if not self._guard.allows_host(request.headers.get("Host", "")):
+            return _refused(421, _WRONG_HOST)
+        if not self._access.grants(request.query, request.headers, request.cookies):
+            return _refused(403, REFUSAL)
+        assert self._door is not None
+        self._door.admit(request.transport)
+        response = await handler(request)
+        if not response.prepared and self._access.shows_token(request.query, request.headers):
+            response.set_cookie(
+                self._access.cookie_name, self._access.cookie_value, httponly=True, samesite="Strict", path="/"
+            )
+        return response
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:
         if not self._guard.allows_origin(request.headers.get("Origin"), request.headers.get("Host", "")):
-            return web.Response(status=403, text="Only the monitor's own page may connect here.\n")
+            return _refused(403, "Only the monitor's own page may connect here.\n")
+        if len(self._open) >= PAGES_LIMIT:
+            return _refused(503, "Too many pages are open.\n")
         socket = web.WebSocketResponse(
             timeout=CLOSING_SECONDS, heartbeat=HEARTBEAT_SECONDS, compress=False, max_msg_size=MESSAGE_LIMIT_BYTES
         )
@@ -162,7 +186,7 @@ class _OpenPage:
     async def _send_until_closed(self) -> None:
         try:
             await self._send()
-        except (KeyError, ValueError, TypeError):
+        except (KeyError, ValueError, TypeError, OverflowError):
             await self._refuse()
         except ConnectionError:
             pass
@@ -171,7 +195,7 @@ class _OpenPage:
         async for message in self._socket:
             try:
                 self._take(dict(json.loads(message.data)) if message.type is WSMsgType.TEXT else {})
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
                 await self._refuse()
 
     async def _refuse(self) -> None:
@@ -186,6 +210,13 @@ class _OpenPage:
             self._source.control(dict(said["replay"]))
         if "seen" not in said:
             self._wake.set()
+
+
+def _refused(status: int, text: str) -> web.Response:
+    """And the connection ends: only whoever may be there may keep one."""
+    response = web.Response(status=status, text=text)
+    response.force_close()
+    return response
 
 
 async def _index(request: web.Request) -> web.FileResponse:

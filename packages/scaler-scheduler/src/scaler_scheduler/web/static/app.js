@@ -12,6 +12,9 @@ const KEYS = [
   [["Space"], "task stream: follow; replay: play or pause"], [["<", ">"], "replay: ten seconds back or on"], [["?"], "this help"],
 ];
 
+// The token has done its work: the browser has a cookie now, and the address can be kept or shared without it.
+if (location.search) history.replaceState(null, "", location.pathname + location.hash);
+
 const byId = (id) => document.getElementById(id);
 
 class Page {
@@ -24,7 +27,7 @@ class Page {
     this.makeNavigation();
     this.replay = new Replay(byId("replay"), (message) => this.connection.send(message));
     this.connection = new Connection({
-      onHello: (hello) => this.hello(hello), onPush: (push) => this.push(push), onStream: (head, data) => this.view?.stream_?.(head, data), onState: (open) => this.setOpen(open),
+      onHello: (hello) => this.hello(hello), onPush: (push) => this.push(push), onStream: (head, data) => this.view?.stream_?.(head, data), onState: (open) => this.setOpen(open), onRefused: (refused) => this.setRefused(refused),
     });
     addEventListener("hashchange", () => this.open());
     addEventListener("keydown", (event) => this.key(event));
@@ -74,6 +77,11 @@ class Page {
     this.showConnection();
   }
 
+  setRefused(refused) {
+    this.isRefused = refused;
+    this.showConnection();
+  }
+
   showStatus(status) {
     this.status = status;
     this.showConnection();
@@ -95,7 +103,8 @@ class Page {
       byId("connection").replaceChildren(h("i", { class: `dot ${state}` }), h("span", { class: "state" }, label), ...status.facts.map(([text, minor]) => h("span", { class: minor ? "fact minor" : "fact", title: text }, text)));
       document.title = [label === "Live" ? "" : `${label}: `, status.facts[0]?.[0] ?? "", " · Scaler"].join("").replace(/^ · /, "");
     }
-    const notices = away ? [["error", "This page has lost scaler_ui. It goes on by itself when scaler_ui is back."]] : status.notices;
+    const why = this.isRefused ? "scaler_ui asks for another token: open the address that it printed when it started." : "This page has lost scaler_ui. It goes on by itself when scaler_ui is back.";
+    const notices = away ? [["error", why]] : status.notices;
     this.showNotices(notices);
     byId("main").classList.toggle("stale", away || state === "lost");
   }

@@ -9,8 +9,8 @@ const SILENT_SECONDS = 5;
 const GIVEN_UP_SECONDS = 15;
 
 export class Connection {
-  constructor({ onHello, onPush, onStream, onState }) {
-    this.handlers = { onHello, onPush, onStream, onState };
+  constructor({ onHello, onPush, onStream, onState, onRefused }) {
+    this.handlers = { onHello, onPush, onStream, onState, onRefused };
     this.watched = {};
     this.waitMs = FIRST_WAIT_MS;
     this.silentSeconds = 0;
@@ -39,8 +39,19 @@ export class Connection {
 
   closed() {
     this.handlers.onState(false);
+    this.askWhy();
     setTimeout(() => this.connect(), this.waitMs);
     this.waitMs = Math.min(LONGEST_WAIT_MS, this.waitMs * 2);
+  }
+
+  // A socket does not say why it was not opened.
+  async askWhy() {
+    try {
+      const answer = await fetch(location.pathname, { method: "HEAD", cache: "no-store" });
+      this.handlers.onRefused(answer.status === 403);
+    } catch {
+      this.handlers.onRefused(false);
+    }
   }
 
   countSilence() {

@@ -1,0 +1,113 @@
+"""The door: how many connections there may be, and what one may cost before it has shown that it may be there.
+
+aiohttp reads the head of a request for as long as it takes, and keeps as many connections as there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+CONNECTIONS_LIMIT = 200
+"""All together; beyond it the oldest one that has not been admitted is closed, else the new one."""
+
+ADMIT_SECONDS = 10.0
+"""How long a connection may take to show that it may be there."""
+
+ADMIT_BYTES = 64 * 1024
+"""What it may send until then."""
+
+
+class Door:
+    """Makes the protocol of each connection; ``make_inner`` makes the server's own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, make_inner: Callable[[], Any]) -> None:
+        self._loop = loop
+        self._make_inner = make_inner
+        self._strangers: dict[asyncio.BaseTransport, Visitor] = {}
+        self._count = 0
+
+    def protocol(self) -> Visitor:
+        return Visitor(self, self._make_inner())
+
+    def admit(self, transport: asyncio.BaseTransport | None) -> None:
+        """Whoever is there may stay."""
+        if transport is not None and (visitor := self._strangers.pop(transport, None)) is not None:
+            visitor.admitted()
+
+    def enter(self, visitor: Visitor, transport: asyncio.Transport) -> asyncio.TimerHandle | None:
+        """None: there is no room."""
+        if self._count >= CONNECTIONS_LIMIT and self._strangers:
+            next(iter(self._strangers.values())).abort()
+        elif self._count >= CONNECTIONS_LIMIT:
+            return None
+        self._count += 1
+        self._strangers[transport] = visitor
+        return self._loop.call_later(ADMIT_SECONDS, visitor.abort)
+
+    def leave(self, transport: asyncio.BaseTransport) -> None:
+        self._count -= 1
+        self._strangers.pop(transport, None)
+
+
+class Visitor(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, door: Door, inner: Any) -> None:
+        self._door = door
+        self._inner = inner
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._bytes = 0
+        self._is_admitted = False
+
+    def admitted(self) -> None:
+        self._is_admitted = True
+        self._stop_timer()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+            self._gone()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._timer = self._door.enter(self, transport)
+        if self._timer is None:
+            transport.abort()
+            return
+        self._transport = transport
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._bytes += len(data)
+        if not self._is_admitted and self._bytes > ADMIT_BYTES:
+            self.abort()
+        elif self._transport is not None:
+            self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return bool(self._inner.eof_received()) if self._transport is not None else None
+
+    def connection_lost(self, error: Exception | None) -> None:
+        was_let_in = self._timer is not None
+        self._gone()
+        if was_let_in:
+            self._inner.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def _gone(self) -> None:
+        self._stop_timer()
+        if self._transport is not None:
+            self._door.leave(self._transport)
+            self._transport = None
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
