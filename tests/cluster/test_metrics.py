@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from scaler import Client
+from scaler_scheduler.metrics.http import CONNECTIONS_LIMIT
 from tests.support import functions
 from tests.support.commands import (
     Command,
@@ -38,9 +45,10 @@ def url_of(scheduler: Command) -> str:
     return found[1]
 
 
-def scrape(url: str) -> dict[tuple[str, ...], float]:
+def scrape(url: str, **headers: str) -> dict[tuple[str, ...], float]:
     """Values by sample name and label values."""
-    request = urllib.request.Request(url, headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    request = urllib.request.Request(url, headers={**accept, **headers})
     with urllib.request.urlopen(request, timeout=10) as response:
         text = response.read().decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
@@ -89,6 +97,127 @@ def test_every_figure_of_the_dashboard_exists() -> None:
             client.map(functions.square, range(5))
             assert client.submit(len, bytes(100_000)).result() == 100_000  # the host has a store now
             wait_until(lambda: wanted <= {key[0] for key in scrape(url)}, 10)
+
+
+def status(url: str, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+    request = urllib.request.Request(url.removesuffix("/metrics") + path, headers=headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return response.status, response.read().decode(errors="replace")
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode(errors="replace")
+
+
+def test_a_token_is_asked_for_and_may_be_replaced(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("sesame-1\n")
+    token.chmod(0o600)
+    with start_scheduler(free_address(), *ANY_PORT, "--prometheus-token-file", token) as scheduler:
+        url = url_of(scheduler)
+        wait_until(lambda: status(url, "/healthz")[0] == 200)  # it needs none
+        for wrong in (
+            {},
+            {"Authorization": "Bearer sesame-2"},
+            {"Authorization": "Bearer "},
+            {"Authorization": "sesame-1"},
+        ):
+            assert status(url, "/metrics", **wrong) == (401, "Show the bearer token.\n")
+        assert scrape(url, Authorization="Bearer sesame-1")["scaler_up",] == 1
+        token.write_text("sesame-2\n")
+        assert scrape(url, Authorization="Bearer sesame-2")["scaler_up",] == 1
+        assert status(url, "/metrics", Authorization="Bearer sesame-1")[0] == 401
+        token.chmod(0o644)
+        assert status(url, "/metrics", Authorization="Bearer sesame-2")[0] == 401
+        scheduler.wait_for_output("nothing for Prometheus: .*can be read by other users")
+        token.unlink()
+        assert status(url, "/metrics", Authorization="Bearer ")[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "said"),
+    [(0o644, "x", "run chmod 600"), (0o600, "", "missing or empty"), (None, "", "missing or empty")],
+)
+def test_a_token_file_that_cannot_serve_is_one_sentence(tmp_path: Path, mode: int | None, text: str, said: str) -> None:
+    token = tmp_path / "token"
+    if mode is not None:
+        token.write_text(text)
+        token.chmod(mode)
+    done = run_command("scaler_scheduler", free_address(), *ANY_PORT, "--prometheus-token-file", token)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and said in done.stderr
+
+
+def test_paths(tmp_path: Path) -> None:
+    with start_scheduler(free_address(), *ANY_PORT) as scheduler:
+        url = url_of(scheduler)
+        for path in ("/", "/metricsx", "/metrics/", "/favicon.ico", "/../metrics", "/%6detrics"):
+            assert status(url, path)[0] == 404, path
+        assert status(url, "/metrics?x=1")[0] == 200
+        assert status(url, "/metrics", "HEAD") == (200, "")
+        assert status(url, "/metrics", "POST")[0] == 405
+        wait_until(lambda: status(url, "/healthz") == (200, "ok\n"))
+        scheduler.signal(signal.SIGSTOP)
+        try:
+            wait_until(lambda: status(url, "/healthz")[0] == 503)
+            assert list(scrape(url)) == [("scaler_up",)]
+        finally:
+            scheduler.signal(signal.SIGCONT)
+        wait_until(lambda: status(url, "/healthz")[0] == 200)
+
+
+def test_a_compressed_answer_is_the_same() -> None:
+    with start_scheduler(free_address(), *ANY_PORT) as scheduler:
+        url = url_of(scheduler)
+        request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})
+        with urllib.request.urlopen(request, timeout=10) as response:
+            assert response.headers["Content-Encoding"] == "gzip"
+            assert b"scaler_up" in gzip.decompress(response.read())
+
+
+def test_connections_that_say_nothing_shut_nobody_out() -> None:
+    with start_scheduler(free_address(), *ANY_PORT) as scheduler, contextlib.ExitStack() as stack:
+        url = url_of(scheduler)
+        address = (urlsplit(url).hostname, urlsplit(url).port)
+        children = psutil.Process(scheduler.pid).children()
+        (server,) = (child for child in children if "metrics" in " ".join(child.cmdline()))
+        memory = server.memory_info().rss
+        for number in range(20 * CONNECTIONS_LIMIT):
+            connection = stack.enter_context(socket.create_connection(address, timeout=20))
+            if number % 2:
+                connection.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+            if number % 100 == 0:
+                assert scrape(url)
+        assert scrape(url)
+        assert server.num_fds() < CONNECTIONS_LIMIT + 40
+        assert server.memory_info().rss - memory < 16 * 1024 * 1024
+        wait_until(lambda: server.num_fds() < 40)  # they have had their time
+
+
+@pytest.mark.parametrize(
+    ("sent", "answered"),
+    [
+        (b"junk\r\n\r\n", b"HTTP/1.1 400 "),
+        (b"GET metrics HTTP/1.1\r\n\r\n", b"HTTP/1.1 400 "),
+        (b"\x16\x03\x01\x02\x00\xff\xff\r\n\r\n", b"HTTP/1.1 400 "),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"HTTP/1.1 431 "),
+        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 100_000, b"HTTP/1.1 431 "),
+        (b"GET / HTTP/1.1\r\n", b""),
+    ],
+)
+def test_what_is_no_request_is_refused(server: int, sent: bytes, answered: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server), timeout=20) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(sent)
+        with contextlib.suppress(ConnectionError):
+            assert connection.recv(13) == answered
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[int]:
+    with start_scheduler(free_address(), *ANY_PORT) as scheduler:
+        port = urlsplit(url_of(scheduler)).port
+        assert port is not None
+        yield port
 
 
 def test_a_killed_scheduler_takes_the_server_with_it() -> None:

@@ -20,6 +20,7 @@ DEFAULTS = {
     "event_log": None,
     "event_log_limit_bytes": 0,
     "prometheus_address": None,
+    "prometheus_token_file": None,
     "client_timeout_seconds": 60,
     "worker_timeout_seconds": 60,
     "object_retention_seconds": 3600,

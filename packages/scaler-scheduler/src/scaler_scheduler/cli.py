@@ -92,7 +92,7 @@ def _serve(
     install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds))
     metrics = None
     try:
-        metrics = _start_metrics(settings.prometheus_address, _watched_address(monitor_socket, monitor_address))
+        metrics = _start_metrics(settings, _watched_address(monitor_socket, monitor_address))
         reporter.start()
         if reporter.error is None:
             gateway.start()
@@ -124,11 +124,13 @@ def _watched_address(monitor_socket: MonitorSocket | None, monitor_address: str)
     return monitor_address if monitor_socket is None else f"ipc://{monitor_socket.path}"
 
 
-def _start_metrics(address: str | None, monitor_address: str) -> MetricsServer | None:
-    if address is None:
+def _start_metrics(settings: SchedulerSettings, monitor_address: str) -> MetricsServer | None:
+    if settings.prometheus_address is None:
         return None
-    metrics = MetricsServer(address, monitor_address)
+    metrics = MetricsServer(settings.prometheus_address, monitor_address, settings.prometheus_token_file)
     logging.info(f"Scheduler: figures for Prometheus are at {metrics.start()}")
+    if metrics.is_open_to_others:
+        logging.warning("Scheduler: other machines can read these figures; --prometheus-token-file asks for a token")
     return metrics
 
 

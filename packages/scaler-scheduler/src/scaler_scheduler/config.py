@@ -27,6 +27,9 @@ class SchedulerSettings(LoggingSettings):
         0, help="most that all files there may have together; the oldest are deleted; 0: no bound", minimum=0
     )
     prometheus_address: str | None = option(None, help="where Prometheus reads figures, such as 127.0.0.1:9090")
+    prometheus_token_file: str | None = option(
+        None, help="file with the bearer token that Prometheus must show; only you may be able to read it"
+    )
     client_timeout_seconds: float = option(
         60.0, "-ct", help="how long the tasks of a client that has gone are kept", minimum=0
     )

@@ -20,6 +20,7 @@ class Scheduler:
         event_log: str | None = None,
         event_log_limit_bytes: int = 0,
         prometheus_address: str | None = None,
+        prometheus_token_file: str | None = None,
         protected: bool = True,
         io_threads: int = 1,
         event_loop: str = "builtin",

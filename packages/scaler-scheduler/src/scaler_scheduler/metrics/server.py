@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import select
 import socket
 import subprocess
+from pathlib import Path
 
-from scaler_protocol.address import parse_address
+from scaler_protocol.address import Address, parse_address
 from scaler_protocol.command import BadInput
 from scaler_protocol.command.interpreter import module_command
+from scaler_protocol.private_file import read_private_file
 
 _MODULE = "scaler_scheduler.metrics.process"
 _START_TIMEOUT_SECONDS = 15.0
@@ -19,10 +22,11 @@ _EXIT_TIMEOUT_SECONDS = 2.0
 class MetricsServer:
     """Ends with the scheduler, however that ends. Not started again when it dies: machines notice a failed scrape."""
 
-    def __init__(self, address: str, monitor_address: str) -> None:
-        """``address``: ``host:port`` or ``tcp://host:port``; raises BadInput for anything else or without the
-        library."""
+    def __init__(self, address: str, monitor_address: str, token_file: str | None = None) -> None:
+        """``address``: ``host:port`` or ``tcp://host:port``; ``token_file``: of what must be shown. Raises BadInput for
+        anything else, or without the library."""
         self._host, self._port = _host_and_port(address)
+        self._token_file = _checked_token_file(token_file)
         self._monitor_address = _with_port(monitor_address)
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -32,7 +36,7 @@ class MetricsServer:
     def start(self) -> str:
         """Returns the URL once it listens. Raises BadInput when it cannot."""
         ours, theirs = socket.socketpair()
-        arguments = str(theirs.fileno()), self._host, str(self._port), self._monitor_address
+        arguments = str(theirs.fileno()), self._host, str(self._port), self._monitor_address, self._token_file
         command, environment = module_command(_MODULE, *arguments)
         with theirs:
             self._process = subprocess.Popen(
@@ -49,6 +53,11 @@ class MetricsServer:
             raise BadInput(rest or f"the Prometheus address {self._host}:{self._port} did not start")
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{rest}/metrics"
+
+    @property
+    def is_open_to_others(self) -> bool:
+        """Whether other machines may read it, and need no token for it."""
+        return not self._token_file and not Address("tcp", host=self._host).is_local
 
     def close(self) -> None:
         """End the child and wait for it. May be called twice."""
@@ -77,6 +86,21 @@ def _host_and_port(address: str) -> tuple[str, int]:
     if parsed.scheme != "tcp":
         raise BadInput(f"--prometheus-address: {address!r} is not of the form host:port")
     return parsed.host, parsed.port
+
+
+def _checked_token_file(path: str | None) -> str:
+    if path is None:
+        return ""
+    try:
+        token = read_private_file(Path(path))
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}" if error.strerror else str(error)
+        raise BadInput(f"--prometheus-token-file {path}: {reason}") from None
+    if not token:
+        raise BadInput(
+            f"--prometheus-token-file {path} is missing or empty: (umask 077; openssl rand -hex 32 > {path}) makes one"
+        )
+    return os.path.abspath(path)
 
 
 def _with_port(monitor_address: str) -> str:

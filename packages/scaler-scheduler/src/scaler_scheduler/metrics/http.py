@@ -1,0 +1,156 @@
+"""Answers scrapes over HTTP: a small server for the few requests that Prometheus makes.
+
+Every connection is one request. It has some seconds and some kilobytes for it, and when there are too many
+connections, the one that has waited longest with its request gives way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hmac
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+CONNECTIONS_LIMIT = 64
+REQUEST_SECONDS = 5.0
+"""For a request and its answer."""
+
+HEAD_LIMIT_BYTES = 8192
+"""Of a request's line and headers."""
+
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
+_SCHEME = "bearer "
+_TEXT = "text/plain; charset=utf-8"
+
+
+class Request(NamedTuple):
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    """By name in lower case."""
+
+
+class Answer(NamedTuple):
+    status: int
+    body: bytes = b""
+    content_type: str = _TEXT
+    headers: tuple[str, ...] = ()
+
+
+Render = Callable[[str], tuple[bytes, str]]
+"""From an Accept header to the figures and their content type."""
+
+
+class Figures:
+    """What there is to read. ``read_token``: what must be shown for the figures; None: nothing; OSError or ValueError:
+    nobody gets any now."""
+
+    def __init__(self, render: Render, is_up: Callable[[], bool], read_token: Callable[[], bytes | None]) -> None:
+        self._render = render
+        self._is_up = is_up
+        self._read_token = read_token
+
+    def answer(self, request: Request) -> Answer:
+        if request.path not in ("/metrics", "/healthz"):
+            return Answer(404, b"There is /metrics and /healthz.\n")
+        if request.method not in ("GET", "HEAD"):
+            return Answer(405, b"Only GET is answered.\n", headers=("Allow: GET, HEAD",))
+        if request.path == "/healthz":
+            return Answer(200, b"ok\n") if self._is_up() else Answer(503, b"The scheduler is silent.\n")
+        if not self._is_admitted(request.headers.get("authorization", "")):
+            return Answer(401, b"Show the bearer token.\n", headers=('WWW-Authenticate: Bearer realm="scaler"',))
+        return self._figures(request)
+
+    def _is_admitted(self, authorization: str) -> bool:
+        try:
+            token = self._read_token()
+        except (OSError, ValueError):
+            return False
+        if token is None:
+            return True
+        shown = authorization[len(_SCHEME) :].strip() if authorization.lower().startswith(_SCHEME) else ""
+        return bool(token) and hmac.compare_digest(shown.encode("latin-1", "replace"), token)
+
+    def _figures(self, request: Request) -> Answer:
+        body, content_type = self._render(request.headers.get("accept", ""))
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Answer(200, body, content_type)
+        return Answer(200, gzip.compress(body, 1), content_type, ("Content-Encoding: gzip",))
+
+
+def parse(head: bytes) -> Request | None:
+    """From the bytes up to the empty line; None: it is not a request."""
+    first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+    parts = first.split(" ")
+    if len(parts) != 3 or not parts[2].startswith("HTTP/1.") or not parts[1].startswith("/"):
+        return None
+    pairs = (line.partition(":") for line in lines)
+    return Request(
+        parts[0], parts[1].partition("?")[0], {name.strip().lower(): value.strip() for name, _, value in pairs}
+    )
+
+
+class Server:
+    def __init__(self, answer: Callable[[Request], Answer]) -> None:
+        self._answer = answer
+        self._open: dict[asyncio.StreamWriter, None] = {}
+        self._listener: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """The port, since 0 means any. OSError when that cannot be."""
+        self._listener = await asyncio.start_server(self._serve, host, port, limit=HEAD_LIMIT_BYTES)
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        for writer in self._open:
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= CONNECTIONS_LIMIT:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
+        self._open[writer] = None
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                await self._converse(reader, writer)
+        except (TimeoutError, OSError, asyncio.IncompleteReadError):
+            writer.transport.abort()
+        finally:
+            self._open.pop(writer, None)
+            writer.close()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = parse(await reader.readuntil(b"\r\n\r\n"))
+        except asyncio.LimitOverrunError:
+            await _send(writer, Answer(431), with_body=True)
+            return
+        answer = self._answer(request) if request is not None else Answer(400)
+        await _send(writer, answer, with_body=request is None or request.method != "HEAD")
+
+
+async def _send(writer: asyncio.StreamWriter, answer: Answer, with_body: bool) -> None:
+    lines = [
+        f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}",
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(answer.body)}",
+        "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
+        "Connection: close",
+        *answer.headers,
+    ]
+    writer.write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + (answer.body if with_body else b""))
+    writer.close()
+    await writer.wait_closed()
