@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401  # another user may not be able to read the library
 import os
 import signal
 import socket

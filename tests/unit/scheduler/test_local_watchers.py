@@ -272,3 +272,19 @@ def test_what_was_accepted_and_lost_at_once_does_no_harm(publisher: Publisher, m
     with closing(publisher.connected(GREETING)):
         publisher.turn()
     assert len(publisher.watchers) == 0
+
+
+def test_at_a_port_too_another_user_is_not_served() -> None:
+    with closing(listener := socket.create_server(("127.0.0.1", 0))):
+        port = listener.getsockname()[1]
+        watchers = LocalWatchers(socket.socket(fileno=os.dup(listener.fileno())), print)
+        try:
+            with another_user(lambda: socket.create_connection(("127.0.0.1", port))):
+                for _ in range(10):
+                    watchers.take()
+                assert len(watchers) == 0
+            with closing(own := socket.create_connection(("127.0.0.1", port))):
+                own.sendall(GREETING + READY + SNAPSHOT)
+                wait_until(lambda: watchers.take() and watchers.wants(b"snapshot"))
+        finally:
+            watchers.close()

@@ -113,15 +113,15 @@ def _open_monitor_socket(monitor_address: str | None, address: str) -> MonitorSo
     try:
         if monitor_address is None:
             return listen_by_default(address)
-        parsed = parse_address(monitor_address)
-        return listen_at(parsed) if parsed.scheme == "ipc" else None
+        return listen_at(parse_address(monitor_address))
     except OSError as error:
         raise BadInput(str(error)) from None
 
 
 def _watched_address(monitor_socket: MonitorSocket | None, monitor_address: str) -> str:
     """The same place for a process of ours, which needs no link."""
-    return monitor_address if monitor_socket is None else f"ipc://{monitor_socket.path}"
+    has_link = monitor_socket is not None and monitor_socket.link
+    return f"ipc://{monitor_socket.path}" if monitor_socket is not None and has_link else monitor_address
 
 
 def _start_metrics(settings: SchedulerSettings, monitor_address: str) -> MetricsServer | None:

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 
 from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
 from scaler_protocol.monitor.feed import RefusedError
+from scaler_protocol.monitor.strangers import ROOT, served_by_another
+from scaler_protocol.transport.socket_owner import credentials_of
 from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zmtp import ZmtpConnection
-from scaler_protocol.transport.zmtp_listener import peer_of
 
 RECONNECT_SECONDS = 0.1
 RECONNECT_LIMIT_SECONDS = 0.5
@@ -31,7 +32,6 @@ BROKEN_LIMIT = 5
 HANDSHAKE_SECONDS = 0.2
 """How long the first handshake is waited for."""
 
-_ROOT = 0
 _READS_LIMIT = 1000
 """Reads of one call: whoever sends without end does not keep the caller for ever."""
 
@@ -165,23 +165,11 @@ class LocalStream:
 
     def _check_publisher(self, connected: socket.socket) -> None:
         """Before a byte of it is read. RefusedError."""
-        _, user = peer_of(connected)
-        if user not in (os.geteuid(), _ROOT):
-            raise RefusedError(
-                f"{self._address} is served by {_user_name(user)}, not by you: nothing was read. "
-                "Use the address that your own scheduler logs."
-            )
+        _, user = credentials_of(connected)
+        if user not in (os.geteuid(), ROOT):
+            raise RefusedError(served_by_another(self._address, user))
 
     def _begin(self, connected: socket.socket) -> None:
-        connection = ZmtpConnection(connected, "SUB", b"", MESSAGE_LIMIT_BYTES)
+        connection = ZmtpConnection(connected, "SUB", message_limit_bytes=MESSAGE_LIMIT_BYTES)
         connection.watch_in(self.socket.fileno())
         self._connection, self._has_subscribed = connection, False
-
-
-def _user_name(user: int) -> str:
-    import pwd
-
-    try:
-        return f"user {pwd.getpwuid(user).pw_name}"
-    except KeyError:
-        return f"user {user}"

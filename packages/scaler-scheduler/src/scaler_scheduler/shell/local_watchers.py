@@ -1,5 +1,5 @@
-"""Watchers on this machine, over a unix socket. ZeroMQ's protocol without libzmq, which would serve any number of
-connections of any user, and would end the process where a descriptor is missing."""
+"""Watchers on this machine, over a unix socket or a loopback port. ZeroMQ's protocol without libzmq, which would serve
+any number of connections of any user, and would end the process where a descriptor is missing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from collections import deque
 
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
+from scaler_protocol.transport.socket_owner import PeerOwners, credentials_of
 from scaler_protocol.transport.zmtp import ZmtpConnection
-from scaler_protocol.transport.zmtp_listener import peer_of
 from scaler_scheduler.shell.standstill import LOOK_SECONDS, LOOKS
 from scaler_scheduler.shell.watchers import (
     QUEUE_LIMIT,
@@ -50,6 +50,7 @@ class LocalWatchers:
         self._complaints: set[str] = set()
         self._watchers: dict[int, LocalWatcher] = {}
         self._looked_at = 0.0
+        self._owners = PeerOwners()
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.socket.register(listener, select.EPOLLIN)
 
@@ -94,6 +95,7 @@ class LocalWatchers:
         self._listener.close()
         if self._spare >= 0:
             os.close(self._spare)
+        self._owners.close()
         self.socket.close()
 
     # ---- connections -----------------------------------------------------------------------------------------------
@@ -121,8 +123,7 @@ class LocalWatchers:
             self._admit(connected)
 
     def _admit(self, connected: socket.socket) -> None:
-        _, user = peer_of(connected)
-        if user not in (os.geteuid(), _ROOT) or not self._has_room():
+        if not self._is_trusted(connected) or not self._has_room():
             connected.close()
             return
         try:
@@ -132,6 +133,15 @@ class LocalWatchers:
             connected.close()
             return
         self._watchers[watcher.descriptor] = watcher
+
+    def _is_trusted(self, connected: socket.socket) -> bool:
+        """Whether it is this user's, or root's. Of a port the kernel may not say: then it is left to the address."""
+        if connected.family == socket.AF_UNIX:
+            return credentials_of(connected)[1] in (os.geteuid(), _ROOT)
+        try:
+            return self._owners.owner(connected, connected.getpeername()[:2]) in (os.geteuid(), _ROOT, None)
+        except OSError:  # it is gone
+            return False
 
     def _has_room(self) -> bool:
         """Whoever has asked for nothing makes room, the oldest first."""
@@ -164,7 +174,9 @@ class LocalWatcher:
     """One connection, what it has asked for, and what waits for it."""
 
     def __init__(self, connected: socket.socket, now: float) -> None:
-        self.connection = ZmtpConnection(connected, "PUB", b"", TOPIC_LIMIT_BYTES, MESSAGE_LIMIT_BYTES)
+        self.connection = ZmtpConnection(
+            connected, "PUB", message_limit_bytes=TOPIC_LIMIT_BYTES, waiting_limit_bytes=MESSAGE_LIMIT_BYTES
+        )
         self.descriptor = self.connection.fd
         self.topics: set[bytes] = set()
         self.asks_too_much = False

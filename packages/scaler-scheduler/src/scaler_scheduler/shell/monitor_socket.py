@@ -1,9 +1,9 @@
-"""The unix socket at which monitors of this machine connect.
+"""The socket at which monitors of this machine connect.
 
 The scheduler makes it before it takes in its first message and hands it to the publisher, so a publisher that is
-started again listens on the same socket. By default it lives in a folder that only this user can write to
-(``$XDG_RUNTIME_DIR/scaler``, a folder of this host in ``~/.scaler``, or a private folder in /tmp), and the well-known
-name in /tmp is a symbolic link to it, unless another user's file has that name.
+started again listens on the same socket. By default it is a unix socket and lives in a folder that only this user can
+write to (``$XDG_RUNTIME_DIR/scaler``, a folder of this host in ``~/.scaler``, or a private folder in /tmp), and the
+well-known name in /tmp is a symbolic link to it, unless another user's file has that name.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import socket
 import stat
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from scaler_protocol.address import Address, default_monitor_address, parse_address
+from scaler_protocol.keys import monitor_keys
 from scaler_protocol.security import home_directory
 from scaler_protocol.transport.endpoints import sentence
 from scaler_protocol.transport.socket_file import SocketFile
@@ -40,12 +42,12 @@ _ANSWERING = (0, errno.EAGAIN, errno.EACCES, errno.EPERM)
 
 
 class MonitorSocket:
-    """A listening socket, its file, and the link to it if there is one. ``address``: what users give to a monitor."""
+    """A listening socket, its file and the link to it if there are any. ``address``: what users give to a monitor."""
 
-    def __init__(self, listener: socket.socket, path: str, link: str = "") -> None:
+    def __init__(self, listener: socket.socket, address: str, path: str = "", link: str = "") -> None:
+        self.address = address
         self.path = path
         self.link = link
-        self.address = f"ipc://{link or path}"
         self._listener = listener
         self._files = MonitorFiles(path, link)
 
@@ -65,20 +67,26 @@ class MonitorFiles:
     def __init__(self, path: str, link: str) -> None:
         self._path = path
         self._link = link
-        self._file = SocketFile(Address("ipc", path=path))
+        self._file = SocketFile(Address("ipc", path=path)) if path else None
 
     def remove(self) -> None:
         """Unless others have replaced them."""
-        with contextlib.suppress(OSError):
-            self._file.remove()
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.remove()
         if self._link:
             _remove_link(self._link, self._path)
 
 
-def listen_at(address: Address) -> MonitorSocket:
-    """An explicit address. OSError, with one plain sentence, when nothing can listen there."""
+def listen_at(address: Address) -> MonitorSocket | None:
+    """An explicit address. None: it is reached over the network or with keys, which is not for a plain socket. OSError,
+    with one plain sentence, when nothing can listen there."""
+    if not address.is_local or address.scheme == "inproc" or monitor_keys(address) is not None:
+        return None
     try:
-        return MonitorSocket(_listen(address.path), address.path)
+        if address.scheme == "tcp":
+            return _listen_on_port(address)
+        return MonitorSocket(_listen(address.path), str(address), address.path)
     except OSError as error:
         raise sentence(error.errno, _sentence(str(address), error)) from error
 
@@ -96,7 +104,8 @@ def listen_by_default(scheduler_address: str) -> MonitorSocket:
             reasons.append(f"{path}: {_reason(error)}")
             continue
         _sweep_all()
-        return MonitorSocket(listener, path, _make_link(_link_of(address), path))
+        link = _make_link(_link_of(address), path)
+        return MonitorSocket(listener, f"ipc://{link or path}", path, link)
     raise sentence(
         errno.ENOENT,
         f"there is no place for the monitors' socket ({'; '.join(reasons)}): choose one with --monitor-address",
@@ -186,6 +195,23 @@ def _listen(path: str) -> socket.socket:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     return _bound(path)
+
+
+def _listen_on_port(address: Address) -> MonitorSocket:
+    host = "127.0.0.1" if address.host == "localhost" else address.host
+    deadline = time.monotonic() + BUSY_RETRY_SECONDS
+    while True:
+        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, address.port))
+            listener.listen(_BACKLOG)
+            return MonitorSocket(listener, str(replace(address, port=listener.getsockname()[1])))
+        except OSError as error:
+            listener.close()
+            if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                raise
+        time.sleep(RETRY_INTERVAL_SECONDS)
 
 
 def _bound(name: str) -> socket.socket:

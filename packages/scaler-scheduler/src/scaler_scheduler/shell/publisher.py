@@ -95,10 +95,11 @@ class Publisher:
 
     def begin(self) -> None:
         """Start the child; ``watched`` notices when it listens, ``error`` says why it never will. OSError, with one
-        plain sentence, when nothing can listen on an ``ipc`` address."""
-        parsed = parse_address(self._address)
-        if self._monitor_socket is None and parsed.scheme == "ipc":
-            self._monitor_socket = listen_at(parsed)
+        plain sentence, when nothing can listen at an address of this machine."""
+        if self._monitor_socket is None:
+            self._monitor_socket = listen_at(parse_address(self._address))
+        if self._monitor_socket is not None:
+            self._address = self._monitor_socket.address
         self._spawn()
 
     def watched(self) -> bool:

@@ -3,7 +3,7 @@
 
 Takes snapshots from the scheduler over the inherited socket FD, and event records from a ring in memory that they
 share; gives both to every watcher and keeps them in the file LOG, and those that follow it, in LIMIT bytes together
-(0: without bound). Watchers connect to the inherited unix socket LISTENER (-1: this process listens on ADDRESS itself).
+(0: without bound). Watchers connect to the inherited socket LISTENER (-1: this process listens on ADDRESS itself).
 It tells the scheduler ``ready ADDRESS``, ``error SENTENCE``, ``watched`` and ``unwatched`` (snapshots are wanted, or
 not), ``events`` and ``no-events`` (so are records), ``taken`` for each snapshot, ``ring`` for each ring, ``warning
 SENTENCE``, and ``trouble SENTENCE`` for what goes on until another one comes (none: it is over).
