@@ -174,10 +174,10 @@ class NetworkWatchers:
     def _make_room(self) -> None:
         """Whoever has asked for nothing goes first, the oldest before others; then whoever came last."""
         while len(self._connections) > WATCHERS_LIMIT:
-            idle = (descriptor for descriptor, each in self._connections.items() if not each.has_asked)
-            descriptor = next(idle, next(reversed(self._connections)))
-            if self._connections[descriptor].has_asked:
+            idle = [descriptor for descriptor, each in self._connections.items() if not each.has_asked]
+            if len(self._connections) - len(idle) >= WATCHERS_LIMIT:
                 self._complain_once(TOO_MANY_WATCHERS)
+            descriptor = idle[0] if idle else next(reversed(self._connections))
             self._cut(descriptor, self._connections[descriptor])
 
     def _admitted_users(self) -> set[str] | None:
