@@ -90,3 +90,9 @@ def test_the_newest_graph_is_watched_until_another_is_chosen() -> None:
     row, _ = model.rows("graphs")
     watch.choose(row[0][1], row[0][0])
     assert not watch.look(model)
+
+
+def test_a_chain_of_ten_thousand_is_straight() -> None:
+    """What a layer costs grows with its own edges, not with those of the graph: this one has ten thousand layers."""
+    layout = layered(10_000, numpy.arange(9_999), numpy.arange(1, 10_000))
+    assert set(layout.y.tolist()) == {0.0} and len(set(layout.x.tolist())) == 10_000

@@ -20,7 +20,7 @@ class SchedulerSettings(LoggingSettings):
         minimum=-1,
     )
     monitor_address: str | None = option(
-        None, "-ma", help="where monitors connect; default: an ipc path of the address"
+        None, "-ma", help="where monitors connect; default: a private socket, to which a path in /tmp leads"
     )
     event_log: str | None = option(None, help="directory that keeps files of all that monitors are told")
     event_log_limit_bytes: int = option(

@@ -26,8 +26,8 @@ class Layout(NamedTuple):
 def layered(nodes: int, sources: _Array, targets: _Array) -> Layout:
     """``sources[i] -> targets[i]`` are edges. Nodes on a cycle, which no graph of tasks has, stand at the left."""
     layers = layers_of(nodes, sources, targets)
-    columns = [numpy.flatnonzero(layers == layer) for layer in range(int(layers.max(initial=-1)) + 1)]
-    y = _places(nodes, columns, sources, targets)
+    columns = _groups(layers, int(layers.max(initial=-1)) + 1)
+    y = _places(layers, columns, sources, targets)
     if not nodes:
         return Layout(y, y, 0.0, 0.0)
     y -= y.min()
@@ -46,9 +46,9 @@ def layers_of(nodes: int, sources: _Array, targets: _Array) -> _Array:
     while front.size:
         edges = order[_ranges(first[front], first[front + 1])]
         numpy.maximum.at(layers, targets[edges], layers[sources[edges]] + 1)
-        left = numpy.bincount(targets[edges], minlength=nodes)
-        missing -= left
-        front = numpy.flatnonzero((left > 0) & (missing == 0))
+        touched, left = numpy.unique(targets[edges], return_counts=True)
+        missing[touched] -= left
+        front = touched[missing[touched] == 0]
     return numpy.where(missing > 0, 0, layers)
 
 
@@ -59,24 +59,50 @@ def _ranges(starts: _Array, ends: _Array) -> _Array:
     return offsets + numpy.arange(int(counts.sum()))
 
 
-def _places(nodes: int, columns: list[_Array], sources: _Array, targets: _Array) -> _Array:
+def _groups(numbers: _Array, count: int) -> list[_Array]:
+    """For each number below ``count``: where it stands."""
+    order = numpy.argsort(numbers, kind="stable")
+    return numpy.split(order, numpy.searchsorted(numbers[order], numpy.arange(1, count))) if count else []
+
+
+class _Sweep:
+    """One way through the layers: each is ordered by the neighbours on one side. What it costs grows with the edges."""
+
+    def __init__(self, layers: _Array, columns: list[_Array], near: _Array, far: _Array) -> None:
+        place = numpy.zeros(len(layers), numpy.int64)
+        for column in columns:
+            place[column] = numpy.arange(len(column))
+        edges = _groups(layers[near], len(columns))
+        self._columns = [(column, place[near[each]], far[each]) for column, each in zip(columns, edges, strict=True)]
+
+    def move(self, y: _Array, backwards: bool) -> None:
+        for column, near, far in self._columns[::-1] if backwards else self._columns:
+            if len(column) == 1:
+                y[column] = y[far].mean() if far.size else y[column]
+                continue
+            wanted = _means(near, y[far], y[column])
+            order = numpy.argsort(wanted, kind="stable")
+            y[column[order]] = spread(wanted[order])
+
+
+def _places(layers: _Array, columns: list[_Array], sources: _Array, targets: _Array) -> _Array:
     """Heights, after sweeps to the right (by what a node needs) and to the left (by who needs it)."""
-    y = numpy.zeros(nodes)
+    y = numpy.zeros(len(layers))
     tallest = max((len(column) for column in columns), default=0)
     for column in columns:
         y[column] = (numpy.arange(len(column)) + 0.5) * tallest / max(1, len(column))
+    to_the_right = _Sweep(layers, columns, targets, sources)
+    to_the_left = _Sweep(layers, columns, sources, targets)
     for sweep in range(_SWEEPS):
-        near, far = (targets, sources) if sweep % 2 == 0 else (sources, targets)
-        for column in columns if sweep % 2 == 0 else columns[::-1]:
-            wanted = _means(nodes, near, y[far], y)[column]
-            order = numpy.argsort(wanted, kind="stable")
-            y[column[order]] = spread(wanted[order])
+        is_back = sweep % 2 == 1
+        (to_the_left if is_back else to_the_right).move(y, is_back)
     return y
 
 
-def _means(nodes: int, near: _Array, values: _Array, otherwise: _Array) -> _Array:
-    counts = numpy.bincount(near, minlength=nodes)
-    sums = numpy.bincount(near, values, nodes)
+def _means(near: _Array, values: _Array, otherwise: _Array) -> _Array:
+    """By place in a layer."""
+    counts = numpy.bincount(near, minlength=len(otherwise))
+    sums = numpy.bincount(near, values, len(otherwise))
     return numpy.where(counts > 0, sums / numpy.maximum(counts, 1), otherwise)
 
 
