@@ -1,7 +1,7 @@
-"""Bounds on what a stream or a recording says: whoever wrote it, no value in it is too much for a reader.
+"""Bounds on the values of a stream or a recording, whoever wrote it.
 
-The publisher brings what it sends within them, and readers bring what they get within them, so that a screen computes
-with finite numbers and draws short texts. Counts are bounded by their 64 bits.
+The publisher applies them to what it sends and readers to what they receive, so a screen computes with finite numbers
+and draws short texts. Counts are bounded by their 64 bits.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class FeedError(ValueError):
 
 
 class RefusedError(FeedError):
-    """Whoever listens there does not let this watcher in, or is not to be trusted; one sentence. It is tried again."""
+    """The publisher does not let this watcher in, or cannot be trusted; one sentence. The watcher tries again."""
 
 
 class Received(NamedTuple):

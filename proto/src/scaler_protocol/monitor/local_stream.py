@@ -33,7 +33,7 @@ HANDSHAKE_SECONDS = 0.2
 """How long the first handshake is waited for."""
 
 _READS_LIMIT = 1000
-"""Reads of one call: whoever sends without end does not keep the caller for ever."""
+"""Reads of one call, which returns however fast the publisher sends."""
 
 _ABSENT = (errno.ENOENT, errno.ECONNREFUSED, errno.EAGAIN, errno.ENOTDIR, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors that time may cure: the scheduler has not started, or has too many connections just now."""
@@ -117,7 +117,7 @@ class LocalStream:
         return messages is not None or bool(self._refusal)
 
     def _await_handshake(self) -> None:
-        """Whoever watches from now on is to miss nothing, though it may receive much later."""
+        """The caller must miss nothing from now on, even if it first receives much later."""
         deadline = time.monotonic() + HANDSHAKE_SECONDS
         while self._connection is not None and not self._has_subscribed and time.monotonic() < deadline:
             self.socket.poll(1000 * HANDSHAKE_SECONDS)

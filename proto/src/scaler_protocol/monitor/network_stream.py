@@ -95,7 +95,7 @@ class NetworkStream:
         self.socket.close()
 
     def _connect_again(self) -> None:
-        """ZeroMQ gives up for ever when it was refused."""
+        """ZeroMQ itself never tries again after a refusal."""
         if self._connect_at is None or time.monotonic() < self._connect_at:
             return
         self._connect_at = None

@@ -1,4 +1,4 @@
-"""Publishers of other users of this machine, of whom nothing is to be shown."""
+"""Publishers that run as another user of this machine, and whose streams are not shown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ ROOT = 0
 
 
 def served_by_another(address: str, user: int) -> str:
-    """The sentence for whoever wanted to watch."""
+    """The sentence for the user who wanted to watch."""
     return (
         f"{address} is served by {_name_of(user)}, not by you: nothing was read. "
         "Use the address that your own scheduler logs."

@@ -1,7 +1,7 @@
 """Answers scrapes over HTTP: a small server for the few requests that Prometheus makes.
 
-Every connection is one request. It has some seconds and some kilobytes for it, and when there are too many
-connections, the one that has waited longest with its request gives way.
+Each connection carries one request, within some seconds and some kilobytes. When there are too many connections, the
+oldest one is closed.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ Render = Callable[[str], tuple[bytes, str]]
 
 
 class Figures:
-    """What there is to read. ``read_token``: what must be shown for the figures; None: nothing; OSError or ValueError:
-    nobody gets any now."""
+    """The answers. ``read_token``: the token that a request for the figures must carry; None: it needs none; OSError or
+    ValueError: no request gets any figures."""
 
     def __init__(self, render: Render, is_up: Callable[[], bool], read_token: Callable[[], bytes | None]) -> None:
         self._render = render

@@ -34,7 +34,7 @@ QUEUE_LIMIT_BYTES = 32 * 1024 * 1024
 
 _READY_LIMIT = 64
 _ACCEPT_LIMIT = 64
-"""Connections in one turn: whoever makes them without end keeps nobody waiting."""
+"""Connections accepted in one turn: a flood of them must not delay the watchers that are there."""
 
 _ROOT = 0
 _SUBSCRIBE, _CANCEL = b"\x01", b"\x00"
@@ -135,7 +135,8 @@ class LocalWatchers:
         self._watchers[watcher.descriptor] = watcher
 
     def _is_trusted(self, connected: socket.socket) -> bool:
-        """Whether it is this user's, or root's. Of a port the kernel may not say: then it is left to the address."""
+        """Whether it is this user's, or root's. The kernel may not know the owner of a connection to a port; then it is
+        served, as the address allows."""
         if connected.family == socket.AF_UNIX:
             return credentials_of(connected)[1] in (os.geteuid(), _ROOT)
         try:
@@ -144,7 +145,7 @@ class LocalWatchers:
             return False
 
     def _has_room(self) -> bool:
-        """Whoever has asked for nothing makes room, the oldest first."""
+        """Connections that have asked for nothing make room, the oldest first."""
         if len(self._watchers) < WATCHERS_LIMIT:
             return True
         idle = next((each for each in self._watchers.values() if not each.topics), None)
@@ -155,8 +156,8 @@ class LocalWatchers:
         return True
 
     def _turn_away(self) -> None:
-        """No descriptor is left: the spare one serves to close the connection that waits, which would go on waking this
-        process."""
+        """No descriptor is left. The spare one is used to close the waiting connection, which would otherwise keep
+        waking this process."""
         if self._spare >= 0:
             os.close(self._spare)
         self._spare = -1

@@ -61,8 +61,8 @@ class MonitorSocket:
 
 
 class MonitorFiles:
-    """What a listening socket has in the file system. Removed by whoever still holds the socket: until all have closed
-    it no other file can have its inode."""
+    """The file of a listening socket, and the link to it. They are removed before the socket is closed: until then no
+    other file can have the same inode."""
 
     def __init__(self, path: str, link: str) -> None:
         self._path = path
@@ -79,8 +79,8 @@ class MonitorFiles:
 
 
 def listen_at(address: Address) -> MonitorSocket | None:
-    """An explicit address. None: it is reached over the network or with keys, which is not for a plain socket. OSError,
-    with one plain sentence, when nothing can listen there."""
+    """Listen at an explicit address. None: other machines can reach it, or it has keys, and libzmq must listen there.
+    OSError, with one plain sentence, when the address cannot be used."""
     if not address.is_local or address.scheme == "inproc" or monitor_keys(address) is not None:
         return None
     try:
@@ -169,7 +169,8 @@ def _prepare(folder: str) -> None:
 
 
 def _listen_in(folder: str, path: str) -> socket.socket:
-    """Listens before it has its name there: a file that does not answer is a dead one, which others may remove."""
+    """The socket listens before it gets its name, because a file that does not answer counts as dead and may be
+    removed by another scheduler."""
     if len(os.fsencode(path)) > 107:
         raise OSError(errno.ENAMETOOLONG, "the path is too long for a socket")
     _prepare(folder)

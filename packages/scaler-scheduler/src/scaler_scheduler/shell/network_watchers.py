@@ -1,4 +1,4 @@
-"""Watchers over tcp: libzmq's, which encrypts what it sends to those who have keys."""
+"""Watchers over the network, through libzmq, which encrypts the stream for watchers with keys."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BUSY_RETRY_SECONDS = 2.0
 
 RETRY_INTERVAL_SECONDS = 0.05
 WATCHER_LIFE_MILLISECONDS = 5000
-"""For whoever sends no heartbeats: how long what was sent may lie there."""
+"""How long sent bytes may stay unacknowledged on a connection without heartbeats."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class _Connection:
     odd_topics: int = 0
     has_asked: bool = False
     user: str = ""
-    """Who it is, as its key was when it connected."""
+    """The user of its key, as it was when it connected."""
 
 
 class NetworkWatchers:
@@ -172,7 +172,7 @@ class NetworkWatchers:
         return False
 
     def _make_room(self) -> None:
-        """Whoever has asked for nothing goes first, the oldest before others; then whoever came last."""
+        """Close connections that have asked for nothing, the oldest first, and then the newest of the others."""
         while len(self._connections) > WATCHERS_LIMIT:
             idle = [descriptor for descriptor, each in self._connections.items() if not each.has_asked]
             if len(self._connections) - len(idle) >= WATCHERS_LIMIT:

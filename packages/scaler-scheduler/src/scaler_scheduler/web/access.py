@@ -1,7 +1,7 @@
-"""The token: what somebody must show who wants to watch.
+"""The token, which a request must show before it is answered.
 
-It stands in the address that ``scaler_ui`` prints. A browser that has shown it once gets a cookie in its place, so that
-the address can be shared, kept and reloaded without it. Programs may send it as ``Authorization: Bearer``.
+It is part of the address that ``scaler_ui`` prints. A browser that has shown it once gets a cookie in its place, so the
+address can be kept and reloaded without it. Programs may send it as ``Authorization: Bearer``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def new_token() -> str:
 
 
 class Access:
-    """Pure. ``token`` None: everybody may watch."""
+    """Pure. ``token`` None: every request is answered."""
 
     def __init__(self, token: str | None) -> None:
         self._token = token

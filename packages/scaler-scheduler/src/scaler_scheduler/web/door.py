@@ -1,6 +1,6 @@
-"""The door: how many connections there may be, and what one may cost before it has shown that it may be there.
+"""The door: limits the number of connections, and what each may cost before it has shown the token.
 
-aiohttp reads the head of a request for as long as it takes, and keeps as many connections as there are.
+aiohttp itself limits neither the number of connections nor the time that the head of a request may take.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Door:
         return Visitor(self, self._make_inner())
 
     def admit(self, transport: asyncio.BaseTransport | None) -> None:
-        """Whoever is there may stay."""
+        """This connection may stay."""
         if transport is not None and (visitor := self._strangers.pop(transport, None)) is not None:
             visitor.admitted()
 
