@@ -407,3 +407,19 @@ def kill_both(scheduler: Command) -> None:
 
 def heard_at(address: str) -> bool:
     return run_command("scaler_top", address, "--json").returncode == 0
+
+
+def test_what_cannot_be_handed_over_for_lack_of_descriptors_is_left_out(publisher: Publisher, address: str) -> None:
+    with zmq.Context() as context:
+        watcher = Subscription(context, address, events=True)
+        publish(publisher, 5)
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            publisher.publish(snapshot(success=6))
+            assert publisher.ring(0, 7) is None
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        publish(publisher, 7)
+        wait_until(lambda: receive(watcher) == 7)
+        watcher.close()

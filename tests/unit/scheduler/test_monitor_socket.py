@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import socket
@@ -97,6 +98,27 @@ def test_a_path_that_is_too_long_and_a_home_that_cannot_be_written_lead_to_the_n
     monkeypatch.setattr(monitor_socket, "_LAST_FOLDER", f"{tmp_path}/last")
     opened = open_for(name)
     assert opened.path == f"{tmp_path}/last/{name}"
+    opened.close()
+
+
+def test_a_file_system_without_sockets_and_a_user_without_home_lead_to_the_next_choice(
+    runtime: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = monitor_socket._bound
+
+    def bound_elsewhere(path: str) -> socket.socket:
+        if path.startswith(str(runtime)):
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        return bound(path)
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(monitor_socket, "_bound", bound_elsewhere)
+    monkeypatch.setattr(monitor_socket, "home_directory", no_home)
+    monkeypatch.setattr(monitor_socket, "_LAST_FOLDER", f"{tmp_path}/last")
+    opened = open_for(name)
+    assert opened.path == f"{tmp_path}/last/{name}" and list((runtime / "scaler").iterdir()) == []
     opened.close()
 
 

@@ -74,8 +74,9 @@ class MetricsServer:
 
     def _answer(self) -> str:
         assert self._socket is not None
-        readable, _, _ = select.select([self._socket], [], [], _START_TIMEOUT_SECONDS)
-        return self._socket.recv(4096).decode() if readable else ""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return self._socket.recv(4096).decode() if poll.poll(1000 * _START_TIMEOUT_SECONDS) else ""
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

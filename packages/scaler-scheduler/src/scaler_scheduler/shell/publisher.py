@@ -8,6 +8,7 @@ Event records go through memory that both share.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import pickle
@@ -127,10 +128,11 @@ class Publisher:
         if not self._ring_ready:
             return None
         try:
-            memory = mmap.mmap(self._ring_descriptor, 0, mmap.MAP_SHARED | mmap.MAP_POPULATE)
+            return RingWriter(mmap.mmap(self._ring_descriptor, 0, mmap.MAP_SHARED | mmap.MAP_POPULATE))
+        except OSError:  # there is no memory for it, or no descriptor is left: later
+            return None
         finally:
             self._drop_ring()
-        return RingWriter(memory)
 
     def wait_for_ring(
         self, first: int, epoch: int, timeout_seconds: float = START_TIMEOUT_SECONDS
@@ -146,13 +148,13 @@ class Publisher:
         return None
 
     def _offer_ring(self, first: int, epoch: int) -> None:
-        descriptor = os.memfd_create("scaler_events", os.MFD_CLOEXEC)
-        self._ring_descriptor, self._ring_ready = descriptor, False
+        self._ring_ready = False
         try:
+            self._ring_descriptor = descriptor = os.memfd_create("scaler_events", os.MFD_CLOEXEC)
             os.ftruncate(descriptor, RING_HEADER_BYTES + RING_BYTES)
             assert self._socket is not None
             socket.send_fds(self._socket, [b"ring %d %d" % (first, epoch)], [descriptor])
-        except OSError:  # the child is gone, or has too much to read: later
+        except OSError:  # the child is gone or has too much to read, or no descriptor is left: later
             self._drop_ring()
 
     def _drop_ring(self) -> None:
@@ -253,13 +255,15 @@ class Publisher:
         if pause is not None:
             self._warnings.append(f"The publisher ended ({how}): it is started again in {pause:g} s.")
             return
-        self._warnings.append(f"The publisher ended too often ({how}): the scheduler goes on without monitors.")
+        without = "monitors and event log" if self._log_arguments else "monitors"
+        self._warnings.append(f"The publisher ended too often ({how}): the scheduler goes on without {without}.")
         self.close()
 
     def _wait_readable(self, deadline: float) -> None:
         assert self._socket is not None
-        readable, _, _ = select.select([self._socket], [], [], max(0.0, deadline - time.monotonic()))
-        if not readable:
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        if not poll.poll(1000 * max(0.0, deadline - time.monotonic())):
             self.error = f"the publisher of the monitor address {self._address} did not start in time"
 
     def _read(self) -> bool:
@@ -302,16 +306,12 @@ class Publisher:
             self._said = rest
 
     def _hand_over(self, connection: socket.socket, payload: bytes) -> None:
-        descriptor = os.memfd_create("scaler_monitor", os.MFD_CLOEXEC)
-        try:
-            with open(descriptor, "wb", closefd=False) as file:
-                file.write(payload)
-            socket.send_fds(connection, [feed.SNAPSHOT_KIND], [descriptor])
+        # The child may be gone, its queue full, or no descriptor be left: the next snapshot replaces this one.
+        with contextlib.suppress(OSError), open(os.memfd_create("scaler_monitor", os.MFD_CLOEXEC), "wb") as file:
+            file.write(payload)
+            file.flush()
+            socket.send_fds(connection, [feed.SNAPSHOT_KIND], [file.fileno()])
             self._taken = False
-        except OSError:  # the child is gone or its queue is full: the next snapshot replaces this one
-            pass
-        finally:
-            os.close(descriptor)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
