@@ -6,7 +6,7 @@ Inline functions only.
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from scaler_protocol.wire cimport load32, store32, store64
 
@@ -60,11 +60,21 @@ cdef inline bytes column_bytes(Column* column):
     return PyBytes_FromStringAndSize(<char*> column.data, column.size)
 
 
+cdef inline void copy_bytes(uint8_t* to, const uint8_t* source, size_t size) noexcept nogil:
+    """An empty column has no memory, and C does not allow memcpy from NULL, even of nothing."""
+    if size:
+        memcpy(to, source, size)
+
+
+cdef inline bint same_bytes(const uint8_t* one, const uint8_t* other, size_t size) noexcept nogil:
+    return size == 0 or memcmp(one, other, size) == 0
+
+
 cdef inline void rebase(uint8_t* to, const uint8_t* ends, uint64_t count, uint32_t start) noexcept nogil:
     """Copy an ends column so that it counts from ``start``."""
     cdef uint64_t index
     if start == 0:
-        memcpy(to, ends, 4 * count)
+        copy_bytes(to, ends, 4 * count)
         return
     for index in range(count):
         store32(to + 4 * index, load32(ends + 4 * index) - start)

@@ -7,7 +7,7 @@ A run keeps the bytes objects that hold its columns and its payload and points i
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 
 from scaler_protocol.columns cimport (
     AGE_SIZE,
@@ -19,8 +19,10 @@ from scaler_protocol.columns cimport (
     column_add64,
     column_bytes,
     column_extend,
+    copy_bytes,
     ends_equal,
     piece_start,
+    same_bytes,
 )
 from scaler_protocol.steps cimport pack_steps, unpack_steps
 from scaler_protocol.wire cimport load32, load64
@@ -292,15 +294,15 @@ cdef class ResultRun:
         cdef size_t n = self.count
         if self.session != other.session or n != other.count or self.payload_bytes != other.payload_bytes:
             return False
-        if memcmp(self.tasks, other.tasks, 8 * n) or memcmp(self.attempts, other.attempts, 4 * n):
+        if not same_bytes(self.tasks, other.tasks, 8 * n) or not same_bytes(self.attempts, other.attempts, 4 * n):
             return False
-        if memcmp(self.statuses, other.statuses, n) or memcmp(self.durations, other.durations, 8 * n):
+        if not same_bytes(self.statuses, other.statuses, n) or not same_bytes(self.durations, other.durations, 8 * n):
             return False
-        if memcmp(self.cpu_times, other.cpu_times, 8 * n):
+        if not same_bytes(self.cpu_times, other.cpu_times, 8 * n):
             return False
         if not ends_equal(self.ends, self.start, other.ends, other.start, n):
             return False
-        if memcmp(self.origin + self.start, other.origin + other.start, self.payload_bytes):
+        if not same_bytes(self.origin + self.start, other.origin + other.start, self.payload_bytes):
             return False
         return all(self.memory_peak(index) == other.memory_peak(index) for index in range(n))
 
@@ -412,6 +414,6 @@ cdef class ResultRunBuilder:
 
 cdef const uint8_t* place_column(uint8_t** place, Column* column) noexcept:
     cdef uint8_t* start = place[0]
-    memcpy(start, column.data, column.size)
+    copy_bytes(start, column.data, column.size)
     place[0] = start + column.size
     return start

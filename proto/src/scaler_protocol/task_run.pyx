@@ -20,8 +20,10 @@ from scaler_protocol.columns cimport (
     column_add64,
     column_bytes,
     column_extend,
+    copy_bytes,
     ends_equal,
     piece_start,
+    same_bytes,
 )
 from scaler_protocol.wire cimport load32, load64
 
@@ -214,7 +216,7 @@ cdef class TaskRun:
             return False
         if not ends_equal(self.ends, self.start, other.ends, other.start, pieces):
             return False
-        return memcmp(self.origin + self.start, other.origin + other.start, self.payload_bytes) == 0
+        return same_bytes(self.origin + self.start, other.origin + other.start, self.payload_bytes)
 
     def __repr__(self):
         tasks = f"{self.session.hex()[:8]}:{self.first_task}..{self.first_task + self.count - 1}"
@@ -354,8 +356,8 @@ cdef class TaskRunBuilder:
         run.columns_owner = PyBytes_FromStringAndSize(NULL, self.ends.size + self.marks.size)
         run.payload_owner = column_bytes(&self.payload)
         columns = <uint8_t*> PyBytes_AS_STRING(run.columns_owner)
-        memcpy(columns, self.ends.data, self.ends.size)
-        memcpy(columns + self.ends.size, self.marks.data, self.marks.size)
+        copy_bytes(columns, self.ends.data, self.ends.size)
+        copy_bytes(columns + self.ends.size, self.marks.data, self.marks.size)
         run.ends = columns
         run.marks = columns + self.ends.size if self.marks.size else NULL
         run.origin = <const uint8_t*> PyBytes_AS_STRING(run.payload_owner)
