@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing under sanitizers. See docs/internals/fuzzing.md; ``scripts/fuzz`` starts it."""

@@ -1,0 +1,45 @@
+"""Compiles every .pyx file of a source tree with clang's sanitizers: ``python -m fuzz.compile FOLDER``.
+
+Only what has changed since the last time is compiled again. Each file decides about checks of bounds itself, as in a
+release, so that the sanitizers see what users run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+SANITIZERS = "-fsanitize=address,undefined,fuzzer-no-link"
+FLAGS = [
+    "-O1",
+    "-g1",
+    "-fno-omit-frame-pointer",
+    SANITIZERS,
+    "-fno-sanitize-recover=undefined",
+    "-fno-sanitize=function,vptr",  # C code calls through casted pointers everywhere in Python itself
+    "-Wno-everything",
+]
+
+
+def compile_all(folder: Path) -> None:
+    from Cython.Build import cythonize
+    from setuptools import Extension, setup
+
+    os.chdir(folder)
+    sources = sorted(Path().rglob("*.pyx"))
+    extensions = [
+        Extension(".".join(source.with_suffix("").parts), [source.as_posix()], extra_compile_args=FLAGS)
+        for source in sources
+    ]
+    jobs = os.cpu_count() or 1
+    setup(
+        name="sanitized",
+        packages=[],
+        ext_modules=cythonize(extensions, language_level=3, nthreads=jobs, quiet=True),
+        script_args=["-q", "build_ext", "--inplace", f"--parallel={jobs}"],
+    )
+
+
+if __name__ == "__main__":
+    compile_all(Path(sys.argv[1]))
