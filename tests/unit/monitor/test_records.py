@@ -101,3 +101,9 @@ def test_any_damaged_byte_is_records_or_bad(whole: bytes) -> None:
                 records.ended_columns(record)
         except BadRecord:
             pass
+
+
+def test_tasks_beyond_64_bits_are_bad() -> None:
+    (record,) = records.records(records.ran_record(2**64 - 1, [3, 4], [1, 0], time=1, session=0))
+    with pytest.raises(BadRecord):
+        records.ended_columns(record)

@@ -245,3 +245,13 @@ def test_where_and_when_results_were_made_travels_with_them() -> None:
     assert [age for piece in pieces for age in piece.age_column or ()] == list(range(1000))
     second.forget_place()
     assert encode(Envelope(Results([second]))) == encode(Envelope(Results([result_run(1000)])))
+
+
+@pytest.mark.parametrize("head", [2**64 - 48, 2**64 - 1])
+def test_counters_at_the_end_of_64_bits_are_damage(head: int) -> None:
+    """The reader must not go round and round the ring to get there."""
+    memory = bytearray(RING_HEADER_BYTES + 480)
+    for place, value in ((64, head), (128, head - 96)):
+        memory[place : place + 8] = value.to_bytes(8, "little")
+    with pytest.raises(ValueError, match="damaged"):
+        RingReader(memory).take(1 << 20)

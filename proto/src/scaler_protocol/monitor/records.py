@@ -197,6 +197,8 @@ def durations_and_ages(record: Record) -> tuple[Sequence[int], Sequence[int]]:
 
 def _spelled_out(record: Record, durations: Sequence[int], ages: Sequence[int]) -> EndedColumns:
     count = record.count
+    if record.first + count > 1 << 64:
+        raise BadRecord("An event record names tasks that cannot be.")
     return EndedColumns(
         memoryview(array("Q", range(record.first, record.first + count))),
         memoryview(array("Q", durations)),

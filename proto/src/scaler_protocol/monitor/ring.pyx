@@ -418,7 +418,7 @@ cdef class RingReader:
         cdef uint64_t at = start, first = self.read + self.dropped, offset
         cdef uint64_t count = 0, size
         cdef Header* header
-        if head < start or head - start > self.capacity:
+        if head < start or head - start > self.capacity or head >> 63:  # ``at`` must not pass the end of 64 bits
             raise ValueError("The ring of event records is damaged.")
         while at < head:
             offset = at % self.capacity
