@@ -16,8 +16,8 @@ ROOT_BYTES = 8 + 8 * 4
 
 
 def one_input(data: bytes) -> None:
-    """A byte for the body's number, one for where the second segment begins, one for the payload frame; then the pointer
-    to the body and what follows it."""
+    """A byte for the body's number, one for where the second segment begins, one for the payload frame; then
+    the pointer to the body and what follows it."""
     if len(data) < 3:
         return
     envelope = decoded([framed(data[0] & 0x7F, data[1], data[3:]), *([data[3:]] if data[2] & 1 else [])])

@@ -1,0 +1,127 @@
+"""Event records and snapshots of monitors, made of a fuzzer's choices: mostly right, and wrong anywhere."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+from fuzz.choices import Choices
+from scaler_protocol.messages import Status, WorkerStatus
+from scaler_protocol.monitor import records
+from scaler_protocol.monitor.messages import (
+    AgentStatus,
+    ClientStatus,
+    Events,
+    EventTotals,
+    FunctionStatus,
+    GraphStatus,
+    MessageCount,
+    PeerState,
+    SchedulerStatus,
+    Setting,
+    Snapshot,
+    StoreStatus,
+    TaskCounts,
+    WaitGroup,
+)
+from scaler_protocol.monitor.records import NONE, Flag, Kind
+
+NAMES = ("", "name", "f<lambda>", "größe\x1b[31m\n", "x" * 300)
+INDICES = (0, 1, 2, 7, 65_535, 1_000_000, NONE - 1, NONE)
+NUMBERS = (0, 1, 5, 2**31, 2**32 - 1, 2**53, 2**63, 2**64 - 1)
+TIMES_US = (0, 1_700_000_000_000_000, 1_700_000_001_000_000, 2**63, 2**64 - 1)
+REALS = (0.0, 0.5, -1.0, 1e9, 1e30)
+"""What a scheduler lets into a snapshot: heartbeats with other numbers are refused."""
+
+NAMED = (
+    {"session": "00" * 16, "host": "host", "pid": 5, "parent": ""},
+    {"session": "zz", "name": 5, "host": None, "workers": ["a", 3, None]},
+    {"session": "11" * 16, "name": "agent", "host": "host", "pid": 9, "workers": ["a", "b"]},
+    {"digest": "22" * 16, "name": "module.function"},
+    [],
+)
+PAYLOADS = (
+    pickle.dumps((b"", "ValueError", "no such thing", "Traceback")),
+    json.dumps([{"signal": "SIGKILL", "exit_code": None, "peak_memory": 5, "stack": ["a", "b"]}]).encode(),
+    b"a sentence",
+    b"",
+)
+
+
+def a_record(choices: Choices) -> bytes:
+    """One of any kind; now and then with bytes of the fuzzer's in place of its own."""
+    kind = choices.pick([*Kind])
+    count, flags, body = choices.below(8), 0, b""
+    if kind == Kind.NAME:
+        flags, body = choices.below(4), json.dumps(choices.pick(NAMED)).encode()
+    elif kind == Kind.ENDED:
+        flags = choices.below(8) & (Flag.FUNCTIONS | Flag.AGES | Flag.WORKERS)
+        body = choices.take(count * (21 + 4 * bool(flags & 1) + 4 * bool(flags & 2) + 2 * bool(flags & 4)))
+    elif kind in (Kind.RAN, Kind.STEPPED):
+        flags = choices.pick([*Status]) | (Flag.SHORT if choices.flag() else 0)
+        body = choices.take(choices.below(8 * count + 9))
+    elif kind == Kind.FAILED:
+        flags, payload = choices.pick([*Status]), choices.pick(PAYLOADS)
+        body = len(payload).to_bytes(4, "little") * 2 + payload
+    elif kind == Kind.GRAPH:
+        flags, body = (
+            choices.below(2),
+            b"".join(choices.pick(NUMBERS).to_bytes(8, "little") for _ in range(1 + 2 * count)),
+        )
+    if choices.flag(8):
+        body = choices.take(choices.below(64))
+    return records.record(
+        kind if not choices.flag(16) else choices.number(2),
+        time=choices.pick(TIMES_US),
+        flags=int(flags),
+        count=choices.pick(NUMBERS[:5]) if choices.flag(8) else count,
+        session=choices.pick(INDICES),
+        first=choices.pick(NUMBERS),
+        agent=choices.pick(INDICES),
+        function=choices.pick(INDICES),
+        attempt=choices.below(3),
+        worker=choices.pick(INDICES),
+        body=body,
+    )
+
+
+def some_events(choices: Choices) -> Events:
+    found = b"".join(a_record(choices) for _ in range(1 + choices.below(4)))
+    return Events(
+        choices.pick(REALS), choices.pick(NUMBERS), found, choices.below(3), choices.below(8), choices.below(3)
+    )
+
+
+def a_snapshot(choices: Choices) -> Snapshot:
+    number, name = lambda: choices.pick(NUMBERS), lambda: choices.pick(NAMES)  # noqa: E731
+    real, session = lambda: choices.pick(REALS), lambda: choices.take(16)  # noqa: E731
+    workers = tuple(
+        WorkerStatus(name(), number(), real(), number(), choices.flag(), choices.flag(), choices.flag())
+        for _ in range(choices.below(3))
+    )
+    agent = AgentStatus(
+        session(), name(), name(), number(), choices.pick([*PeerState]), real(), number(), number(), number(), real(),
+        number(), number(), real(), workers,
+    )  # fmt: skip
+    return Snapshot(
+        SchedulerStatus(name(), choices.below(3), name(), name(), choices.number(3), real(), real(), number()),
+        TaskCounts(number(), number(), number(), number(), number(), number()),
+        (MessageCount(name(), number()),) * choices.below(3),
+        (MessageCount(name(), number()),) * choices.below(3),
+        (agent,) * choices.below(3),
+        (ClientStatus(session(), name(), number(), choices.flag(), number(), number(), number(), session()),)
+        * choices.below(3),
+        (FunctionStatus(session(), name(), number(), number(), number(), number(), number(), real()),)
+        * choices.below(3),
+        real(),
+        (Setting(name(), name()),) * choices.below(2),
+        (WaitGroup(session(), name(), name(), number(), real(), session(), number()),) * choices.below(3),
+        (GraphStatus(session(), number(), number(), number(), number(), number(), number(), number()),)
+        * choices.below(3),
+        (StoreStatus(name(), number(), number(), number(), number(), number(), number()),) * choices.below(3),
+        EventTotals(number(), number()),
+        number(),
+        number(),
+        number(),
+        name(),
+    )
