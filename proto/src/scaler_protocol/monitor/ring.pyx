@@ -343,7 +343,7 @@ def names_in(bytes data):
     cdef list names = []
     while at + HEADER <= total:
         header = <const Header*> (base + at)
-        if header.size < HEADER or header.size > total - at:
+        if header.size < HEADER or header.size % 8 or header.size > total - at:
             break
         if header.kind == NAME:
             names.append((header.flags, header.first, data[at : at + header.size]))
