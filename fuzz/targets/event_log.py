@@ -6,33 +6,31 @@ No file makes a reader take more memory or time than its size justifies.
 from __future__ import annotations
 
 import io
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from fuzz.choices import Choices
 from fuzz.events import a_snapshot, some_events
+from fuzz.scratch import scratch
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.eventlog import EventLogWriter, NotAnEventLog
 from scaler_protocol.monitor.log_frames import EVENTS, MAGIC, SNAPSHOT, BadLog, frame, frames, read_frame
 from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.replay import Replay
 
-FOLDER = Path(tempfile.mkdtemp(prefix="scaler-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
-LOG = FOLDER / "fuzzed.events"
 MOST_FRAMES = 50
 LONGEST_INPUT_BYTES = 8192
 
 
 def one_input(data: bytes) -> None:
     read(io.BytesIO(data))
-    LOG.write_bytes(data)
+    log = scratch() / "fuzzed.events"
+    log.write_bytes(data)
     try:
-        play(Replay(FOLDER))
+        play(Replay(log.parent))
     except ValueError as error:
         assert str(error)
-    append()
+    append(log)
 
 
 def read(file: io.BytesIO) -> None:
@@ -57,16 +55,16 @@ def play(replay: Replay) -> None:
         replay.close()
 
 
-def append() -> None:
+def append(log: Path) -> None:
     """A log whose end is damaged goes on behind its last whole frame."""
     try:
-        writer = EventLogWriter(str(LOG))
+        writer = EventLogWriter(str(log))
     except NotAnEventLog:
         return
     writer.write(EVENTS, 5.0, b"message")
     assert writer.is_whole
     writer.close()
-    with LOG.open("rb") as file:
+    with log.open("rb") as file:
         found = list(frames(file))
         assert read_frame(file, found[-1]) == b"message"
 

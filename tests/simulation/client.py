@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.core.effects import Finish
+from scaler.core.effects import Finish, WriteOutput
 from scaler.core.functions import Function, Shape
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER, Session
@@ -142,7 +142,7 @@ class ClientNode(Node):
         elif isinstance(effect, Finish):
             effect.sink.finish(effect.outcome)
         else:
-            raise AssertionError(f"{self.name}: {effect}")
+            assert isinstance(effect, WriteOutput), f"{self.name}: {effect}"
 
 
 from tests.simulation import graphs  # noqa: E402  its sinks are sinks of this module

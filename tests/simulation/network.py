@@ -148,6 +148,8 @@ class Network:
         self._most_delay_seconds = most_delay_seconds
         self.connections: dict[bytes, Connection] = {}
         self.router: Router | None = None
+        self.liars: set[bytes] = set()
+        """Sessions of peers that may be refused."""
 
     def join(self, dealer: Dealer) -> Connection:
         connection = Connection(self._world, self, dealer, self._most_delay_seconds)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from scaler_protocol.codec import MalformedMessage
 from scaler_protocol.effects import Send
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
-from scaler_scheduler.core.effects import Quit
+from scaler_scheduler.core.effects import Describe, Quit
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.core.states import TaskState
@@ -50,8 +51,16 @@ class SchedulerNode(Node):
     # ---- the network -------------------------------------------------------------------------------------------
 
     def on_frames(self, peer: bytes, frames: Frames) -> None:
-        self.post(lambda now: self.core.on_message(peer, self.decode(frames), now))
+        self.post(lambda now: self._feed(peer, frames, now))
         self._read_records()
+
+    def _feed(self, peer: bytes, frames: Frames, now: float) -> None:
+        try:
+            envelope = self.decode(frames)
+        except MalformedMessage as error:
+            self.core.on_malformed(peer, str(error), now)
+        else:
+            self.core.on_message(peer, envelope, now)
 
     def on_disconnected(self, peer: bytes) -> None:
         self.post(lambda now: self.core.on_peer_lost(peer, now))
@@ -59,9 +68,12 @@ class SchedulerNode(Node):
     def carry_out(self, effect: Any) -> None:
         if isinstance(effect, Send):
             name = type(effect.envelope.body).__name__
-            assert name != "Refused", f"the scheduler refuses {effect.peer.hex()[:8]}: {self.log[-3:]}"
+            is_liar = effect.peer in self.network.liars
+            assert name != "Refused" or is_liar, f"the scheduler refuses {effect.peer.hex()[:8]}: {self.log[-3:]}"
             self.sent[name] = self.sent.get(name, 0) + 1
             self.network.send_down(effect.peer, self.encode(effect.envelope))
+        elif isinstance(effect, Describe):
+            self.post(lambda now: self.core.on_described(effect.client, b"a snapshot", now))
         elif isinstance(effect, Quit):
             raise AssertionError(f"the scheduler wants {effect}: {self.log[-3:]}")
         else:

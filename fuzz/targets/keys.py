@@ -1,0 +1,93 @@
+"""Files of keys: whatever they hold, they are used or refused with a sentence, and no key gets a role by accident."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from fuzz.choices import Choices
+from fuzz.scratch import scratch
+from scaler_protocol.address import parse_address
+from scaler_protocol.keys import VARIABLE, peer_keys, role_of_user, scheduler_keys
+from scaler_protocol.messages import Role
+
+NAMES = (
+    "scheduler.key",
+    "scheduler.pub",
+    "submit.pub",
+    "submit-two.pub",
+    "work.pub",
+    "observe.pub",
+    "admin.pub",
+    "x.pub",
+)
+ADDRESS = parse_address("tcp://10.0.0.1:5")
+GOOD = tuple(bytes([65 + number]) * 40 for number in range(6))
+LONGEST_INPUT_BYTES = 512
+
+
+def one_input(data: bytes) -> None:
+    choices = Choices(data)
+    folder = scratch()
+    written = write(choices, folder)
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = str(folder)
+    try:
+        check_scheduler(choices, written)
+        check_peers()
+    finally:
+        os.environ.pop(VARIABLE)
+        if before is not None:
+            os.environ[VARIABLE] = before
+
+
+def write(choices: Choices, folder: Path) -> dict[str, bytes]:
+    written = {name: content(choices) for name in NAMES if choices.flag()}
+    for name in NAMES:
+        path = folder / name
+        path.unlink(missing_ok=True)
+        if name in written:
+            path.write_bytes(written[name])
+            path.chmod(0o644 if choices.flag(16) else 0o600)
+    return written
+
+
+def check_scheduler(choices: Choices, written: dict[str, bytes]) -> None:
+    try:
+        found = scheduler_keys(ADDRESS)
+    except (ValueError, PermissionError) as error:
+        assert str(error)
+        return
+    assert found is not None
+    for key in (*GOOD, b"", choices.take(40)):
+        check_user(found.user_of(key), key, written)
+
+
+def check_peers() -> None:
+    for role in Role:
+        try:
+            peer_keys(ADDRESS, role)
+        except (ValueError, PermissionError) as error:
+            assert str(error)
+
+
+def content(choices: Choices) -> bytes:
+    if choices.flag(4):
+        return choices.take(choices.below(64))
+    return choices.pick(GOOD) + choices.pick([b"\n", b"", b"\r\n", b" "])
+
+
+def check_user(user: bytes | None, key: bytes, written: dict[str, bytes]) -> None:
+    """A role only for whom a file of that role names."""
+    role = role_of_user(user) if user else None
+    if role is None:
+        return
+    names = [name for name, data in written.items() if data.strip() == key and name.endswith(".pub")]
+    assert any(name.split(".")[0].split("-")[0] == role.name.lower() for name in names), (role, names)
+
+
+def seeds() -> Iterator[bytes]:
+    yield bytes([1, 0, 0, 0] * 8)
+    yield bytes([1, 0, 1, 0, 1, 0, 2, 0, 1, 0, 3, 1] * 4)
+    yield bytes([1, 3, 20, *range(20), 1, 0, 1, 0] * 3)

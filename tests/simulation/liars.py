@@ -1,0 +1,122 @@
+"""Peers that lie: clients that reuse numbers and cancel others' tasks, agents that report what they never had."""
+
+from __future__ import annotations
+
+import random
+
+from scaler_protocol.codec import encode
+from scaler_protocol.link import Link, LinkGap
+from scaler_protocol.messages import AgentAttach, Envelope, Results, Role, Status, Tasks, Welcome
+from tests.simulation import lies
+from tests.simulation.lies import Lies, Lore
+from tests.simulation.network import Connection, Frames, Network
+from tests.simulation.world import World
+
+ACT_SECONDS = (0.0, 0.3)
+
+
+class Liar:
+    """Keeps the rules of connections, mostly, so that its lies are heard. ``act`` does one thing."""
+
+    def __init__(self, world: World, network: Network, role: Role, lore: Lore, chance: random.Random) -> None:
+        self.role = role
+        self.session = chance.randbytes(15) + b"L"
+        self.lies = Lies(chance, lore, self.session)
+        self._lore = lore
+        self._chance = chance
+        self._world = world
+        self._link = Link()
+        self._epoch = 0
+        self._is_attached = False
+        self._kinds = lies.FROM_AGENTS if role == Role.WORK else lies.FROM_CLIENTS
+        self._answers: list[Tasks] = []
+        lore.sessions.append(self.session)
+        network.liars.add(self.session)
+        self.connection: Connection = network.join(self)
+
+    def lie_until(self, end: float) -> None:
+        """Act again and again, then leave."""
+        if self._world.now < end:
+            self.act()
+            self._world.after(self._chance.uniform(*ACT_SECONDS), lambda: self.lie_until(end))
+        else:
+            self.connection.close()
+
+    def act(self) -> None:
+        roll = self._chance.random()
+        if roll < 0.6:
+            self.say(self.lies.body(self._kinds))
+        elif roll < 0.7 and self._answers:
+            self._answer(self._answers.pop(0))
+        elif roll < 0.8:
+            self.say(self.lies.body(lies.ALL))
+        elif roll < 0.88:
+            self._say_hello()
+        elif roll < 0.92:
+            self._send(Envelope(self.lies.body(self._kinds), self._chance.choice([0, 1, 2, 2**64 - 1]), 0))
+        elif roll < 0.96:
+            self._send_mutated()
+        else:
+            self.connection.cut()
+
+    def say(self, body: lies.Body) -> None:
+        """Numbered, as the link wants it."""
+        self._send(self._link.wrap(body))
+
+    # ---- the network -------------------------------------------------------------------------------------------
+
+    def on_connected(self) -> None:
+        self._say_hello()
+
+    def on_disconnected(self) -> None:
+        pass
+
+    def on_frames(self, frames: Frames) -> None:
+        envelope = lies.read(frames)
+        assert envelope is not None, "a scheduler sends what cannot be read"
+        self._lore.learn(envelope)
+        if isinstance(envelope.body, Welcome):
+            self._on_welcome(envelope.body)
+            return
+        try:
+            if not self._link.accept(envelope):
+                return
+        except LinkGap:
+            self._say_hello()
+            return
+        if isinstance(envelope.body, Tasks):
+            self._answers.append(envelope.body)
+
+    # ---- inside ------------------------------------------------------------------------------------------------
+
+    def _send(self, envelope: Envelope) -> None:
+        try:
+            frames = encode(envelope)
+        except (ValueError, TypeError):
+            return
+        self.connection.send_up(frames)
+
+    def _send_mutated(self) -> None:
+        frames = encode(Envelope(self.lies.body(self._kinds), self._link.sent + 1, self._link.received))
+        self.connection.send_up(lies.mutated(frames, self._chance))
+
+    def _say_hello(self) -> None:
+        hello = self.lies.hello(self.role)
+        self._send(Envelope(hello))
+
+    def _on_welcome(self, welcome: Welcome) -> None:
+        if welcome.resumed and welcome.epoch == self._epoch:
+            return
+        self._epoch = welcome.epoch
+        self._link = Link()
+        if self.role == Role.WORK:
+            holds = tuple(self.lies.column() for _ in range(self._chance.randint(0, 2)))
+            self.say(AgentAttach("liar", "host", 1, ("a", "b"), (), holds))
+
+    def _answer(self, tasks: Tasks) -> None:
+        """As an agent does that has run them: with results of its own invention."""
+        for run in tasks.runs:
+            rows = [
+                (run.first_task + index, run.attempt, Status.SUCCESS, b"a lie", 5, 5, 0) for index in range(run.count)
+            ]
+            self.say(Results([lies.ResultRun(run.session, rows)]))
