@@ -145,10 +145,8 @@ class Lies:
         slots = [[self.slot(first + index) for _ in range(arity)] for index in range(count)]
         owner = self.session if chance.random() < 0.9 else self.name()
         attempt = 1 if chance.random() < 0.9 else self.attempt()
-        return TaskRun(
-            owner, chance.choice(self.lore.functions), chance.choice(TEXTS), b"", first, attempt, (), self.options(first),
-            slots,
-        )  # fmt: skip
+        function, name = chance.choice(self.lore.functions), chance.choice(TEXTS)
+        return TaskRun(owner, function, name, b"", first, attempt, (), self.options(first), slots)
 
     def slot(self, task: int) -> bytes | ObjectKey:
         roll = self.chance.random()
@@ -245,9 +243,8 @@ class Lies:
 
     def column(self) -> TaskColumn:
         tasks = tuple(self.task() for _ in range(self.chance.randint(0, 4)))
-        return TaskColumn(
-            self.name(), tasks, tuple(self.attempt() for _ in tasks) if self.chance.random() < 0.7 else ()
-        )
+        attempts = tuple(self.attempt() for _ in tasks) if self.chance.random() < 0.7 else ()
+        return TaskColumn(self.name(), tasks, attempts)
 
 
 _PLAIN = (bytes, int, float, str, bool)

@@ -65,6 +65,7 @@ from scaler_protocol.messages import (
     MESSAGE_LIMIT_BYTES as _MESSAGE_LIMIT_BYTES,
     Capability,
     FunctionDefinition,
+    Status,
     TaskName,
     TaskOptions,
 )
@@ -535,6 +536,7 @@ cdef int write_result_runs(Writer* writer, uint64_t pointer, list runs) except -
 
 
 cdef tuple _bodies = bodies.BODIES
+cdef uint8_t _last_status = max(Status)
 
 
 def decode(frames):
@@ -820,6 +822,8 @@ cdef ResultRun decode_result_run(Reader* reader, StructView* view, bytes head, b
     run.tasks = take_column(reader, view, 1, 8 * n, "tasks")
     run.attempts = take_column(reader, view, 2, 4 * n, "attempts")
     run.statuses = take_column(reader, view, 3, n, "statuses")
+    if not are_statuses(run.statuses, n):
+        raise MalformedMessage("A result has a status that does not exist.")
     run.durations = take_column(reader, view, 4, 8 * n, "durations")
     run.cpu_times = take_column(reader, view, 5, 8 * n, "cpuTimes")
     if not read_bytes(reader, view, 6, &peaks):
@@ -837,6 +841,14 @@ cdef ResultRun decode_result_run(Reader* reader, StructView* view, bytes head, b
     if not ends_in_order(run.ends, n, size):
         raise MalformedMessage("The ends of a run do not fill its payload in order.")
     return run
+
+
+cdef bint are_statuses(const uint8_t* statuses, uint64_t count) noexcept nogil:
+    cdef uint64_t row
+    cdef uint8_t most = 0
+    for row in range(count):
+        most = max(most, statuses[row])
+    return most <= _last_status
 
 
 cdef int decode_times(Reader* reader, StructView* view, bytes head, ResultRun run) except -1:

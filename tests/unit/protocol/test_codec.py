@@ -6,7 +6,15 @@ from array import array
 import pytest
 
 from scaler_protocol import codec
-from scaler_protocol.codec import ResultRun, ResultRunBuilder, TaskRun, TaskRunBuilder, decode, encode
+from scaler_protocol.codec import (
+    MalformedMessage,
+    ResultRun,
+    ResultRunBuilder,
+    TaskRun,
+    TaskRunBuilder,
+    decode,
+    encode,
+)
 from scaler_protocol.messages import (
     MESSAGE_LIMIT_BYTES,
     UNNUMBERED,
@@ -17,6 +25,7 @@ from scaler_protocol.messages import (
     ObjectKey,
     Relay,
     Results,
+    Status,
     TaskOptions,
     Tasks,
     Withdraw,
@@ -376,3 +385,10 @@ def test_references_to_tasks_and_to_uploads_are_told_apart() -> None:
     assert list(run.slice(1, 2).inputs()) == [11, 4, 11, 4]
     plain = TaskRun(session, b"f" * 16, "f", b"", 10, 1, (), TaskOptions(), [[b"x"]])
     assert list(plain.inputs()) == [] and plain.uploads() == []
+
+
+@pytest.mark.parametrize("status", [len(Status), 0x80, 255])
+def test_a_status_that_does_not_exist_is_malformed(status: int) -> None:
+    run = ResultRun(samples.SESSION, [(1, 1, 0, b"", 0, 0, 0), (2, 1, status, b"", 0, 0, 0)])
+    with pytest.raises(MalformedMessage, match="status"):
+        decode(encode(Envelope(Results([run]))))
