@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from scaler_protocol.codec import encode
 from scaler_protocol.link import Link, LinkGap
-from scaler_protocol.messages import AgentAttach, Envelope, Results, Role, Status, Tasks, Welcome
+from scaler_protocol.messages import AgentAttach, Envelope, Hello, Results, Role, Status, TaskColumn, Tasks, Welcome
 from tests.simulation import lies
 from tests.simulation.lies import Lies, Lore
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.world import World
 
 ACT_SECONDS = (0.0, 0.3)
+
+
+class Lying(Protocol):
+    def act(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+
+def lie_until(liar: Lying, world: World, chance: random.Random, end: float) -> None:
+    if world.now < end:
+        liar.act()
+        world.after(chance.uniform(*ACT_SECONDS), lambda: lie_until(liar, world, chance, end))
+    else:
+        liar.leave()
 
 
 class Liar:
@@ -36,11 +52,10 @@ class Liar:
 
     def lie_until(self, end: float) -> None:
         """Act again and again, then leave."""
-        if self._world.now < end:
-            self.act()
-            self._world.after(self._chance.uniform(*ACT_SECONDS), lambda: self.lie_until(end))
-        else:
-            self.connection.close()
+        lie_until(self, self._world, self._chance, end)
+
+    def leave(self) -> None:
+        self.connection.close()
 
     def act(self) -> None:
         roll = self._chance.random()
@@ -120,3 +135,65 @@ class Liar:
                 (run.first_task + index, run.attempt, Status.SUCCESS, b"a lie", 5, 5, 0) for index in range(run.count)
             ]
             self.say(Results([lies.ResultRun(run.session, rows)]))
+
+
+class LyingNestedClient:
+    """Opens and closes, says that it waits and does not, and relays lies, at any of the agents and in any order."""
+
+    def __init__(self, world: World, agents: Sequence[Any], lore: Lore, chance: random.Random) -> None:
+        self._world = world
+        self._agents = agents
+        self._chance = chance
+        self._lore = lore
+        self._sessions = [chance.randbytes(15) + b"N" for _ in range(3)]
+        self._lies = Lies(chance, lore, self._sessions[0])
+        self._link = Link()
+
+    def lie_until(self, end: float) -> None:
+        lie_until(self, self._world, self._chance, end)
+
+    def act(self) -> None:
+        agent = self._chance.choice(self._agents)
+        core, session = agent.core, self._chance.choice(self._sessions)
+        roll = self._chance.random()
+        if roll < 0.2:
+            parent = self._parent(agent)
+            agent.post(lambda now: core.on_nested_opened(session, parent, now))
+            self._relay(agent, session, Envelope(self._hello(session, parent)))
+        elif roll < 0.7:
+            self._lies.session = session
+            body = self._lies.body(lies.FROM_CLIENTS if self._chance.random() < 0.8 else lies.ALL)
+            self._relay(agent, session, self._link.wrap(body))
+        elif roll < 0.8:
+            agent.post(lambda now: core.on_nested_blocked(session, now))
+        elif roll < 0.9:
+            agent.post(lambda now: core.on_nested_unblocked(session, now))
+        else:
+            self._link = Link()
+            agent.post(lambda now: core.on_nested_closed(session, now))
+
+    def leave(self) -> None:
+        for agent in self._agents:
+            for session in self._sessions:
+                agent.post(lambda now, core=agent.core, session=session: core.on_nested_closed(session, now))
+
+    def _parent(self, agent: Any) -> TaskColumn:
+        """A task that runs there, mostly."""
+        for processor in agent.processors.values():
+            if processor.running_name is not None and self._chance.random() < 0.8:
+                session, task, attempt = processor.running_name
+                return TaskColumn(session, (task,), (attempt,))
+        return TaskColumn(self._lies.name(), (self._lies.task(),), (self._lies.attempt(),))
+
+    def _hello(self, session: bytes, parent: TaskColumn) -> Hello:
+        return Hello(
+            role=Role.SUBMIT if self._chance.random() < 0.9 else Role.WORK, session=session, token=b"",
+            parent_session=parent.session, parent_task=parent.tasks[0], parent_attempt=parent.attempts[0],
+        )  # fmt: skip
+
+    def _relay(self, agent: Any, session: bytes, envelope: Envelope) -> None:
+        try:
+            frames = tuple(encode(envelope))
+        except (ValueError, TypeError):
+            return
+        agent.post(lambda now: agent.core.on_nested_frames(session, frames, now))

@@ -8,64 +8,89 @@ from typing import Any
 
 from scaler_protocol.messages import Role
 from tests.simulation.cluster import Cluster, Scenario
-from tests.simulation.liars import Liar
+from tests.simulation.liars import Liar, LyingNestedClient
 from tests.simulation.lies import Lore
+from tests.simulation.objects import ObjectCluster, ObjectScenario
+from tests.simulation.scheduler import SchedulerNode
 
-SETTLE_SECONDS = 12.0
+SETTLE_SECONDS = 8.0
 """Longer than scheduler and agents keep anything for peers that are gone."""
 
 
 @dataclass(frozen=True)
 class LyingScenario(Scenario):
-    """``lying_agents`` are handed tasks of honest clients, and may answer what they like. ``most_waiting``: the
-    scheduler's limit of tasks waiting."""
+    """``lying_agents`` are handed tasks of honest clients, and may answer what they like. ``lying_nested``: clients
+    inside tasks, at the honest agents. ``most_waiting``: the scheduler's limit of tasks waiting."""
 
     lying_clients: int = 0
     lying_agents: int = 0
+    lying_nested: int = 0
     most_waiting: int = -1
     client_timeout_seconds: float = 5.0
     worker_timeout_seconds: float = 5.0
 
 
-class LyingCluster(Cluster):
-    scenario: LyingScenario
+@dataclass(frozen=True)
+class LyingObjectScenario(ObjectScenario, LyingScenario):
+    """Clusters with large objects."""
 
-    def __init__(self, seed: int, scenario: LyingScenario) -> None:
-        super().__init__(seed, scenario)
+
+class WithLiars:
+    """Beside a kind of cluster."""
+
+    def __init__(self, seed: int, scenario: Any, chance: random.Random | None = None) -> None:
+        """``chance`` decides what the liars do."""
+        super().__init__(seed, scenario)  # type: ignore[call-arg]
+        cluster: Any = self
         self.lore = Lore()
-        self.lore.sessions.extend(peer.session for peer in (*self.clients, *self.agents))
-        self.liars = [
-            self._start_liar(role)
-            for role, count in ((Role.SUBMIT, scenario.lying_clients), (Role.WORK, scenario.lying_agents))
-            for _ in range(count)
+        self.lore.sessions.extend(peer.session for peer in (*cluster.clients, *cluster.agents))
+        self.chance = chance or random.Random(cluster.world.chance.random())
+        self.liars: list[Liar | LyingNestedClient] = [
+            *(self._start_liar(Role.SUBMIT) for _ in range(scenario.lying_clients)),
+            *(self._start_liar(Role.WORK) for _ in range(scenario.lying_agents)),
+            *(
+                LyingNestedClient(cluster.world, cluster.agents, self.lore, self.chance)
+                for _ in range(scenario.lying_nested)
+            ),
         ]
 
     def run(self) -> None:
-        end = self.world.now + self.scenario.seconds
+        cluster: Any = self
         for liar in self.liars:
-            liar.lie_until(end)
-        super().run()
+            liar.lie_until(cluster.world.now + cluster.scenario.seconds)
+        super().run()  # type: ignore[misc]
 
     def check_ends(self) -> None:
         """With a liar among the agents a task may have any end, but one only."""
-        if not self.scenario.lying_agents:
-            super().check_ends()
+        cluster: Any = self
+        if not cluster.scenario.lying_agents:
+            super().check_ends()  # type: ignore[misc]
             return
-        for client in self.clients:
-            for sink in client.sinks:
-                assert len(sink.outcomes) + sink.cancelled == 1, (sink.argument, sink.outcomes)
-            for graph_sink in client.graph_sinks:
-                assert len(graph_sink.outcomes) == 1, (graph_sink.argument, graph_sink.outcomes)
+        for client in cluster.clients:
+            for sink in (*client.sinks, *client.graph_sinks, *getattr(client, "results", ())):
+                assert len(sink.outcomes) + (sink.cancelled and not sink.outcomes) == 1, (sink.argument, sink.outcomes)
+            if isinstance(self, ObjectCluster):
+                client.finish_up()
 
     def _check_quiet(self) -> None:
-        self.world.run(self.world.now + SETTLE_SECONDS)
-        super()._check_quiet()
+        cluster: Any = self
+        cluster.world.run(cluster.world.now + SETTLE_SECONDS)
+        super()._check_quiet()  # type: ignore[misc]
 
     def _start_liar(self, role: Role) -> Liar:
-        chance = random.Random(self.world.chance.random())
-        return Liar(self.world, self.network, role, self.lore, chance)
+        cluster: Any = self
+        return Liar(cluster.world, cluster.network, role, self.lore, self.chance)
 
-    def _start_scheduler(self, **settings: Any) -> Any:
-        settings.setdefault("max_number_of_tasks_waiting", self.scenario.most_waiting)
-        settings.setdefault("worker_timeout_seconds", self.scenario.worker_timeout_seconds)
-        return super()._start_scheduler(**settings)
+    def _start_scheduler(self, **settings: Any) -> SchedulerNode:
+        cluster: Any = self
+        settings.setdefault("max_number_of_tasks_waiting", cluster.scenario.most_waiting)
+        settings.setdefault("worker_timeout_seconds", cluster.scenario.worker_timeout_seconds)
+        return super()._start_scheduler(**settings)  # type: ignore[misc,no-any-return]
+
+
+class LyingCluster(WithLiars, Cluster):
+    scenario: LyingScenario
+
+
+class LyingObjectCluster(WithLiars, ObjectCluster):
+    scenario: LyingObjectScenario  # type: ignore[assignment]

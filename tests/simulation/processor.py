@@ -157,6 +157,7 @@ class SimulatedProcessor:
         self._untold = False
         self._stuck = False
         self._argument = b""
+        self._name = (b"", 0, 0)
         self._clients: list[NestedClient] = []
         self._resting: list[NestedClient] = []
         self._family: Family | Critical | None = None
@@ -202,6 +203,11 @@ class SimulatedProcessor:
     def running_argument(self) -> bytes | None:
         return None if self.board.running is None else self._argument
 
+    @property
+    def running_name(self) -> tuple[bytes, int, int] | None:
+        """Session, task and attempt of what runs."""
+        return None if self.board.running is None else self._name
+
     def die(self) -> None:
         self.alive = False
         self._waiting.clear()
@@ -232,6 +238,7 @@ class SimulatedProcessor:
             self._untold = True
             return
         name = TaskName(run.session, run.first_task + index, run.attempt, run.options.depth)
+        self._name = name[:3]
         self._begin(sequence, argument)
         if run.function_name in (PARENT, LOCKER):
             self._use_client(sequence, argument, name, run.function_name)
