@@ -134,7 +134,8 @@ class AgentNode(Node):
             if effect.session in self.nested:
                 self.nested[effect.session].down.send(effect.frames)
         elif isinstance(effect, RenewNested):
-            self.nested[effect.session].renew()
+            if effect.session in self.nested:
+                self.nested[effect.session].renew()
         else:
             assert not isinstance(effect, Exit), effect
             assert self.host is not None, effect

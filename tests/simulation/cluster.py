@@ -67,6 +67,10 @@ class Cluster:
         """Everything that the scenario asks for, then peace until every task has ended."""
         self._plan()
         self.world.run(self.world.now + self.scenario.seconds)
+        self.finish()
+
+    def finish(self) -> None:
+        """Peace until every task has ended, as it should, and nothing is left."""
         self._heal()
         finished = self.world.run(
             self.world.now + END_LIMIT_SECONDS, lambda: not any(client.unfinished for client in self.clients)

@@ -34,6 +34,8 @@ class LyingScenario(Scenario):
 class LyingObjectScenario(ObjectScenario, LyingScenario):
     """Clusters with large objects."""
 
+    client_timeout_seconds: float = 5.0
+
 
 class WithLiars:
     """Beside a kind of cluster."""
@@ -48,10 +50,7 @@ class WithLiars:
         self.liars: list[Liar | LyingNestedClient] = [
             *(self._start_liar(Role.SUBMIT) for _ in range(scenario.lying_clients)),
             *(self._start_liar(Role.WORK) for _ in range(scenario.lying_agents)),
-            *(
-                LyingNestedClient(cluster.world, cluster.agents, self.lore, self.chance)
-                for _ in range(scenario.lying_nested)
-            ),
+            *(self._start_nested() for _ in range(scenario.lying_nested)),
         ]
 
     def run(self) -> None:
@@ -80,6 +79,10 @@ class WithLiars:
     def _start_liar(self, role: Role) -> Liar:
         cluster: Any = self
         return Liar(cluster.world, cluster.network, role, self.lore, self.chance)
+
+    def _start_nested(self) -> LyingNestedClient:
+        cluster: Any = self
+        return LyingNestedClient(cluster.world, cluster.agents, self.lore, self.chance)
 
     def _start_scheduler(self, **settings: Any) -> SchedulerNode:
         cluster: Any = self

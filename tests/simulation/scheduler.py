@@ -29,6 +29,7 @@ class SchedulerNode(Node):
         super().__init__(world, "scheduler")
         self.network = network
         self.sent: dict[str, int] = {}
+        self.received = 0
         self.core = SchedulerCore(
             Settings(
                 address=ADDRESS,
@@ -55,6 +56,7 @@ class SchedulerNode(Node):
         self._read_records()
 
     def _feed(self, peer: bytes, frames: Frames, now: float) -> None:
+        self.received += 1
         try:
             envelope = self.decode(frames)
         except MalformedMessage as error:

@@ -1,0 +1,22 @@
+"""The scheduler's core and large objects, attacked by clients: objects of others, sizes that cannot be, streams that stop.
+
+No exception escapes, every core's own check holds after each step, and what honest peers asked for ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fuzz.arena import attack, some_fights
+from tests.simulation.lying import LyingObjectScenario
+
+SCENARIO = LyingObjectScenario(agents=1, clients=1, lying_clients=2)
+LONGEST_INPUT_BYTES = 2048
+
+
+def one_input(data: bytes) -> None:
+    attack(data, SCENARIO)
+
+
+def seeds() -> Iterator[bytes]:
+    yield from some_fights()

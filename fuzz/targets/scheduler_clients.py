@@ -1,0 +1,22 @@
+"""The scheduler's core, attacked by clients: numbers used again, others' tasks cancelled, graphs that cannot be, any message.
+
+No exception escapes, every core's own check holds after each step, and what honest peers asked for ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fuzz.arena import attack, some_fights
+from tests.simulation.lying import LyingScenario
+
+SCENARIO = LyingScenario(agents=1, clients=1, lying_clients=2)
+LONGEST_INPUT_BYTES = 2048
+
+
+def one_input(data: bytes) -> None:
+    attack(data, SCENARIO)
+
+
+def seeds() -> Iterator[bytes]:
+    yield from some_fights()
