@@ -8,7 +8,7 @@ from fuzz.choices import Choices
 
 
 class Chance(random.Random):
-    """Takes what it gives out from the fuzzer's bytes; when there are none left, from a seed that is always the same."""
+    """Takes what it gives out from the fuzzer's bytes; when there are none left, from a seed, always the same."""
 
     def __init__(self, choices: Choices) -> None:
         super().__init__(0)

@@ -68,7 +68,10 @@ def _install() -> None:
     if stamp.exists() and stamp.read_bytes() == REQUIREMENTS.read_bytes() and PYTHON.exists():
         return
     print(f"installing the fuzzer into {FOLDER.relative_to(REPOSITORY)}", flush=True)
-    venv.create(FOLDER / "environment", with_pip=True, clear=True)
+    try:
+        venv.create(FOLDER / "environment", with_pip=True, clear=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Unavailable(f"An environment cannot be made: {error}") from None
     _run([str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(REQUIREMENTS)])
     stamp.write_bytes(REQUIREMENTS.read_bytes())
 

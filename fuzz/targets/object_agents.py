@@ -1,4 +1,4 @@
-"""The scheduler's core and large objects, attacked by an agent: false locations, stores that are none, chunks of nothing.
+"""The scheduler's core and large objects, attacked by an agent: false locations, stores, chunks.
 
 No exception escapes, every core's own check holds after each step, and what honest peers asked for ends.
 """

@@ -1,4 +1,4 @@
-"""The scheduler's core and large objects, attacked by clients: objects of others, sizes that cannot be, streams that stop.
+"""The scheduler's core and large objects, attacked by clients: others' objects, absurd sizes.
 
 No exception escapes, every core's own check holds after each step, and what honest peers asked for ends.
 """

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fuzz.arena import attack, some_fights
 from tests.simulation.lying import LyingScenario
 
-SCENARIO = LyingScenario(agents=1, clients=1, lying_clients=1, lying_agents=1, most_waiting=4)
+SCENARIO = LyingScenario(agents=1, clients=1, lying_clients=1, lying_agents=1, max_number_of_tasks_waiting=4)
 LONGEST_INPUT_BYTES = 2048
 
 

@@ -1,4 +1,4 @@
-"""The scheduler's core, attacked by clients: numbers used again, others' tasks cancelled, graphs that cannot be, any message.
+"""The scheduler's core, attacked by clients: numbers used again, others' tasks cancelled, absurd graphs.
 
 No exception escapes, every core's own check holds after each step, and what honest peers asked for ends.
 """

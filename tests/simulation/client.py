@@ -128,6 +128,7 @@ class ClientNode(Node):
     # ---- the network -------------------------------------------------------------------------------------------
 
     def on_frames(self, frames: Frames) -> None:
+        self.received += 1
         self.post(lambda now: self.core.on_message(SCHEDULER, self.decode(frames), now))
 
     def on_connected(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import random
 import types
 import typing
@@ -202,9 +203,7 @@ class Lies:
             return self.chance.choice(list(kind))
         if kind in _PLAIN:
             return self.plain(kind, name)
-        hints = typing.get_type_hints(kind, vars(messages))
-        fields = [each for each in hints if each in getattr(kind, "__dataclass_fields__", hints)]
-        return kind(**{each: self.value_of(hints[each], each, round + 1) for each in fields})
+        return kind(**{name: self.value_of(hint, name, round + 1) for name, hint in _fields(kind)})
 
     def items(self, kind: type, name: str, round: int) -> tuple[Any, ...]:
         count = self.chance.randint(0, 3) if round < ROUNDS else 0
@@ -245,6 +244,13 @@ class Lies:
         tasks = tuple(self.task() for _ in range(self.chance.randint(0, 4)))
         attempts = tuple(self.attempt() for _ in tasks) if self.chance.random() < 0.7 else ()
         return TaskColumn(self.name(), tasks, attempts)
+
+
+@functools.cache
+def _fields(kind: type) -> list[tuple[str, Any]]:
+    """Names and types of the fields of a message."""
+    hints = typing.get_type_hints(kind, vars(messages))
+    return [(name, hint) for name, hint in hints.items() if name in getattr(kind, "__dataclass_fields__", hints)]
 
 
 _PLAIN = (bytes, int, float, str, bool)

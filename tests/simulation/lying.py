@@ -20,12 +20,12 @@ SETTLE_SECONDS = 8.0
 @dataclass(frozen=True)
 class LyingScenario(Scenario):
     """``lying_agents`` are handed tasks of honest clients, and may answer what they like. ``lying_nested``: clients
-    inside tasks, at the honest agents. ``most_waiting``: the scheduler's limit of tasks waiting."""
+    inside tasks, at the honest agents."""
 
     lying_clients: int = 0
     lying_agents: int = 0
     lying_nested: int = 0
-    most_waiting: int = -1
+    max_number_of_tasks_waiting: int = -1
     client_timeout_seconds: float = 5.0
     worker_timeout_seconds: float = 5.0
 
@@ -86,7 +86,6 @@ class WithLiars:
 
     def _start_scheduler(self, **settings: Any) -> SchedulerNode:
         cluster: Any = self
-        settings.setdefault("max_number_of_tasks_waiting", cluster.scenario.most_waiting)
         settings.setdefault("worker_timeout_seconds", cluster.scenario.worker_timeout_seconds)
         return super()._start_scheduler(**settings)  # type: ignore[misc,no-any-return]
 

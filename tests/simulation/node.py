@@ -24,6 +24,9 @@ class Node:
         self.name = name
         self.core: Any = None
         self.alive = True
+        self.received = 0
+        """Messages from peers."""
+
         self.log: list[str] = []
         self._inbox: list[Callable[[float], None]] = []
         self._drain_at: float | None = None

@@ -228,7 +228,11 @@ class SimulatedProcessor:
             self._tell()
 
     def _start(self, sequence: int, run: TaskRun, index: int) -> None:
-        first, *others = run.slot_bytes(index)
+        first, *others = run.slot_bytes(index) or [b""]
+        if not is_sound(run, first, others):  # a scheduler has lied
+            self.board.append(sequence, Status.EXCEPTION, b"", 0.0)
+            self._untold = True
+            return
         argument = bytes(first)  # type: ignore[arg-type]
         inputs = [self._value(key) for key in others]  # type: ignore[arg-type]
         if None in inputs:
@@ -298,3 +302,9 @@ class SimulatedProcessor:
         self._untold = False
         self._told_at = self._world.now
         self._agent.on_news(self)
+
+
+def is_sound(run: TaskRun, argument: bytes | ObjectKey, others: list[bytes | ObjectKey]) -> bool:
+    """Whether simulated clients submit such tasks: a name, then objects."""
+    is_known = run.function_name in DURATIONS_SECONDS or run.function_name == PARENT
+    return is_known and isinstance(argument, bytes) and all(isinstance(each, ObjectKey) for each in others)

@@ -29,7 +29,6 @@ class SchedulerNode(Node):
         super().__init__(world, "scheduler")
         self.network = network
         self.sent: dict[str, int] = {}
-        self.received = 0
         self.core = SchedulerCore(
             Settings(
                 address=ADDRESS,
