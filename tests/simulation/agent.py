@@ -55,6 +55,7 @@ class AgentNode(Node):
         self.session = world.chance.randbytes(16)
         self.processors: dict[int, SimulatedProcessor] = {}
         self.nested: dict[bytes, NestedClient] = {}
+        self.nested_client: type[NestedClient] = NestedClient
         self.host = host
         self.keeper = keeper or Keeper()
         self._executions = executions
@@ -115,6 +116,10 @@ class AgentNode(Node):
     def on_news(self, processor: SimulatedProcessor) -> None:
         self.post(lambda now: self.core.on_processor_news(processor.number, now))
 
+    def on_memory(self, processor: SimulatedProcessor) -> None:
+        """Somebody has measured that its task uses more than it may."""
+        self.post(lambda now: self.core.on_memory_exceeded(processor.number, now))
+
     def carry_out(self, effect: Any) -> None:
         if isinstance(effect, Send):
             self.connection.send_up(self.encode(effect.envelope))
@@ -160,7 +165,7 @@ class AgentNode(Node):
     def keep_large(self, number: int, sequence: int, key: ObjectKey, data: bytes) -> bytes:
         """What stands for a large result, which is in the host's store or on its way to the agent."""
         size = len(data).to_bytes(8, "little")
-        if self.host is None:
+        if self.host is None or not self.host.store.has_room(len(data)):
             self.store.results[number, sequence] = data
             return size
         self.host.store.objects[key] = data

@@ -19,6 +19,14 @@ from tests.simulation.world import World
 TIMEOUT_SECONDS = 60.0
 
 
+HUNGRY = "hungry"
+"""The function whose tasks use more memory than they may, unless they end before that is seen."""
+
+
+def options_of(name: str, priority: int) -> TaskOptions:
+    return TaskOptions(priority=priority, memory_bytes=int(name == HUNGRY))
+
+
 class TaskSink:
     """The future of one task."""
 
@@ -41,6 +49,8 @@ class TaskSink:
         assert len(self.outcomes) + self.cancelled == 1, (self.argument, self.outcomes, self.cancelled)
         if self.outcomes and self.outcomes[0].status == Status.PROCESSOR_DIED:
             assert deaths >= 3, (self.argument, deaths)
+        elif self.outcomes and self.outcomes[0].status == Status.MEMORY_EXCEEDED:
+            assert HUNGRY.encode() in self.argument, self.argument
         elif self.outcomes:
             assert self.outcomes[0].status == Status.SUCCESS, (self.argument, self.outcomes)
             assert bytes(self.outcomes[0].payload) == b"result of " + self.argument
@@ -63,7 +73,7 @@ class ClientNode(Node):
             hello, timeout_seconds=TIMEOUT_SECONDS, heartbeat_interval_seconds=2.0, serializer=None, now=world.now
         )
         self._shapes = [
-            Shape(Function(name, name.encode()), 1, (), TaskOptions(priority=priority))
+            Shape(Function(name, name.encode()), 1, (), options_of(name, priority))
             for name in function_names
             for priority in (0, 1)
         ]

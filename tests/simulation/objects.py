@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from tests.simulation import graphs
 from tests.simulation.agent import AgentNode
 from tests.simulation.client import ClientNode
 from tests.simulation.cluster import Cluster, Scenario
+from tests.simulation.nested import check_failure
+from tests.simulation.nested_objects import ObjectNestedClient
 from tests.simulation.network import Network
 from tests.simulation.scheduler import SchedulerNode
 from tests.simulation.stores import Host, Hosts
@@ -25,6 +28,8 @@ READ_SECONDS = (0.0, 0.5)
 UNREAD_SHARE = 0.2
 LEAST_BYTES, MOST_BYTES = 33_000, 1_500_000
 NAMES = ("short", "large", "large")
+KEPT_BYTES = 2000
+"""Of what a failed task says."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class ObjectScenario(Scenario):
     store_kills: int = 0
     with_stores: bool = True
     object_retention_seconds: float = 3600.0
+    store_bytes: float = math.inf
+    names: tuple[str, ...] = NAMES
 
 
 class Result:
@@ -64,9 +71,9 @@ class Result:
         self._end(outcome)
 
     def _end(self, outcome: Outcome) -> None:
-        payload = bytes(outcome.payload) if outcome.status == Status.SUCCESS else b""
-        is_right = payload == self.expected
-        self.outcomes.append(outcome._replace(payload=b"right" if is_right else payload[:100]))
+        is_right = outcome.status == Status.SUCCESS and bytes(outcome.payload) == self.expected
+        kept = bytes(outcome.payload[:KEPT_BYTES])
+        self.outcomes.append(outcome._replace(payload=b"right" if is_right else kept))
         self.client.unfinished -= 1
 
     def check_with(self, deaths: dict[bytes, int]) -> None:
@@ -81,6 +88,8 @@ class Result:
             assert self.client.may_miss, (self.argument, outcome)
         elif outcome.status == Status.PROCESSOR_DIED:
             assert deaths.get(self.argument, 0) >= 3 or b"graph" in self.argument, (self.argument, deaths)
+        elif outcome.status == Status.EXCEPTION:
+            check_failure(bytes(outcome.payload), deaths, self.client.may_miss)
         else:
             raise AssertionError((self.argument, outcome))
 
@@ -102,15 +111,18 @@ class Fetching:
 class ObjectClientNode(ClientNode):
     """``host``: whose store it shares; None: it streams. ``may_miss``: objects may be lost."""
 
-    def __init__(self, world: World, network: Network, name: str, host: Host | None) -> None:
-        super().__init__(world, network, name, NAMES)
+    def __init__(
+        self, world: World, network: Network, name: str, host: Host | None, names: tuple[str, ...] = NAMES
+    ) -> None:
+        super().__init__(world, network, name, names)
+        self._names = names
         self.host = host
         self.may_miss = False
         self.uploads: list[tuple[Upload, bytes]] = []
         self.results: list[Result] = []
         self._with_object = {
             (name, number): Shape(Function(name, name.encode()), 1 + number, (), TaskOptions())
-            for name in NAMES
+            for name in names
             for number in (1, 2, 3)
         }
         if host is not None:
@@ -133,7 +145,7 @@ class ObjectClientNode(ClientNode):
         size = self.world.chance.randint(LEAST_BYTES, MOST_BYTES)
         data = (b"object %d of %s" % (len(self.uploads), self.name.encode())).ljust(size)
         key = self.core.objects.next_key()
-        if self.host is None:
+        if self.host is None or not self.host.store.has_room(len(data)):
             return self.core.objects.add(key, data), data
         host = self.host
         host.store.objects[key] = data
@@ -147,7 +159,7 @@ class ObjectClientNode(ClientNode):
     def _add(self, now: float) -> None:
         chance = self.world.chance
         used = chance.choices(self.uploads, k=chance.randint(1, 3))
-        name = chance.choice(NAMES)
+        name = chance.choice(self._names)
         argument = f"{self.name} {name} {len(self.results)}".encode()
         result: Any = Result(self, argument, graphs.result_of(argument, [data for _, data in used]))
         self.results.append(result)
@@ -160,7 +172,7 @@ class ObjectClientNode(ClientNode):
         self.core.objects.let_go(upload)
 
     def submit_graph(self, count: int) -> None:
-        graph = graphs.RandomGraph(self.world.chance, count, NAMES)
+        graph = graphs.RandomGraph(self.world.chance, count, self._names)
         self.unfinished += sum(graph.targets)
         name = f"{self.name} graph {len(self.groups)}"
 
@@ -291,13 +303,15 @@ class ObjectCluster(Cluster):
 
     def _start_agent(self) -> AgentNode:
         if self.hosts is None:
-            self.hosts = Hosts(self.world)
+            self.hosts = Hosts(self.world, self.scenario.store_bytes)
         host = Host(self.hosts) if self.scenario.with_stores else None
-        return AgentNode(self.world, self.network, self.scenario.slots, self.executions, self.deaths, host)
+        agent = AgentNode(self.world, self.network, self.scenario.slots, self.executions, self.deaths, host)
+        agent.nested_client = ObjectNestedClient
+        return agent
 
     def _start_client(self, number: int) -> ObjectClientNode:
         host = self.agents[number % len(self.agents)].host if number % 2 == 0 else None
-        return ObjectClientNode(self.world, self.network, f"client {number}", host)
+        return ObjectClientNode(self.world, self.network, f"client {number}", host, self.scenario.names)
 
     def report(self) -> str:
         lines = [super().report()]

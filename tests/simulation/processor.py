@@ -22,6 +22,7 @@ DURATIONS_SECONDS = {
     "short": (0.00002, 0.001),
     "long": (0.15, 0.5),
     "large": (0.0005, 0.02),
+    "hungry": (0.05, 0.5),
     "endless": (1e6, 1e6),
 }
 KeepLarge = Callable[[int, int, ObjectKey, bytes], bytes]
@@ -36,8 +37,11 @@ WINDOW = 16384
 class Agent(Protocol):
     nested: dict[bytes, NestedClient]
     keeper: Keeper
+    nested_client: type[NestedClient]
 
     def on_news(self, processor: SimulatedProcessor) -> None: ...
+
+    def on_memory(self, processor: SimulatedProcessor) -> None: ...
 
     def stored(self, key: ObjectKey) -> bytes | None: ...
 
@@ -244,21 +248,38 @@ class SimulatedProcessor:
         name = TaskName(run.session, run.first_task + index, run.attempt, run.options.depth)
         self._name = name[:3]
         self._begin(sequence, argument)
-        if run.function_name in (PARENT, LOCKER):
-            self._use_client(sequence, argument, name, run.function_name)
-            return
         value = name[:2] if run.options.graph or run.function_name == LARGE else None
-        seconds = self._world.between(*DURATIONS_SECONDS[run.function_name])
         result = result_of(argument, inputs)  # type: ignore[arg-type]
+        if run.function_name in (PARENT, LOCKER):
+            self._use_client(sequence, run.function_name, argument, name, result, value)
+            return
+        seconds = self._world.between(*DURATIONS_SECONDS[run.function_name])
         self._world.after(seconds, lambda: self._end(sequence, Status.SUCCESS, result, value))
+        if run.options.memory_bytes:
+            self._world.after(seconds / 2, lambda: self._use_memory(sequence))
 
-    def _use_client(self, sequence: int, argument: bytes, name: TaskName, function: str) -> None:
+    def _use_memory(self, sequence: int) -> None:
+        """More than the task that runs may."""
+        if self.alive and self.board.running == sequence:
+            self._agent.on_memory(self)
+
+    def _use_client(
+        self,
+        sequence: int,
+        function: str,
+        argument: bytes,
+        name: TaskName,
+        result: bytes,
+        value: tuple[bytes, int] | None,
+    ) -> None:
         def done(failure: bytes) -> None:
-            status = Status.EXCEPTION if failure else Status.SUCCESS
-            self._end(sequence, status, failure or result_of(argument, []))
+            if failure:
+                self._end(sequence, Status.EXCEPTION, failure)
+            else:
+                self._end(sequence, Status.SUCCESS, result, value)
 
         if not self._resting:
-            self._resting.append(NestedClient(self._world, self._agent, name))
+            self._resting.append(self._agent.nested_client(self._world, self._agent, name))
             self._clients.append(self._resting[-1])
         client = self._resting.pop()
         execution = self._executions[argument]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -15,10 +16,14 @@ RESTART_SECONDS = (0.001, 0.1)
 
 
 class SimulatedStore:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, capacity_bytes: float = math.inf) -> None:
         self.id = world.chance.randbytes(16)
         self.endpoint = f"tcp://{self.id.hex()}"
         self.objects: dict[ObjectKey, bytes] = {}
+        self._capacity_bytes = capacity_bytes
+
+    def has_room(self, size: int) -> bool:
+        return sum(map(len, self.objects.values())) + size <= self._capacity_bytes
 
     def status(self) -> StoreStatus:
         used = sum(map(len, self.objects.values()))
@@ -28,13 +33,15 @@ class SimulatedStore:
 class Hosts:
     """All hosts of a world. ``crossings``: how often each object has come to a host from another one."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, capacity_bytes: float = math.inf) -> None:
+        """``capacity_bytes``: of each store."""
         self.world = world
+        self._capacity_bytes = capacity_bytes
         self.by_endpoint: dict[str, SimulatedStore] = {}
         self.crossings: Counter[ObjectKey] = Counter()
 
     def start_store(self) -> SimulatedStore:
-        store = SimulatedStore(self.world)
+        store = SimulatedStore(self.world, self._capacity_bytes)
         self.by_endpoint[store.endpoint] = store
         return store
 
@@ -123,7 +130,7 @@ class Host:
             return True
         for endpoint in sources:
             source = self.hosts.by_endpoint.get(endpoint)
-            if source is not None and key in source.objects:
+            if source is not None and key in source.objects and self.store.has_room(len(source.objects[key])):
                 self.store.objects[key] = source.objects[key]
                 self.hosts.crossings[key] += 1
                 return True
