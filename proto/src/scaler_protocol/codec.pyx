@@ -59,7 +59,7 @@ from scaler_protocol.wire cimport (
     words_for,
 )
 
-from scaler_protocol import bodies
+from scaler_protocol import bodies, limits
 from scaler_protocol.messages import (
     DEFAULT_OPTIONS,
     MESSAGE_LIMIT_BYTES as _MESSAGE_LIMIT_BYTES,
@@ -114,6 +114,11 @@ TASKS_LIMIT = TASK_LIMIT
 HARD_LIMIT_BYTES = 2 * _MESSAGE_LIMIT_BYTES
 """``encode`` refuses more. Messages are planned for MESSAGE_LIMIT_BYTES; the rest is room for functions that ride
 along, and for a relayed message inside another."""
+
+cdef double REAL_LIMIT = limits.REAL_LIMIT
+cdef uint64_t NAME_LIMIT = limits.NAME_LIMIT_BYTES
+cdef uint64_t CAPABILITIES_LIMIT = limits.CAPABILITIES_LIMIT
+cdef uint64_t KEYWORDS_LIMIT = limits.KEYWORDS_LIMIT
 
 _options_cache: dict = {}
 _OPTIONS_CACHE_SIZE = 256
@@ -261,6 +266,8 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     cdef int64_t priority = options.priority
     cdef double timeout = options.timeout_seconds
     cdef int64_t at
+    if not 0 <= timeout <= REAL_LIMIT:
+        raise ValueError(f"timeout_seconds is not a number between 0 and {REAL_LIMIT:g}: {timeout}.")
     store64(data, <uint64_t> priority)
     store32(data + 8, options.depth)
     store32(data + 12, options.retries)
@@ -601,6 +608,8 @@ cdef bytes take_id(Reader* reader, StructView* view, uint32_t field, str what):
 cdef str text_of(BytesView* data, str what):
     if data.size == 0:
         return ""
+    if data.size - 1 > NAME_LIMIT:
+        raise MalformedMessage(f"{what} has {data.size - 1} bytes; {NAME_LIMIT} are allowed.")
     if data.data[data.size - 1] != 0:
         raise MalformedMessage(f"{what} does not end.")
     try:
@@ -633,6 +642,8 @@ cdef tuple take_texts(Reader* reader, StructView* view, uint32_t field, str what
     cdef list values = []
     if not read_pointers(reader, view, field, &texts):
         out_of_bounds(what)
+    if texts.count > KEYWORDS_LIMIT:
+        raise MalformedMessage(f"{what} has {texts.count} items; {KEYWORDS_LIMIT} are allowed.")
     for index in range(texts.count):
         if not read_bytes_at(reader, texts.segment, texts.start + index, &data):
             out_of_bounds(what)
@@ -754,6 +765,8 @@ cdef object make_options(StructView* view, tuple capabilities):
     cdef uint64_t bits = field64(view, 2)
     cdef double timeout
     memcpy(&timeout, &bits, 8)
+    if not 0 <= timeout <= REAL_LIMIT:
+        raise MalformedMessage(f"timeoutSeconds is not a number between 0 and {REAL_LIMIT:g}: {timeout}.")
     return TaskOptions(
         priority=<int64_t> field64(view, 0),
         depth=field32(view, 2),
@@ -774,6 +787,8 @@ cdef tuple decode_capabilities(Reader* reader, ListView* items):
     cdef StructView item
     cdef uint32_t index
     cdef list capabilities = []
+    if items.count > CAPABILITIES_LIMIT:
+        raise MalformedMessage(f"A task has {items.count} capabilities; {CAPABILITIES_LIMIT} are allowed.")
     for index in range(items.count):
         element(reader, items, index, &item)
         capabilities.append(Capability(take_text(reader, &item, 0, "capability"), field64(&item, 0)))
@@ -815,6 +830,8 @@ cdef ResultRun decode_result_run(Reader* reader, StructView* view, bytes head, b
     cdef uint64_t size = field64(view, 2)
     cdef uint64_t n = field32(view, 0)
     cdef BytesView peaks
+    if n == 0:
+        raise MalformedMessage("A run has at least one result.")
     run.count = <uint32_t> n
     run.session = take_id(reader, view, 0, "session")
     run.tasks = take_column(reader, view, 1, 8 * n, "tasks")
