@@ -24,6 +24,8 @@ class TaskRun:
     options: TaskOptions
     payload_bytes: int
     has_references: bool
+    frame_bytes: int
+    """Of the frames in which its columns and its payload are, and which it keeps in memory."""
     def __init__(
         self,
         session: bytes,

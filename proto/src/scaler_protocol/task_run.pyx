@@ -47,6 +47,10 @@ cdef class TaskRun:
     def has_references(self):
         return self.marks != NULL
 
+    @property
+    def frame_bytes(self):
+        return PyBytes_GET_SIZE(self.columns_owner) + PyBytes_GET_SIZE(self.payload_owner)
+
     cdef object piece(self, uint64_t index):
         cdef uint32_t begin = piece_start(self.ends, self.start, index)
         cdef uint32_t end = load32(self.ends + 4 * index)

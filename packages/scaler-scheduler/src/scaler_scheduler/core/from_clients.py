@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaler_protocol import ids
+from scaler_protocol.codec import TaskRun
 from scaler_protocol.keys import role_of_user
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
@@ -101,6 +102,17 @@ class FromClients(Outcomes):
         client.functions[digest] = True
         self.functions[digest] = definition
         self.function_users[digest] = self.function_users.get(digest, 0) + 1
+
+    def _on_used_numbers(self, client: Client, run: TaskRun, now: float) -> bool:
+        """A run whose numbers are not new. False: the client is expelled.
+
+        A client that was interrupted while it sent a message may send its runs twice: the second copy is dropped. No
+        other run begins below a number that was used, because numbers only increase.
+        """
+        if run.first_task + run.count <= client.table.next_task:
+            return True
+        self._expel(client, f"Task numbers only increase, but {run.first_task} was used before.", now)
+        return False
 
     def _set_aside(self, client: Client, record: RunRecord, state: TaskState, now: float) -> None:
         """Tasks that are not queued yet."""

@@ -44,12 +44,13 @@ cdef class NodeTable(TaskColumns):
     cdef node_ended(self, RunRecord record, uint64_t task)
     cdef left_graph(self, Graph graph)
     cdef end_doomed(self)
-    cdef doom(self, uint64_t task)
+    cdef doom(self, Graph graph, uint64_t task)
+    cdef int node_state(self, Graph graph, uint64_t task) except -1
     cdef to_cancelling(self, Page* page, int offset, uint64_t task)
     cdef kill(self, uint64_t task, int status)
     cdef bint requeue_node(self, Page* page, int offset, uint64_t task, RunRecord record) except -1
     cdef finish_if_over(self, Graph graph)
-    cdef finish_node(self, Graph graph, Page* page, uint64_t task)
+    cdef finish_node(self, Graph graph, uint64_t task)
     cdef discard(self, Page* page, uint64_t task)
     cdef settle_need(self, Graph graph, uint32_t index, bint release, list fatal)
     cdef settle_wait(self, Graph graph, uint32_t index, list broken)
@@ -69,8 +70,7 @@ cdef class NodeTable(TaskColumns):
         record.function.outcomes[status & 15] += 1
         record.remaining -= 1
         if record.remaining == 0:
-            self.records[record.index] = None
-            self.free_records.append(record.index)
+            self.forget(record)
         if page.live == 0 and (task >> PAGE_BITS) != self.newest:
             self.drop_page(task >> PAGE_BITS)
         if record.graph is not None:

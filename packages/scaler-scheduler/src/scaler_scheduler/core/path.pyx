@@ -1,6 +1,7 @@
 # cython: language_level=3
 """A task's way through the scheduler. See path.pyi for the contract."""
 
+from libc.stdint cimport uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.allocator cimport Allocator
 from scaler_scheduler.core.deliveries cimport Delivery
@@ -8,7 +9,7 @@ from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.peers cimport AgentPeer, ClientPeer, Peer
 from scaler_scheduler.core.queue_classes cimport QueueClass
-from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.run_records cimport MessageMemory, RunRecord
 from scaler_scheduler.core.states cimport HELD, QUEUED
 
 from scaler_protocol.effects import Send
@@ -153,6 +154,7 @@ cdef class Path:
     cdef on_tasks(self, ClientPeer client, body, double now):
         cdef list runs = body.runs
         cdef bint is_resubmitted = body.resubmitted
+        cdef MessageMemory memory = None
         for run in runs:
             if run.session != client.session:
                 self._expel(client, "A client may only submit tasks of its own session.", now)
@@ -162,17 +164,23 @@ cdef class Path:
                 return
         if body.parent is not None:
             self._adopt(client, body.parent)
+        if runs:
+            memory = MessageMemory(runs[0].frame_bytes)
         for run in runs:
-            self.enter(client, run, is_resubmitted, now)
+            if not self.enter(client, run, memory, is_resubmitted, now):
+                return
         if is_resubmitted:
             self._on_resubmitted(client, now)
         if client.parent is not None and self._is_stopped(client.parent):
             self._stop_nested(client, now)
 
-    cdef enter(self, ClientPeer client, run, bint is_resubmitted, double now):
+    cdef bint enter(self, ClientPeer client, run, MessageMemory memory, bint is_resubmitted, double now) except -1:
+        """False: the client is expelled."""
         cdef int state
         cdef FunctionLoad load
         cdef RunRecord record
+        if <uint64_t> run.first_task < client.table.next_task:
+            return self._on_used_numbers(client, run, now)
         options = run.options
         if client.depth and options.depth < client.depth:
             run = run.with_options(self._deepened(options, client.depth))
@@ -183,17 +191,17 @@ cdef class Path:
         load = self.function_loads.get(function)
         if load is None:
             load = self.function_loads[function] = FunctionLoad(function, run.function_name)
-        record = RunRecord(run, load, self.queue)
+        record = RunRecord(run, load, self.queue, memory)
         if self.is_graph:
             self._enter_graph(client, record, is_resubmitted, now)
-            return
+            return True
         state = HELD if is_resubmitted else self._entry_state(client, record) if self.is_bounded else QUEUED
-        if not client.table.append(record, state):
-            return
+        client.table.append(record, state)
         if state == QUEUED:
             self.queue.push(client, client.table, record.priority, record.first, record.stop)
         else:
             self._set_aside(client, record, state, now)
+        return True
 
     # ---- results ---------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,16 @@ from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.node_table cimport NO_TASK, NodeTable
-from scaler_scheduler.core.pages cimport NO_AGENT, OUT_OF_PATIENCE, PAGE_BITS, PAGE_SIZE, Page, PageBox
+from scaler_scheduler.core.pages cimport (
+    NO_AGENT,
+    OUT_OF_PATIENCE,
+    PAGE_BITS,
+    PAGE_SIZE,
+    Page,
+    PageBox,
+    next_attempt,
+    plausible,
+)
 from scaler_scheduler.core.run_records cimport RunRecord, extend
 from scaler_scheduler.core.states cimport (
     ASSIGNED,
@@ -50,14 +59,18 @@ cdef class TaskTable(NodeTable):
 
     def requeue(self, uint64_t task):
         """Queue a task again, with its next attempt; the record it belongs to. None: it is a node of a graph that waits
-        for its inputs, or has lost them."""
+        for its inputs, or has lost them, or the task has ended meanwhile."""
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
-        cdef RunRecord record = self.record_at(page, offset)
+        cdef int state = ENDED if page == NULL else page.state[offset]
+        cdef RunRecord record
+        if state != ASSIGNED and state != DECIDING and state != DONE_LARGE:
+            return None
+        record = self.record_at(page, offset)
         if record.graph is not None and not self.requeue_node(page, offset, task, record):
             return None
         self.move(page, offset, QUEUED)
-        page.attempt[offset] += 1
+        page.attempt[offset] = next_attempt(page.attempt[offset])
         page.agent[offset] = NO_AGENT
         return record
 
@@ -70,6 +83,8 @@ cdef class TaskTable(NodeTable):
         """Count one death of its own processor; how many there were."""
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] != DECIDING:
+            raise KeyError(task)
         page.deaths[offset] += 1
         return page.deaths[offset]
 
@@ -207,7 +222,7 @@ cdef class TaskTable(NodeTable):
         """One result of a node. True: it is to be forwarded."""
         cdef int state = page.state[offset]
         cdef Graph graph = record.graph
-        cdef bint wanted = not record.intermediate and not graph.nodes[task - graph.base].delivered
+        cdef bint wanted = not record.intermediate and not graph.at(task - graph.base).delivered
         if state == CANCELLING:
             if status <= SUCCESS_LARGE:
                 self.tell().tell(agent.index, task, attempt)
@@ -237,14 +252,14 @@ cdef class TaskTable(NodeTable):
                 self.move(page, offset, DECIDING)
             else:
                 self.move(page, offset, DONE_LARGE)
-                page.attempt[offset] = attempt
+                page.attempt[offset] = plausible(attempt)
                 page.agent[offset] = agent
             return True
         if state == CANCELLING:
             return False
         if status == PROCESSOR_DIED or (record.retries and (
                 status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE)):
-            page.attempt[offset] = max(page.attempt[offset], attempt)
+            page.attempt[offset] = max(page.attempt[offset], plausible(attempt))
             self.move(page, offset, DECIDING)
             return True
         return False
@@ -266,7 +281,7 @@ cdef class TaskTable(NodeTable):
             if state == HELD:
                 record = self.record_at(page, offset)
                 self.move(page, offset, ASSIGNED)
-                page.attempt[offset] = attempts[index]
+                page.attempt[offset] = plausible(attempts[index])
                 page.agent[offset] = agent.index
                 page.estimate_us[offset] = record.function.estimate()
                 agent.take(record, 1, page.estimate_us[offset])
@@ -277,7 +292,7 @@ cdef class TaskTable(NodeTable):
             elif page.agent[offset] != agent.index or page.attempt[offset] != <uint32_t> attempts[index]:
                 stale.append(index)
                 if state == QUEUED:  # what is still said of that execution is not of the next one, perhaps there again
-                    page.attempt[offset] = max(page.attempt[offset], <uint32_t> attempts[index] + 1)
+                    page.attempt[offset] = max(page.attempt[offset], next_attempt(plausible(attempts[index])))
         return stale, unknown
 
     def withdrawn(self, tasks, attempts, AgentLoad agent, bint was_asked=False):
@@ -374,7 +389,7 @@ cdef class TaskTable(NodeTable):
                 if record.graph is not None:
                     shaken[record.graph.last] = record.graph
                     self.move(page, offset, PENDING)
-                    page.attempt[offset] += 1
+                    page.attempt[offset] = next_attempt(page.attempt[offset])
                     page.agent[offset] = NO_AGENT
                     if (not record.rerun and not (blameless and state == ASSIGNED)) or (
                             page.losses[offset] >= losses_limit):
@@ -444,12 +459,12 @@ cdef class TaskTable(NodeTable):
         cdef int state
         for task in tasks:
             page = self.find(task)
-            state = self.state(task)
+            state = ENDED if page == NULL else page.state[task & (PAGE_SIZE - 1)]
             record = None if state == ENDED else self.record_at(page, task & (PAGE_SIZE - 1))
             if record is None or record.graph is None or state == DONE_LARGE or state == CANCELLING:
                 unneeded.append(task)
                 continue
-            node = &record.graph.nodes[task - record.graph.base]
+            node = record.graph.at(task - record.graph.base)
             if node.uses == 0:
                 unneeded.append(task)
                 continue
@@ -470,17 +485,18 @@ cdef class TaskTable(NodeTable):
         cdef PageBox box
         cdef Page* page
         cdef int offset
-        cdef RunRecord record
+        cdef uint64_t task
+        cdef AgentLoad load
         for number in sorted(self.pages):
             box = <PageBox> self.pages[number]
             page = box.page
             for offset in range(PAGE_SIZE):
                 if page.state[offset] == ASSIGNED or page.state[offset] == CANCELLING:
-                    record = self.record_at(page, offset)
-                    (<AgentLoad> loads[page.agent[offset]]).give_back(
-                        record, 1, page.estimate_us[offset], self.take_moving((box.number << PAGE_BITS) + offset)
-                    )
-                    self.end(page, (box.number << PAGE_BITS) + offset, CANCELLED)
+                    task = (box.number << PAGE_BITS) + offset
+                    load = loads.get(page.agent[offset])
+                    if load is not None:
+                        load.give_back(self.record_at(page, offset), 1, page.estimate_us[offset], self.take_moving(task))
+                    self.end(page, task, CANCELLED)
 
     def check(self):
         """Assert that counters agree with the columns."""
