@@ -347,6 +347,8 @@ cdef int check_chunk(dict values) except -1:
     cdef object end = values["offset"] + len(values["data"])
     if end > values["size"]:
         raise Unreadable(f"A chunk ends at {end} of an object of {values['size']} bytes.")
+    if values["size"] > limits.OBJECT_LIMIT_BYTES:
+        raise Unreadable(f"An object has {values['size']} bytes; {limits.OBJECT_LIMIT_BYTES} are allowed.")
     return 0
 
 

@@ -135,3 +135,7 @@ def test_a_result_without_a_place_is_not_written_anywhere(task: int) -> None:
     with pytest.raises(IndexError, match="has no place among 2 results"):
         run.load_into(results, 1, bytes)
     assert results == [None, None]
+
+
+def test_an_object_has_no_more_bytes_than_a_file_can_have() -> None:
+    assert "are allowed" in refused(ObjectChunk(ObjectKey(b"o" * 16, 1), limits.OBJECT_LIMIT_BYTES + 1, 0, b"x"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from scaler_protocol.messages import (
@@ -19,6 +18,7 @@ from scaler_protocol.messages import (
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.graph_news import GraphNews
+from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.states import LOSSES_LIMIT, TaskState
 from scaler_scheduler.core.watching import Watching
 
@@ -151,13 +151,14 @@ class Endings(Watching):
         owner = self.clients.get(key.owner)
         if owner is not None:
             return owner.states_until if now < owner.states_until else None
-        return math.inf if key.owner in self.functions or key.owner in self.serializers else None
+        is_known = not key.number and (key.owner in self.functions or key.owner in self.serializers)
+        return now + HOLD_SECONDS if is_known else None
 
     def _release_object(self, client: Client, key: ObjectKey, now: float) -> None:
         client.objects.pop(key, None)
-        stored = self.objects.release(client.session, key)
+        stored, replies = self.objects.release(client.session, key)
         if stored is None:
-            self._send_all(self.objects.ask_another(key), now)
+            self._send_all(replies, now)
             return
         for session in stored.holders:
             agent = self.agents.get(session)

@@ -47,6 +47,7 @@ from scaler_scheduler.core.queue_classes import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.settings import HOLD_SECONDS, STOP_SECONDS
 from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
+from scaler_scheduler.core.stored_objects import Forged
 
 TASKS_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 3 // 2
 """Of a message with tasks: with the functions that they need it must fit one to an agent. Clients send far less."""
@@ -125,13 +126,11 @@ class FromClients(Outcomes):
     def _enter_graph(self, client: Client, record: RunRecord, resubmitted: bool, now: float) -> None:
         """Nodes of a graph. They pass the bound of the queue: their inputs may be behind it."""
         self._graph_clients[client.session] = client
-        broken = client.table.append_graph(record, TaskState.HELD if resubmitted else TaskState.QUEUED)
+        is_entered = client.table.append_graph(record, TaskState.HELD if resubmitted else TaskState.QUEUED)
         if resubmitted:
             client.hold_until = now + HOLD_SECONDS
             self._arm(now)
-        if broken:
-            client.table.break_off(broken, Status.OBJECT_MISSING)
-        elif broken is None and client.table.state(record.first) == TaskState.ENDED:
+        if not is_entered:
             for task in range(record.first, record.stop):
                 self._tell_failed(client, task, Status.OBJECT_MISSING)
 
@@ -207,10 +206,15 @@ class FromClients(Outcomes):
             return
         client.objects[key] = True
         client.states(now)
-        if isinstance(body, ObjectStored):
-            self._send_all(self.objects.on_stored(client.session, body), now)
-        else:
-            self._send_all(self.objects.on_chunk(client.session, body), now)
+        try:
+            if isinstance(body, ObjectStored):
+                replies = self.objects.on_stored(client.session, body)
+            else:
+                replies = self.objects.on_chunk(client.session, body)
+        except Forged as error:
+            self._expel(client, str(error), now)
+            return
+        self._send_all(replies, now)
 
     def _on_client_missing(self, client: Client, body: ObjectMissing, now: float) -> None:
         self._send_all(self.objects.on_lost(client.session, body.key), now)

@@ -34,6 +34,7 @@ cdef class Graph:
     cdef bint is_finishing
     cdef bint is_held
     cdef bint has_large
+    cdef bint lacks_values
     cdef Node** blocks
     cdef uint32_t block_room
     cdef Edge* edges

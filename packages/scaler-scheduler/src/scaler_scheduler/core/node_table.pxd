@@ -47,6 +47,7 @@ cdef class NodeTable(TaskColumns):
     cdef doom(self, Graph graph, uint64_t task)
     cdef int node_state(self, Graph graph, uint64_t task) except -1
     cdef to_cancelling(self, Page* page, int offset, uint64_t task)
+    cdef break_off(self, list tasks)
     cdef kill(self, uint64_t task, int status)
     cdef bint requeue_node(self, Page* page, int offset, uint64_t task, RunRecord record) except -1
     cdef finish_if_over(self, Graph graph)

@@ -16,6 +16,7 @@ from scaler_scheduler.core.states cimport (
     ENDED,
     FREED,
     HELD,
+    OBJECT_MISSING,
     PENDING,
     QUEUED,
     STORED,
@@ -77,8 +78,8 @@ cdef class NodeTable(TaskColumns):
         return news
 
     def append_graph(self, RunRecord record, int state):
-        """As ``append``, for nodes: those that miss inputs are PENDING instead of QUEUED. What may be queued is in the
-        news. Returns None when the run cannot be part of its graph, else its tasks whose inputs cannot be had."""
+        """As ``append``, for nodes: those that miss inputs are PENDING instead of QUEUED, and those whose inputs cannot
+        be had end. What may be queued, and what ended, is in the news. False: the run cannot be part of its graph."""
         cdef uint32_t low = record.run.options.graph
         cdef uint64_t last = record.first + <uint32_t> (low - <uint32_t> record.first)
         cdef Graph graph = self.graphs.get(last)
@@ -87,9 +88,9 @@ cdef class NodeTable(TaskColumns):
         if graph is None:
             graph = Graph(record.first, last)
         if not graph.admits(record.first, record.stop):
-            return None
+            return False
         if record.first < self.next_task:
-            return None
+            return False
         before = 0 if graph.count == 0 else graph.size_bytes
         graph.make_blocks(<uint32_t> (record.first - graph.base), <uint32_t> (record.stop - graph.base))
         self.append(record, state)
@@ -107,11 +108,14 @@ cdef class NodeTable(TaskColumns):
             self.park(record, graph)
         else:
             graph.is_held = True
-        if graph.is_closed and not graph.is_held:
-            self.settle(graph, False)  # values that the new nodes need may have been freed
-        elif record.stop == graph.last + 1:
+        self.break_off(broken)
+        if record.stop == graph.last + 1:
             self.close_graph(graph)
-        return broken
+        if graph.lacks_values:
+            self.settle(graph, False)
+        else:
+            self.finish_if_over(graph)
+        return True
 
     cdef record_nodes(self, RunRecord record, Graph graph):
         cdef object edges = b""
@@ -156,6 +160,8 @@ cdef class NodeTable(TaskColumns):
             graph.add_edge(source - graph.base, task - graph.base)
             graph.at(source - graph.base).uses += 1
             node = graph.at(task - graph.base)
+            if state == FREED:  # lost, or freed since no more nodes were expected: it is made again
+                graph.lacks_values = True
             if state != STORED and state != DONE_LARGE:
                 node.pending += 1
                 if state != ASSIGNED:
@@ -181,6 +187,8 @@ cdef class NodeTable(TaskColumns):
         graph.is_closed = True
         if graph.must_sweep:
             self.settle(graph, False)
+        else:
+            self.finish_if_over(graph)
 
     cdef close_cancelled(self, tasks):
         """A client that cancels the last node of a graph, or everything, may not have sent, and will not send, it."""
@@ -188,7 +196,6 @@ cdef class NodeTable(TaskColumns):
         for graph in list(self.graphs.values()):
             if not graph.is_closed and (tasks is None or graph.last in tasks):
                 self.close_graph(graph)
-                self.finish_if_over(graph)
 
     def end_holds(self):
         """The hold after a restart is over: nodes whose values are still needed and nowhere run again."""
@@ -405,7 +412,7 @@ cdef class NodeTable(TaskColumns):
         cdef RunRecord record
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
-        if page == NULL or page.state[offset] == ENDED:
+        if page == NULL or page.state[offset] == ENDED or page.state[offset] == FREED:
             return
         record = self.record_at(page, offset)
         if page.state[offset] == QUEUED:
@@ -413,10 +420,10 @@ cdef class NodeTable(TaskColumns):
         self.tell().died.append((task, status))
         self.end(page, task, status)
 
-    def break_off(self, tasks, int status):
+    cdef break_off(self, list tasks):
         """Nodes whose inputs cannot be had end."""
         for task in tasks:
-            self.kill(task, status)
+            self.kill(task, OBJECT_MISSING)
 
     cdef bint requeue_node(self, Page* page, int offset, uint64_t task, RunRecord record) except -1:
         """True: it may be queued. Otherwise it waits for its inputs, or ends because one of them ended."""
@@ -482,7 +489,7 @@ cdef class NodeTable(TaskColumns):
         cdef list fatal = [], broken = []
         cdef uint32_t index
         cdef Node* node
-        graph.must_sweep = False
+        graph.must_sweep = graph.lacks_values = False
         index = graph.next_present(0)
         while index < graph.count:
             node = graph.at(index)

@@ -25,12 +25,12 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Quit, Send
 from scaler_scheduler.core.from_agents import FromAgents
-from scaler_scheduler.core.objects import ASK_ANOTHER_SECONDS
 from scaler_scheduler.core.outcomes import held_values
 from scaler_scheduler.core.settings import (
     ALIVE_SECONDS,
     ATTACH_SECONDS,
     CLIENT_ACKNOWLEDGEMENT_SECONDS,
+    PATIENCE_SECONDS,
     PING_SECONDS,
     RECONNECT_SECONDS,
     RELIEF_SECONDS,
@@ -134,6 +134,7 @@ class SchedulerCore(FromAgents):
             for index, number in client.table.assigned_by_agent().items():
                 assigned[index] = assigned.get(index, 0) + number
         self.allocator.check(queued)
+        self.objects.check()
         for agent in self.agents.values():
             agent.link.check()
             assert agent.load.outstanding == assigned.pop(agent.index, 0), agent.title()
@@ -179,14 +180,16 @@ class SchedulerCore(FromAgents):
 
     def _tick(self, now: float) -> None:
         for agent in list(self.agents.values()):
-            self._look_at_agent(agent, now)
+            if self.agents.get(agent.session) is agent:
+                self._look_at_agent(agent, now)
         for client in list(self.clients.values()):
-            self._look_at_client(client, now)
+            if self.clients.get(client.session) is client:  # it may have ended with another one
+                self._look_at_client(client, now)
         self._expire_unclaimed(now)
         if self.objects.unstated:
             self._send_all(self.objects.expire(now, self._stated_by), now)
         if self.objects.awaited:
-            patience_seconds = max(self.settings.client_timeout_seconds, ASK_ANOTHER_SECONDS)
+            patience_seconds = max(self.settings.client_timeout_seconds, PATIENCE_SECONDS)
             self._send_all(self.objects.lose_patience(now, patience_seconds), now)
         self._keep_house(now)
         if self.agents or self.clients or self.unclaimed:

@@ -58,6 +58,9 @@ BYTES_PER_SECOND = 1e9
 """How fast objects move from host to host, until transfers have shown it."""
 
 HOLD_SECONDS = 1.0
+PATIENCE_SECONDS = 5.0
+"""Agents wait for a function at least so long after its last bytes came."""
+
 RESULT_BUDGET_BYTES = 64 * 1024 * 1024
 """Result bytes a client may leave unacknowledged before its further tasks pause."""
 
