@@ -44,6 +44,7 @@ class Scenario:
     graph_cancels: int = 0
     most_delay_seconds: float = 0.002
     per_worker_queue_size: int = 1000
+    max_number_of_tasks_waiting: int = -1
     client_timeout_seconds: float = 60.0
     function_names: tuple[str, ...] = ("short", "long")
 
@@ -126,6 +127,7 @@ class Cluster:
             self.world,
             self.network,
             per_worker_queue_size=self.scenario.per_worker_queue_size,
+            max_number_of_tasks_waiting=self.scenario.max_number_of_tasks_waiting,
             client_timeout_seconds=self.scenario.client_timeout_seconds,
             **settings,
         )

@@ -38,7 +38,7 @@ from scaler_protocol.messages import (
     TaskOptions,
     Tasks,
 )
-from scaler_scheduler.core import explanation
+from scaler_scheduler.core import admission, explanation
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Describe
@@ -121,7 +121,7 @@ class FromClients(Outcomes):
             client.held.append((record.first, record.stop))
             client.hold_until = now + HOLD_SECONDS
         else:
-            self._wait(client, record)
+            admission.hold_back(self, client, record)
 
     def _enter_graph(self, client: Client, record: RunRecord, resubmitted: bool, now: float) -> None:
         """Nodes of a graph. They pass the bound of the queue: their inputs may be behind it."""
@@ -147,32 +147,10 @@ class FromClients(Outcomes):
 
     def _entry_state(self, client: Client, record: RunRecord) -> TaskState:
         """When the number of waiting tasks is bounded."""
-        limit = self.settings.max_number_of_tasks_waiting
-        if client.waiting or self.allocator.queued + record.stop - record.first > limit:
-            return TaskState.WAITING
-        return TaskState.QUEUED
-
-    def _wait(self, client: Client, record: RunRecord) -> None:
-        """The queue is full: the tasks wait, and the client is not told that they arrived."""
-        client.waiting.append((record.first, record.stop))
-        self._waiting[client.session] = client
-        if client.withheld is None:
-            client.withheld = max(0, client.link.received - 1)
+        return admission.entry_state(self, client, record)
 
     def _admit_waiting(self, now: float) -> None:
-        for client in list(self._waiting.values()):
-            while client.waiting:
-                room = max(1, self.settings.max_number_of_tasks_waiting) - self.allocator.queued
-                if room <= 0:
-                    return
-                first, stop = client.waiting.popleft()
-                if stop - first > room:
-                    client.waiting.appendleft((first + room, stop))
-                    stop = first + room
-                self._push(client, client.table.ready(first, stop), False)
-            del self._waiting[client.session]
-            client.withheld = None
-            self._send_acknowledgement(client, now)
+        admission.admit_waiting(self, now)
 
     def _deepened(self, options: TaskOptions, depth: int) -> TaskOptions:
         key = (options, depth)
