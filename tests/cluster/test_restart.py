@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -146,6 +147,28 @@ def test_a_stopped_scheduler_that_wakes_up(gate: Gate) -> None:
         wait_until(lambda: watch.seconds > 4, 10)
         scheduler.signal(signal.SIGCONT)
         assert [future.result(timeout=30) for future in futures] == [n * n for n in range(2_000)]
+
+
+def note_and_sleep(path: str, number: int) -> int:
+    time.sleep(0.02)
+    functions.note(path, str(number))
+    return number
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_no_task_runs_twice_because_the_scheduler_was_stopped(tmp_path: Path, attempt: int) -> None:
+    """Its sockets hold the results of short tasks, and the signs of life of agents, when it goes on."""
+    address, path = free_address(), str(tmp_path / "ran")
+    with start_scheduler(address) as scheduler, start_cluster(address, "-n", 2), Client(address) as client:
+        client.map(functions.sleep_and_return, [0.02] * 10)
+        futures = [client.submit(note_and_sleep, path, number) for number in range(150)]
+        wait_until(futures[10 + 7 * attempt].done, 10)
+        scheduler.signal(signal.SIGSTOP)
+        watch = Stopwatch()
+        wait_until(lambda: watch.seconds > 4, 10)
+        scheduler.signal(signal.SIGCONT)
+        assert [future.result(timeout=30) for future in futures] == list(range(150))
+    assert sorted(functions.notes(path)) == sorted(str(number) for number in range(150))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -23,6 +23,7 @@ SCENARIOS = {
     "scheduler restarts": Scenario(scheduler_restarts=3),
     "standstills": Scenario(stops=8),
     "agents stand still": Scenario(stops=8, scheduler_stops=False),
+    "the scheduler stands still": Scenario(stops=6, peers_stop=False, longest_stop_seconds=6.0),
     "clients given up": Scenario(stops=8, longest_stop_seconds=6.0, client_timeout_seconds=1.0, cancels=4),
     "short queues": Scenario(per_worker_queue_size=1, cuts=5, agents=5, slots=1),
     "many agents": Scenario(agents=60, slots=1, tasks_per_burst=200, cuts=10, agent_kills=5),
@@ -83,6 +84,7 @@ CALM = (
     "cuts",
     "scheduler restarts",
     "agents stand still",
+    "the scheduler stands still",
     "short queues",
     "graphs",
     "graphs, cuts",
@@ -96,6 +98,8 @@ REGRESSION_SEEDS = [
     ("clients given up", 28),
     ("processors die", 18),  # certificates were nested once too deep
     ("graphs, agents die", 8),  # a fetched value outlived a new attempt of its task
+    ("the scheduler stands still", 26),  # it looked at the time before its sockets, and took agents for silent
+    ("the scheduler stands still", 31),
     ("graphs, everything", 14),  # what an agent gave back before its client came was still taken to be there
 ]
 """(scenario, seed) of failures that were found."""

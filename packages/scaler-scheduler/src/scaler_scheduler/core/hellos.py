@@ -99,6 +99,7 @@ class Hellos(FromClients):
 
     def _heard(self, agent: Agent, now: float) -> None:
         agent.heard_at = now
+        agent.excused_seconds = 0.0
         if agent.suspect:
             agent.suspect = agent.is_relieved = False
             self._log(f"Agent {agent.title()} is back")

@@ -347,6 +347,11 @@ class ObjectStore:
             stored.owners[heir] = assembly
             self._charge(heir, assembly.received)
 
+    def put_off(self, seconds: float) -> None:
+        """Owners could not be heard meanwhile."""
+        self.unstated = {key: deadline + seconds for key, deadline in self.unstated.items()}
+        self.awaited = {key: since if since is None else since + seconds for key, since in self.awaited.items()}
+
     # ---- streaming ------------------------------------------------------------------------------------------------
 
     def on_credit(self, agent: bytes, credit: ObjectCredit) -> Replies:

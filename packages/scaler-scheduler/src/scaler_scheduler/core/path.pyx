@@ -121,6 +121,7 @@ cdef class Path:
             self._effects.append(Send(agent.session, Envelope(WhoAreYou())))
             return
         agent.heard_at = now
+        agent.excused_seconds = 0.0
         if agent.suspect:
             self._heard(agent, now)
         try:

@@ -29,6 +29,9 @@ class AgentPeer(Peer):
     suspect: bool
     is_leaving: bool
     heard_at: float
+    excused_seconds: float
+    """How much of the time since then the scheduler itself did not run."""
+
     attached_at: float
     known: set[bytes]
     outbox: list[TaskRun]

@@ -20,7 +20,7 @@ from scaler_protocol.messages import (
     TaskColumn,
 )
 from scaler_protocol.monitor.messages import Snapshot
-from scaler_scheduler.core import snapshot
+from scaler_scheduler.core import pauses, snapshot
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Quit, Send
@@ -101,9 +101,13 @@ class SchedulerCore(FromAgents):
         self._note_stall(now)
         return now - self._stalled_at < ALIVE_SECONDS
 
-    def _note_stall(self, now: float) -> None:
-        if self._next_tick_at is not None and now - self._next_tick_at > STALL_SECONDS:
-            self._stalled_at = now
+    def _note_stall(self, now: float) -> float:
+        """How long it has stood still, if a tick is so late that it has."""
+        late_seconds = 0.0 if self._next_tick_at is None else now - self._next_tick_at
+        if late_seconds <= STALL_SECONDS:
+            return 0.0
+        self._stalled_at = now
+        return late_seconds
 
     def on_stop(self, now: float, grace_seconds: float) -> None:
         """Hand out nothing more; end when what runs has finished, or after ``grace_seconds``."""
@@ -114,7 +118,9 @@ class SchedulerCore(FromAgents):
         """Time passed: look at all that is timed and due."""
         self.events.now = now
         if self._next_tick_at is not None and now >= self._next_tick_at:
-            self._note_stall(now)
+            paused_seconds = self._note_stall(now)
+            if paused_seconds:
+                pauses.put_off(self, paused_seconds, now)
             self._next_tick_at = None
             self._tick(now)
         if self._quit_at is not None and now >= self._quit_at:
@@ -196,7 +202,7 @@ class SchedulerCore(FromAgents):
             self._arm(now)
 
     def _look_at_agent(self, agent: Agent, now: float) -> None:
-        silent_seconds = now - agent.heard_at
+        silent_seconds = now - agent.heard_at - agent.excused_seconds
         if (agent.lost_at is not None and now >= agent.lost_at) or silent_seconds >= self._agent_timeout(agent):
             self._log(f"Agent {agent.title()} is lost", "WARNING")
             self._lose_agent(agent, now)

@@ -57,6 +57,12 @@ class Unclaimed:
         self._results = _kept(self._results, lambda item: item[0] > now)
         return holds, results
 
+    def put_off(self, seconds: float) -> None:
+        """Nobody could come meanwhile."""
+        for kept in (self._holds, self._results):
+            for items in kept.values():
+                items[:] = [(item[0] + seconds, *item[1:]) for item in items]  # type: ignore[attr-defined, index]
+
     def forget_agent(self, agent: Agent) -> None:
         self._holds = _kept(self._holds, lambda item: item[1] is not agent)
         self._results = _kept(self._results, lambda item: item[1] is not agent)
