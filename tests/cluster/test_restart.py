@@ -104,6 +104,32 @@ def test_submitting_while_the_scheduler_is_away() -> None:
             assert [future.result(timeout=20) for future in futures] == [n * n for n in range(100)]
 
 
+def note_and_wait(path: str) -> None:
+    functions.note(path, "begun")
+    time.sleep(0.7)
+    functions.note(path, "ended")
+
+
+def test_a_cancel_that_a_stopped_scheduler_does_not_hear_survives_its_death(gate: Gate, tmp_path: Path) -> None:
+    """The tasks are with their agent, one running, one next."""
+    path = str(tmp_path / "ran")
+    with cluster_that_loses_its_scheduler() as (address, first, client):
+        running = client.submit(functions.wait_at_gate, *gate.paths, "value")
+        queued = client.submit(note_and_wait, path)
+        wait_until(lambda: gate.waiting_pids)
+        assert "running or next to run" in client.explain(queued)
+        first.signal(signal.SIGSTOP)
+        assert queued.cancel()
+        watch = Stopwatch()
+        wait_until(lambda: watch.seconds > 1.5, 10)  # from now on the agent starts nothing by itself
+        gate.open()
+        first.kill()
+        with start_scheduler(address):
+            assert running.result(timeout=20) == "value"
+            assert client.submit(functions.square, 3).result(timeout=20) == 9
+    assert "ended" not in functions.notes(path)
+
+
 def test_a_cancel_survives_a_restart(gate: Gate, tmp_path: Path) -> None:
     address, path = free_address(), str(tmp_path / "ran")
     first = start_scheduler(address)

@@ -378,9 +378,10 @@ class Session:
         if welcome.resumed:
             self._outgoing.effects.extend(Send(SCHEDULER, envelope) for envelope in self._link.resume(welcome.received))
         else:
+            unheard = [envelope.body for envelope in self._link.resume(0)]
             self._link = Link()
-        if restated:
-            self._state_again()
+            if restated:
+                self._state_again(unheard)
         if self._clear_when_welcomed:
             self._clear_when_welcomed = False
             self._outgoing.waiting.appendleft(Clear())
@@ -495,13 +496,15 @@ class Session:
             part = tuple(cancels[start : start + _CANCELS_PER_MESSAGE])
             self._outgoing.urgent.append(Cancel((TaskColumn(self.session, part),)))
 
-    def _state_again(self) -> None:
-        """To a scheduler that knows nothing of this session: objects, then what an earlier one had unfinished."""
+    def _state_again(self, unheard: list[Body]) -> None:
+        """To a scheduler that knows nothing of this session: objects, then what an earlier one had unfinished, and the
+        cancels that it had not acknowledged: agents may still have those tasks. ``unheard``: what it did not hear."""
         outgoing = self._outgoing
+        cancels = _cancelled_by([*unheard, *outgoing.urgent]) + outgoing.cancels
         waiting = [body for body in outgoing.waiting if isinstance(body, list)]
         outgoing.waiting.clear()
         outgoing.urgent = deque(body for body in outgoing.urgent if isinstance(body, QUESTIONS))
-        outgoing.cancels, self._cancels_due = [], None
+        outgoing.cancels, self._cancels_due = cancels, None
         outgoing.releases.clear()
         self._sent_definitions.clear()
         self.objects.restart()
@@ -532,6 +535,10 @@ class Session:
         outgoing.cancels, self._cancels_due = [], None
         outgoing.waiting.clear()
         self._sent_definitions.clear()
+
+
+def _cancelled_by(bodies: list[Any]) -> list[int]:
+    return [task for body in bodies if isinstance(body, Cancel) for column in body.columns for task in column.tasks]
 
 
 def _unfinished_runs(entry: Range) -> list[TaskRun]:

@@ -29,6 +29,7 @@ class Client(ClientPeer):
         self.held: list[tuple[int, int]] = []
         self.hold_until: float | None = None
         self.states_until = now + HOLD_SECONDS
+        self.stated_cancels: dict[int, bool] = {}
         self.waiting: deque[tuple[int, int]] = deque()
         self.certificates: dict[int, list[bytes]] = {}
         self.failures: dict[int, int] = {}

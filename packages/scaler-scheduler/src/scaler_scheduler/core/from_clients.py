@@ -38,7 +38,7 @@ from scaler_protocol.messages import (
     TaskOptions,
     Tasks,
 )
-from scaler_scheduler.core import admission, explanation
+from scaler_scheduler.core import admission, explanation, stated_cancels
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Describe
@@ -164,6 +164,7 @@ class FromClients(Outcomes):
         for column in body.columns:
             if column.session == client.session:
                 self._cancel(client, column.tasks, now)
+                stated_cancels.on_cancel(self, client, column.tasks, now)
 
     def _on_clear(self, client: Client, body: Clear, now: float) -> None:
         self._cancel(client, None, now)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, ObjectRelease, Status, TaskColumn
+from scaler_scheduler.core import stated_cancels
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.deliveries import Delivery
@@ -115,6 +116,9 @@ class Outcomes(Endings):
             self.unclaimed.add_holds(agent, column.session, column.tasks, attempts, now + HOLD_SECONDS)
             self._arm(now)
             return
+        if client.stated_cancels:
+            column = stated_cancels.without_cancelled(client, agent, column, attempts)
+            attempts = column.attempts
         stale, unknown = client.table.claim(column.tasks, attempts, agent.load)
         self._cancel_at(agent, column.session, column.tasks, attempts, stale)
         if unknown:

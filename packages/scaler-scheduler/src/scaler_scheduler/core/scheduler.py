@@ -20,7 +20,7 @@ from scaler_protocol.messages import (
     TaskColumn,
 )
 from scaler_protocol.monitor.messages import Snapshot
-from scaler_scheduler.core import pauses, snapshot
+from scaler_scheduler.core import pauses, snapshot, stated_cancels
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Quit, Send
@@ -244,6 +244,7 @@ class SchedulerCore(FromAgents):
                 self._push(client, client.table.ready(first, stop), False)
         if client.output_left_out_bytes and client.connected and not client.is_paused:
             self._send(client, Output(client.session, 0, 1, client.take_note_of_left_out()), now)  # to its stdout
+        stated_cancels.forget(client, now)
         if client.unwanted:
             self._drop_unwanted(client, now)
         for task in [task for task in client.fetching if client.table.state(task) == TaskState.ENDED]:
