@@ -119,6 +119,7 @@ cdef double REAL_LIMIT = limits.REAL_LIMIT
 cdef uint64_t NAME_LIMIT = limits.NAME_LIMIT_BYTES
 cdef uint64_t CAPABILITIES_LIMIT = limits.CAPABILITIES_LIMIT
 cdef uint64_t KEYWORDS_LIMIT = limits.KEYWORDS_LIMIT
+cdef uint64_t SHAPE_LIMIT = limits.SHAPE_LIMIT_BYTES
 
 _options_cache: dict = {}
 _OPTIONS_CACHE_SIZE = 256
@@ -662,7 +663,7 @@ cdef object decode_tasks(Reader* reader, StructView* root, bytes head, bytes pay
     cdef StructView tasks, item
     cdef ListView items
     cdef uint32_t index
-    cdef uint64_t count = 0
+    cdef uint64_t count = 0, size = 0
     cdef list runs = []
     cdef TaskRun run
     cdef Tasks body = Tasks.__new__(Tasks)
@@ -674,6 +675,8 @@ cdef object decode_tasks(Reader* reader, StructView* root, bytes head, bytes pay
         count += run.count
         if count > TASK_LIMIT:
             raise MalformedMessage(f"A message has at most {TASK_LIMIT} tasks.")
+        size += run.payload_bytes
+        check_share(size, payload)
         runs.append(run)
     body.runs = runs
     body.functions = decode_functions(reader, &tasks, 1)
@@ -681,6 +684,13 @@ cdef object decode_tasks(Reader* reader, StructView* root, bytes head, bytes pay
     body.resubmitted = field_bit(&tasks, 0)
     body.parent = decode_task_name(reader, &tasks, 3)
     return body
+
+
+cdef int check_share(uint64_t size, bytes payload) except -1:
+    """Runs share no bytes of the payload: each is sent on by itself, and together they would be without end."""
+    if size > <uint64_t> PyBytes_GET_SIZE(payload):
+        raise MalformedMessage("The runs of a message have more bytes than its payload.")
+    return 0
 
 
 cdef object decode_task_name(Reader* reader, StructView* view, uint32_t field):
@@ -718,6 +728,8 @@ cdef TaskRun decode_task_run(Reader* reader, StructView* view, bytes head, bytes
         raise MalformedMessage("The ends of a run do not fill its payload in order.")
     if len(run.serializer) not in (0, ID_SIZE) or <uint32_t> len(run.keywords) > run.arity:
         raise MalformedMessage("A run has a serializer or keywords that cannot be.")
+    if shape_cost(run) > SHAPE_LIMIT:
+        raise MalformedMessage(f"The names of a run take more than {SHAPE_LIMIT} bytes.")
     decode_marks(reader, view, run, pieces)
     return run
 
@@ -814,12 +826,17 @@ cdef object decode_results(Reader* reader, StructView* root, bytes head, bytes p
     cdef StructView results, item
     cdef ListView items
     cdef uint32_t index
+    cdef uint64_t size = 0
+    cdef ResultRun run
     cdef list runs = []
     if not read_field(reader, root, 0, &results) or not read_structs(reader, &results, 0, &items):
         out_of_bounds("The list of runs")
     for index in range(items.count):
         element(reader, &items, index, &item)
-        runs.append(decode_result_run(reader, &item, head, payload))
+        run = decode_result_run(reader, &item, head, payload)
+        size += run.payload_bytes
+        check_share(size, payload)
+        runs.append(run)
     cdef Results body = Results.__new__(Results)
     body.runs = runs
     return body
@@ -907,12 +924,7 @@ cdef Extent extent_of(object run):
 
 cdef uint64_t shape_cost(TaskRun run) except? 0:
     """What the names and options of a run take, once per slice."""
-    cdef uint64_t cost = 4 * len(run.function_name)
-    for keyword in run.keywords:
-        cost += 16 + 4 * len(keyword)
-    for capability in run.options.capabilities:
-        cost += 32 + 4 * len(capability.name)
-    return cost
+    return run.shape_bytes()
 
 
 cdef uint64_t cost_of(Extent* extent, uint64_t first, uint64_t last) noexcept:

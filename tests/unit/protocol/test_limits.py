@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 import pytest
 
 from scaler_protocol import limits
-from scaler_protocol.codec import MalformedMessage, ResultRun, decode, encode
+from scaler_protocol.codec import MalformedMessage, ResultRun, TaskRun, decode, encode
 from scaler_protocol.messages import (
     AgentAttach,
     Body,
@@ -139,3 +139,22 @@ def test_a_result_without_a_place_is_not_written_anywhere(task: int) -> None:
 
 def test_an_object_has_no_more_bytes_than_a_file_can_have() -> None:
     assert "are allowed" in refused(ObjectChunk(ObjectKey(b"o" * 16, 1), limits.OBJECT_LIMIT_BYTES + 1, 0, b"x"))
+
+
+def test_runs_do_not_share_the_payload() -> None:
+    """Each is sent on by itself: many that share much would be a message without end."""
+    payload = b"p" * 1000
+    run = ResultRun(b"s" * 16, [(1, 1, 0, payload, 0, 0, 0)])
+    frames = [bytes(frame) for frame in encode(Envelope(Results([run, run]), 1))]
+    assert frames[0].count((1000).to_bytes(8, "little") * 2) == 1, "the second run's bytes begin where the first's end"
+    frames[0] = frames[0].replace((1000).to_bytes(8, "little") * 2, bytes(8) + (1000).to_bytes(8, "little"))
+    assert len(decode(frames).body.runs) == 2, "they may begin at the same byte while the payload has room for both"
+    with pytest.raises(MalformedMessage, match="more bytes than its payload"):
+        decode([frames[0], payload])
+
+
+def test_the_names_of_a_run_are_short() -> None:
+    slots = [[b""] * 100]
+    keywords = tuple(f"{index:04}" + "k" * 600 for index in range(100))
+    run = TaskRun(b"s" * 16, b"f" * 16, "f", b"", 1, 1, keywords, TaskOptions(), slots)
+    assert "The names of a run take more" in refused(Tasks([run]))

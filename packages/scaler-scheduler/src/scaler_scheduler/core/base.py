@@ -59,6 +59,7 @@ class SchedulerState(Path):
         self._options: dict[tuple[TaskOptions, int], TaskOptions] = {}
         self._next_agent_index = 0
         self._stalled_at = float("-inf")
+        self.audit_at = now
         self._has_quit = False
         self._shutdown_by: dict[bytes, bool] = {}
 

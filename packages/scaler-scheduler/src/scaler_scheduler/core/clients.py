@@ -46,6 +46,16 @@ class Client(ClientPeer):
         size, self.output_left_out_bytes = self.output_left_out_bytes, 0
         return f"\n[{size} bytes of output were left out: they came too fast]\n".encode()
 
+    def amend(self, corrects: bool) -> list[str]:
+        """What is wrong with the bytes that it has not acknowledged; ``corrects``: and is right now."""
+        counted = sum(size for _, size in self.deliveries.values())
+        if counted == self.unacknowledged_bytes:
+            return []
+        wrong = f"client {self.session.hex()[:8]}: {self.unacknowledged_bytes} bytes under way, {counted} counted"
+        if corrects:
+            self.amend_bytes(counted)
+        return [wrong]
+
     def forget(self, task: int) -> None:
         """A task ended: drop what only few tasks have."""
         self.certificates.pop(task, None)

@@ -15,6 +15,7 @@ from scaler_protocol.messages import (
     Status,
     TaskName,
 )
+from scaler_scheduler.core import faults
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.graph_news import GraphNews
@@ -64,12 +65,18 @@ class Endings(Watching):
     def _spread_news(self, now: float) -> None:
         """Carry out what became of nodes of graphs: some may be queued, some end, some values are not needed."""
         for client in list(self._graph_clients.values()):
-            client.table.prefers_holders = len(self.agents) > 1
-            news = client.table.take_news()
-            if news is not None:
-                self._spread(client, news, now)
-            elif not client.table.graphs:
-                del self._graph_clients[client.session]
+            try:
+                self._spread_news_of(client, now)
+            except Exception as error:
+                self._on_receiver_fault(client, error, now)
+
+    def _spread_news_of(self, client: Client, now: float) -> None:
+        client.table.prefers_holders = len(self.agents) > 1
+        news = client.table.take_news()
+        if news is not None:
+            self._spread(client, news, now)
+        elif not client.table.graphs:
+            self._graph_clients.pop(client.session, None)
 
     def _spread(self, client: Client, news: GraphNews, now: float) -> None:
         self._push(client, news.ready, False)
@@ -171,6 +178,10 @@ class Endings(Watching):
             for agent in self.agents_by_store.get(store, ()):
                 if agent.session not in stored.holders:
                     self._send(agent, ObjectRelease((key,)), now)
+
+    def _on_receiver_fault(self, peer: Client | Agent, error: Exception, now: float) -> None:
+        """What ``peer`` was to be sent raised: it pays for that, and the others do not notice."""
+        faults.on_receiver(self, peer, error, now)
 
     def _end_peer(self, peer: bytes, now: float) -> None:
         if peer in self.agents:

@@ -57,6 +57,7 @@ cdef class NodeTable(TaskColumns):
     cdef settle_wait(self, Graph graph, uint32_t index, list broken)
     cdef forget_copies(self, uint32_t agent)
     cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1
+    cdef amend_graph(self, Graph graph)
     cdef check_graph(self, Graph graph)
 
     cdef inline close(self, Page* page, uint64_t task, int status, RunRecord record):

@@ -665,6 +665,24 @@ cdef class NodeTable(TaskColumns):
                 return False
         return True
 
+    cdef amend_graph(self, Graph graph):
+        """A count of the graph was wrong."""
+        cdef uint32_t index = graph.next_present(0)
+        cdef RunRecord record
+        cdef Page* page
+        graph.live = graph.targets = 0
+        while index < graph.count:
+            if self.node_state(graph, graph.base + index) != ENDED:
+                page = self.find(graph.base + index)
+                record = self.record_at(page, (graph.base + index) & (PAGE_SIZE - 1))
+                graph.live += 1
+                graph.targets += not record.intermediate and not graph.at(index).delivered
+            index = graph.next_present(index + 1)
+        if graph.live == 0:
+            self.graphs.pop(graph.last, None)
+            return
+        self.settle(graph, False)
+
     cdef check_graph(self, Graph graph):
         cdef uint32_t index, at
         cdef Node* node

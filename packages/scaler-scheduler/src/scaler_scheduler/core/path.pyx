@@ -261,33 +261,55 @@ cdef class Path:
 
     cdef dispatch(self, double now):
         cdef AgentPeer agent
-        cdef AgentLoad load
-        for agent in self.allocator.allocate(now):
-            load = agent.load
-            if load.queued() == 0 and now > load.progress_at:
-                load.progress_at = now
-            if len(agent.outbox) == 1 and is_plain(agent, agent.outbox[0]):
-                runs, agent.outbox = agent.outbox, []
-                self.send(agent, Tasks(runs), now)
-                continue
-            for body in task_messages(agent, self.functions, self.serializers):
-                self.send(agent, body, now)
+        for agent in self.allocate(now):
+            try:
+                self.hand_over(agent, now)
+            except Exception as error:
+                self._on_receiver_fault(agent, error, now)
         if len(self.allocator.agents) > 1 or self._balancer.next_at is not None:
             for agent, withdraw in self._balancer.balance(self.allocator.agents, self.allocator.free, now):
                 self.send(agent, withdraw, now)
+
+    cdef list allocate(self, double now):
+        """The agents that were given something. One for which that raises may have lost what it was given."""
+        try:
+            return self.allocator.allocate(now)
+        except Exception as error:
+            if self.allocator.serving is None:
+                raise
+            self._on_receiver_fault(self.allocator.serving, error, now)
+            return [agent for agent in self.allocator.agents.values() if agent.outbox]
+
+    cdef hand_over(self, AgentPeer agent, double now):
+        """What it was given, as messages."""
+        cdef AgentLoad load = agent.load
+        if load.queued() == 0 and now > load.progress_at:
+            load.progress_at = now
+        if len(agent.outbox) == 1 and is_plain(agent, agent.outbox[0]):
+            runs, agent.outbox = agent.outbox, []
+            self.send(agent, Tasks(runs), now)
+            return
+        for body in task_messages(agent, self.functions, self.serializers):
+            self.send(agent, body, now)
 
     cdef forward_results(self, double now):
         cdef dict touched = self._touched
         cdef ClientPeer client
         self._touched = {}
         for client in touched.values():
-            for body, deliveries, size in client.take_results():
-                client.remember(self.send(client, body, now), deliveries, size)
-                self._owing.pop(client.session, None)
-            if client.is_orphan and client.table.unfinished == 0:
-                self._remove_client(client, now)
+            try:
+                self.forward_to(client, now)
+            except Exception as error:
+                self._on_receiver_fault(client, error, now)
         if not self._owing:
             self._acknowledge_at = None
+
+    cdef forward_to(self, ClientPeer client, double now):
+        for body, deliveries, size in client.take_results():
+            client.remember(self.send(client, body, now), deliveries, size)
+            self._owing.pop(client.session, None)
+        if client.is_orphan and client.table.unfinished == 0:
+            self._remove_client(client, now)
 
     # ---- sending ---------------------------------------------------------------------------------------------------
 

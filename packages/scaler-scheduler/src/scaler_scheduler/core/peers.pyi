@@ -71,5 +71,8 @@ class ClientPeer(Peer):
     def sent(self, envelope: Envelope, deliveries: list[Delivery], size: int) -> None:
         """Remember what to release when ``envelope`` is acknowledged."""
 
+    def amend_bytes(self, size: int) -> None:
+        """A count was wrong: so many are unacknowledged."""
+
     def drop_deliveries(self) -> None:
         """Nobody waits for these results any more: they count as arrived."""

@@ -93,6 +93,11 @@ cdef class ClientPeer(Peer):
         self.unacknowledged_bytes += size
         self.is_paused = self.unacknowledged_bytes > self.budget_bytes
 
+    def amend_bytes(self, int64_t size):
+        """A count was wrong: so many are unacknowledged."""
+        self.unacknowledged_bytes = 0
+        self.count_bytes(size)
+
     def on_acknowledged(self, envelope):
         cdef tuple entry = self.deliveries.pop(envelope.sequence, None)
         cdef Delivery delivery

@@ -7,6 +7,9 @@ Everything here is per message.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from scaler_protocol.keys import key_of_user, may_act_as, role_of_user
 from scaler_protocol.messages import (
     Acknowledgement,
@@ -17,12 +20,12 @@ from scaler_protocol.messages import (
     RefusalReason,
     Refused,
     ResultsReleased,
-    TaskColumn,
 )
 from scaler_protocol.monitor.messages import Snapshot
-from scaler_scheduler.core import pauses, snapshot, stated_cancels
+from scaler_scheduler.core import audit, faults, pauses, snapshot, stated_cancels
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.dispatch import in_messages
 from scaler_scheduler.core.effects import Quit, Send
 from scaler_scheduler.core.from_agents import FromAgents
 from scaler_scheduler.core.outcomes import held_values
@@ -43,6 +46,9 @@ from scaler_scheduler.core.settings import (
 )
 from scaler_scheduler.core.states import TaskState
 
+_Peer = TypeVar("_Peer", Agent, Client)
+
+RELEASES_PER_MESSAGE = 50_000
 OTHERS_SESSION_TEXT = "This session began with another key, or that key may not have it any more."
 
 
@@ -128,25 +134,24 @@ class SchedulerCore(FromAgents):
         if self._warn_at is not None and now >= self._warn_at:
             self._warn_of_repetitions(now)
 
+    def on_fault(self, peer: bytes, kind: str, error: Exception, now: float) -> None:
+        """A message of ``peer`` raised: it costs its sender the session."""
+        faults.on_message(self, peer, kind, error, now)
+
+    def on_unsendable(self, peer: bytes, error: Exception, now: float) -> None:
+        """What was to be sent to ``peer`` could not be encoded."""
+        known = self.agents.get(peer) or self.clients.get(peer)
+        if known is not None:
+            faults.on_receiver(self, known, error, now)
+
     def check(self) -> None:
         """Assert every invariant; for tests."""
-        queued: dict = {}
-        assigned: dict[int, int] = {}
-        for client in self.clients.values():
-            client.table.check()
-            client.link.check()
-            for queue, number in client.table.queued_by_class().items():
-                queued[queue] = queued.get(queue, 0) + number
-            for index, number in client.table.assigned_by_agent().items():
-                assigned[index] = assigned.get(index, 0) + number
-        self.allocator.check(queued)
+        wrong = audit.find_wrong(self, False)
+        assert not wrong, wrong
         self.objects.check()
-        for agent in self.agents.values():
-            agent.link.check()
-            assert agent.load.outstanding == assigned.pop(agent.index, 0), agent.title()
-            if agent.load.outstanding == 0:
-                assert agent.load.load_us == agent.load.moving_us == 0, (agent.load.load_us, agent.load.moving_us)
-        assert not assigned, assigned
+        self._lineage.check(self.clients)
+        for peer in (*self.clients.values(), *self.agents.values()):
+            peer.link.check()
 
     def snapshot(self, now: float) -> Snapshot:
         """What monitors show; message counts and the process's own figures are the shell's to add."""
@@ -154,23 +159,36 @@ class SchedulerCore(FromAgents):
 
     def _keep_house(self, now: float) -> None:
         self._housekeeping_at = None
-        for agent in self.agents.values():
-            if agent.releases:
-                sequences, agent.releases = tuple(agent.releases), []
-                self._send(agent, ResultsReleased(sequences), now)
-            elif agent.link.owes_acknowledgement:
-                self._send(agent, Acknowledgement(), now)
+        self._for_each(list(self.agents.values()), self._keep_house_of, now)
+
+    def _keep_house_of(self, agent: Agent, now: float) -> None:
+        if agent.releases:
+            sequences, agent.releases = agent.releases, []
+            for start in range(0, len(sequences), RELEASES_PER_MESSAGE):
+                self._send(agent, ResultsReleased(tuple(sequences[start : start + RELEASES_PER_MESSAGE])), now)
+        elif agent.link.owes_acknowledgement:
+            self._send(agent, Acknowledgement(), now)
+
+    def _for_each(self, peers: list[_Peer], step: Callable[[_Peer, float], None], now: float) -> None:
+        """Those that are still there when it is their turn: one may end with another. One for which it raises pays for
+        that."""
+        for peer in peers:
+            if (self.agents.get(peer.session) or self.clients.get(peer.session)) is peer:
+                try:
+                    step(peer, now)
+                except Exception as error:
+                    self._on_receiver_fault(peer, error, now)
 
     def _send_cancels(self, now: float) -> None:
         """What was collected for agents in this drain."""
-        for agent in self._cancelling.values():
-            columns = tuple(
-                TaskColumn(session, tuple(tasks), tuple(attempts))
-                for session, (tasks, attempts) in agent.cancels.items()
-            )
-            agent.cancels = {}
-            self._send(agent, Cancel(columns), now)
+        agents = list(self._cancelling.values())
         self._cancelling.clear()
+        self._for_each(agents, self._send_cancels_to, now)
+
+    def _send_cancels_to(self, agent: Agent, now: float) -> None:
+        cancels, agent.cancels = agent.cancels, {}
+        for columns in in_messages(cancels):
+            self._send(agent, Cancel(columns), now)
 
     def _acknowledge_clients(self, now: float) -> None:
         """A client with a batch open waits for this; most often a result carries it within the delay."""
@@ -185,12 +203,8 @@ class SchedulerCore(FromAgents):
                 self._send_acknowledgement(client, now)
 
     def _tick(self, now: float) -> None:
-        for agent in list(self.agents.values()):
-            if self.agents.get(agent.session) is agent:
-                self._look_at_agent(agent, now)
-        for client in list(self.clients.values()):
-            if self.clients.get(client.session) is client:  # it may have ended with another one
-                self._look_at_client(client, now)
+        self._for_each(list(self.agents.values()), self._look_at_agent, now)
+        self._for_each(list(self.clients.values()), self._look_at_client, now)
         self._expire_unclaimed(now)
         if self.objects.unstated:
             self._send_all(self.objects.expire(now, self._stated_by), now)
@@ -198,6 +212,7 @@ class SchedulerCore(FromAgents):
             patience_seconds = max(self.settings.client_timeout_seconds, PATIENCE_SECONDS)
             self._send_all(self.objects.lose_patience(now, patience_seconds), now)
         self._keep_house(now)
+        audit.on_tick(self, now)
         if self.agents or self.clients or self.unclaimed:
             self._arm(now)
 

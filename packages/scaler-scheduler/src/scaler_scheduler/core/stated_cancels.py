@@ -1,8 +1,8 @@
 """Cancels of tasks that the scheduler does not know, because it has been restarted since.
 
-A client states again what it cancelled and an earlier scheduler did not acknowledge. An agent may still have such a task,
-queued or running, and may say so before or after: it is told to cancel it at once, and does not wait until the time is
-over in which the client could have claimed the task.
+A client states again what it cancelled and an earlier scheduler did not acknowledge. An agent may still have such a
+task, queued or running, and may say so before or after: it is told to cancel it at once, and does not wait until the
+time is over in which the client could have claimed the task.
 """
 
 from __future__ import annotations

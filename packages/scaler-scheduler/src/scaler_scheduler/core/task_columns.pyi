@@ -4,7 +4,6 @@ Tasks are looked up, entered and counted here. What becomes of them: ``node_tabl
 upon this one. A task has a column entry while it is unfinished; its run's record is kept for as long as that.
 """
 
-from scaler_scheduler.core.queue_classes import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.totals import Totals
 
@@ -29,6 +28,3 @@ class TaskColumns:
 
     def append(self, record: RunRecord, state: int) -> bool:
         """False, and nothing changed: not all of the tasks have new numbers."""
-
-    def queued_by_class(self) -> dict[QueueClass, int]: ...
-    def assigned_by_agent(self) -> dict[int, int]: ...

@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, PageBox
 from scaler_scheduler.core.run_records cimport RunRecord
-from scaler_scheduler.core.states cimport ASSIGNED, CANCELLING, ENDED, QUEUED, STATES
+from scaler_scheduler.core.states cimport ENDED, QUEUED, STATES
 from scaler_scheduler.core.totals cimport Totals
 
 
@@ -163,28 +163,3 @@ cdef class TaskColumns:
                 number += queued_among(&page.state[begin & (PAGE_SIZE - 1)], <int> (end - begin))
             begin = end
         return number
-
-    def queued_by_class(self):
-        """{queue class: number of queued tasks}, counted from the columns; for ``check``."""
-        cdef PageBox box
-        cdef int offset
-        found = {}
-        for number in self.pages:
-            box = <PageBox> self.pages[number]
-            for offset in range(PAGE_SIZE):
-                if box.page.state[offset] == QUEUED:
-                    queue = self.record_at(box.page, offset).queue
-                    found[queue] = found.get(queue, 0) + 1
-        return found
-
-    def assigned_by_agent(self):
-        """{agent: tasks with it}, counted from the columns; for ``check``."""
-        cdef PageBox box
-        cdef int offset
-        found = {}
-        for number in self.pages:
-            box = <PageBox> self.pages[number]
-            for offset in range(PAGE_SIZE):
-                if box.page.state[offset] == ASSIGNED or box.page.state[offset] == CANCELLING:
-                    found[box.page.agent[offset]] = found.get(box.page.agent[offset], 0) + 1
-        return found

@@ -4,7 +4,9 @@ the rules."""
 
 from cython cimport final
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 from scaler_scheduler.core.agent_loads cimport AgentLoad
+from scaler_scheduler.core.census cimport Census
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.graph cimport Graph, Node
@@ -19,7 +21,7 @@ from scaler_scheduler.core.pages cimport (
     next_attempt,
     plausible,
 )
-from scaler_scheduler.core.run_records cimport RunRecord, extend
+from scaler_scheduler.core.run_records cimport MessageMemory, RunRecord, extend
 from scaler_scheduler.core.states cimport (
     ASSIGNED,
     CANCELLED,
@@ -498,33 +500,163 @@ cdef class TaskTable(NodeTable):
                         load.give_back(self.record_at(page, offset), 1, page.estimate_us[offset], self.take_moving(task))
                     self.end(page, task, CANCELLED)
 
-    def check(self):
-        """Assert that counters agree with the columns."""
+    def recount(self, Census census, bint corrects):
+        """Count the tasks anew, from their states, into ``census``. Returns what was wrong, in words; ``corrects``: and
+        puts it right."""
+        cdef list wrong = []
         cdef int64_t seen[STATES]
-        cdef PageBox box
-        cdef int offset
         cdef int64_t live
+        cdef int64_t* left = <int64_t*> calloc(max(1, len(self.records)), sizeof(int64_t))
+        cdef PageBox box
+        if left == NULL:
+            raise MemoryError
         for state in range(STATES):
             seen[state] = 0
-        left = {}
-        for number in self.pages:
-            box = <PageBox> self.pages[number]
-            live = 0
-            for offset in range(PAGE_SIZE):
-                if box.page.state[offset] != ENDED:
-                    live += 1
-                    seen[box.page.state[offset]] += 1
-                    left[box.page.run[offset]] = left.get(box.page.run[offset], 0) + 1
-            assert live == box.page.live, (number, live, box.page.live)
+        try:
+            for number in list(self.pages):
+                box = <PageBox> self.pages[number]
+                live = self.recount_page(box, census, seen, left)
+                if live != box.page.live:
+                    wrong.append(f"{box.page.live} tasks live on page {number}, {live} counted")
+                    if corrects:
+                        box.page.live = <int> live
+            self.amend_records(left, corrects, wrong)
+        finally:
+            free(left)
         for state in range(1, STATES):
-            assert seen[state] == self.counts[state], (state, seen[state], self.counts[state])
-        assert seen[DECIDING] == 0
+            if seen[state] != self.counts[state]:
+                wrong.append(f"{self.counts[state]} tasks in state {state}, {seen[state]} counted")
+                if corrects:
+                    self.counts[state] = seen[state]
+        if seen[DECIDING]:
+            wrong.append(f"{seen[DECIDING]} tasks were left undecided")
+        self.amend_graphs(corrects, wrong)
+        return wrong
+
+    cdef int64_t recount_page(self, PageBox box, Census census, int64_t* seen, int64_t* left) except -1:
+        """Returns how many tasks are live."""
+        cdef Page* page = box.page
+        cdef int offset = 0, start, state
+        cdef uint32_t run
+        cdef int64_t live = 0
+        cdef RunRecord record
+        while offset < PAGE_SIZE:
+            state = page.state[offset]
+            if state == ENDED:
+                offset += 1
+                continue
+            start, run = offset, page.run[offset]
+            while offset < PAGE_SIZE and page.state[offset] == state and page.run[offset] == run:
+                offset += 1
+            live += offset - start
+            seen[state] += offset - start
+            record = self.record_at(page, start)
+            left[run] += offset - start
+            if state == QUEUED:
+                census.add_queued(record, offset - start)
+            if state != STORED and state != FREED:
+                census.add_unfinished(record, offset - start)
+            if state == ASSIGNED or state == CANCELLING:
+                self.recount_assigned(box, start, offset, record, census)
+        return live
+
+    cdef recount_assigned(self, PageBox box, int start, int stop, RunRecord record, Census census):
+        cdef uint64_t first = box.number << PAGE_BITS
+        cdef int offset
+        cdef int64_t moving_us
+        for offset in range(start, stop):
+            moving_us = self.moving.get(first + <uint64_t> offset, 0) if self.moving else 0
+            census.tally_of(box.page.agent[offset]).add(record, box.page.estimate_us[offset], moving_us)
+
+    cdef amend_records(self, int64_t* left, bint corrects, list wrong):
+        cdef RunRecord record
+        cdef dict memories = {}
+        cdef int64_t live = 0, index, size = 0
+        for index in range(len(self.records)):
+            record = <RunRecord> self.records[index]
+            if record is None:
+                continue
+            if record.remaining != left[index]:
+                wrong.append(f"{record.remaining} tasks of a run remain, {left[index]} counted")
+                if corrects:
+                    record.remaining = left[index]
+                    if record.remaining == 0:
+                        self.forget(record)
+                        continue
+            live += 1
+            if record.memory not in memories:
+                size += record.memory.size_bytes
+            memories[record.memory] = memories.get(record.memory, 0) + 1
+        if live != self.live_records or size != self.message_bytes:
+            wrong.append(f"{self.live_records} runs in {self.message_bytes} bytes, {live} in {size} counted")
+            if corrects:
+                self.live_records = live
+                self.message_bytes = size
+        for memory, records in memories.items():
+            if (<MessageMemory> memory).records != records:
+                wrong.append(f"{(<MessageMemory> memory).records} runs of a message remain, {records} counted")
+                if corrects:
+                    (<MessageMemory> memory).records = records
+
+    cdef amend_graphs(self, bint corrects, list wrong):
+        """Graphs are not put right count by count: they are counted anew as after the loss of an agent."""
+        cdef Graph graph
+        cdef int64_t size = 0
+        for graph in list(self.graphs.values()):
+            try:
+                self.check_graph(graph)
+            except AssertionError as error:
+                wrong.append(f"graph {graph.last}: {error}")
+                if corrects:
+                    self.amend_graph(graph)
         for graph in self.graphs.values():
-            self.check_graph(graph)
-        for index, record in enumerate(self.records):
-            assert (record.remaining if record is not None else 0) == left.get(index, 0), index
-        for task in self.moving:
-            assert self.state(task) == ASSIGNED or self.state(task) == CANCELLING, task
+            size += graph.size_bytes
+        if size != self.graph_bytes:
+            wrong.append(f"graphs in {self.graph_bytes} bytes, {size} counted")
+            if corrects:
+                self.graph_bytes = size
+        for task in [task for task in self.moving if not self.is_given(task)]:
+            wrong.append(f"task {task} is to be moved, and is with no agent")
+            if corrects:
+                del self.moving[task]
+
+    cdef bint is_given(self, uint64_t task) except -1:
+        cdef int state = self.state(task)
+        return state == ASSIGNED or state == CANCELLING
+
+    def undecided(self):
+        """Tasks that a message has left DECIDING, because handling it raised."""
+        cdef list found = []
+        cdef PageBox box
+        cdef int offset
+        if self.counts[DECIDING] == 0:
+            return found
+        for number in sorted(self.pages):
+            box = <PageBox> self.pages[number]
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] == DECIDING:
+                    found.append((box.number << PAGE_BITS) + offset)
+        return found
+
+    def push_queued(self, client):
+        """Every queued task enters its queue, which is empty."""
+        cdef PageBox box
+        cdef int offset
+        cdef list ranges = []
+        cdef RunRecord record
+        for number in sorted(self.pages):
+            box = <PageBox> self.pages[number]
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] == QUEUED:
+                    box.page.agent[offset] = NO_AGENT
+                    extend(ranges, self.record_at(box.page, offset), (box.number << PAGE_BITS) + offset)
+        for record, first, stop in ranges:
+            record.queue.push(client, self, record.priority, first, stop)
+
+    def check(self):
+        """Assert that counters agree with the columns."""
+        wrong = self.recount(Census(), False)
+        assert not wrong, wrong
 
 
 cdef bytearray with_fate(bytearray fates, const uint8_t[::1] statuses, int64_t index, int fate):

@@ -38,9 +38,7 @@ class Unclaimed:
         gone = frozenset(tasks)
         self._holds[session] = [hold if hold[1] is not agent else _without(hold, gone) for hold in self._holds[session]]
 
-    def take_holds_of(
-        self, session: bytes, cancelled: Mapping[int, bool]
-    ) -> list[tuple[Agent, list[int], list[int]]]:
+    def take_holds_of(self, session: bytes, cancelled: Mapping[int, bool]) -> list[tuple[Agent, list[int], list[int]]]:
         """What agents hold of these tasks of a session: (agent, tasks, attempts)."""
         kept, found = [], []
         for hold in self._holds.get(session, ()):
@@ -76,7 +74,7 @@ class Unclaimed:
         """Nobody could come meanwhile."""
         for kept in (self._holds, self._results):
             for items in kept.values():
-                items[:] = [(item[0] + seconds, *item[1:]) for item in items]  # type: ignore[attr-defined, index]
+                items[:] = [(item[0] + seconds, *item[1:]) for item in items]
 
     def forget_agent(self, agent: Agent) -> None:
         self._holds = _kept(self._holds, lambda item: item[1] is not agent)
