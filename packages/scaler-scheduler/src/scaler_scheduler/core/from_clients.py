@@ -38,7 +38,7 @@ from scaler_protocol.messages import (
     TaskOptions,
     Tasks,
 )
-from scaler_scheduler.core import admission, explanation, stated_cancels
+from scaler_scheduler.core import explanation, queue_bound, stated_cancels
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Describe
@@ -121,7 +121,7 @@ class FromClients(Outcomes):
             client.held.append((record.first, record.stop))
             client.hold_until = now + HOLD_SECONDS
         else:
-            admission.hold_back(self, client, record)
+            queue_bound.hold_back(self, client, record)
 
     def _enter_graph(self, client: Client, record: RunRecord, resubmitted: bool, now: float) -> None:
         """Nodes of a graph. They pass the bound of the queue: their inputs may be behind it."""
@@ -147,10 +147,10 @@ class FromClients(Outcomes):
 
     def _entry_state(self, client: Client, record: RunRecord) -> TaskState:
         """When the number of waiting tasks is bounded."""
-        return admission.entry_state(self, client, record)
+        return queue_bound.entry_state(self, client, record)
 
     def _admit_waiting(self, now: float) -> None:
-        admission.admit_waiting(self, now)
+        queue_bound.admit_waiting(self, now)
 
     def _deepened(self, options: TaskOptions, depth: int) -> TaskOptions:
         key = (options, depth)

@@ -203,6 +203,13 @@ class SchedulerCore(FromAgents):
                 self._send_acknowledgement(client, now)
 
     def _tick(self, now: float) -> None:
+        try:
+            self._look_at_all(now)
+        finally:
+            if self.agents or self.clients or self.unclaimed:
+                self._arm(now)
+
+    def _look_at_all(self, now: float) -> None:
         self._for_each(list(self.agents.values()), self._look_at_agent, now)
         self._for_each(list(self.clients.values()), self._look_at_client, now)
         self._expire_unclaimed(now)
@@ -213,8 +220,6 @@ class SchedulerCore(FromAgents):
             self._send_all(self.objects.lose_patience(now, patience_seconds), now)
         self._keep_house(now)
         audit.on_tick(self, now)
-        if self.agents or self.clients or self.unclaimed:
-            self._arm(now)
 
     def _look_at_agent(self, agent: Agent, now: float) -> None:
         silent_seconds = now - agent.heard_at - agent.excused_seconds
