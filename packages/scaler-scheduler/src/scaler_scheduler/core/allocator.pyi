@@ -47,5 +47,8 @@ class Allocator:
     def offer(self, agent: Agent) -> None:
         """The agent's load, or whether it may be used, changed. It counts when something is to be handed out."""
 
+    def keep_classes(self, needed: dict[QueueClass, None]) -> None:
+        """Forget the empty classes that are not ``needed``: no task will enter them again."""
+
     def rebuild(self, tables: list[tuple[Client, TaskTable]]) -> None:
         """Queue anew what is queued in these tables: something may have been lost on its way."""

@@ -220,6 +220,17 @@ cdef class Allocator:
             queue.heap = [entry for entry in queue.heap if queue.candidates.get(entry[2]) == entry[1]]
             heapify(queue.heap)
 
+    def keep_classes(self, dict needed):
+        """Forget the empty classes that are not ``needed``."""
+        cdef QueueClass queue
+        cdef dict gone = {}
+        for key, queue in list(self.classes.items()):
+            if queue.count == 0 and queue not in needed:
+                del self.classes[key]
+                gone[queue] = None
+        for index in self.served:
+            self.served[index] = [queue for queue in self.served[index] if queue not in gone]
+
     def rebuild(self, list tables):
         """Queue anew what is queued in ``tables``, (client, table) each: something may have been lost on its way."""
         cdef QueueClass queue

@@ -264,7 +264,8 @@ class Endings(Watching):
         loads = self.function_loads
         gone = [digest for digest in client.unwanted if digest not in loads or not loads[digest].unfinished]
         for digest in gone:
-            del client.unwanted[digest], client.functions[digest]
+            del client.unwanted[digest]
+            client.definition_bytes -= client.functions.pop(digest)
             self._release_object(client, ObjectKey(digest, 0), now)
         self._drop_functions(gone, now)
 

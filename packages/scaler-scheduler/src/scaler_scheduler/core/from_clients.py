@@ -42,6 +42,7 @@ from scaler_scheduler.core import explanation, queue_bound, stated_cancels
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Describe
+from scaler_scheduler.core.limits import DESCRIPTION_SECONDS, FUNCTION_BYTES
 from scaler_scheduler.core.outcomes import Outcomes
 from scaler_scheduler.core.queue_classes import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
@@ -100,7 +101,8 @@ class FromClients(Outcomes):
         client.unwanted.pop(digest, None)
         if digest in client.functions:
             return
-        client.functions[digest] = True
+        client.functions[digest] = _size_of(definition)
+        client.definition_bytes += client.functions[digest]
         self.functions[digest] = definition
         self.function_users[digest] = self.function_users.get(digest, 0) + 1
 
@@ -137,7 +139,8 @@ class FromClients(Outcomes):
     def _define_serializer(self, client: Client, definition: FunctionDefinition) -> None:
         digest = definition.digest
         if digest not in client.serializers:
-            client.serializers[digest] = True
+            client.serializers[digest] = _size_of(definition)
+            client.definition_bytes += client.serializers[digest]
             self.serializers[digest] = definition
             self.serializer_users[digest] = self.serializer_users.get(digest, 0) + 1
 
@@ -256,10 +259,15 @@ class FromClients(Outcomes):
         return explanation.explain(self, session, task)
 
     def _on_cluster_info(self, client: Client, body: ClusterInfoRequest, now: float) -> None:
-        self._effects.append(Describe(client.session))
+        at, snapshot = self._description
+        if now - at < DESCRIPTION_SECONDS:
+            self._send(client, ClusterInfo(snapshot), now)
+        else:
+            self._effects.append(Describe(client.session))
 
     def on_described(self, session: bytes, snapshot: bytes, now: float) -> None:
         """What a client asked for, encoded; empty: it is too large for a message."""
+        self._description = now, snapshot
         client = self.clients.get(session)
         if client is not None:
             self._send(client, ClusterInfo(snapshot), now)
@@ -284,6 +292,10 @@ class FromClients(Outcomes):
         agent = self.agents.get(client.route) if client.route is not None else None
         user = client.user if agent is None else agent.user
         return not user or role_of_user(user) == Role.ADMIN
+
+
+def _size_of(definition: FunctionDefinition) -> int:
+    return FUNCTION_BYTES + len(definition.payload)
 
 
 def _is_named_by_content(definition: FunctionDefinition) -> bool:

@@ -11,6 +11,7 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.endings import Endings
+from scaler_scheduler.core.limits import CERTIFICATE_LIMIT_BYTES
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.states import DEATHS_LIMIT
 
@@ -99,7 +100,8 @@ class Outcomes(Endings):
     def _on_died(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
         record = client.table.record(task)
         certificates = client.certificates.setdefault(task, [])
-        certificates.append(bytes(run.payload(index)) or b"{}")
+        payload = bytes(run.payload(index))
+        certificates.append(payload if 0 < len(payload) <= CERTIFICATE_LIMIT_BYTES else b"{}")
         self._stop_children(client.session, task, now)
         if record.rerun and client.table.died(task) < DEATHS_LIMIT:
             self._requeue(client, task)

@@ -204,6 +204,10 @@ cdef class Path:
             self._set_aside(client, record, state, now)
         return True
 
+    def _forget_queue(self):
+        """Queues were dropped, perhaps the one of the last run."""
+        self.options = None
+
     # ---- results ---------------------------------------------------------------------------------------------------
 
     cdef on_results(self, AgentPeer agent, body, double now):
@@ -238,6 +242,8 @@ cdef class Path:
 
     def take_effects(self, double now):
         cdef list effects
+        if self._next_tick_at is not None and now >= <double> self._next_tick_at:
+            self.on_deadline(now)  # messages that never cease do not put off what is due
         if self._graph_clients:
             self._spread_news(now)
         if self._waiting:

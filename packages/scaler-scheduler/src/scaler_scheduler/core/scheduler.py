@@ -22,7 +22,7 @@ from scaler_protocol.messages import (
     ResultsReleased,
 )
 from scaler_protocol.monitor.messages import Snapshot
-from scaler_scheduler.core import audit, faults, pauses, snapshot, stated_cancels
+from scaler_scheduler.core import audit, faults, limits, pauses, snapshot, stated_cancels
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.dispatch import in_messages
@@ -219,6 +219,7 @@ class SchedulerCore(FromAgents):
             patience_seconds = max(self.settings.client_timeout_seconds, PATIENCE_SECONDS)
             self._send_all(self.objects.lose_patience(now, patience_seconds), now)
         self._keep_house(now)
+        limits.on_tick(self, now)
         audit.on_tick(self, now)
 
     def _look_at_agent(self, agent: Agent, now: float) -> None:

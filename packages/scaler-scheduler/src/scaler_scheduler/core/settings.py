@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scaler_scheduler.core.limits import CLIENT_MEMORY_BYTES
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -23,6 +25,7 @@ class Settings:
     load_balance_seconds: float = 1.0
     load_balance_trigger_times: int = 2
     per_worker_queue_size: int = 1000
+    client_memory_bytes: int = CLIENT_MEMORY_BYTES
     version: str = ""
     python_version: str = ""
     host: str = ""

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 from scaler_protocol.messages import TaskColumn
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.limits import STATED_CANCELS_LIMIT
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.outcomes import Outcomes
-
-STATED_LIMIT = 100_000
-"""Cancelled tasks that are remembered of one client. Agents are told to cancel the others a second later."""
 
 
 def on_cancel(core: Outcomes, client: Client, tasks: Sequence[int], now: float) -> None:
@@ -26,7 +24,7 @@ def on_cancel(core: Outcomes, client: Client, tasks: Sequence[int], now: float) 
     if now >= client.states_until:
         return
     stated = client.stated_cancels
-    for task in tasks[: STATED_LIMIT - len(stated)]:
+    for task in tasks[: STATED_CANCELS_LIMIT - len(stated)]:
         stated[task] = True
     for agent, held, attempts in core.unclaimed.take_holds_of(client.session, stated):
         agent.cancel(client.session, held, attempts)

@@ -4,6 +4,7 @@ Tasks are looked up, entered and counted here. What becomes of them: ``node_tabl
 upon this one. A task has a column entry while it is unfinished; its run's record is kept for as long as that.
 """
 
+from scaler_scheduler.core.queue_classes import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.totals import Totals
 
@@ -25,6 +26,9 @@ class TaskColumns:
 
     def record(self, task: int) -> RunRecord:
         """Of an unfinished task. KeyError: it is none."""
+
+    def queues(self) -> dict[QueueClass, None]:
+        """The queue classes of its unfinished tasks."""
 
     def append(self, record: RunRecord, state: int) -> bool:
         """False, and nothing changed: not all of the tasks have new numbers."""

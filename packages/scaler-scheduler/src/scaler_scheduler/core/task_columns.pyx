@@ -97,6 +97,15 @@ cdef class TaskColumns:
     def held_bytes(self):
         return self.message_bytes + self.graph_bytes + self.live_records * RECORD_BYTES + len(self.pages) * sizeof(Page)
 
+    def queues(self):
+        """The queue classes of its unfinished tasks."""
+        cdef RunRecord record
+        cdef dict found = {}
+        for record in self.records:
+            if record is not None:
+                found[record.queue] = None
+        return found
+
     def state(self, uint64_t task):
         cdef Page* page = self.find(task)
         return ENDED if page == NULL else page.state[task & (PAGE_SIZE - 1)]
