@@ -100,6 +100,8 @@ REGRESSION_SEEDS = [
     ("graphs, agents die", 8),  # a fetched value outlived a new attempt of its task
     ("the scheduler stands still", 26),  # it looked at the time before its sockets, and took agents for silent
     ("the scheduler stands still", 31),
+    ("nested, everything", 91),  # a parent that said Hello twice after a restart ended its children
+    ("nested, everything", 122),
     ("graphs, everything", 14),  # what an agent gave back before its client came was still taken to be there
 ]
 """(scenario, seed) of failures that were found."""

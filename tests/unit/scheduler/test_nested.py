@@ -7,6 +7,7 @@ from scaler_protocol.messages import (
     Cancel,
     Goodbye,
     RelayClosed,
+    Role,
     Status,
     TaskColumn,
     TaskName,
@@ -230,3 +231,21 @@ def test_clients_outside_a_full_queue_enter_it_in_turn():
         given += handed(agent.says(results(other, 1, duration_us=10_000_000)), agent)
     assert book.core.clients[other.session].table.unfinished == 0
     assert book.core.clients[flood.session].table.unfinished > 30
+
+
+def test_a_parent_that_says_hello_twice_keeps_its_children():
+    """After a restart of the scheduler: it was cut off before it heard the first Welcome, and a client inside one of
+    its tasks came back meanwhile."""
+    book = Playbook(epoch=2)
+    parent, agent = book._peer("client", Role.SUBMIT), book.agent()
+    parent.epoch = 1
+    book.deaf.add("client")
+    parent.connect()
+    child = nested(book, agent, parent, 1)
+    said = child.says(tasks(child, 1, 1))
+    assert handed(said, agent) == [(1, 1)]
+    book.deaf.clear()
+    assert parent.connect() == []
+    assert statuses(agent.says(results(child, 1)), child) == {1: Status.SUCCESS}
+    parent.says(tasks(parent, 1, 1))
+    assert book.core.clients[parent.session].table.unfinished == 1
