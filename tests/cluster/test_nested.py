@@ -46,6 +46,19 @@ def test_a_queue_of_one_does_not_deadlock() -> None:
         assert [future.result(timeout=50) for future in futures] == [3] * 3
 
 
+@pytest.mark.parametrize("limit", [0, 5, 50])
+def test_a_bounded_queue_does_not_deadlock(limit: int) -> None:
+    """Every worker runs a task that waits for tasks of its own, while the queue is full of others like it."""
+
+    def parent(client: Client, number: int) -> int:
+        return sum(client.map(functions.square, range(number % 5 + 1)))
+
+    with SchedulerClusterCombo(2, max_number_of_tasks_waiting=limit) as combo, Client(combo.get_address()) as client:
+        futures = [client.submit(parent, client, number) for number in range(200)]
+        expected = [sum(each**2 for each in range(number % 5 + 1)) for number in range(200)]
+        assert [future.result(timeout=50) for future in futures] == expected
+
+
 @pytest.mark.parametrize("way", ["map", "imap", "wait", "as_completed", "exception", "await", "get_polling"])
 def test_every_way_of_waiting_lends_the_slot(single_client: Client, way: str) -> None:
     def parent(client: Client) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,6 +104,32 @@ def test_submitting_while_the_scheduler_is_away() -> None:
             assert [future.result(timeout=20) for future in futures] == [n * n for n in range(100)]
 
 
+def note_and_wait(path: str) -> None:
+    functions.note(path, "begun")
+    time.sleep(0.7)
+    functions.note(path, "ended")
+
+
+def test_a_cancel_that_a_stopped_scheduler_does_not_hear_survives_its_death(gate: Gate, tmp_path: Path) -> None:
+    """The tasks are with their agent, one running, one next."""
+    path = str(tmp_path / "ran")
+    with cluster_that_loses_its_scheduler() as (address, first, client):
+        running = client.submit(functions.wait_at_gate, *gate.paths, "value")
+        queued = client.submit(note_and_wait, path)
+        wait_until(lambda: gate.waiting_pids)
+        assert "running or next to run" in client.explain(queued)
+        first.signal(signal.SIGSTOP)
+        assert queued.cancel()
+        watch = Stopwatch()
+        wait_until(lambda: watch.seconds > 1.5, 10)  # from now on the agent starts nothing by itself
+        gate.open()
+        first.kill()
+        with start_scheduler(address):
+            assert running.result(timeout=20) == "value"
+            assert client.submit(functions.square, 3).result(timeout=20) == 9
+    assert "ended" not in functions.notes(path)
+
+
 def test_a_cancel_survives_a_restart(gate: Gate, tmp_path: Path) -> None:
     address, path = free_address(), str(tmp_path / "ran")
     first = start_scheduler(address)
@@ -146,6 +173,28 @@ def test_a_stopped_scheduler_that_wakes_up(gate: Gate) -> None:
         wait_until(lambda: watch.seconds > 4, 10)
         scheduler.signal(signal.SIGCONT)
         assert [future.result(timeout=30) for future in futures] == [n * n for n in range(2_000)]
+
+
+def note_and_sleep(path: str, number: int) -> int:
+    time.sleep(0.02)
+    functions.note(path, str(number))
+    return number
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_no_task_runs_twice_because_the_scheduler_was_stopped(tmp_path: Path, attempt: int) -> None:
+    """Its sockets hold the results of short tasks, and the signs of life of agents, when it goes on."""
+    address, path = free_address(), str(tmp_path / "ran")
+    with start_scheduler(address) as scheduler, start_cluster(address, "-n", 2), Client(address) as client:
+        client.map(functions.sleep_and_return, [0.02] * 10)
+        futures = [client.submit(note_and_sleep, path, number) for number in range(150)]
+        wait_until(futures[10 + 7 * attempt].done, 10)
+        scheduler.signal(signal.SIGSTOP)
+        watch = Stopwatch()
+        wait_until(lambda: watch.seconds > 4, 10)
+        scheduler.signal(signal.SIGCONT)
+        assert [future.result(timeout=30) for future in futures] == list(range(150))
+    assert sorted(functions.notes(path)) == sorted(str(number) for number in range(150))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -69,13 +69,18 @@ class Node:
             else:
                 self._drain(self.world.now)
 
-    def _drain(self, now: float) -> None:
-        waiting, self._inbox = self._inbox, []
-        for action in waiting:
-            action(now)
+    def _look_at_timer(self, now: float) -> None:
         deadline = self.core.next_deadline()
         if deadline is not None and deadline <= now:
             self.core.on_deadline(now)
+
+    def _drain(self, now: float) -> None:
+        if now == self._resumes_at:  # its timer is looked at before its sockets, or after them: here before
+            self._look_at_timer(now)
+        waiting, self._inbox = self._inbox, []
+        for action in waiting:
+            action(now)
+        self._look_at_timer(now)
         for effect in self.core.take_effects(now):
             if isinstance(effect, Log):
                 self.log.append(f"{now:.4f} {effect.level} {effect.text}")

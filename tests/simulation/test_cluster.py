@@ -23,6 +23,7 @@ SCENARIOS = {
     "scheduler restarts": Scenario(scheduler_restarts=3),
     "standstills": Scenario(stops=8),
     "agents stand still": Scenario(stops=8, scheduler_stops=False),
+    "the scheduler stands still": Scenario(stops=6, peers_stop=False, longest_stop_seconds=6.0),
     "clients given up": Scenario(stops=8, longest_stop_seconds=6.0, client_timeout_seconds=1.0, cancels=4),
     "short queues": Scenario(per_worker_queue_size=1, cuts=5, agents=5, slots=1),
     "many agents": Scenario(agents=60, slots=1, tasks_per_burst=200, cuts=10, agent_kills=5),
@@ -55,6 +56,11 @@ SCENARIOS.update(
         "nested": Scenario(**NESTED),
         "nested, one worker": Scenario(**NESTED, agents=1, slots=1),
         "nested, short queues": Scenario(**NESTED, per_worker_queue_size=1, slots=1),
+        "nested, bounded queue": Scenario(**NESTED, max_number_of_tasks_waiting=3, agents=1, slots=2),
+        "nested, bounded queue, everything": Scenario(
+            **NESTED, max_number_of_tasks_waiting=3, cuts=10, agent_kills=2, processor_kills=4, scheduler_restarts=2,
+            cancels=6,
+        ),
         "nested, cuts": Scenario(**NESTED, cuts=20),
         "nested, cancels": Scenario(**NESTED, cancels=20),
         "nested, processors die": Scenario(**NESTED, processor_kills=12),
@@ -96,12 +102,14 @@ CALM = (
     "nested",
     "nested, one worker",
     "nested, short queues",
+    "nested, bounded queue",
     "nested, cuts",
     "peace",
     "slow network",
     "cuts",
     "scheduler restarts",
     "agents stand still",
+    "the scheduler stands still",
     "short queues",
     "graphs",
     "graphs, cuts",
@@ -115,6 +123,10 @@ REGRESSION_SEEDS = [
     ("clients given up", 28),
     ("processors die", 18),  # certificates were nested once too deep
     ("graphs, agents die", 8),  # a fetched value outlived a new attempt of its task
+    ("the scheduler stands still", 26),  # it looked at the time before its sockets, and took agents for silent
+    ("the scheduler stands still", 31),
+    ("nested, everything", 91),  # a parent that said Hello twice after a restart ended its children
+    ("nested, everything", 122),
     ("graphs, everything", 14),  # what an agent gave back before its client came was still taken to be there
 ]
 """(scenario, seed) of failures that were found."""

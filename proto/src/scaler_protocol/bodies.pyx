@@ -36,7 +36,7 @@ from scaler_protocol.wire cimport (
     words_for,
 )
 
-from scaler_protocol import layout, messages
+from scaler_protocol import layout, limits, messages
 from scaler_protocol.ids import ID_SIZE_BYTES as _ID_SIZE_BYTES
 from scaler_protocol.messages import (
     CoordinationKind,
@@ -82,6 +82,20 @@ _ENUMERATIONS = {
     "state": LockState,
 }
 _ID_FIELDS = {"session", "owner", "parent_session"}
+_NAMES = {
+    "name", "host", "endpoint", "sources", "worker_names", "features", "distribution", "distribution_version",
+    "python_version",
+}
+_COUNTS = {
+    "worker_names": limits.WORKERS_LIMIT,
+    "workers": limits.WORKERS_LIMIT,
+    "capabilities": limits.CAPABILITIES_LIMIT,
+    "sources": limits.SOURCES_LIMIT,
+    "features": limits.SOURCES_LIMIT,
+}
+"""How many items a list may have. Other lists are bounded by the size of their message: their items take bytes."""
+
+cdef double REAL_LIMIT = limits.REAL_LIMIT
 
 
 class Unreadable(ValueError):
@@ -101,6 +115,8 @@ cdef class Field:
     cdef str format  # of a column's items
     cdef object enumeration
     cdef Plan items
+    cdef uint64_t most_bytes  # of a text
+    cdef uint64_t most_items  # of a list
 
 
 cdef class Plan:
@@ -140,6 +156,8 @@ cdef Field make_field(object owner, str name, object placed):
     field.place = placed.offset
     field.bits = placed.bits
     field.enumeration = _ENUMERATIONS.get(name)
+    field.most_bytes = limits.NAME_LIMIT_BYTES if name in _NAMES else limits.TEXT_LIMIT_BYTES
+    field.most_items = _COUNTS.get(name, 0xFFFFFFFF)
     if placed.bits:
         field.kind = BIT if placed.bits == 1 else REAL if placed.type == "Float64" else INTEGER
     elif placed.type == "Text":
@@ -251,12 +269,20 @@ cdef int put_number(uint8_t* data, Field field, object value) except -1:
         return 0
     if field.kind == REAL:
         real = value
+        check_real(field, real)
         memcpy(data + field.place // 8, &real, 8)
         return 0
     number = value
     if field.bits < 64 and number >> field.bits:
         raise ValueError(f"{field.name} is out of range: {value}")
     memcpy(data + field.place // 8, &number, field.bits // 8)
+    return 0
+
+
+cdef int check_real(Field field, double real) except -1:
+    """Also False for what is not a number."""
+    if not -REAL_LIMIT <= real <= REAL_LIMIT:
+        raise Unreadable(f"{field.name} is not a number between -{REAL_LIMIT:g} and {REAL_LIMIT:g}: {real}.")
     return 0
 
 
@@ -319,6 +345,8 @@ def read(body_class, frames):
         raise Unreadable(f"{body_class.__name__} is out of bounds.")
     cdef dict values = take_fields(&reader, &view, plan_of(body_class))
     take_frames(body_class, frames, values)
+    if body_class is ObjectChunk:
+        check_chunk(values)
     return Envelope(body_class(**values), field64(&root, 0), field64(&root, 1))
 
 
@@ -331,6 +359,16 @@ cdef int take_frames(object body_class, frames, dict values) except -1:
         raise Unreadable(f"{body_class.__name__} has {len(frames)} frames instead of {expected}.")
     if expected == 2:
         values["data"] = frames[1]
+    return 0
+
+
+cdef int check_chunk(dict values) except -1:
+    """The receiver writes the bytes where the chunk says."""
+    cdef object end = values["offset"] + len(values["data"])
+    if end > values["size"]:
+        raise Unreadable(f"A chunk ends at {end} of an object of {values['size']} bytes.")
+    if values["size"] > limits.OBJECT_LIMIT_BYTES:
+        raise Unreadable(f"An object has {values['size']} bytes; {limits.OBJECT_LIMIT_BYTES} are allowed.")
     return 0
 
 
@@ -357,6 +395,7 @@ cdef object take_number(StructView* view, Field field):
         return False
     if field.kind == REAL:
         memcpy(&real, &number, 8)
+        check_real(field, real)
         return real
     if field.enumeration is None:
         return number
@@ -395,6 +434,7 @@ cdef tuple take_items(Reader* reader, StructView* view, Field field):
     cdef list values = []
     if not read_structs(reader, view, field.place, &items):
         out_of_bounds(field)
+    check_count(field, items.count)
     for index in range(items.count):
         element(reader, &items, index, &item)
         value = field.items.value_class(**take_fields(reader, &item, field.items))
@@ -411,6 +451,7 @@ cdef tuple take_texts(Reader* reader, StructView* view, Field field):
     cdef list values = []
     if not read_pointers(reader, view, field.place, &texts):
         out_of_bounds(field)
+    check_count(field, texts.count)
     for index in range(texts.count):
         if not read_bytes_at(reader, texts.segment, texts.start + index, &data):
             out_of_bounds(field)
@@ -421,12 +462,20 @@ cdef tuple take_texts(Reader* reader, StructView* view, Field field):
 cdef str text_of(BytesView* data, Field field):
     if data.size == 0:
         return ""
+    if data.size - 1 > field.most_bytes:
+        raise Unreadable(f"{field.name} has {data.size - 1} bytes; {field.most_bytes} are allowed.")
     if data.data[data.size - 1] != 0:
         raise Unreadable(f"{field.name} does not end.")
     try:
         return data.data[: data.size - 1].decode("utf-8")
     except UnicodeDecodeError:
         raise Unreadable(f"{field.name} is not UTF-8.") from None
+
+
+cdef int check_count(Field field, uint64_t count) except -1:
+    if count > field.most_items:
+        raise Unreadable(f"{field.name} has {count} items; {field.most_items} are allowed.")
+    return 0
 
 
 cdef tuple column_of(BytesView* data, Field field):

@@ -59,7 +59,7 @@ from scaler_protocol.wire cimport (
     words_for,
 )
 
-from scaler_protocol import bodies
+from scaler_protocol import bodies, limits
 from scaler_protocol.messages import (
     DEFAULT_OPTIONS,
     MESSAGE_LIMIT_BYTES as _MESSAGE_LIMIT_BYTES,
@@ -115,6 +115,12 @@ TASKS_LIMIT = TASK_LIMIT
 HARD_LIMIT_BYTES = 2 * _MESSAGE_LIMIT_BYTES
 """``encode`` refuses more. Messages are planned for MESSAGE_LIMIT_BYTES; the rest is room for functions that ride
 along, and for a relayed message inside another."""
+
+cdef double REAL_LIMIT = limits.REAL_LIMIT
+cdef uint64_t NAME_LIMIT = limits.NAME_LIMIT_BYTES
+cdef uint64_t CAPABILITIES_LIMIT = limits.CAPABILITIES_LIMIT
+cdef uint64_t KEYWORDS_LIMIT = limits.KEYWORDS_LIMIT
+cdef uint64_t SHAPE_LIMIT = limits.SHAPE_LIMIT_BYTES
 
 _options_cache: dict = {}
 _OPTIONS_CACHE_SIZE = 256
@@ -262,6 +268,8 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     cdef int64_t priority = options.priority
     cdef double timeout = options.timeout_seconds
     cdef int64_t at
+    if not 0 <= timeout <= REAL_LIMIT:
+        raise ValueError(f"timeout_seconds is not a number between 0 and {REAL_LIMIT:g}: {timeout}.")
     store64(data, <uint64_t> priority)
     store32(data + 8, options.depth)
     store32(data + 12, options.retries)
@@ -603,6 +611,8 @@ cdef bytes take_id(Reader* reader, StructView* view, uint32_t field, str what):
 cdef str text_of(BytesView* data, str what):
     if data.size == 0:
         return ""
+    if data.size - 1 > NAME_LIMIT:
+        raise MalformedMessage(f"{what} has {data.size - 1} bytes; {NAME_LIMIT} are allowed.")
     if data.data[data.size - 1] != 0:
         raise MalformedMessage(f"{what} does not end.")
     try:
@@ -635,6 +645,8 @@ cdef tuple take_texts(Reader* reader, StructView* view, uint32_t field, str what
     cdef list values = []
     if not read_pointers(reader, view, field, &texts):
         out_of_bounds(what)
+    if texts.count > KEYWORDS_LIMIT:
+        raise MalformedMessage(f"{what} has {texts.count} items; {KEYWORDS_LIMIT} are allowed.")
     for index in range(texts.count):
         if not read_bytes_at(reader, texts.segment, texts.start + index, &data):
             out_of_bounds(what)
@@ -653,7 +665,7 @@ cdef object decode_tasks(Reader* reader, StructView* root, bytes head, bytes pay
     cdef StructView tasks, item
     cdef ListView items
     cdef uint32_t index
-    cdef uint64_t count = 0
+    cdef uint64_t count = 0, size = 0
     cdef list runs = []
     cdef TaskRun run
     cdef Tasks body = Tasks.__new__(Tasks)
@@ -665,6 +677,8 @@ cdef object decode_tasks(Reader* reader, StructView* root, bytes head, bytes pay
         count += run.count
         if count > TASK_LIMIT:
             raise MalformedMessage(f"A message has at most {TASK_LIMIT} tasks.")
+        size += run.payload_bytes
+        check_share(size, payload)
         runs.append(run)
     body.runs = runs
     body.functions = decode_functions(reader, &tasks, 1)
@@ -672,6 +686,13 @@ cdef object decode_tasks(Reader* reader, StructView* root, bytes head, bytes pay
     body.resubmitted = field_bit(&tasks, 0)
     body.parent = decode_task_name(reader, &tasks, 3)
     return body
+
+
+cdef int check_share(uint64_t size, bytes payload) except -1:
+    """Runs share no bytes of the payload: each is sent on by itself, and together they would be without end."""
+    if size > <uint64_t> PyBytes_GET_SIZE(payload):
+        raise MalformedMessage("The runs of a message have more bytes than its payload.")
+    return 0
 
 
 cdef object decode_task_name(Reader* reader, StructView* view, uint32_t field):
@@ -709,6 +730,8 @@ cdef TaskRun decode_task_run(Reader* reader, StructView* view, bytes head, bytes
         raise MalformedMessage("The ends of a run do not fill its payload in order.")
     if len(run.serializer) not in (0, ID_SIZE) or <uint32_t> len(run.keywords) > run.arity:
         raise MalformedMessage("A run has a serializer or keywords that cannot be.")
+    if shape_cost(run) > SHAPE_LIMIT:
+        raise MalformedMessage(f"The names of a run take more than {SHAPE_LIMIT} bytes.")
     decode_marks(reader, view, run, pieces)
     return run
 
@@ -756,6 +779,8 @@ cdef object make_options(StructView* view, tuple capabilities):
     cdef uint64_t bits = field64(view, 2)
     cdef double timeout
     memcpy(&timeout, &bits, 8)
+    if not 0 <= timeout <= REAL_LIMIT:
+        raise MalformedMessage(f"timeoutSeconds is not a number between 0 and {REAL_LIMIT:g}: {timeout}.")
     return TaskOptions(
         priority=<int64_t> field64(view, 0),
         depth=field32(view, 2),
@@ -776,6 +801,8 @@ cdef tuple decode_capabilities(Reader* reader, ListView* items):
     cdef StructView item
     cdef uint32_t index
     cdef list capabilities = []
+    if items.count > CAPABILITIES_LIMIT:
+        raise MalformedMessage(f"A task has {items.count} capabilities; {CAPABILITIES_LIMIT} are allowed.")
     for index in range(items.count):
         element(reader, items, index, &item)
         capabilities.append(Capability(take_text(reader, &item, 0, "capability"), field64(&item, 0)))
@@ -801,12 +828,17 @@ cdef object decode_results(Reader* reader, StructView* root, bytes head, bytes p
     cdef StructView results, item
     cdef ListView items
     cdef uint32_t index
+    cdef uint64_t size = 0
+    cdef ResultRun run
     cdef list runs = []
     if not read_field(reader, root, 0, &results) or not read_structs(reader, &results, 0, &items):
         out_of_bounds("The list of runs")
     for index in range(items.count):
         element(reader, &items, index, &item)
-        runs.append(decode_result_run(reader, &item, head, payload))
+        run = decode_result_run(reader, &item, head, payload)
+        size += run.payload_bytes
+        check_share(size, payload)
+        runs.append(run)
     cdef Results body = Results.__new__(Results)
     body.runs = runs
     return body
@@ -817,6 +849,8 @@ cdef ResultRun decode_result_run(Reader* reader, StructView* view, bytes head, b
     cdef uint64_t size = field64(view, 2)
     cdef uint64_t n = field32(view, 0)
     cdef BytesView peaks
+    if n == 0:
+        raise MalformedMessage("A run has at least one result.")
     run.count = <uint32_t> n
     run.session = take_id(reader, view, 0, "session")
     run.tasks = take_column(reader, view, 1, 8 * n, "tasks")
@@ -902,12 +936,7 @@ cdef Extent extent_of(object run):
 
 cdef uint64_t shape_cost(TaskRun run) except? 0:
     """What the names and options of a run take, once per slice."""
-    cdef uint64_t cost = 4 * len(run.function_name)
-    for keyword in run.keywords:
-        cost += 16 + 4 * len(keyword)
-    for capability in run.options.capabilities:
-        cost += 32 + 4 * len(capability.name)
-    return cost
+    return run.shape_bytes()
 
 
 cdef uint64_t cost_of(Extent* extent, uint64_t first, uint64_t last) noexcept:

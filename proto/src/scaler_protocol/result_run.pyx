@@ -234,15 +234,15 @@ cdef class ResultRun:
 
     def load_into(self, list results, int64_t shift, loads):
         """``results[task - shift] = loads(payload)`` for each result."""
-        cdef uint64_t row
+        cdef uint64_t row, task
         cdef uint32_t begin
-        cdef int64_t place
         for row in range(self.count):
             begin = piece_start(self.ends, self.start, row)
-            place = <int64_t> load64(self.tasks + 8 * row) - shift
-            results[place] = loads(
-                PyBytes_FromStringAndSize(<char*> self.origin + begin, load32(self.ends + 4 * row) - begin)
-            )
+            value = loads(PyBytes_FromStringAndSize(<char*> self.origin + begin, load32(self.ends + 4 * row) - begin))
+            task = load64(self.tasks + 8 * row)
+            if task - <uint64_t> shift >= <uint64_t> len(results):
+                raise IndexError(f"Task {task} has no place among {len(results)} results.")
+            results[<Py_ssize_t> (task - <uint64_t> shift)] = value
 
     def slice(self, start, stop):
         """Results ``start`` up to ``stop``; shares columns and payload."""

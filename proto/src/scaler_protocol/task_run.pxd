@@ -25,6 +25,7 @@ cdef class TaskRun:
 
     cdef object piece(self, uint64_t index)
     cdef uint64_t checked_task(self, task_index) except? 0
+    cdef uint64_t shape_bytes(self) except? 0
     cdef TaskRun copy(self)
     cdef bint same_shape(self, TaskRun other)
     cdef bint same_columns(self, TaskRun other)

@@ -24,6 +24,11 @@ class TaskRun:
     options: TaskOptions
     payload_bytes: int
     has_references: bool
+    names_bytes: int
+    """What its names and options take in a message, at most: each part of a run carries them."""
+
+    frame_bytes: int
+    """Of the frames in which its columns and its payload are, and which it keeps in memory."""
     def __init__(
         self,
         session: bytes,

@@ -27,7 +27,7 @@ from scaler_protocol.columns cimport (
 )
 from scaler_protocol.wire cimport load32, load64
 
-from scaler_protocol.messages import ObjectKey
+from scaler_protocol.messages import DEFAULT_OPTIONS, ObjectKey
 
 
 cdef class TaskRun:
@@ -48,6 +48,23 @@ cdef class TaskRun:
     @property
     def has_references(self):
         return self.marks != NULL
+
+    @property
+    def names_bytes(self):
+        return self.shape_bytes()
+
+    cdef uint64_t shape_bytes(self) except? 0:
+        cdef uint64_t cost = 4 * len(self.function_name)
+        for keyword in self.keywords:
+            cost += 16 + 4 * len(keyword)
+        if self.options is not DEFAULT_OPTIONS:
+            for capability in self.options.capabilities:
+                cost += 32 + 4 * len(capability.name)
+        return cost
+
+    @property
+    def frame_bytes(self):
+        return PyBytes_GET_SIZE(self.columns_owner) + PyBytes_GET_SIZE(self.payload_owner)
 
     cdef object piece(self, uint64_t index):
         cdef uint32_t begin = piece_start(self.ends, self.start, index)

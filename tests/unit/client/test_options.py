@@ -30,6 +30,11 @@ def test_a_capability_whose_name_cannot_be_sent(name: str) -> None:
         capabilities_of([name])
 
 
+def test_more_capabilities_than_can_be_sent() -> None:
+    with pytest.raises(ValueError, match="at most 64 capabilities, not 65"):
+        capabilities_of([f"c{index}" for index in range(65)])
+
+
 def test_an_amount_out_of_range() -> None:
     with pytest.raises(ValueError, match="'gpu' must be between 0 and"):
         capabilities_of({"gpu": -1})
@@ -48,6 +53,7 @@ def test_durations() -> None:
     assert duration("timeout_seconds", None) == 0
     assert duration("timeout_seconds", 2) == 2.0
     assert duration("timeout_seconds", math.inf) == 0
+    assert duration("timeout_seconds", 1e13) == 0
     for wrong in (-1, math.nan):
         with pytest.raises(ValueError, match="timeout_seconds must not be negative"):
             duration("timeout_seconds", wrong)

@@ -6,11 +6,14 @@ import math
 import operator
 import pickle
 
+import pytest
+
 from scaler.client.calls import shape_of
 from scaler.core.effects import WriteOutput
 from scaler.core.fetches import LargeResult
 from scaler.core.outcome import DISCONNECTED
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
+from scaler.core.session import SCHEDULER
 from scaler.core.upload_queue import FIRST_LIMIT_BYTES
 from scaler.core.uploads import FIRST_PIECE_BYTES
 from scaler_protocol.messages import (
@@ -221,7 +224,35 @@ def test_cancelled_tasks_are_not_stated_again(side: SchedulerSide) -> None:
     side.connect(epoch=8)
     bodies = side.exchange()
     assert tasks_in(bodies) == [1, 3]
-    assert not any(isinstance(body, Cancel) for body in bodies)
+
+
+def cancelled_in(bodies: list[Body]) -> list[int]:
+    return [task for body in bodies if isinstance(body, Cancel) for column in body.columns for task in column.tasks]
+
+
+@pytest.mark.parametrize("was_sent", [True, False])
+def test_cancels_that_were_not_acknowledged_are_stated_again(side: SchedulerSide, was_sent: bool) -> None:
+    """A scheduler that was stopped, and killed then, has told no agent of them."""
+    sinks = [side.submit(math.sqrt, float(value)) for value in range(3)]
+    side.exchange()
+    side.acknowledge()
+    if not was_sent:
+        side.session.on_peer_lost(SCHEDULER, side.now)
+    side.cancel(sinks[1])
+    assert cancelled_in(side.exchange()) == ([2] if was_sent else [])
+    side.connect(epoch=8)
+    assert cancelled_in(side.exchange()) == [2]
+
+
+def test_a_cancel_that_was_acknowledged_is_not_stated_again(side: SchedulerSide) -> None:
+    sinks = [side.submit(math.sqrt, float(value)) for value in range(3)]
+    side.exchange()
+    side.acknowledge()
+    side.cancel(sinks[1])
+    assert cancelled_in(side.exchange()) == [2]
+    side.acknowledge()
+    side.connect(epoch=8)
+    assert cancelled_in(side.exchange()) == []
 
 
 def test_who_are_you_is_answered_with_hello(side: SchedulerSide) -> None:

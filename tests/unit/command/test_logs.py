@@ -1,11 +1,13 @@
 """Log lines: their form is read by people's scripts."""
 
+import contextlib
 import json
 import logging
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,48 @@ def test_json_keeps_a_traceback_on_one_line(tmp_path: Path) -> None:
         root.handlers, root.level = before
     assert (last["level"], last["message"], last["pid"]) == ("ERROR", "it failed", os.getpid())
     assert "ValueError: line one" in last["exception"]
+
+
+HOSTILE = "host\x1b[2J\r\n[INFO]2023-03-19 12:16:10-0400: forged\x9b31m\u2028\u202e\x00\x7f\U000e0001"
+
+
+@contextlib.contextmanager
+def logging_to(path: Path, **settings: str) -> Iterator[None]:
+    root, factory = logging.getLogger(), logging.getLogRecordFactory()
+    before = root.handlers[:], root.level
+    try:
+        setup_logging(LoggingSettings(logging_paths=(str(path),), **settings))  # type: ignore[arg-type]
+        yield
+    finally:
+        for handler in root.handlers:
+            handler.close()
+        root.handlers, root.level = before
+        logging.setLogRecordFactory(factory)
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_name_can_neither_control_a_terminal_nor_forge_a_line(tmp_path: Path, log_format: str) -> None:
+    log = tmp_path / "log"
+    with logging_to(log, log_format=log_format):
+        logging.warning(f"Agent {HOSTILE} joined")
+    *_, last = lines = log.read_text().split("\n")[:-1]
+    assert len(lines) == 2 and "joined" in last
+    assert all(line.isprintable() for line in lines)
+    if log_format == "json":
+        assert json.loads(last)["message"] == f"Agent {HOSTILE} joined"
+
+
+def test_a_traceback_keeps_its_lines_and_forges_none(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with logging_to(log):
+        try:
+            raise ValueError(HOSTILE)
+        except ValueError:
+            logging.exception("it failed")
+    lines = log.read_text().split("\n")[:-1]
+    assert all(line.isprintable() for line in lines)
+    assert "Traceback (most recent call last):" in lines
+    assert len([line for line in lines if line.startswith("[")]) == 2  # "logging to ..." and "it failed"
 
 
 def test_configuration_file(tmp_path: Path) -> None:

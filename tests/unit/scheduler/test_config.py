@@ -27,6 +27,7 @@ DEFAULTS = {
     "load_balance_seconds": 1,
     "load_balance_trigger_times": 2,
     "per_worker_queue_size": 1000,
+    "client_memory": 0,
     "grace_seconds": 10,
     "insecure": False,
     "logging_paths": ("/dev/stdout",),

@@ -187,8 +187,8 @@ def test_a_failure_is_written_with_its_payload_and_not_too_many() -> None:
     agent.says(results(client, (500, 1, Status.TIMED_OUT, b"y")))
     assert [failed.flags for failed in watcher.take(Kind.FAILED)] == [Status.TIMED_OUT]  # a flood of others or not
     book.now += 1.1
-    client.says(tasks(client, 200, 1))
-    agent.says(results(client, (200, 1, Status.EXCEPTION, b"x")))
+    client.says(tasks(client, 501, 1))
+    agent.says(results(client, (501, 1, Status.EXCEPTION, b"x")))
     assert len(watcher.take(Kind.FAILED)) == 1
 
 

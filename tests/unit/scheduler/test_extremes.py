@@ -77,6 +77,9 @@ class FakeRouter:
         self.sent.append(peer)
         return "sent"
 
+    def welcome(self, peer):
+        pass
+
     def probe(self, peer):
         return peer not in self.gone
 

@@ -20,7 +20,16 @@ from scaler_protocol.messages import (
     Tasks,
     Withdrawn,
 )
-from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, definition, handed, statuses
+from tests.unit.scheduler.playbook import (
+    FUNCTION,
+    OTHER_FUNCTION,
+    Peer,
+    Playbook,
+    definition,
+    handed,
+    statuses,
+    tasks,
+)
 
 
 def nodes(
@@ -91,8 +100,8 @@ def test_a_dependant_waits_for_its_input():
 
 def known(book: Playbook, client: Peer, agent: Peer, duration_us: int = 1) -> None:
     """Let the scheduler learn that the function is short."""
-    client.says(nodes(client, 10_000, [[]], 10_000, True))
-    agent.says(done(client, 10_000, payload=b"r", duration_us=duration_us))
+    client.says(tasks(client, 0, 1))
+    agent.says(done(client, 0, payload=b"r", duration_us=duration_us))
 
 
 def test_a_chain_goes_to_its_agent_in_one_message():
@@ -101,8 +110,8 @@ def test_a_chain_goes_to_its_agent_in_one_message():
     known(book, client, agent)
     said = client.says(*chain(client, 100))
     assert handed(said, agent) == [(task, 1) for task in range(1, 101)]
-    tasks = [body for name, body in said if isinstance(body, Tasks)]
-    assert len(tasks) == 1 and len(tasks[0].runs) == 3
+    messages = [body for name, body in said if isinstance(body, Tasks)]
+    assert len(messages) == 1 and len(messages[0].runs) == 3
     said = agent.says(done(client, *range(1, 100)), done(client, 100, payload=b"r"))
     assert statuses(said, client) == {100: Status.SUCCESS}
     assert sorted(freed(said, agent)) == [(task, 1) for task in range(1, 101)]

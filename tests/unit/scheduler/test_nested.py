@@ -7,6 +7,7 @@ from scaler_protocol.messages import (
     Cancel,
     Goodbye,
     RelayClosed,
+    Role,
     Status,
     TaskColumn,
     TaskName,
@@ -14,6 +15,7 @@ from scaler_protocol.messages import (
     Welcome,
     Withdrawn,
 )
+from scaler_scheduler.core.states import TaskState
 from tests.unit.scheduler.playbook import Playbook, handed, results, run, statuses, tasks
 
 
@@ -189,3 +191,61 @@ def test_grandchildren_are_deeper_still():
     agent.says(Blocked(2, 1))
     said = grandchild.says(tasks(grandchild, 1, 1))
     assert said[0][1].runs[0].options.depth == 2
+
+
+def test_what_a_running_task_may_wait_for_passes_the_bound_of_the_queue():
+    """Otherwise the task occupies its worker for ever: its own tasks are behind those that wait for a worker."""
+    book = Playbook(max_number_of_tasks_waiting=2)
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 20))
+    assert book.core.allocator.queued <= 2
+    child = nested(book, agent, client, 1)
+    agent.says(Blocked(1, 0))
+    assert (1, 1) in handed(child.says(tasks(child, 1, 3)), agent)
+    grandchild = nested(book, agent, child, 1, name="grandchild")
+    agent.says(Blocked(2, 1))
+    assert (1, 1) in handed(grandchild.says(tasks(grandchild, 1, 5)), agent)
+    assert book.core.allocator.queued > 2
+
+
+def test_what_no_running_task_waits_for_does_not_pass_the_bound():
+    book = Playbook(max_number_of_tasks_waiting=2)
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 20))
+    child = nested(book, agent, client, 1)
+    agent.says(results(client, 1, duration_us=10_000_000))
+    assert handed(child.says(tasks(child, 1, 3)), agent) == []
+    assert book.core.clients[child.session].table.count(TaskState.WAITING) == 3
+
+
+def test_clients_outside_a_full_queue_enter_it_in_turn():
+    book = Playbook(max_number_of_tasks_waiting=1)
+    flood, other = book.client("flood"), book.client("other")
+    for task in range(1, 40):
+        flood.says(tasks(flood, task, 1))
+    other.says(tasks(other, 1, 1))
+    agent = book.agent()
+    given = handed(agent.joined, agent)
+    for _ in range(3):
+        given += handed(agent.says(results(flood, given[-1][0], duration_us=10_000_000)), agent)
+        given += handed(agent.says(results(other, 1, duration_us=10_000_000)), agent)
+    assert book.core.clients[other.session].table.unfinished == 0
+    assert book.core.clients[flood.session].table.unfinished > 30
+
+
+def test_a_parent_that_says_hello_twice_keeps_its_children():
+    """After a restart of the scheduler: it was cut off before it heard the first Welcome, and a client inside one of
+    its tasks came back meanwhile."""
+    book = Playbook(epoch=2)
+    parent, agent = book._peer("client", Role.SUBMIT), book.agent()
+    parent.epoch = 1
+    book.deaf.add("client")
+    parent.connect()
+    child = nested(book, agent, parent, 1)
+    said = child.says(tasks(child, 1, 1))
+    assert handed(said, agent) == [(1, 1)]
+    book.deaf.clear()
+    assert parent.connect() == []
+    assert statuses(agent.says(results(child, 1)), child) == {1: Status.SUCCESS}
+    parent.says(tasks(parent, 1, 1))
+    assert book.core.clients[parent.session].table.unfinished == 1

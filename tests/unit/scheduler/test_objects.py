@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaler_protocol.ids import digest
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     CREDIT_WITHOUT_END,
@@ -24,7 +25,7 @@ from scaler_protocol.messages import (
     Tasks,
     Withdrawn,
 )
-from scaler_scheduler.core.objects import ASK_ANOTHER_SECONDS, GONE_TEXT, SILENT_TEXT
+from scaler_scheduler.core.objects import GONE_TEXT, SENDER_SECONDS, SENDERS_AT_ONCE, SILENT_TEXT
 from tests.unit.scheduler.playbook import Playbook, handed, results, run, statuses, tasks
 from tests.unit.scheduler.test_graphs import done, nodes
 
@@ -126,14 +127,22 @@ def test_a_released_object_is_freed_at_the_agents_that_fetched_it():
     assert not book.core.objects.objects
 
 
+PICKLE = bytes(range(200)) * 5
+BY_DIGEST = ObjectKey(digest(PICKLE), 0)
+
+
+def part(offset: int, stop: int, pickle: bytes = PICKLE) -> ObjectChunk:
+    """Of a function."""
+    return ObjectChunk(BY_DIGEST, len(pickle), offset, pickle[offset:stop])
+
+
 def test_objects_of_a_client_end_with_it_but_one_function_may_have_two_owners():
     book = Playbook()
     client, other = book.client(), book.client("other")
-    key = ObjectKey(b"digest..........", 0)
-    client.says(upload(key, 10, 0, 10))
-    other.says(upload(key, 10, 0, 5))
+    client.says(part(0, 10))
+    other.says(part(0, 5))
     client.says(Goodbye())
-    assert key in book.core.objects.objects
+    assert BY_DIGEST in book.core.objects.objects
     other.says(Goodbye())
     assert not book.core.objects.objects
 
@@ -141,9 +150,8 @@ def test_objects_of_a_client_end_with_it_but_one_function_may_have_two_owners():
 def test_what_is_there_already_need_not_be_uploaded():
     book = Playbook()
     client, other = book.client(), book.client("other")
-    key = ObjectKey(b"digest..........", 0)
-    client.says(upload(key, 20, 0, 20))
-    assert other.says(upload(key, 20, 0, 10)) == [("other", ObjectCredit(key, CREDIT_WITHOUT_END))]
+    client.says(part(0, 1000))
+    assert other.says(part(0, 10)) == [("other", ObjectCredit(BY_DIGEST, CREDIT_WITHOUT_END))]
 
 
 def large(book):
@@ -234,98 +242,142 @@ def test_an_object_whose_store_has_died_is_missing():
     assert [type(body) for _, body in agent.says(ObjectRequest(key))] == [ObjectMissing]
 
 
-def claimed_by_two(book: Playbook):
-    """A function that two clients say is in the store of their host. The first one lies."""
+JUNK = bytes(1000)
+
+
+def sent_by_two(book: Playbook):
+    """Two clients have begun to send a function; the first one lies. An agent waits for it."""
     liar, client, agent = book.client("liar"), book.client(), book.agent()
-    key = ObjectKey(b"digest..........", 0)
-    for each in (liar, client):
-        each.says(ObjectStored(key, 1000, STORE))
-    assert agent.says(ObjectRequest(key)) == [("liar", ObjectRequest(key))]
-    return liar, client, agent, key
+    liar.says(part(0, 10, JUNK))
+    client.says(part(0, 10))
+    assert agent.says(ObjectRequest(BY_DIGEST)) == []
+    return liar, client, agent
 
 
-def test_another_owner_is_asked_when_the_first_does_not_have_what_it_claimed():
+def received(said: list, name: str = "agent") -> bytes:
+    return b"".join(body.data for who, body in said if who == name and isinstance(body, ObjectChunk))
+
+
+def test_bytes_that_are_not_the_functions_cost_their_sender_its_session_and_reach_nobody():
     book = Playbook()
-    liar, client, agent, key = claimed_by_two(book)
-    assert liar.says(ObjectMissing(key, "")) == [("client", ObjectRequest(key))]
-    chunk = upload(key, 1000, 0, 1000)
-    assert client.says(chunk) == [("agent", chunk)]
+    liar, client, agent = sent_by_two(book)
+    said = liar.says(part(10, 1000, JUNK))
+    assert [(name, type(body)) for name, body in said] == [("liar", Refused)]
+    assert received(client.says(part(10, 1000))) == PICKLE
+    other = book.agent("other")
+    assert received(other.says(ObjectRequest(BY_DIGEST)), "other") == PICKLE
+
+
+def test_who_was_first_with_right_bytes_is_taken_at_its_word_whatever_others_have_begun():
+    book = Playbook()
+    liar, client, agent = sent_by_two(book)
+    said = client.says(part(10, 1000))
+    assert received(said) == PICKLE
+    assert ("liar", ObjectCredit(BY_DIGEST, CREDIT_WITHOUT_END)) in said
+    assert liar.says(part(10, 1000, JUNK)) == []
+    assert book.core.objects.held_bytes == {liar.session: 1024, client.session: 1024 + 1000}
+
+
+def test_a_function_is_nobodys_before_all_of_it_was_looked_at():
+    book = Playbook()
+    liar, client, agent = sent_by_two(book)
+    assert received(liar.says(part(10, 900, JUNK))) == b""
+    assert received(client.says(part(10, 999))) == b""
+    assert received(client.says(part(999, 1000))) == PICKLE
+
+
+def test_a_function_is_in_no_store():
+    """Agents would fetch it from there, and nobody would compare it with its digest."""
+    book = Playbook()
+    liar, client, agent = sent_by_two(book)
+    said = liar.says(ObjectStored(BY_DIGEST, 1000, STORE))
+    assert [(name, type(body)) for name, body in said] == [("liar", Refused)]
+    agent.says(ObjectStored(BY_DIGEST, 1000, STORE))
+    assert received(client.says(part(10, 1000))) == PICKLE
+    assert received(book.agent("other").says(ObjectRequest(BY_DIGEST)), "other") == PICKLE
+
+
+def test_chunks_that_disagree_about_the_size_cost_the_session():
+    book = Playbook()
+    client = book.client()
+    key = ObjectKey(client.session, 2**64 - 1)
+    client.says(upload(key, 100, 0, 10))
+    assert [type(body) for _, body in client.says(upload(key, 200, 10, 10))] == [Refused]
 
 
 def test_an_object_is_missing_when_no_owner_has_it():
     book = Playbook()
-    liar, client, agent, key = claimed_by_two(book)
-    liar.says(ObjectMissing(key, ""))
-    assert [(name, type(body)) for name, body in client.says(ObjectMissing(key, ""))] == [("agent", ObjectMissing)]
+    liar, client, agent = sent_by_two(book)
+    assert liar.says(ObjectMissing(BY_DIGEST, "")) == []
+    assert [(name, type(body)) for name, body in client.says(ObjectMissing(BY_DIGEST, ""))] == [
+        ("agent", ObjectMissing)
+    ]
+    later = book.client("later")
+    later.says(part(0, 1000))
+    assert received(agent.says(ObjectRequest(BY_DIGEST))) == PICKLE
 
 
-def test_another_owner_is_asked_when_the_first_leaves_before_it_has_sent_all():
-    for words in ([], [upload(ObjectKey(b"digest..........", 0), 1000, 0, 10)]):
-        book = Playbook()
-        liar, client, agent, key = claimed_by_two(book)
-        liar.says(*words)
-        assert ("client", ObjectRequest(key)) in liar.says(Goodbye())
-        said = client.says(upload(key, 1000, 0, 1000))
-        assert sum(len(body.data) for name, body in said if name == "agent") == 1000 - sum(len(w.data) for w in words)
-
-
-def test_an_owner_that_was_not_asked_may_say_that_it_has_nothing():
+def test_what_one_owner_has_sent_stays_for_the_others():
     book = Playbook()
-    liar, client, agent, key = claimed_by_two(book)
-    assert client.says(ObjectMissing(key, "")) == []
-    chunk = upload(key, 1000, 0, 1000)
-    assert liar.says(chunk) == [("agent", chunk)]
+    client, other, agent = book.client(), book.client("other"), book.agent()
+    client.says(part(0, 1000))
+    other.says(part(0, 10))
+    client.says(Goodbye())
+    assert received(agent.says(ObjectRequest(BY_DIGEST))) == PICKLE
+    assert book.core.objects.held_bytes == {other.session: 1024 + 1000}
+    other.says(Goodbye())
+    assert not book.core.objects.held_bytes
 
 
-def test_another_owner_is_asked_when_the_first_says_nothing():
+def test_many_slow_senders_of_a_function_do_not_keep_others_waiting():
+    """Only a few may send at a time, and the slowest makes room for who waits."""
     book = Playbook()
-    liar, client, agent, key = claimed_by_two(book)
-    assert book.wait(ASK_ANOTHER_SECONDS - 0.5, (agent,)) == []
-    assert book.wait(1, (agent,)) == [("client", ObjectRequest(key))]
-    chunk = upload(key, 1000, 0, 1000)
-    assert client.says(chunk) == [("agent", chunk)]
-    assert book.wait(100, (agent,)) == []
+    liars = [book.client(f"liar{index}") for index in range(2 * SENDERS_AT_ONCE)]
+    for liar in liars:
+        liar.says(part(0, 10, JUNK))
+    client, agent = book.client(), book.agent()
+    assert client.says(part(0, 10)) == [], "no credit yet"
+    agent.says(ObjectRequest(BY_DIGEST))
+    said = book.wait((len(liars) + 1) * SENDER_SECONDS + 1, (agent,))
+    assert ("client", ObjectCredit(BY_DIGEST, 10)) in said
+    assert len(book.core.objects.objects[BY_DIGEST].senders) == SENDERS_AT_ONCE
+    assert received(client.says(part(10, 1000))) == PICKLE
 
 
-def test_another_owner_is_asked_when_the_first_stops_in_the_middle():
-    book = Playbook()
-    liar, client, agent, key = claimed_by_two(book)
-    liar.says(upload(key, 1000, 0, 10))
-    assert book.wait(ASK_ANOTHER_SECONDS + 0.5, (agent,)) == [("client", ObjectRequest(key))]
-    said = client.says(upload(key, 1000, 0, 1000))
-    assert sum(len(body.data) for name, body in said if name == "agent") == 990
-
-
-def test_an_owner_that_is_slow_is_the_only_one_asked():
+def test_a_sender_that_goes_on_is_not_replaced():
     book = Playbook(client_timeout_seconds=8)
-    liar, client, agent, key = claimed_by_two(book)
-    for offset in range(0, 1000, 100):
-        said = [*liar.says(upload(key, 1000, offset, 100)), *book.wait(ASK_ANOTHER_SECONDS - 0.5, (agent,))]
-        assert {name for name, _ in said} <= {"agent", "liar"} and not said_missing(said)
+    client, agent = book.client(), book.agent()
+    client.says(part(0, 10))
+    agent.says(ObjectRequest(BY_DIGEST))
+    for index in range(SENDERS_AT_ONCE):
+        book.client(f"liar{index}").says(part(0, 10, JUNK))
+    for offset in range(10, 910, 90):
+        client.says(part(offset, offset + 90))
+        book.wait(SENDER_SECONDS, (agent,))
+        assert client.session in book.core.objects.objects[BY_DIGEST].senders
+    assert received(client.says(part(910, 1000))) == PICKLE
 
 
 def said_missing(said: list) -> list:
     return [(name, body.text) for name, body in said if isinstance(body, ObjectMissing)]
 
 
-def test_readers_are_told_when_no_owner_says_anything():
+def test_readers_are_told_when_no_owner_goes_on():
     book = Playbook(client_timeout_seconds=20)
-    _, client, agent, key = claimed_by_two(book)
-    said = book.wait(25, (agent,))
-    assert [each for each in said if each[0] == "client"] == [("client", ObjectRequest(key))]
-    assert said_missing(said) == [("agent", SILENT_TEXT)]
-    [asked] = agent.says(ObjectRequest(key))
-    assert asked[1] == ObjectRequest(key), "who asks later may have better luck"
+    _, client, agent = sent_by_two(book)
+    assert said_missing(book.wait(25, (agent,))) == [("agent", SILENT_TEXT)]
+    assert agent.says(ObjectRequest(BY_DIGEST)) == [], "who asks later may have better luck"
+    assert received(client.says(part(10, 1000))) == PICKLE
 
 
 def test_readers_are_told_of_a_function_of_which_its_client_sends_nothing():
     """It said that it has it, in its first tasks."""
     book = Playbook(client_timeout_seconds=20)
     client, agent = book.client(), book.agent()
-    digest = b"digest.........."
-    definition = FunctionDefinition(digest, "f", b"", 100_000)
-    client.says(Tasks([run(client, 1, 1, function=digest)], [definition]))
-    assert agent.says(ObjectRequest(ObjectKey(digest, 0))) == []
+    name = b"digest.........."
+    definition = FunctionDefinition(name, "f", b"", 100_000)
+    client.says(Tasks([run(client, 1, 1, function=name)], [definition]))
+    assert agent.says(ObjectRequest(ObjectKey(name, 0))) == []
     assert said_missing(book.wait(19, (agent,))) == []
     assert said_missing(book.wait(2, (agent,))) == [("agent", SILENT_TEXT)]
 

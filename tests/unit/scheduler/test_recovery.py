@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Cancel, Status, TaskColumn, Tasks
-from tests.unit.scheduler.playbook import Playbook, attach, definition, handed, results, run, statuses, tasks
+from tests.unit.scheduler.playbook import Peer, Playbook, attach, definition, handed, results, run, statuses, tasks
 
 
 def test_a_resumed_link_repeats_what_was_lost():
@@ -55,6 +55,46 @@ def test_resubmitted_tasks_wait_for_the_agent_that_has_them():
     assert handed(agent.joined, agent) == []
     assert statuses(agent.says(results(client, (2, 5))), client) == {2: Status.SUCCESS}
     assert handed(book.wait(1.5, (agent,)), agent) == [(1, 1), (3, 1)]
+
+
+def cancelled(said: list, agent: Peer) -> list[tuple[int, int]]:
+    return [
+        pair
+        for name, body in said
+        if name == agent.name and isinstance(body, Cancel)
+        for column in body.columns
+        for pair in zip(column.tasks, column.attempts, strict=True)
+    ]
+
+
+def test_a_cancel_that_the_last_scheduler_did_not_hear_reaches_the_agent_that_has_the_task():
+    """At once, whoever of the two comes back first: the agent may be about to start it."""
+    book, client = restarted()
+    client.says(resubmit(client, 1, 1), Cancel((TaskColumn(client.session, (2, 3)),)))
+    agent = book.agent(holds=(TaskColumn(client.session, (1, 2), (1, 7)),))
+    assert cancelled(agent.joined, agent) == [(2, 7)]
+    other = book.agent("other", holds=(TaskColumn(client.session, (3,), (4,)),))
+    assert cancelled(other.joined, other) == [(3, 4)]
+
+
+def test_the_same_when_the_agent_is_back_before_the_client():
+    book = Playbook(epoch=2)
+    session = b"client".ljust(16, b".")
+    agent = book.agent(holds=(TaskColumn(session, (1, 2), (1, 7)),))
+    client = book.client(epoch=1, received=7)
+    said = client.says(resubmit(client, 1, 1), Cancel((TaskColumn(session, (2,)),)))
+    assert cancelled(said, agent) == [(2, 7)]
+    assert statuses(agent.says(results(client, 1)), client) == {1: Status.SUCCESS}
+
+
+def test_cancels_are_remembered_only_while_agents_come_back():
+    book, client = restarted()
+    client.says(Cancel((TaskColumn(client.session, (2,)),)))
+    assert book.core.clients[client.session].stated_cancels
+    book.wait(1.5)
+    assert not book.core.clients[client.session].stated_cancels
+    client.says(Cancel((TaskColumn(client.session, (3,)),)))
+    assert not book.core.clients[client.session].stated_cancels
 
 
 def test_an_agent_that_comes_back_too_late_is_given_another_attempt():

@@ -25,6 +25,7 @@ from scaler_protocol.command import (
 )
 from scaler_protocol.command.descriptors import allow_many_descriptors
 from scaler_protocol.ids import new_session
+from scaler_protocol.objects.capacity import default_capacity_bytes
 from scaler_protocol.objects.names import cluster_id
 from scaler_protocol.security import check_bind_allowed, ensure_token
 from scaler_protocol.transport.context import new_context
@@ -164,6 +165,7 @@ def _core_settings(settings: SchedulerSettings, address: str, token: bytes) -> S
         load_balance_seconds=settings.load_balance_seconds,
         load_balance_trigger_times=settings.load_balance_trigger_times,
         per_worker_queue_size=settings.per_worker_queue_size,
+        client_memory_bytes=settings.client_memory or default_capacity_bytes(),
         version=scaler_scheduler.__version__,
         python_version=platform.python_version(),
         host=socket.gethostname(),

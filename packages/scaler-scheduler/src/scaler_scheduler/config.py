@@ -46,5 +46,10 @@ class SchedulerSettings(LoggingSettings):
         2, "-lbt", help="how many times running it must have nothing to give back for that", minimum=1
     )
     per_worker_queue_size: int = option(1000, "-qs", help="most tasks that wait at one worker", minimum=1)
+    client_memory: int = option(
+        0,
+        help="bytes of memory for the tasks, objects and results of one client; 0: half of what this host has",
+        minimum=0,
+    )
     grace_seconds: float = option(10.0, help="time that running tasks get when the scheduler is told to end", minimum=0)
     insecure: bool = option(False, help="listen on a public address without keys")

@@ -31,6 +31,7 @@ class Scheduler:
         load_balance_seconds: float = 1,
         load_balance_trigger_times: int = 2,
         per_worker_queue_size: int = 1000,
+        client_memory: int = 0,
         grace_seconds: float = 10,
         insecure: bool = False,
         logging_paths: tuple[str, ...] = ("/dev/stdout",),

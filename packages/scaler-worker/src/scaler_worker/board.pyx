@@ -307,7 +307,7 @@ cdef class Board:
             record = self._arena + offset
             (<uint32_t*>(record + 32))[0] = <uint32_t>(ARENA_SIZE - offset - RECORD_BYTES)
             record[36] = SKIP
-            self._head += ARENA_SIZE - offset
+            self._head = self._head + ARENA_SIZE - offset
             offset = 0
         record = self._arena + offset
         (<uint64_t*>record)[0] = sequence
@@ -318,7 +318,7 @@ cdef class Board:
         record[36] = status
         (<uint64_t*>(record + 40))[0] = ended_ns
         memcpy(record + RECORD_BYTES, payload, payload_bytes)
-        self._head += size
+        self._head = self._head + size
         scaler_store(self._base + HEAD, self._head)
 
     def interrupted(self):

@@ -6,16 +6,21 @@ from dataclasses import dataclass
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.command import EVENT_LOOPS, BadInput, LoggingSettings, argument, option
+from scaler_protocol.limits import CAPABILITIES_LIMIT, NAME_LIMIT_BYTES, WORKERS_LIMIT
 from scaler_protocol.messages import Capability
 from scaler_worker.system import default_worker_count
 
 OBJECT_RETENTION_SECONDS = 3600
-_WORKERS_LIMIT = 10_000
-"""More processes than a host can have are a slip of the finger."""
 
 
 def _address(text: str) -> str:
     return str(parse_address(text))
+
+
+def _name(text: str) -> str:
+    if len(text.encode(errors="replace")) > NAME_LIMIT_BYTES:
+        raise ValueError(f"a name has at most {NAME_LIMIT_BYTES} bytes")
+    return text
 
 
 def _capability(text: str) -> str:
@@ -23,6 +28,7 @@ def _capability(text: str) -> str:
     name, separator, amount = text.partition("=")
     if not name or (separator and not (amount.isascii() and amount.isdigit())):
         raise ValueError(f"{text!r} is no capability: expected name or name=amount")
+    _name(name)
     return text
 
 
@@ -37,9 +43,9 @@ def _preload(text: str) -> str:
 class ClusterSettings(LoggingSettings):
     address: str = argument(help="where the scheduler listens, such as tcp://127.0.0.1:2345", parse=_address)
     num_of_workers: int | None = option(
-        None, "-n", help="workers on this host (default: processors - 1)", minimum=1, maximum=_WORKERS_LIMIT
+        None, "-n", help="workers on this host (default: processors - 1)", minimum=1, maximum=WORKERS_LIMIT
     )
-    worker_names: tuple[str, ...] = option((), "-wn", help="a name for each worker, such as a,b")
+    worker_names: tuple[str, ...] = option((), "-wn", help="a name for each worker, such as a,b", parse=_name)
     heartbeat_interval: float = option(2, "-hi", help="seconds between status reports", minimum=0.05)
     task_timeout_seconds: float = option(0, "-tts", help="a task that runs longer fails; 0: none does", minimum=0)
     death_timeout_seconds: float = option(
@@ -81,5 +87,8 @@ class ClusterSettings(LoggingSettings):
 
     @property
     def capabilities(self) -> tuple[Capability, ...]:
+        """Raises BadInput when there are too many."""
+        if len(self.per_worker_capabilities) > CAPABILITIES_LIMIT:
+            raise BadInput(f"--per-worker-capabilities has more than {CAPABILITIES_LIMIT} capabilities")
         parts = [each.partition("=") for each in self.per_worker_capabilities]
         return tuple(Capability(name, int(amount) if amount else 1) for name, _, amount in parts)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from scaler_protocol.command.errors import BadInput
 from scaler_protocol.command.settings import option
@@ -29,6 +30,44 @@ class LoggingSettings:
     log_format: str = option("text", help="form of log lines: for people, or one JSON object each", choices=FORMATS)
 
 
+class PlainRecord(logging.LogRecord):
+    """A record that is safe to show on a terminal and whose message is one line, whatever is in it.
+
+    Names and texts of other processes get into messages. Characters that are not printable are shown as escapes, so
+    they can neither control a terminal nor look like another line of the log. A traceback keeps its lines.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        if self.exc_info and self.exc_info[0] is not None:
+            self.exc_text = plain_lines(logging.Formatter().formatException(self.exc_info))
+
+    def getMessage(self) -> str:
+        return plain_text(super().getMessage())
+
+
+def plain_text(text: str) -> str:
+    """``text`` with an escape in place of each character that is not printable."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else _escape(each) for each in text)
+
+
+def plain_lines(text: str) -> str:
+    """The same for each line of a traceback. No line begins as a line of the log does."""
+    lines = [plain_text(line.replace("\t", "    ")) for line in text.split("\n")]
+    return "\n".join(f" {line}" if line.startswith("[") else line for line in lines)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object per line: ``time`` (UTC, ISO 8601), ``level``, ``message``, ``logger``, ``pid``, and
     ``exception``, a traceback, when there is one."""
@@ -37,17 +76,21 @@ class JsonFormatter(logging.Formatter):
         entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
-            "message": record.getMessage(),
+            "message": logging.LogRecord.getMessage(record),  # JSON has escapes of its own
             "logger": record.name,
             "pid": os.getpid(),
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
+        line = json.dumps(entry, ensure_ascii=False)
+        if line.isprintable():
+            return line
+        return "".join(each if each.isprintable() else _json_escape(each) for each in line)
 
 
 def setup_logging(settings: LoggingSettings) -> None:
     """Set up the root logger and log where it logs to. Raises BadInput when a path cannot be written."""
+    logging.setLogRecordFactory(PlainRecord)
     logging.raiseExceptions = False  # a closed terminal must not fill stderr with tracebacks
     if settings.logging_config_file is not None:
         _load_configuration(settings.logging_config_file)

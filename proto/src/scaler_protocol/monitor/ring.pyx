@@ -87,7 +87,7 @@ cdef class RingWriter:
     cdef inline void skip(self, uint64_t offset, uint64_t rest) noexcept nogil:
         if rest >= HEADER:
             (<Header*> (self.base + PAGE + offset)).kind = SKIP
-        self.head += rest
+        self.head = self.head + rest
 
     cdef void note_gap(self) noexcept nogil:
         """Say, now that there is room again, how many records were dropped."""
@@ -100,7 +100,7 @@ cdef class RingWriter:
         header.first = self.missed
         header.session = header.agent = header.function = header.worker = NONE
         self.missed = 0
-        self.head += HEADER
+        self.head = self.head + HEADER
         scaler_ring_store(self.base + HEAD, self.head)
 
     cdef Header* begin(self, uint64_t size) noexcept nogil:
@@ -110,16 +110,16 @@ cdef class RingWriter:
             self.note_gap()
         at = NULL if self.missed else self.place(size)
         if at == NULL:
-            self.missed += 1
-            self.dropped += 1
+            self.missed = self.missed + 1
+            self.dropped = self.dropped + 1
             return NULL
         memset(at, 0, HEADER)
         (<Header*> at).size = <uint32_t> size
         return <Header*> at
 
     cdef void commit(self) noexcept nogil:
-        self.recorded += 1
-        self.head += self.pending
+        self.recorded = self.recorded + 1
+        self.head = self.head + self.pending
         scaler_ring_store(self.base + HEAD, self.head)
 
     def write(self, bytes record):

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
+from scaler_protocol.limits import CAPABILITIES_LIMIT, REAL_LIMIT
 from scaler_protocol.messages import DEFAULT_OPTIONS, Capability, TaskOptions
 
 PRIORITY_LIMIT = 2**31 - 1
@@ -40,7 +41,7 @@ def whole_number(name: str, value: int, minimum: int, maximum: int) -> int:
 
 
 def duration(name: str, value: float | None) -> float:
-    """Seconds; 0 for None and for infinity, which set no limit."""
+    """Seconds; 0 for None, for infinity and for more than 30,000 years, which set no limit."""
     if value is None:
         return 0.0
     if isinstance(value, (str, bytes)):
@@ -48,7 +49,7 @@ def duration(name: str, value: float | None) -> float:
     seconds = float(value)
     if math.isnan(seconds) or seconds < 0:
         raise ValueError(f"{name} must not be negative, but is {value!r}.")
-    return 0.0 if math.isinf(seconds) else seconds
+    return 0.0 if seconds > REAL_LIMIT else seconds
 
 
 def shared(options: TaskOptions) -> TaskOptions:
@@ -62,6 +63,8 @@ def capabilities_of(wanted: Mapping[str, int] | Sequence[str] | None) -> tuple[C
         return ()
     if isinstance(wanted, (str, bytes)) or not all(isinstance(name, str) for name in wanted):
         raise TypeError(f"capabilities must be a mapping or a sequence of names, not {wanted!r}.")
+    if len(wanted) > CAPABILITIES_LIMIT:
+        raise ValueError(f"A task may ask for at most {CAPABILITIES_LIMIT} capabilities, not {len(wanted)}.")
     if not all(_is_name(name) for name in wanted):
         raise ValueError(f"The name of a capability has 1 to {NAME_LIMIT_BYTES} bytes of UTF-8: {list(wanted)!r}.")
     if isinstance(wanted, Mapping):

@@ -408,11 +408,12 @@ class Session:
             self._outgoing.effects.extend(Send(SCHEDULER, envelope) for envelope in self._link.resume(welcome.received))
             self._uploads.resume(welcome.received, now)
         else:
+            unheard = [envelope.body for envelope in self._link.resume(0)]
             self._link = Link()
             self._uploads.restart()
         self.claims.on_welcome(welcome.minor)
         if restated:
-            self._state_again()
+            self._state_again(unheard)
         if self._clear_when_welcomed:
             self._clear_when_welcomed = False
             self._outgoing.waiting.appendleft(Clear())
@@ -565,14 +566,16 @@ class Session:
             self._outgoing.urgent.append(Cancel((TaskColumn(self.session, part),)))
             del cancels[: len(part)]  # only now: an interruption costs no cancel
 
-    def _state_again(self) -> None:
-        """To a scheduler that knows nothing of this session: objects, then what an earlier one had unfinished."""
+    def _state_again(self, unheard: list[Body]) -> None:
+        """To a scheduler that knows nothing of this session: objects, then what an earlier one had unfinished, and the
+        cancels that it had not acknowledged: agents may still have those tasks. ``unheard``: what it did not hear."""
         outgoing = self._outgoing
+        cancels = _cancelled_by([*unheard, *outgoing.urgent]) + outgoing.cancels
         waiting = [body for body in outgoing.waiting if isinstance(body, list)]
         outgoing.waiting.clear()
         outgoing.urgent = deque(body for body in outgoing.urgent if isinstance(body, QUESTIONS))
         outgoing.urgent.extend(self.claims.restatements())
-        outgoing.cancels, self._cancels_due = [], None
+        outgoing.cancels, self._cancels_due = cancels, None
         outgoing.releases.clear()
         self._sent_definitions.clear()
         self.objects.restart()
@@ -603,6 +606,10 @@ class Session:
         outgoing.cancels, self._cancels_due = [], None
         outgoing.waiting.clear()
         self._sent_definitions.clear()
+
+
+def _cancelled_by(bodies: list[Any]) -> list[int]:
+    return [task for body in bodies if isinstance(body, Cancel) for column in body.columns for task in column.tasks]
 
 
 def _unfinished_runs(entry: Range) -> list[TaskRun]:

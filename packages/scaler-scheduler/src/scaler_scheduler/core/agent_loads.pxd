@@ -37,4 +37,5 @@ cdef class AgentLoad:
     cpdef double waiting_us(self, double now) noexcept
     cdef bint can_hold(self, QueueClass source) except -1
     cdef take(self, RunRecord record, int number, int64_t load_us, int64_t moving_us=*)
+    cdef amend(self, int64_t outstanding, int64_t load_us, int64_t moving_us, int* by_depth, dict resources)
     cdef give_back(self, RunRecord record, int number, int64_t load_us, int64_t moving_us)

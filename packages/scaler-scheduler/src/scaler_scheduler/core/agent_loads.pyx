@@ -111,6 +111,36 @@ cdef class AgentLoad:
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) - amount * number
 
+    def amend_reserved(self, bint corrects):
+        """What is wrong with the count of what is reserved; ``corrects``: and is right now."""
+        cdef int64_t number = 0, us = 0
+        for places in self.reserved.values():
+            number += len(places)
+            for _, _, place in places:
+                us += place.estimate_us
+        if number == self.reserved_count and us == self.reserved_us:
+            return []
+        wrong = f"{self.reserved_count} tasks of {self.reserved_us} us reserved, {number} of {us} us counted"
+        if corrects:
+            self.reserved_count = number
+            self.reserved_us = us
+        return [wrong]
+
+    def forget_reserved(self):
+        """Whatever is reserved for it waits for any agent again; its queue is told by the caller."""
+        self.reserved = {}
+        self.reserved_count = self.reserved_us = 0
+
+    cdef amend(self, int64_t outstanding, int64_t load_us, int64_t moving_us, int* by_depth, dict resources):
+        """A count was wrong: this is what was counted anew."""
+        cdef int depth
+        self.outstanding = <int> outstanding
+        self.load_us = load_us
+        self.moving_us = moving_us
+        self.resources = resources
+        for depth in range(DEPTHS):
+            self.by_depth[depth] = by_depth[depth]
+
     cdef give_back(self, RunRecord record, int number, int64_t load_us, int64_t moving_us):
         self.outstanding -= number
         self.load_us -= load_us

@@ -24,6 +24,7 @@ class Agent(AgentPeer):
         self.pid = hello.pid
         self.worker_names: tuple[str, ...] = ()
         self.capabilities: dict[str, int] = {}
+        self.capacity: dict[str, int] = {}
         self.heartbeat: Heartbeat | None = None
         self.store = b""
         self.load = self._new_load(0, 0, {}, now)
@@ -48,8 +49,8 @@ class Agent(AgentPeer):
         self.name, self.host, self.pid = body.name, body.host, body.pid
         self.worker_names = body.worker_names
         self.capabilities = {capability.name: capability.amount for capability in body.capabilities}
-        total = {name: max(1, amount) * slots for name, amount in self.capabilities.items()}
-        self.load = self._new_load(slots, max(1, per_worker_queue_size) * slots, total, now)
+        self.capacity = {name: max(1, amount) * slots for name, amount in self.capabilities.items()}
+        self.load = self._new_load(slots, max(1, per_worker_queue_size) * slots, self.capacity, now)
 
     def _new_load(self, slots: int, ceiling: int, resources: dict[str, int], now: float) -> AgentLoad:
         load = AgentLoad(self.index, slots, ceiling, resources)

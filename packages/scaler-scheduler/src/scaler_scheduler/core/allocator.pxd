@@ -11,6 +11,7 @@ cdef class Allocator:
     cdef dict changed
     cdef dict eager
     cdef dict reserving
+    cdef readonly AgentPeer serving
 
     cpdef offer(self, AgentPeer agent)
     cdef settle(self)

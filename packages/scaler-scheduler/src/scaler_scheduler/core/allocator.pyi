@@ -10,8 +10,10 @@ whoever has room takes it. So it never waits for much longer than had the best p
 """
 
 from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.places import Places
 from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.task_table import TaskTable
 
 Demand = tuple[tuple[str, int], ...]
 
@@ -22,6 +24,9 @@ class Allocator:
     next_at: float | None
     classes: dict[tuple[Demand, int], QueueClass]
     agents: dict[int, Agent]
+    serving: Agent | None
+    """The agent that was given something last: should that raise, it is the one that may have lost tasks."""
+
     def __init__(self, places: Places) -> None: ...
     @property
     def queued(self) -> int:
@@ -42,5 +47,8 @@ class Allocator:
     def offer(self, agent: Agent) -> None:
         """The agent's load, or whether it may be used, changed. It counts when something is to be handed out."""
 
-    def check(self, queued: dict[QueueClass, int]) -> None:
-        """``queued``: tasks per class, counted from the tables."""
+    def keep_classes(self, needed: dict[QueueClass, None]) -> None:
+        """Forget the empty classes that are not ``needed``: no task will enter them again."""
+
+    def rebuild(self, tables: list[tuple[Client, TaskTable]]) -> None:
+        """Queue anew what is queued in these tables: something may have been lost on its way."""

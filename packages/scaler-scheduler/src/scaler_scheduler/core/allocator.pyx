@@ -116,6 +116,7 @@ cdef class Allocator:
     cdef list allocate(self, double now):
         """Hand out all that agents have room for, into their outboxes; the agents that got something."""
         cdef dict given = {}
+        self.serving = None
         if self.next_at is not None and now >= self.next_at:
             self.end_reservations(now)
         if self.eager:
@@ -137,6 +138,7 @@ cdef class Allocator:
 
     cdef serve_own(self, AgentPeer agent, dict given):
         cdef int64_t before = agent.load.reserved_count
+        self.serving = agent
         cdef list runs = take_reserved(agent.load) if before else []
         if agent.load.deferred:
             runs += take_deferred(agent.load)
@@ -180,6 +182,7 @@ cdef class Allocator:
             agent = self.best(queue)
             if agent is None:
                 return
+            self.serving = agent
             share = -(-queue.count // (<int64_t> len(queue.candidates) + 1))
             runs, has_room = take_queued(queue, agent.load, share)
             if queue.reserving:
@@ -217,10 +220,30 @@ cdef class Allocator:
             queue.heap = [entry for entry in queue.heap if queue.candidates.get(entry[2]) == entry[1]]
             heapify(queue.heap)
 
-    def check(self, dict queued):
-        """``queued``: tasks per class, counted from the tables."""
+    def keep_classes(self, dict needed):
+        """Forget the empty classes that are not ``needed``."""
+        cdef QueueClass queue
+        cdef dict gone = {}
+        for key, queue in list(self.classes.items()):
+            if queue.count == 0 and queue not in needed:
+                del self.classes[key]
+                gone[queue] = None
+        for index in self.served:
+            self.served[index] = [queue for queue in self.served[index] if queue not in gone]
+
+    def rebuild(self, list tables):
+        """Queue anew what is queued in ``tables``, (client, table) each: something may have been lost on its way."""
+        cdef QueueClass queue
+        cdef AgentPeer agent
+        self.reserving = {}
+        self.next_at = None
+        for agent in self.agents.values():
+            agent.load.forget_reserved()
+            self.changed[agent.index] = agent
         for queue in self.classes.values():
-            assert queue.count == queued.get(queue, 0), (queue.demand, queue.depth, queue.count, queued.get(queue))
+            queue.empty()
+        for client, table in tables:
+            table.push_queued(client)
 
 
 def turn_of(queue):

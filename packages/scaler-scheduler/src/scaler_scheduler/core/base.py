@@ -18,6 +18,7 @@ from scaler_scheduler.core.balancer import Balancer
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.coordination import Coordination
 from scaler_scheduler.core.effects import Log, Send
+from scaler_scheduler.core.limits import IGNORED_LIMIT
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.path import Path
@@ -32,8 +33,6 @@ from scaler_scheduler.core.settings import (
 from scaler_scheduler.core.totals import Totals
 from scaler_scheduler.core.transfers import Transfers
 from scaler_scheduler.core.unclaimed import Unclaimed
-
-_IGNORED_LIMIT = 10_000
 
 
 class SchedulerState(Path):
@@ -63,6 +62,8 @@ class SchedulerState(Path):
         self._options: dict[tuple[TaskOptions, int], TaskOptions] = {}
         self._next_agent_index = 0
         self._stalled_at = float("-inf")
+        self.audit_at = now
+        self._description = float("-inf"), b""
         self._has_quit = False
         self._shutdown_by: dict[bytes, bool] = {}
 
@@ -98,7 +99,7 @@ class SchedulerState(Path):
 
     def _ignore(self, peer: bytes) -> None:
         """What else it sends before its next Hello is dropped without a word."""
-        while len(self._ignored) >= _IGNORED_LIMIT:
+        while len(self._ignored) >= IGNORED_LIMIT:
             del self._ignored[next(iter(self._ignored))]
         self._ignored[peer] = True
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from scaler_protocol.codec import TaskRun
-from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, FunctionDefinition, Tasks
+from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, FunctionDefinition, TaskColumn, Tasks
 from scaler_scheduler.core.agents import Agent
 
 _LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 9 // 10
 _RUN_BYTES = 256
 _TASK_BYTES = 8
 _DEFINITION_BYTES = 128
+CANCELS_PER_MESSAGE = 50_000
+_COLUMN_COST = 10
+"""What a column costs, in tasks."""
 
 
 def task_messages(
@@ -38,7 +43,7 @@ def task_messages(
 
 
 def _cost(run: TaskRun, function: FunctionDefinition | None) -> int:
-    cost = run.payload_bytes + _RUN_BYTES + run.count * (run.arity + 1) * _TASK_BYTES
+    cost = run.payload_bytes + _RUN_BYTES + run.names_bytes + run.count * (run.arity + 1) * _TASK_BYTES
     return cost if function is None else cost + len(function.payload) + _DEFINITION_BYTES
 
 
@@ -49,3 +54,21 @@ def _unseen(agent: Agent, digest: bytes, definitions: dict[bytes, FunctionDefini
     if definition is not None:
         agent.known.add(digest)
     return definition
+
+
+def in_messages(cancels: dict[bytes, tuple[list[int], list[int]]]) -> Iterator[tuple[TaskColumn, ...]]:
+    """Tasks and attempts by session, as columns that each fit a message."""
+    columns: list[TaskColumn] = []
+    room = CANCELS_PER_MESSAGE
+    for session, (tasks, attempts) in cancels.items():
+        start = 0
+        while start < len(tasks):
+            if room <= 0:
+                yield tuple(columns)
+                columns, room = [], CANCELS_PER_MESSAGE
+            stop = min(len(tasks), start + room)
+            columns.append(TaskColumn(session, tuple(tasks[start:stop]), tuple(attempts[start:stop])))
+            room -= stop - start + _COLUMN_COST
+            start = stop
+    if columns:
+        yield tuple(columns)

@@ -20,6 +20,14 @@ class Describe:
     client: bytes
 
 
-Effect = Union[Send, Log, Quit, Describe]
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Log that something raised ``error``, with its traceback. One peer has paid for it."""
 
-__all__ = ["Describe", "Effect", "Log", "Quit", "Send"]
+    text: str
+    error: Exception
+
+
+Effect = Union[Send, Log, Quit, Describe, Trouble]
+
+__all__ = ["Describe", "Effect", "Log", "Quit", "Send", "Trouble"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from scaler_protocol.messages import (
@@ -16,10 +15,11 @@ from scaler_protocol.messages import (
     Status,
     TaskName,
 )
-from scaler_scheduler.core import coordination
+from scaler_scheduler.core import coordination, faults
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.graph_news import GraphNews
+from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.states import LOSSES_LIMIT, TaskState
 from scaler_scheduler.core.watching import Watching
 
@@ -65,12 +65,18 @@ class Endings(Watching):
     def _spread_news(self, now: float) -> None:
         """Carry out what became of nodes of graphs: some may be queued, some end, some values are not needed."""
         for client in list(self._graph_clients.values()):
-            client.table.prefers_holders = len(self.agents) > 1
-            news = client.table.take_news()
-            if news is not None:
-                self._spread(client, news, now)
-            elif not client.table.graphs:
-                del self._graph_clients[client.session]
+            try:
+                self._spread_news_of(client, now)
+            except Exception as error:
+                self._on_receiver_fault(client, error, now)
+
+    def _spread_news_of(self, client: Client, now: float) -> None:
+        client.table.prefers_holders = len(self.agents) > 1
+        news = client.table.take_news()
+        if news is not None:
+            self._spread(client, news, now)
+        elif not client.table.graphs:
+            self._graph_clients.pop(client.session, None)
 
     def _spread(self, client: Client, news: GraphNews, now: float) -> None:
         self._push(client, news.ready, False)
@@ -152,13 +158,14 @@ class Endings(Watching):
         owner = self.clients.get(key.owner)
         if owner is not None:
             return owner.states_until if now < owner.states_until else None
-        return math.inf if key.owner in self.functions or key.owner in self.serializers else None
+        is_known = not key.number and (key.owner in self.functions or key.owner in self.serializers)
+        return now + HOLD_SECONDS if is_known else None
 
     def _release_object(self, client: Client, key: ObjectKey, now: float) -> None:
         client.objects.pop(key, None)
-        stored = self.objects.release(client.session, key)
+        stored, replies = self.objects.release(client.session, key)
         if stored is None:
-            self._send_all(self.objects.ask_another(key), now)
+            self._send_all(replies, now)
             return
         for session in stored.holders:
             agent = self.agents.get(session)
@@ -171,6 +178,10 @@ class Endings(Watching):
             for agent in self.agents_by_store.get(store, ()):
                 if agent.session not in stored.holders:
                     self._send(agent, ObjectRelease((key,)), now)
+
+    def _on_receiver_fault(self, peer: Client | Agent, error: Exception, now: float) -> None:
+        """What ``peer`` was to be sent raised: it pays for that, and the others do not notice."""
+        faults.on_receiver(self, peer, error, now)
 
     def _end_peer(self, peer: bytes, now: float) -> None:
         if peer in self.agents:
@@ -256,7 +267,8 @@ class Endings(Watching):
         loads = self.function_loads
         gone = [digest for digest in client.unwanted if digest not in loads or not loads[digest].unfinished]
         for digest in gone:
-            del client.unwanted[digest], client.functions[digest]
+            del client.unwanted[digest]
+            client.definition_bytes -= client.functions.pop(digest)
             self._release_object(client, ObjectKey(digest, 0), now)
         self._drop_functions(gone, now)
 

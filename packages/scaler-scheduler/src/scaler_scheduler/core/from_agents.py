@@ -37,6 +37,7 @@ from scaler_protocol.messages import (
     WhoAreYou,
     Withdrawn,
 )
+from scaler_scheduler.core import faults
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.from_clients import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
@@ -102,8 +103,7 @@ class FromAgents(Hellos):
             if type(inner.body) is Tasks and sum(map(len, body.frames)) > TASKS_LIMIT_BYTES:
                 raise codec.MalformedMessage(TOO_LARGE_TEXT)
         except codec.MalformedMessage as error:
-            self._refuse(session, Refused(RefusalReason.MALFORMED, f"The message is malformed: {error}"), agent.session)
-            self._end_nested(agent, session, now)
+            self._refuse_nested(agent, session, f"The message is malformed: {error}", now)
             return
         client = self.clients.get(session)
         if isinstance(inner.body, Hello):
@@ -113,19 +113,25 @@ class FromAgents(Hellos):
             else:
                 self._on_hello(session, inner.body, agent.session, now)
         elif client is not None and client.route == agent.session:
-            self._on_client_message(client, inner, now)
+            try:
+                self._on_client_message(client, inner, now)
+            except Exception as error:
+                faults.on_nested_message(self, agent, session, type(inner.body).__name__, error, now)
         elif session not in self._ignored:
             self._relay(session, agent.session, Envelope(WhoAreYou()), now)
 
-    def _end_nested(self, agent: Agent, session: bytes, now: float) -> None:
+    def _refuse_nested(self, agent: Agent, session: bytes, text: str, now: float) -> None:
         client = self.clients.get(session)
-        if client is not None and client.route == agent.session:
+        if session in self.agents or (client is not None and client.route != agent.session):
+            return  # it is none of this agent's
+        self._refuse(session, Refused(RefusalReason.MALFORMED, text), agent.session)
+        if client is not None:
             self._end_client(client, now)
 
     def _on_relay_closed(self, agent: Agent, body: RelayClosed, now: float) -> None:
         client = self.clients.get(body.session)
-        self._ignored.pop(body.session, None)
         if client is not None and client.route == agent.session:
+            self._ignored.pop(body.session, None)
             self._orphan(client, now)
 
     def _on_agent_goodbye(self, agent: Agent, body: Goodbye, now: float) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaler_protocol import ids
+from scaler_protocol.codec import TaskRun
 from scaler_protocol.keys import role_of_user
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
@@ -38,15 +39,17 @@ from scaler_protocol.messages import (
     TaskOptions,
     Tasks,
 )
-from scaler_scheduler.core import coordination, explanation
+from scaler_scheduler.core import coordination, explanation, queue_bound, stated_cancels
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Describe
+from scaler_scheduler.core.limits import DESCRIPTION_SECONDS, FUNCTION_BYTES
 from scaler_scheduler.core.outcomes import Outcomes
 from scaler_scheduler.core.queue_classes import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.settings import HOLD_SECONDS, STOP_SECONDS
 from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
+from scaler_scheduler.core.stored_objects import Forged
 
 TASKS_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 3 // 2
 """Of a message with tasks: with the functions that they need it must fit one to an agent. Clients send far less."""
@@ -99,9 +102,21 @@ class FromClients(Outcomes):
         client.unwanted.pop(digest, None)
         if digest in client.functions:
             return
-        client.functions[digest] = True
+        client.functions[digest] = _size_of(definition)
+        client.definition_bytes += client.functions[digest]
         self.functions[digest] = definition
         self.function_users[digest] = self.function_users.get(digest, 0) + 1
+
+    def _on_used_numbers(self, client: Client, run: TaskRun, now: float) -> bool:
+        """A run whose numbers are not new. False: the client is expelled.
+
+        A client that was interrupted while it sent a message may send its runs twice: the second copy is dropped. No
+        other run begins below a number that was used, because numbers only increase.
+        """
+        if run.first_task + run.count <= client.table.next_task:
+            return True
+        self._expel(client, f"Task numbers only increase, but {run.first_task} was used before.", now)
+        return False
 
     def _set_aside(self, client: Client, record: RunRecord, state: TaskState, now: float) -> None:
         """Tasks that are not queued yet."""
@@ -109,25 +124,24 @@ class FromClients(Outcomes):
             client.held.append((record.first, record.stop))
             client.hold_until = now + HOLD_SECONDS
         else:
-            self._wait(client, record)
+            queue_bound.hold_back(self, client, record)
 
     def _enter_graph(self, client: Client, record: RunRecord, resubmitted: bool, now: float) -> None:
         """Nodes of a graph. They pass the bound of the queue: their inputs may be behind it."""
         self._graph_clients[client.session] = client
-        broken = client.table.append_graph(record, TaskState.HELD if resubmitted else TaskState.QUEUED)
+        is_entered = client.table.append_graph(record, TaskState.HELD if resubmitted else TaskState.QUEUED)
         if resubmitted:
             client.hold_until = now + HOLD_SECONDS
             self._arm(now)
-        if broken:
-            client.table.break_off(broken, Status.OBJECT_MISSING)
-        elif broken is None and client.table.state(record.first) == TaskState.ENDED:
+        if not is_entered:
             for task in range(record.first, record.stop):
                 self._tell_failed(client, task, Status.OBJECT_MISSING)
 
     def _define_serializer(self, client: Client, definition: FunctionDefinition) -> None:
         digest = definition.digest
         if digest not in client.serializers:
-            client.serializers[digest] = True
+            client.serializers[digest] = _size_of(definition)
+            client.definition_bytes += client.serializers[digest]
             self.serializers[digest] = definition
             self.serializer_users[digest] = self.serializer_users.get(digest, 0) + 1
 
@@ -137,32 +151,10 @@ class FromClients(Outcomes):
 
     def _entry_state(self, client: Client, record: RunRecord) -> TaskState:
         """When the number of waiting tasks is bounded."""
-        limit = self.settings.max_number_of_tasks_waiting
-        if client.waiting or self.allocator.queued + record.stop - record.first > limit:
-            return TaskState.WAITING
-        return TaskState.QUEUED
-
-    def _wait(self, client: Client, record: RunRecord) -> None:
-        """The queue is full: the tasks wait, and the client is not told that they arrived."""
-        client.waiting.append((record.first, record.stop))
-        self._waiting[client.session] = client
-        if client.withheld is None:
-            client.withheld = max(0, client.link.received - 1)
+        return queue_bound.entry_state(self, client, record)
 
     def _admit_waiting(self, now: float) -> None:
-        for client in list(self._waiting.values()):
-            while client.waiting:
-                room = max(1, self.settings.max_number_of_tasks_waiting) - self.allocator.queued
-                if room <= 0:
-                    return
-                first, stop = client.waiting.popleft()
-                if stop - first > room:
-                    client.waiting.appendleft((first + room, stop))
-                    stop = first + room
-                self._push(client, client.table.ready(first, stop), False)
-            del self._waiting[client.session]
-            client.withheld = None
-            self._send_acknowledgement(client, now)
+        queue_bound.admit_waiting(self, now)
 
     def _deepened(self, options: TaskOptions, depth: int) -> TaskOptions:
         key = (options, depth)
@@ -176,6 +168,7 @@ class FromClients(Outcomes):
         for column in body.columns:
             if column.session == client.session:
                 self._cancel(client, column.tasks, now)
+                stated_cancels.on_cancel(self, client, column.tasks, now)
 
     def _on_clear(self, client: Client, body: Clear, now: float) -> None:
         self._cancel(client, None, now)
@@ -196,10 +189,15 @@ class FromClients(Outcomes):
             return
         client.objects[key] = True
         client.states(now)
-        if isinstance(body, ObjectStored):
-            self._send_all(self.objects.on_stored(client.session, body), now)
-        else:
-            self._send_all(self.objects.on_chunk(client.session, body), now)
+        try:
+            if isinstance(body, ObjectStored):
+                replies = self.objects.on_stored(client.session, body)
+            else:
+                replies = self.objects.on_chunk(client.session, body)
+        except Forged as error:
+            self._expel(client, str(error), now)
+            return
+        self._send_all(replies, now)
 
     def _on_client_missing(self, client: Client, body: ObjectMissing, now: float) -> None:
         self._send_all(self.objects.on_lost(client.session, body.key), now)
@@ -262,10 +260,15 @@ class FromClients(Outcomes):
         return explanation.explain(self, session, task)
 
     def _on_cluster_info(self, client: Client, body: ClusterInfoRequest, now: float) -> None:
-        self._effects.append(Describe(client.session))
+        at, snapshot = self._description
+        if now - at < DESCRIPTION_SECONDS:
+            self._send(client, ClusterInfo(snapshot), now)
+        else:
+            self._effects.append(Describe(client.session))
 
     def on_described(self, session: bytes, snapshot: bytes, now: float) -> None:
         """What a client asked for, encoded; empty: it is too large for a message."""
+        self._description = now, snapshot
         client = self.clients.get(session)
         if client is not None:
             self._send(client, ClusterInfo(snapshot), now)
@@ -290,6 +293,10 @@ class FromClients(Outcomes):
         agent = self.agents.get(client.route) if client.route is not None else None
         user = client.user if agent is None else agent.user
         return not user or role_of_user(user) == Role.ADMIN
+
+
+def _size_of(definition: FunctionDefinition) -> int:
+    return FUNCTION_BYTES + len(definition.payload)
 
 
 def _is_named_by_content(definition: FunctionDefinition) -> bool:

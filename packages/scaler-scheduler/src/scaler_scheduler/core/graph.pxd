@@ -1,5 +1,9 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+cdef enum:
+    BLOCK_BITS = 8
+    BLOCK_SIZE = 256
+
 cdef struct Node:
     uint32_t pending
     uint32_t open
@@ -21,6 +25,8 @@ cdef class Graph:
     cdef readonly uint64_t last
     cdef readonly uint32_t count
     cdef readonly uint32_t edge_count
+    cdef readonly int64_t absent
+    cdef readonly int64_t size_bytes
     cdef public bint is_closed
     cdef public int64_t targets
     cdef public int64_t live
@@ -28,11 +34,24 @@ cdef class Graph:
     cdef bint is_finishing
     cdef bint is_held
     cdef bint has_large
-    cdef Node* nodes
+    cdef bint lacks_values
+    cdef Node** blocks
+    cdef uint32_t block_room
     cdef Edge* edges
-    cdef size_t node_room
     cdef size_t edge_room
 
     cdef bint admits(self, uint64_t first, uint64_t stop) noexcept
-    cdef int extend(self, uint64_t stop) except -1
+    cdef int extend(self, uint64_t first, uint64_t stop) except -1
+    cdef int make_blocks(self, uint32_t first, uint32_t stop) except -1
     cdef int add_edge(self, uint32_t input, uint32_t dependant) except -1
+    cdef uint32_t next_present(self, uint32_t index) noexcept
+    cdef uint32_t present_before(self, uint32_t index) noexcept
+
+    cdef inline Node* at(self, uint64_t index) noexcept:
+        """A node that is present."""
+        return &self.blocks[index >> BLOCK_BITS][index & (BLOCK_SIZE - 1)]
+
+    cdef inline bint has(self, uint64_t task) noexcept:
+        """Whether a task is a node that is present."""
+        cdef uint64_t index = task - self.base
+        return index < self.count and self.blocks[index >> BLOCK_BITS] != NULL and self.at(index).present

@@ -8,6 +8,7 @@ from scaler_scheduler.core import coordination
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.from_clients import FromClients
+from scaler_scheduler.core.settings import HOLD_SECONDS
 
 
 class Hellos(FromClients):
@@ -25,6 +26,9 @@ class Hellos(FromClients):
         self._arm(now)
         if known is not None and self._may_resume(known, hello, route):
             self._resume(known, hello, now)
+            return
+        if isinstance(known, Client) and _is_blank(known, hello, route):
+            self._greet_again(known, hello, now)
             return
         if known is not None:
             self._end_peer(peer, now)
@@ -82,6 +86,21 @@ class Hellos(FromClients):
         for envelope in peer.link.resume(hello.received):
             self._transmit(peer, envelope, now)
 
+    def _greet_again(self, client: Client, hello: Hello, now: float) -> None:
+        """It did not hear the Welcome and says Hello again. Its session goes on: after a restart of the scheduler
+        clients inside its tasks may have come back before it."""
+        client.hello = hello
+        client.connected = True
+        client.gone_at = None
+        client.states_until = now + HOLD_SECONDS
+        self._adopt_named(client, hello)
+        self._answer(client.session, client.route, self._welcome(hello, 0, False), now)
+
+    def _adopt_named(self, client: Client, hello: Hello) -> None:
+        if hello.parent_session:
+            name = hello.parent_session, hello.parent_task, hello.parent_attempt, hello.parent_depth
+            self._adopt(client, TaskName(*name))
+
     def _new_agent(self, hello: Hello, user: bytes, now: float) -> None:
         agent = Agent(hello, self._next_agent_index, now, self._cancelling)
         agent.user = user
@@ -94,15 +113,21 @@ class Hellos(FromClients):
         client = Client(hello, route, self.totals, now)
         client.user = user
         self.clients[client.session] = client
-        if hello.parent_session:
-            name = hello.parent_session, hello.parent_task, hello.parent_attempt, hello.parent_depth
-            self._adopt(client, TaskName(*name))
+        self._adopt_named(client, hello)
         self._note_client_joined(client)
         self._answer(client.session, route, self._welcome(hello, 0, False), now)
 
     def _heard(self, agent: Agent, now: float) -> None:
         agent.heard_at = now
+        agent.excused_seconds = 0.0
         if agent.suspect:
             agent.suspect = agent.is_relieved = False
             self._log(f"Agent {agent.title()} is back")
             self.allocator.offer(agent)
+
+
+def _is_blank(client: Client, hello: Hello, route: bytes | None) -> bool:
+    """Nothing was said on its link yet, in either direction: it is as good as a new one."""
+    if client.is_broken or hello.role == Role.WORK or client.route != route:
+        return False
+    return client.link.received == client.link.sent == 0

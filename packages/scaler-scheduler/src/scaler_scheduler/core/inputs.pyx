@@ -22,12 +22,12 @@ cdef class Inputs:
         self.held = {}
 
     cdef add_values(self, TaskTable table, Graph graph, uint64_t task):
-        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef Node* node = graph.at(task - graph.base)
         cdef uint32_t at, kib
         cdef uint64_t source
         cdef Page* page
         for at in range(node.first_input, node.first_input + node.inputs):
-            kib = graph.nodes[graph.edges[at].input].kib
+            kib = graph.at(graph.edges[at].input).kib
             source = graph.base + graph.edges[at].input
             page = table.find(source)
             if kib == 0 or page == NULL:

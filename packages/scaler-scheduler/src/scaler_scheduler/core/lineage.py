@@ -36,6 +36,17 @@ class Lineage:
         if not tasks:
             del self.children[parent.session]
 
+    def check(self, clients: dict[bytes, Client]) -> None:
+        """Assert that clients and the tasks they live in name one another."""
+        nested = {id(client) for client in clients.values() if client.parent is not None}
+        listed = []
+        for session, tasks in self.children.items():
+            for task, found in tasks.items():
+                named = [each.parent is not None and each.parent[:2] == (session, task) for each in found]
+                assert named and all(named), (session, task)
+                listed += [id(each) for each in found]
+        assert len(listed) == len(nested) and nested == {*listed}, (len(listed), len(nested))
+
     def of_task(self, session: bytes, task: int) -> list[Client]:
         return list(self.children.get(session, {}).get(task, ()))
 

@@ -44,17 +44,20 @@ cdef class NodeTable(TaskColumns):
     cdef node_ended(self, RunRecord record, uint64_t task)
     cdef left_graph(self, Graph graph)
     cdef end_doomed(self)
-    cdef doom(self, uint64_t task)
+    cdef doom(self, Graph graph, uint64_t task)
+    cdef int node_state(self, Graph graph, uint64_t task) except -1
     cdef to_cancelling(self, Page* page, int offset, uint64_t task)
+    cdef break_off(self, list tasks)
     cdef kill(self, uint64_t task, int status)
     cdef bint requeue_node(self, Page* page, int offset, uint64_t task, RunRecord record) except -1
     cdef finish_if_over(self, Graph graph)
-    cdef finish_node(self, Graph graph, Page* page, uint64_t task)
+    cdef finish_node(self, Graph graph, uint64_t task)
     cdef discard(self, Page* page, uint64_t task)
     cdef settle_need(self, Graph graph, uint32_t index, bint release, list fatal)
     cdef settle_wait(self, Graph graph, uint32_t index, list broken)
     cdef forget_copies(self, uint32_t agent)
     cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1
+    cdef amend_graph(self, Graph graph)
     cdef check_graph(self, Graph graph)
 
     cdef inline close(self, Page* page, uint64_t task, int status, RunRecord record):
@@ -69,8 +72,7 @@ cdef class NodeTable(TaskColumns):
         record.function.outcomes[status & 15] += 1
         record.remaining -= 1
         if record.remaining == 0:
-            self.records[record.index] = None
-            self.free_records.append(record.index)
+            self.forget(record)
         if page.live == 0 and (task >> PAGE_BITS) != self.newest:
             self.drop_page(task >> PAGE_BITS)
         if record.graph is not None:

@@ -6,8 +6,6 @@ after what is rare: a lost agent, the end of a hold. A task that ends takes alon
 task is here, too. States and their legal transitions: see ``states``.
 """
 
-from collections.abc import Sequence
-
 from scaler_scheduler.core.graph import Graph
 from scaler_scheduler.core.graph_news import GraphNews
 from scaler_scheduler.core.run_records import RunRecord
@@ -19,10 +17,9 @@ class NodeTable(TaskColumns):
     def count_nodes(self, graph: Graph) -> tuple[int, int, int, int, int, int]:
         """Of a graph: how many nodes, and how many wait for inputs, are ready, run, are done, failed."""
 
-    def append_graph(self, record: RunRecord, state: int) -> list[int] | None:
-        """As append, for nodes of a graph; the tasks among them whose inputs cannot be had. None: not entered."""
+    def append_graph(self, record: RunRecord, state: int) -> bool:
+        """As append, for nodes of a graph. False: they cannot be part of their graph, and are not entered."""
 
-    def break_off(self, tasks: Sequence[int], status: int) -> None: ...
     def take_news(self) -> GraphNews | None: ...
     def end_holds(self) -> None:
         """Nodes stated again after a restart may run, as far as their values are needed and nowhere."""

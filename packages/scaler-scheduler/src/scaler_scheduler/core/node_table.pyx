@@ -5,7 +5,7 @@ rules."""
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.graph_news cimport GraphNews
-from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page
+from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, next_attempt, plausible
 from scaler_scheduler.core.run_records cimport RunRecord, extend
 from scaler_scheduler.core.states cimport (
     ASSIGNED,
@@ -16,6 +16,7 @@ from scaler_scheduler.core.states cimport (
     ENDED,
     FREED,
     HELD,
+    OBJECT_MISSING,
     PENDING,
     QUEUED,
     STORED,
@@ -77,35 +78,44 @@ cdef class NodeTable(TaskColumns):
         return news
 
     def append_graph(self, RunRecord record, int state):
-        """As ``append``, for nodes: those that miss inputs are PENDING instead of QUEUED. What may be queued is in the
-        news. Returns None when the run cannot be part of its graph, else its tasks whose inputs cannot be had."""
+        """As ``append``, for nodes: those that miss inputs are PENDING instead of QUEUED, and those whose inputs cannot
+        be had end. What may be queued, and what ended, is in the news. False: the run cannot be part of its graph."""
         cdef uint32_t low = record.run.options.graph
         cdef uint64_t last = record.first + <uint32_t> (low - <uint32_t> record.first)
         cdef Graph graph = self.graphs.get(last)
-        cdef uint32_t index
+        cdef int64_t before
         cdef list broken
         if graph is None:
             graph = Graph(record.first, last)
-        if not graph.admits(record.first, record.stop) or not self.append(record, state):
-            return None
+        if not graph.admits(record.first, record.stop):
+            return False
+        if record.first < self.next_task:
+            return False
+        before = 0 if graph.count == 0 else graph.size_bytes
+        graph.make_blocks(<uint32_t> (record.first - graph.base), <uint32_t> (record.stop - graph.base))
+        self.append(record, state)
         self.graphs[last] = graph
-        graph.extend(record.stop)
-        for index in range(record.first - graph.base, record.stop - graph.base):
-            graph.nodes[index].present = 1
+        graph.extend(record.first, record.stop)
         record.graph = graph
         graph.live += record.stop - record.first
         if not record.intermediate:
             graph.targets += record.stop - record.first
         broken = self.link(record, graph)
+        self.graph_bytes += graph.size_bytes - before
         if self.events.is_on:
             self.record_nodes(record, graph)
         if state == QUEUED:
             self.park(record, graph)
         else:
             graph.is_held = True
+        self.break_off(broken)
         if record.stop == graph.last + 1:
             self.close_graph(graph)
-        return broken
+        if graph.lacks_values:
+            self.settle(graph, False)
+        else:
+            self.finish_if_over(graph)
+        return True
 
     cdef record_nodes(self, RunRecord record, Graph graph):
         cdef object edges = b""
@@ -117,13 +127,23 @@ cdef class NodeTable(TaskColumns):
             self.number, record.function.named(self.events), record.first, record.stop, graph.last, edges
         )
 
+    cdef int node_state(self, Graph graph, uint64_t task) except -1:
+        """The state of a task, if it is a node of this graph; ENDED: it is not, or has ended."""
+        cdef Page* page
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if not graph.has(task):
+            return ENDED
+        page = self.find(task)
+        if page == NULL or page.state[offset] == ENDED or self.record_at(page, offset).graph is not graph:
+            return ENDED
+        return page.state[offset]
+
     cdef list link(self, RunRecord record, Graph graph):
         """Enter the edges of a run that has just been appended."""
         cdef const uint64_t[::1] pairs
         cdef list broken = []
         cdef int64_t at
         cdef uint64_t task, source
-        cdef Page* page
         cdef Node* node
         cdef int state
         if not record.run.has_references:
@@ -132,18 +152,16 @@ cdef class NodeTable(TaskColumns):
         for at in range(0, pairs.shape[0], 2):
             task = pairs[at]
             source = pairs[at + 1]
-            state = ENDED
-            if graph.base <= source < task and graph.nodes[source - graph.base].present:
-                page = self.find(source)
-                if page != NULL:
-                    state = page.state[source & (PAGE_SIZE - 1)]
+            state = self.node_state(graph, source) if source < task else ENDED
             if state == ENDED or state == CANCELLING:
                 if not broken or broken[len(broken) - 1] != task:
                     broken.append(task)
                 continue
             graph.add_edge(source - graph.base, task - graph.base)
-            graph.nodes[source - graph.base].uses += 1
-            node = &graph.nodes[task - graph.base]
+            graph.at(source - graph.base).uses += 1
+            node = graph.at(task - graph.base)
+            if state == FREED:  # lost, or freed since no more nodes were expected: it is made again
+                graph.lacks_values = True
             if state != STORED and state != DONE_LARGE:
                 node.pending += 1
                 if state != ASSIGNED:
@@ -155,7 +173,7 @@ cdef class NodeTable(TaskColumns):
         cdef uint64_t task
         cdef Page* page
         for task in range(record.first, record.stop):
-            if graph.nodes[task - graph.base].pending:
+            if graph.at(task - graph.base).pending:
                 page = self.find(task)
                 self.move(page, task & (PAGE_SIZE - 1), PENDING)
             else:
@@ -169,6 +187,8 @@ cdef class NodeTable(TaskColumns):
         graph.is_closed = True
         if graph.must_sweep:
             self.settle(graph, False)
+        else:
+            self.finish_if_over(graph)
 
     cdef close_cancelled(self, tasks):
         """A client that cancels the last node of a graph, or everything, may not have sent, and will not send, it."""
@@ -176,7 +196,6 @@ cdef class NodeTable(TaskColumns):
         for graph in list(self.graphs.values()):
             if not graph.is_closed and (tasks is None or graph.last in tasks):
                 self.close_graph(graph)
-                self.finish_if_over(graph)
 
     def end_holds(self):
         """The hold after a restart is over: nodes whose values are still needed and nowhere run again."""
@@ -193,7 +212,7 @@ cdef class NodeTable(TaskColumns):
         if index >= 0:
             graph.has_large = True
             kib = <uint32_t> min(0xFFFFFFFF, (int.from_bytes(run.payload(index)[:8], "little") + 1023) // 1024)
-        graph.nodes[task - graph.base].kib = kib
+        graph.at(task - graph.base).kib = kib
 
     cdef bint is_stray(self, Page* page, int offset, uint32_t agent) except -1:
         """Whether a large result that does not count is of no use at its agent, and no other of that task is there."""
@@ -211,10 +230,10 @@ cdef class NodeTable(TaskColumns):
     cdef node_done(self, Page* page, uint64_t task, RunRecord record, uint32_t attempt, uint32_t agent, int status):
         """Its value is at an agent, for its dependants and, when large, for the client."""
         cdef Graph graph = record.graph
-        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef Node* node = graph.at(task - graph.base)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef bint was_held = page.state[offset] == HELD
-        page.attempt[offset] = attempt
+        page.attempt[offset] = plausible(attempt)
         page.agent[offset] = agent
         if status == SUCCESS_LARGE and not record.intermediate and not node.delivered:
             self.move(page, offset, DONE_LARGE)
@@ -243,7 +262,7 @@ cdef class NodeTable(TaskColumns):
         """The client needs a large result no more; others may."""
         cdef RunRecord record = self.record_at(page, offset)
         cdef Graph graph = record.graph
-        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef Node* node = graph.at(task - graph.base)
         self.move(page, offset, STORED)
         self.count_done(record, SUCCESS_LARGE)
         self.deliver(record, graph, node)
@@ -256,7 +275,7 @@ cdef class NodeTable(TaskColumns):
         cdef uint32_t at = node.head
         cdef Node* dependant
         while at:
-            dependant = &graph.nodes[graph.edges[at - 1].dependant]
+            dependant = graph.at(graph.edges[at - 1].dependant)
             dependant.pending -= 1
             if was_open:
                 dependant.open -= 1
@@ -267,7 +286,7 @@ cdef class NodeTable(TaskColumns):
     cdef wake(self, Graph graph, uint64_t task):
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
-        if page == NULL or page.state[offset] != PENDING:
+        if page == NULL or page.state[offset] != PENDING or self.record_at(page, offset).graph is not graph:
             return
         self.to_queued(page, offset, task)
         if self.prefers_holders:
@@ -281,7 +300,7 @@ cdef class NodeTable(TaskColumns):
 
     cdef wish(self, Graph graph, uint64_t task):
         """The agent that holds most bytes of the inputs of a ready node, or most of small ones, may have it first."""
-        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef Node* node = graph.at(task - graph.base)
         cdef dict held = {}
         cdef Page* page
         cdef uint32_t at, agent
@@ -289,16 +308,18 @@ cdef class NodeTable(TaskColumns):
         for at in range(node.first_input, node.first_input + node.inputs):
             source = graph.base + graph.edges[at].input
             page = self.find(source)
+            if page == NULL:
+                continue
             agent = page.agent[source & (PAGE_SIZE - 1)]
-            held[agent] = held.get(agent, 0) + 1 + (<int64_t> graph.nodes[graph.edges[at].input].kib << 10)
+            held[agent] = held.get(agent, 0) + 1 + (<int64_t> graph.at(graph.edges[at].input).kib << 10)
         if held:
             best = max(held, key=held.get)
             self.tell().wishes.setdefault(best, []).append(task)
 
     cdef void shift_open(self, Graph graph, uint64_t task, int change) noexcept:
-        cdef uint32_t at = graph.nodes[task - graph.base].head
+        cdef uint32_t at = graph.at(task - graph.base).head
         while at:
-            graph.nodes[graph.edges[at - 1].dependant].open += change
+            graph.at(graph.edges[at - 1].dependant).open += change
             at = graph.edges[at - 1].next
 
     cdef leave_inputs(self, Graph graph, Node* node):
@@ -306,8 +327,8 @@ cdef class NodeTable(TaskColumns):
         cdef uint32_t at, source
         for at in range(node.first_input, node.first_input + node.inputs):
             source = graph.edges[at].input
-            graph.nodes[source].uses -= 1
-            if graph.nodes[source].uses == 0:
+            graph.at(source).uses -= 1
+            if graph.at(source).uses == 0:
                 self.drop_value(graph, self.find(graph.base + source), graph.base + source)
 
     cdef drop_value(self, Graph graph, Page* page, uint64_t task):
@@ -330,13 +351,13 @@ cdef class NodeTable(TaskColumns):
     cdef node_ended(self, RunRecord record, uint64_t task):
         """It ended without a value: so do all that need it."""
         cdef Graph graph = record.graph
-        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef Node* node = graph.at(task - graph.base)
         cdef uint32_t at = node.head
         self.free_copies(task)
         self.deliver(record, graph, node)
         self.leave_inputs(graph, node)
         while at:
-            self.doomed.append(graph.base + graph.edges[at - 1].dependant)
+            self.doomed.append((graph, graph.base + graph.edges[at - 1].dependant))
             at = graph.edges[at - 1].next
         self.left_graph(graph)
         if not self.is_dooming:
@@ -345,30 +366,33 @@ cdef class NodeTable(TaskColumns):
 
     cdef left_graph(self, Graph graph):
         graph.live -= 1
-        if graph.live == 0:
-            self.graphs.pop(graph.last, None)
+        if graph.live == 0 and self.graphs.pop(graph.last, None) is graph:
+            self.graph_bytes -= graph.size_bytes
 
     cdef end_doomed(self):
         self.is_dooming = True
-        while self.doomed:
-            self.doom(self.doomed.pop())
-        self.is_dooming = False
+        try:
+            while self.doomed:
+                graph, task = self.doomed.pop()
+                self.doom(graph, task)
+        finally:
+            self.is_dooming = False
 
-    cdef doom(self, uint64_t task):
+    cdef doom(self, Graph graph, uint64_t task):
+        """A node that cannot have its inputs, or that nobody needs, ends."""
+        cdef int state = self.node_state(graph, task)
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
-        cdef int state = ENDED if page == NULL else page.state[offset]
         cdef RunRecord record
         cdef uint32_t at
         if state == ASSIGNED:
-            record = self.record_at(page, offset)
             self.tell().tell(page.agent[offset], task, page.attempt[offset])
             self.tell().cascaded.append(task)
             self.to_cancelling(page, offset, task)
-            at = record.graph.nodes[task - record.graph.base].head
+            at = graph.at(task - graph.base).head
             while at:
-                self.doomed.append(record.graph.base + record.graph.edges[at - 1].dependant)
-                at = record.graph.edges[at - 1].next
+                self.doomed.append((graph, graph.base + graph.edges[at - 1].dependant))
+                at = graph.edges[at - 1].next
         elif state == PENDING or state == QUEUED or state == HELD or state == WAITING:
             record = self.record_at(page, offset)
             if state == QUEUED:
@@ -388,7 +412,7 @@ cdef class NodeTable(TaskColumns):
         cdef RunRecord record
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
-        if page == NULL or page.state[offset] == ENDED:
+        if page == NULL or page.state[offset] == ENDED or page.state[offset] == FREED:
             return
         record = self.record_at(page, offset)
         if page.state[offset] == QUEUED:
@@ -396,54 +420,52 @@ cdef class NodeTable(TaskColumns):
         self.tell().died.append((task, status))
         self.end(page, task, status)
 
-    def break_off(self, tasks, int status):
+    cdef break_off(self, list tasks):
         """Nodes whose inputs cannot be had end."""
         for task in tasks:
-            self.kill(task, status)
+            self.kill(task, OBJECT_MISSING)
 
     cdef bint requeue_node(self, Page* page, int offset, uint64_t task, RunRecord record) except -1:
         """True: it may be queued. Otherwise it waits for its inputs, or ends because one of them ended."""
         cdef Graph graph = record.graph
-        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef Node* node = graph.at(task - graph.base)
         cdef uint32_t at
         if page.state[offset] == ASSIGNED:
             self.shift_open(graph, task, 1)
         if not node.pending:
             return True
-        page.attempt[offset] += 1
+        page.attempt[offset] = next_attempt(page.attempt[offset])
         page.agent[offset] = NO_AGENT
         self.move(page, offset, PENDING)
         for at in range(node.first_input, node.first_input + node.inputs):
-            if self.state(graph.base + graph.edges[at].input) == ENDED:
-                self.doom(task)
+            if self.node_state(graph, graph.base + graph.edges[at].input) == ENDED:
+                self.doom(graph, task)
                 break
         return False
 
     cdef finish_if_over(self, Graph graph):
         """All results for the client have reached it, or never will: nothing of the graph is needed any more."""
         cdef uint32_t index
-        cdef uint64_t task
-        cdef Page* page
         if graph.targets or not graph.is_closed or graph.is_finishing or graph.live == 0:
             return
         graph.is_finishing = True
-        for index in range(graph.count):
-            task = graph.base + index
-            page = self.find(task)
-            if graph.nodes[index].present and page != NULL:
-                self.finish_node(graph, page, task)
-        graph.is_finishing = False
+        try:
+            index = graph.next_present(0)
+            while index < graph.count:
+                self.finish_node(graph, graph.base + index)
+                index = graph.next_present(index + 1)
+        finally:
+            graph.is_finishing = False
 
-    cdef finish_node(self, Graph graph, Page* page, uint64_t task):
-        cdef int offset = task & (PAGE_SIZE - 1)
-        cdef int state = page.state[offset]
+    cdef finish_node(self, Graph graph, uint64_t task):
+        cdef int state = self.node_state(graph, task)
         if state == STORED:
-            self.drop_value(graph, page, task)
+            self.drop_value(graph, self.find(task), task)
             state = FREED
         if state == FREED:
-            self.discard(page, task)
+            self.discard(self.find(task), task)
         elif state != ENDED and state != CANCELLING and state != DECIDING:
-            self.doom(task)
+            self.doom(graph, task)
 
     cdef discard(self, Page* page, uint64_t task):
         """A node whose value was made and is not needed leaves the table."""
@@ -456,8 +478,7 @@ cdef class NodeTable(TaskColumns):
         page.live -= 1
         record.remaining -= 1
         if record.remaining == 0:
-            self.records[record.index] = None
-            self.free_records.append(record.index)
+            self.forget(record)
         if page.live == 0 and (task >> PAGE_BITS) != self.newest:
             self.drop_page(task >> PAGE_BITS)
         self.left_graph(record.graph)
@@ -467,28 +488,34 @@ cdef class NodeTable(TaskColumns):
         nobody needs do not run. ``release``: those HELD may run."""
         cdef list fatal = [], broken = []
         cdef uint32_t index
-        graph.must_sweep = False
-        for index in range(graph.count):
-            graph.nodes[index].pending = graph.nodes[index].open = graph.nodes[index].uses = 0
-        for index in range(graph.count, 0, -1):
-            if graph.nodes[index - 1].present:
-                self.settle_need(graph, index - 1, release, fatal)
-        for index in range(graph.count):
-            if graph.nodes[index].present:
-                self.settle_wait(graph, index, broken)
+        cdef Node* node
+        graph.must_sweep = graph.lacks_values = False
+        index = graph.next_present(0)
+        while index < graph.count:
+            node = graph.at(index)
+            node.pending = node.open = node.uses = 0
+            index = graph.next_present(index + 1)
+        index = graph.present_before(graph.count)
+        while index < graph.count:
+            self.settle_need(graph, index, release, fatal)
+            index = graph.present_before(index)
+        index = graph.next_present(0)
+        while index < graph.count:
+            self.settle_wait(graph, index, broken)
+            index = graph.next_present(index + 1)
         for task in fatal:
             self.kill(task, WORKER_DIED)
         for task in broken:
-            self.doom(task)
+            self.doom(graph, task)
         self.finish_if_over(graph)
 
     cdef settle_need(self, Graph graph, uint32_t index, bint release, list fatal):
         """Later nodes have been settled: decide whether this one must run, and whether its value is needed."""
         cdef uint64_t task = graph.base + index
-        cdef Node* node = &graph.nodes[index]
+        cdef Node* node = graph.at(index)
+        cdef int state = self.node_state(graph, task)
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
-        cdef int state = ENDED if page == NULL else page.state[offset]
         cdef RunRecord record
         cdef bint needed
         cdef uint32_t at
@@ -504,7 +531,7 @@ cdef class NodeTable(TaskColumns):
             if not needed:
                 return
             self.move(page, offset, PENDING)
-            page.attempt[offset] += 1
+            page.attempt[offset] = next_attempt(page.attempt[offset])
             record.function.unfinished += 1
             if not record.rerun:
                 fatal.append(task)
@@ -519,22 +546,22 @@ cdef class NodeTable(TaskColumns):
             if not needed:
                 return
         for at in range(node.first_input, node.first_input + node.inputs):
-            graph.nodes[graph.edges[at].input].uses += 1
+            graph.at(graph.edges[at].input).uses += 1
 
     cdef settle_wait(self, Graph graph, uint32_t index, list broken):
         """Count what an unfinished node waits for."""
         cdef RunRecord record
         cdef uint64_t task = graph.base + index
-        cdef Node* node = &graph.nodes[index]
+        cdef Node* node = graph.at(index)
+        cdef int state = self.node_state(graph, task)
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
-        cdef int state = ENDED if page == NULL else page.state[offset]
         cdef int there
         cdef uint32_t at
         if state == ENDED or state == STORED or state == DONE_LARGE or state == FREED:
             return
         for at in range(node.first_input, node.first_input + node.inputs):
-            there = self.state(graph.base + graph.edges[at].input)
+            there = self.node_state(graph, graph.base + graph.edges[at].input)
             if there != STORED and there != DONE_LARGE:
                 node.pending += 1
                 if there != ASSIGNED:
@@ -551,15 +578,12 @@ cdef class NodeTable(TaskColumns):
     def count_nodes(self, Graph graph):
         """How many nodes there are, and how many wait for inputs, are ready, run, are done, failed or were cancelled."""
         cdef int64_t waiting = 0, ready = 0, running = 0, done = 0, failed = 0, nodes = 0
-        cdef uint32_t index
+        cdef uint32_t index = graph.next_present(0)
         cdef int state
-        cdef Page* page
-        for index in range(graph.count):
-            if not graph.nodes[index].present:
-                continue
+        while index < graph.count:
             nodes += 1
-            page = self.find(graph.base + index)
-            state = ENDED if page == NULL else page.state[(graph.base + index) & (PAGE_SIZE - 1)]
+            state = self.node_state(graph, graph.base + index)
+            index = graph.next_present(index + 1)
             if state == STORED or state == FREED or state == DONE_LARGE:
                 done += 1
             elif state == ASSIGNED or state == CANCELLING:
@@ -620,14 +644,14 @@ cdef class NodeTable(TaskColumns):
         if record.graph is None:
             return "requeue"
         self.move(page, offset, PENDING)
-        page.attempt[offset] += 1
+        page.attempt[offset] = next_attempt(page.attempt[offset])
         page.agent[offset] = NO_AGENT
         self.settle(record.graph, False)
         return "waits"
 
     cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1:
         """Whether all that a node still waits for is at work at one agent."""
-        cdef Node* node = &graph.nodes[task - graph.base]
+        cdef Node* node = graph.at(task - graph.base)
         cdef uint32_t at
         cdef uint64_t source
         cdef Page* page
@@ -636,10 +660,28 @@ cdef class NodeTable(TaskColumns):
             source = graph.base + graph.edges[at].input
             page = self.find(source)
             offset = source & (PAGE_SIZE - 1)
-            state = ENDED if page == NULL else page.state[offset]
+            state = self.node_state(graph, source)
             if state != STORED and state != DONE_LARGE and (state != ASSIGNED or page.agent[offset] != agent):
                 return False
         return True
+
+    cdef amend_graph(self, Graph graph):
+        """A count of the graph was wrong."""
+        cdef uint32_t index = graph.next_present(0)
+        cdef RunRecord record
+        cdef Page* page
+        graph.live = graph.targets = 0
+        while index < graph.count:
+            if self.node_state(graph, graph.base + index) != ENDED:
+                page = self.find(graph.base + index)
+                record = self.record_at(page, (graph.base + index) & (PAGE_SIZE - 1))
+                graph.live += 1
+                graph.targets += not record.intermediate and not graph.at(index).delivered
+            index = graph.next_present(index + 1)
+        if graph.live == 0:
+            self.graphs.pop(graph.last, None)
+            return
+        self.settle(graph, False)
 
     cdef check_graph(self, Graph graph):
         cdef uint32_t index, at
@@ -647,21 +689,25 @@ cdef class NodeTable(TaskColumns):
         cdef int state, there
         live = targets = 0
         uses = {}
-        for index in range(graph.count, 0, -1):
-            node = &graph.nodes[index - 1]
-            state = self.state(graph.base + index - 1) if node.present else ENDED
-            task = graph.base + index - 1
+        index = graph.present_before(graph.count)
+        present = 0
+        while index < graph.count:
+            node = graph.at(index)
+            task = graph.base + index
+            state = self.node_state(graph, task)
+            index = graph.present_before(index)
+            present += 1
             if state != ENDED:
                 live += 1
                 assert self.record(task).graph is graph, task
-                assert node.uses == uses.get(index - 1, 0), (task, state, node.uses, uses.get(index - 1, 0))
+                assert node.uses == uses.get(task - graph.base, 0), (task, state, node.uses, uses.get(task - graph.base, 0))
                 targets += not self.record(task).intermediate and not node.delivered
             if state == ENDED or state == STORED or state == DONE_LARGE or state == FREED:
                 continue
             pending = still_open = 0
             for at in range(node.first_input, node.first_input + node.inputs):
                 uses[graph.edges[at].input] = uses.get(graph.edges[at].input, 0) + 1
-                there = self.state(graph.base + graph.edges[at].input)
+                there = self.node_state(graph, graph.base + graph.edges[at].input)
                 assert state == CANCELLING or (there != ENDED and there != FREED), (task, state, there)
                 pending += there != STORED and there != DONE_LARGE
                 still_open += there != STORED and there != DONE_LARGE and there != ASSIGNED
@@ -669,5 +715,6 @@ cdef class NodeTable(TaskColumns):
                 assert (node.pending, node.open) == (pending, still_open), (task, node.pending, node.open)
             assert state != QUEUED or not pending, task
             assert state != PENDING or pending, task
+        assert present + graph.absent == graph.count, (present, graph.absent, graph.count)
         assert (live, targets) == (graph.live, graph.targets), (live, graph.live, targets, graph.targets)
         assert live and (targets or not graph.is_closed or self.count(CANCELLING)), "a graph outlived its targets"

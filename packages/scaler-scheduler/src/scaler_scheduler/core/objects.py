@@ -1,13 +1,15 @@
 """What clients send that is above the inline limit: most of it is in the stores of hosts, where agents find it. What
-streams through here is kept chunk by chunk and handed to agents under credit."""
+streams through here is kept chunk by chunk and handed to agents under credit.
+
+Several clients may send the same function. The bytes of each are kept apart until one has sent all, and these are
+compared with the digest that names the function: only then does anybody get them.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
 
 from scaler_protocol.messages import (
-    CHUNK_SIZE_BYTES,
     CREDIT_WITHOUT_END,
     OBJECT_WINDOW_BYTES,
     ObjectChunk,
@@ -19,6 +21,10 @@ from scaler_protocol.messages import (
     ObjectRequest,
     ObjectStored,
 )
+from scaler_scheduler.core.stored_objects import Assembly, Forged, StoredObject
+
+Replies = list[tuple[bytes, object]]
+"""Bodies to send, each with the session that gets it."""
 
 READERS_PER_STORE = 2
 """How many stores fetch an object from one store at a time."""
@@ -26,98 +32,117 @@ READERS_PER_STORE = 2
 SOURCES_LIMIT = 4
 """How many stores one is told of; it goes on to the next when one is gone or stalls."""
 
+SENDERS_AT_ONCE = 4
+"""Clients that may send the same function beyond its first window at a time."""
+
+SENDER_SECONDS = 1.0
+"""How long a client has to send more of a function than the slowest other one, while more of them wait."""
+
+OBJECT_BYTES = 1024
+"""What an object costs beside its bytes."""
+
 GONE_TEXT = "The object is not there: its owner is gone or has dropped it."
 LOST_TEXT = "The object is lost: the store that held it has died."
 SILENT_TEXT = (
     "The function has not arrived: no client that has it sends it. Look whether one of them is stopped or very busy,"
     " then submit the task again."
 )
-ASK_ANOTHER_SECONDS = 5.0
-"""An owner that has sent nothing of a function for so long is not the only one to be asked for it."""
-
-
-class StoredObject:
-    """One object, in ``stores``, or here, complete or still arriving. ``readers``: {agent session: [sent, credit]}.
-    ``asked``: the owner that was asked to send what is in a store only; ``silent``: those that were before. ``lost``:
-    nobody has it any more. ``fetching``: agents whose stores fetch it, and from which; ``waiting``: those whose turn
-    comes when a store is free or has it."""
-
-    def __init__(self, key: ObjectKey) -> None:
-        self.key = key
-        self.size = -1
-        self.received = 0
-        self.chunks: list[bytes] = []
-        self.offsets: list[int] = []
-        self.owners: dict[bytes, bool] = {}
-        self.readers: dict[bytes, list[int]] = {}
-        self.holders: dict[bytes, bool] = {}
-        self.stores: dict[bytes, bool] = {}
-        self.fetching: dict[bytes, bytes] = {}
-        self.waiting: dict[bytes, bool] = {}
-        self.asked: bytes | None = None
-        self.silent: dict[bytes, bool] = {}
-        self.lost = False
-
-    def take_in(self, chunk: ObjectChunk) -> None:
-        """Append what is new of a chunk; the same content may come from several clients."""
-        self.size = chunk.size
-        start = self.received - chunk.offset
-        if start < 0 or start >= len(chunk.data):
-            return
-        data = chunk.data if start == 0 else bytes(chunk.data)[start:]
-        self.offsets.append(self.received)
-        self.chunks.append(data)
-        self.received += len(data)
-
-    def pieces(self, sent: int, limit: int) -> list[ObjectChunk]:
-        """What may be sent to a reader that has been sent ``sent`` bytes and may be sent up to ``limit``."""
-        found = []
-        while sent < min(self.received, limit):
-            index = bisect_right(self.offsets, sent) - 1
-            start = sent - self.offsets[index]
-            data = self.chunks[index]
-            if start or len(data) > CHUNK_SIZE_BYTES:
-                data = bytes(data)[start : start + CHUNK_SIZE_BYTES]
-            found.append(ObjectChunk(self.key, self.size, sent, data))
-            sent += len(data)
-        return found
 
 
 class ObjectStore:
-    """All uploaded objects. Its verbs return bodies to send: [(session, body)]. ``unstated``: those that somebody has
-    or waits for and whose owner has not spoken of them, by the time when that is too late. ``awaited``: functions that
-    readers wait for, by the time since when nothing came of them (None: just now)."""
+    """All uploaded objects. Its verbs return bodies to send. ``unstated``: those that somebody has or waits for and
+    whose owner has not spoken of them, by the time when that is too late. ``awaited``: functions that readers wait for,
+    by the time since when nothing came of them (None: just now). ``held_bytes``: what is kept here, by owner."""
 
     def __init__(self) -> None:
         self.objects: dict[ObjectKey, StoredObject] = {}
         self.unstated: dict[ObjectKey, float] = {}
         self.awaited: dict[ObjectKey, float | None] = {}
+        self.held_bytes: dict[bytes, int] = {}
+        self._senders_at: float | None = None
 
-    def on_chunk(self, client: bytes, chunk: ObjectChunk) -> list[tuple[bytes, object]]:
-        """A client uploads. It gets credit up to what has been taken in."""
+    # ---- what owners send ------------------------------------------------------------------------------------------
+
+    def on_chunk(self, client: bytes, chunk: ObjectChunk) -> Replies:
+        """A client uploads. It gets credit up to what has been taken in. Raises Forged."""
         stored = self._owned(client, chunk.key)
-        received = stored.received
-        stored.take_in(chunk)
-        if stored.received > received and chunk.key in self.awaited:
+        if stored.is_function and stored.content is not None:
+            return self._end_sending(stored, client, chunk)
+        assembly = stored.owners[client]
+        if assembly is None:
+            assembly = stored.owners[client] = Assembly(chunk.size, stored.is_function)
+        added = assembly.take_in(chunk)
+        self._charge(client, added)
+        if added and chunk.key in self.awaited:
             self.awaited[chunk.key] = None
+        if not stored.is_function:
+            stored.content, stored.size, stored.lost = assembly, assembly.size, False
+        elif assembly.is_complete:
+            return self._verify(stored, client, assembly)
+        return [*self._credit(stored, client, chunk), *self._pump_all(stored)]
+
+    def _credit(self, stored: StoredObject, client: bytes, chunk: ObjectChunk) -> Replies:
         end = chunk.offset + len(chunk.data)
-        replies: list[tuple[bytes, object]] = []
-        if end < chunk.size:
-            complete = stored.received >= stored.size
-            replies.append((client, ObjectCredit(chunk.key, CREDIT_WITHOUT_END if complete else end)))
-        for agent in list(stored.readers):
-            replies += self._pump(stored, agent)
-        return replies
+        if end >= chunk.size:
+            return []
+        if stored.is_function and client not in stored.senders:
+            if len(stored.senders) >= SENDERS_AT_ONCE:
+                return []
+            stored.senders[client] = True
+        return [(client, ObjectCredit(stored.key, CREDIT_WITHOUT_END if stored.is_complete else end))]
+
+    def _end_sending(self, stored: StoredObject, client: bytes, chunk: ObjectChunk) -> Replies:
+        """Its bytes are here already."""
+        is_last = chunk.offset + len(chunk.data) >= chunk.size
+        return [] if is_last else [(client, ObjectCredit(stored.key, CREDIT_WITHOUT_END))]
+
+    def _verify(self, stored: StoredObject, client: bytes, assembly: Assembly) -> Replies:
+        """All bytes of a function have come from one client: if they are the function's, everybody gets these."""
+        if assembly.digest != stored.key.owner:
+            raise Forged("The bytes of a function are not those that its digest names.")
+        stored.content, stored.size, stored.lost = assembly, assembly.size, False
+        replies: Replies = [
+            (other, ObjectCredit(stored.key, CREDIT_WITHOUT_END))
+            for other, part in stored.owners.items()
+            if part is not None and part is not assembly
+        ]
+        for other in stored.owners:
+            if other != client:
+                self._drop_assembly(stored, other)
+        stored.senders.clear()
+        return [*replies, *self._pump_all(stored)]
 
     def _owned(self, client: bytes, key: ObjectKey) -> StoredObject:
         self.unstated.pop(key, None)
-        stored = self.objects.setdefault(key, StoredObject(key))
-        stored.owners[client] = True
+        stored = self.objects.get(key)
+        if stored is None:
+            stored = self.objects[key] = StoredObject(key)
+        if client not in stored.owners:
+            stored.owners[client] = None
+            self._charge(client, OBJECT_BYTES)
         return stored
 
-    def on_stored(self, client: bytes, body: ObjectStored) -> list[tuple[bytes, object]]:
-        """A client has put an object into the store of its host."""
+    def _charge(self, client: bytes, size: int) -> None:
+        held = self.held_bytes.get(client, 0) + size
+        if held:
+            self.held_bytes[client] = held
+        else:
+            self.held_bytes.pop(client, None)
+
+    def _drop_assembly(self, stored: StoredObject, client: bytes) -> None:
+        assembly = stored.owners.get(client)
+        if assembly is not None:
+            self._charge(client, -assembly.received)
+            stored.owners[client] = None
+
+    def on_stored(self, client: bytes, body: ObjectStored) -> Replies:
+        """A client has put an object into the store of its host. Raises Forged."""
+        if not body.key.number:
+            raise Forged("A function is sent, and not put into a store.")
         stored = self._owned(client, body.key)
+        if stored.home != body.store:
+            stored.stores.pop(stored.home, None)  # it is in one store of its owner's: more would be copies, or lies
+        stored.home = body.store
         stored.stores[body.store] = True
         stored.size = body.size
         stored.lost = False
@@ -125,9 +150,9 @@ class ObjectStore:
             stored.asked = None
         return self._ask(stored) if stored.readers else []
 
-    def on_request(
-        self, agent: bytes, key: ObjectKey, until: float | None, endpoints: Mapping[bytes, str]
-    ) -> list[tuple[bytes, object]]:
+    # ---- what agents want ------------------------------------------------------------------------------------------
+
+    def on_request(self, agent: bytes, key: ObjectKey, until: float | None, endpoints: Mapping[bytes, str]) -> Replies:
         """An agent wants an object that its host's store does not have. ``until``: when its owner will have spoken of
         it; None: he has by now. ``endpoints``: by store, where the agent's own may fetch it; what is in none of these
         is relayed."""
@@ -150,9 +175,9 @@ class ObjectStore:
             replies += self._relay_waiting(stored)
         return replies
 
-    def _send_to_stores(self, stored: StoredObject, endpoints: Mapping[bytes, str]) -> list[tuple[bytes, object]]:
+    def _send_to_stores(self, stored: StoredObject, endpoints: Mapping[bytes, str]) -> Replies:
         """Who waits is told of a store that serves few others: so many hosts get an object as a tree grows."""
-        replies: list[tuple[bytes, object]] = []
+        replies: Replies = []
         while stored.waiting:
             users = list(stored.fetching.values())
             free = [store for store in stored.stores if endpoints.get(store) and users.count(store) < READERS_PER_STORE]
@@ -167,10 +192,10 @@ class ObjectStore:
             replies.append((agent, ObjectLocations(stored.key, stored.size, sources)))
         return replies
 
-    def _relay_waiting(self, stored: StoredObject) -> list[tuple[bytes, object]]:
+    def _relay_waiting(self, stored: StoredObject) -> Replies:
         """A store could not be reached: who waits for it would only learn the same."""
         waiting, stored.waiting = stored.waiting, {}
-        replies: list[tuple[bytes, object]] = []
+        replies: Replies = []
         for agent in waiting:
             stored.readers[agent] = [0, 0]
             replies += self._pump(stored, agent)
@@ -178,7 +203,7 @@ class ObjectStore:
 
     def on_copied(
         self, agent: bytes, body: ObjectStored, until: float | None, endpoints: Mapping[bytes, str]
-    ) -> list[tuple[bytes, object]]:
+    ) -> Replies:
         """An agent has an object, since its store has fetched it, or from before a restart. ``until``: as of
         ``on_request``."""
         stored = self.objects.get(body.key)
@@ -190,13 +215,13 @@ class ObjectStore:
             return [(agent, ObjectRelease((body.key,)))]
         stored.holders[agent] = True
         stored.fetching.pop(agent, None)
-        if any(body.store):
+        if any(body.store) and not stored.is_function:
             stored.stores[body.store] = True
         return self._send_to_stores(stored, endpoints)
 
-    def expire(self, now: float, until: Callable[[ObjectKey, float], float | None]) -> list[tuple[bytes, object]]:
+    def expire(self, now: float, until: Callable[[ObjectKey, float], float | None]) -> Replies:
         """Owners have not spoken of some objects in time: nobody gets them. ``until``: as of ``on_request``, now."""
-        replies: list[tuple[bytes, object]] = []
+        replies: Replies = []
         for key in [key for key, deadline in self.unstated.items() if deadline <= now]:
             later = until(key, now)
             if later is not None:
@@ -209,70 +234,127 @@ class ObjectStore:
             replies += [(agent, ObjectRelease((key,))) for agent in stored.holders if agent not in waiting]
         return replies
 
-    def _ask(self, stored: StoredObject) -> list[tuple[bytes, object]]:
-        """Have an owner send what is in a store only."""
-        if stored.asked is not None or stored.chunks or not stored.owners or stored.size < 0:
+    def _ask(self, stored: StoredObject) -> Replies:
+        """Have the owner send what is in a store only."""
+        if stored.asked is not None or stored.content is not None or not stored.owners or stored.size < 0:
             return []
         stored.asked = next(iter(stored.owners))
         return [(stored.asked, ObjectRequest(stored.key))]
 
-    def ask_another(self, key: ObjectKey) -> list[tuple[bytes, object]]:
-        """After one owner of several is none any more: who waits for what it was to send gets it from another one."""
-        stored = self.objects.get(key)
-        if stored is None or not stored.readers or stored.received == stored.size or stored.asked in stored.owners:
-            return []
-        stored.asked = next(iter(stored.owners))
-        return [(stored.asked, ObjectRequest(stored.key))]
+    # ---- functions that several clients send -------------------------------------------------------------------------
 
-    def lose_patience(self, now: float, limit_seconds: float) -> list[tuple[bytes, object]]:
-        """Owners of functions that readers wait for send nothing: others are asked, and after ``limit_seconds`` the
-        readers are told. Whoever has a function may name it, so one that is silent must not hold up the others."""
-        replies: list[tuple[bytes, object]] = []
+    def lose_patience(self, now: float, limit_seconds: float) -> Replies:
+        """Senders of a function that readers wait for make room for others that send more; when nothing comes for
+        ``limit_seconds``, the readers are told. Whoever has a function may name it, so one that is silent or slow must
+        not hold up the others."""
+        replies: Replies = []
+        is_turn = self._senders_at is None or now >= self._senders_at
+        if is_turn:
+            self._senders_at = now + SENDER_SECONDS
         for key, since in list(self.awaited.items()):
             stored = self.objects.get(key)
-            if stored is None or not stored.readers or stored.received == stored.size:
+            if stored is None or not stored.readers or stored.is_complete:
                 del self.awaited[key]
-            elif since is None:
+                continue
+            if since is None:
                 self.awaited[key] = now
             elif now - since >= limit_seconds:
                 replies += self._give_up(stored)
-            elif now - since >= ASK_ANOTHER_SECONDS * (len(stored.silent) + 1):
-                replies += self._ask_louder(stored)
+                continue
+            if is_turn:
+                replies += self._replace_slowest(stored)
         return replies
 
-    def _ask_louder(self, stored: StoredObject) -> list[tuple[bytes, object]]:
-        """Somebody who has not been asked yet, if there is one."""
-        if stored.asked is not None:
-            stored.silent[stored.asked] = True
-        others = [owner for owner in stored.owners if owner not in stored.silent]
-        if not others:
-            return []
-        stored.asked = others[0]
-        return [(stored.asked, ObjectRequest(stored.key))]
+    def _replace_slowest(self, stored: StoredObject) -> Replies:
+        """One of the senders makes room for an owner that waits."""
+        grown = {sender: self._progress(stored, sender) for sender in stored.senders}
+        if len(grown) >= SENDERS_AT_ONCE and self._next_sender(stored) is not None:
+            slowest = min(grown, key=grown.__getitem__)
+            del stored.senders[slowest]
+            found = self._next_sender(stored, after=slowest)
+            return self._let_send(stored, found)
+        return self._fill_senders(stored)
 
-    def _give_up(self, stored: StoredObject) -> list[tuple[bytes, object]]:
+    def _progress(self, stored: StoredObject, sender: bytes) -> int:
+        assembly = stored.owners.get(sender)
+        return 0 if assembly is None else assembly.take_progress()
+
+    def _fill_senders(self, stored: StoredObject) -> Replies:
+        replies: Replies = []
+        while len(stored.senders) < SENDERS_AT_ONCE and (found := self._next_sender(stored)) is not None:
+            replies += self._let_send(stored, found)
+        return replies
+
+    def _next_sender(self, stored: StoredObject, after: bytes | None = None) -> bytes | None:
+        """An owner that may not send now; the next one ``after`` another, so that each has its turn."""
+        sessions = list(stored.owners)
+        if after in stored.owners:
+            start = sessions.index(after) + 1
+            sessions = [*sessions[start:], *sessions[:start]]
+        for session in sessions:
+            if session not in stored.senders and stored.owners[session] is not None:
+                return session
+        return None
+
+    def _let_send(self, stored: StoredObject, sender: bytes | None) -> Replies:
+        assembly = stored.owners.get(sender) if sender is not None else None
+        if sender is None or assembly is None:
+            return []
+        stored.senders[sender] = True
+        return [(sender, ObjectCredit(stored.key, assembly.received))]
+
+    def _give_up(self, stored: StoredObject) -> Replies:
         """Who waits is told; who asks later may have better luck."""
         del self.awaited[stored.key]
         readers = [*stored.readers, *stored.waiting]
-        stored.readers, stored.waiting, stored.silent = {}, {}, {}
-        stored.asked = None
+        stored.readers, stored.waiting = {}, {}
         return [(agent, ObjectMissing(stored.key, SILENT_TEXT)) for agent in readers]
 
-    def on_lost(self, client: bytes, key: ObjectKey) -> list[tuple[bytes, object]]:
+    def on_lost(self, client: bytes, key: ObjectKey) -> Replies:
         """An owner cannot send it."""
         stored = self.objects.get(key)
-        if stored is None or client not in stored.owners or stored.received == stored.size:
+        if stored is None or client not in stored.owners or stored.is_complete:
             return []
-        if len(stored.owners) > 1:
-            del stored.owners[client]
-            return self.ask_another(key)
+        if stored.is_function:
+            return self._leave(stored, client)
         stored.lost = True
         stored.stores.clear()
+        return self._tell_missing(stored)
+
+    def _leave(self, stored: StoredObject, client: bytes) -> Replies:
+        """An owner of a function is none any more. The function stays as long as there are others."""
+        self._disown(stored, client)
+        if stored.owners:
+            return self._fill_senders(stored) if stored.readers and stored.content is None else []
+        self.objects.pop(stored.key, None)
+        self.awaited.pop(stored.key, None)
+        return self._tell_missing(stored)
+
+    def _tell_missing(self, stored: StoredObject) -> Replies:
         readers = [*stored.readers, *stored.waiting]
         stored.readers, stored.waiting = {}, {}
-        return [(agent, ObjectMissing(key, LOST_TEXT)) for agent in readers]
+        return [(agent, ObjectMissing(stored.key, LOST_TEXT)) for agent in readers]
 
-    def on_credit(self, agent: bytes, credit: ObjectCredit) -> list[tuple[bytes, object]]:
+    def _disown(self, stored: StoredObject, client: bytes) -> None:
+        """What was charged to one owner and is still needed is charged to another."""
+        assembly = stored.owners[client]
+        self._drop_assembly(stored, client)
+        del stored.owners[client]
+        stored.senders.pop(client, None)
+        self._charge(client, -OBJECT_BYTES)
+        if assembly is not None and assembly is stored.content and stored.owners:
+            heir = next(iter(stored.owners))
+            stored.owners[heir] = assembly
+            self._charge(heir, assembly.received)
+
+    def put_off(self, seconds: float) -> None:
+        """Owners could not be heard meanwhile."""
+        self.unstated = {key: deadline + seconds for key, deadline in self.unstated.items()}
+        self.awaited = {key: since if since is None else since + seconds for key, since in self.awaited.items()}
+
+    # ---- streaming ------------------------------------------------------------------------------------------------
+
+    def on_credit(self, agent: bytes, credit: ObjectCredit) -> Replies:
         stored = self.objects.get(credit.key)
         if stored is not None and stored.fetching.pop(agent, None) is not None and stored.waiting:
             return [*self._ask(stored), *self._relay_waiting(stored)]
@@ -285,25 +367,29 @@ class ObjectStore:
         reader[1] = max(reader[1], credit.offset)
         return self._pump(stored, agent)
 
-    def _pump(self, stored: StoredObject, agent: bytes) -> list[tuple[bytes, object]]:
-        reader = stored.readers[agent]
-        pieces = stored.pieces(reader[0], reader[1] + OBJECT_WINDOW_BYTES)
+    def _pump_all(self, stored: StoredObject) -> Replies:
+        return [reply for agent in list(stored.readers) for reply in self._pump(stored, agent)]
+
+    def _pump(self, stored: StoredObject, agent: bytes) -> Replies:
+        reader, content = stored.readers[agent], stored.content
+        pieces = content.pieces(stored.key, reader[0], reader[1] + OBJECT_WINDOW_BYTES) if content is not None else []
         if pieces:
             reader[0] = pieces[-1].offset + len(pieces[-1].data)
         if stored.size >= 0 and reader[0] >= stored.size:
             del stored.readers[agent]
         return [(agent, piece) for piece in pieces]
 
-    def release(self, owner: bytes, key: ObjectKey) -> StoredObject | None:
+    def release(self, owner: bytes, key: ObjectKey) -> tuple[StoredObject | None, Replies]:
         """The owner needs it no more. Returns the object when nobody does: its holders must be told."""
         stored = self.objects.get(key)
-        if stored is None:
-            return None
-        stored.owners.pop(owner, None)
+        if stored is None or owner not in stored.owners:
+            return None, []
+        self._disown(stored, owner)
         if stored.owners:
-            return None
+            return None, self._fill_senders(stored) if stored.readers and stored.content is None else []
         self.unstated.pop(key, None)
-        return self.objects.pop(key)
+        self.awaited.pop(key, None)
+        return self.objects.pop(key), []
 
     def lose_copy(self, agent: bytes, key: ObjectKey, store: bytes) -> None:
         """The store of the agent's host has died; the object was there."""
@@ -317,9 +403,9 @@ class ObjectStore:
         for stored in self.objects.values():
             stored.stores.pop(store, None)
 
-    def forget_agent(self, agent: bytes) -> list[tuple[bytes, object]]:
+    def forget_agent(self, agent: bytes) -> Replies:
         """It is gone. Who waited for its turn need not wait for it."""
-        replies: list[tuple[bytes, object]] = []
+        replies: Replies = []
         for stored in self.objects.values():
             stored.readers.pop(agent, None)
             stored.holders.pop(agent, None)
@@ -327,3 +413,14 @@ class ObjectStore:
             if stored.fetching.pop(agent, None) is not None and stored.waiting:
                 replies += [*self._ask(stored), *self._relay_waiting(stored)]
         return replies
+
+    def check(self) -> None:
+        held: dict[bytes, int] = {}
+        for key, stored in self.objects.items():
+            assert stored.key == key and (stored.owners or key in self.unstated), key
+            for owner, assembly in stored.owners.items():
+                size = OBJECT_BYTES + (assembly.received if assembly is not None else 0)
+                held[owner] = held.get(owner, 0) + size
+                assert assembly is None or assembly.received == sum(map(len, assembly.chunks)), key
+            assert all(sender in stored.owners for sender in stored.senders), key
+        assert held == self.held_bytes, (held, self.held_bytes)

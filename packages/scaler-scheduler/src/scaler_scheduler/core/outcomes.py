@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, ObjectRelease, Status, TaskColumn
+from scaler_scheduler.core import stated_cancels
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.endings import Endings
+from scaler_scheduler.core.limits import CERTIFICATE_LIMIT_BYTES
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.states import DEATHS_LIMIT
 
@@ -98,7 +100,8 @@ class Outcomes(Endings):
     def _on_died(self, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float) -> None:
         record = client.table.record(task)
         certificates = client.certificates.setdefault(task, [])
-        certificates.append(bytes(run.payload(index)) or b"{}")
+        payload = bytes(run.payload(index))
+        certificates.append(payload if 0 < len(payload) <= CERTIFICATE_LIMIT_BYTES else b"{}")
         self._stop_children(client.session, task, now)
         if record.rerun and client.table.died(task) < DEATHS_LIMIT:
             self._requeue(client, task)
@@ -115,6 +118,9 @@ class Outcomes(Endings):
             self.unclaimed.add_holds(agent, column.session, column.tasks, attempts, now + HOLD_SECONDS)
             self._arm(now)
             return
+        if client.stated_cancels:
+            column = stated_cancels.without_cancelled(client, agent, column, attempts)
+            attempts = column.attempts
         stale, unknown = client.table.claim(column.tasks, attempts, agent.load)
         self._cancel_at(agent, column.session, column.tasks, attempts, stale)
         if unknown:

@@ -1,12 +1,23 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 cdef enum:
-    PAGE_BITS = 12
-    PAGE_SIZE = 4096
+    PAGE_BITS = 10
+    PAGE_SIZE = 1024
 
 cdef enum:
     NO_AGENT = 0xFFFFFFFF
     OUT_OF_PATIENCE = 0xFFFFFFFE  # queued, and has waited long enough for the agents that have its bytes
+
+cdef enum:
+    ATTEMPT_LIMIT = 0x7FFFFFFF
+
+cdef inline uint32_t next_attempt(uint32_t attempt) noexcept:
+    """Of an attempt, also one that an agent has made up: it neither ends at 0 nor begins again there."""
+    return attempt + 1 if attempt < ATTEMPT_LIMIT else ATTEMPT_LIMIT
+
+cdef inline uint32_t plausible(uint32_t attempt) noexcept:
+    """What an agent says that it has made of a task after a restart."""
+    return min(max(attempt, 1), ATTEMPT_LIMIT)
 
 cdef struct Page:
     int live

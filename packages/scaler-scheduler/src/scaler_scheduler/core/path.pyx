@@ -1,6 +1,7 @@
 # cython: language_level=3
 """A task's way through the scheduler. See path.pyi for the contract."""
 
+from libc.stdint cimport uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.allocator cimport Allocator
 from scaler_scheduler.core.deliveries cimport Delivery
@@ -8,7 +9,7 @@ from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.peers cimport AgentPeer, ClientPeer, Peer
 from scaler_scheduler.core.queue_classes cimport QueueClass
-from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.run_records cimport MessageMemory, RunRecord
 from scaler_scheduler.core.states cimport HELD, QUEUED
 
 from scaler_protocol.effects import Send
@@ -123,6 +124,7 @@ cdef class Path:
             self._effects.append(Send(agent.session, Envelope(WhoAreYou())))
             return
         agent.heard_at = now
+        agent.excused_seconds = 0.0
         if agent.suspect:
             self._heard(agent, now)
         try:
@@ -156,6 +158,7 @@ cdef class Path:
     cdef on_tasks(self, ClientPeer client, body, double now):
         cdef list runs = body.runs
         cdef bint is_resubmitted = body.resubmitted
+        cdef MessageMemory memory = None
         for run in runs:
             if run.session != client.session:
                 self._expel(client, "A client may only submit tasks of its own session.", now)
@@ -165,17 +168,23 @@ cdef class Path:
                 return
         if body.parent is not None:
             self._adopt(client, body.parent)
+        if runs:
+            memory = MessageMemory(runs[0].frame_bytes)
         for run in runs:
-            self.enter(client, run, is_resubmitted, now)
+            if not self.enter(client, run, memory, is_resubmitted, now):
+                return
         if is_resubmitted:
             self._on_resubmitted(client, now)
         if client.parent is not None and self._is_stopped(client.parent):
             self._stop_nested(client, now)
 
-    cdef enter(self, ClientPeer client, run, bint is_resubmitted, double now):
+    cdef bint enter(self, ClientPeer client, run, MessageMemory memory, bint is_resubmitted, double now) except -1:
+        """False: the client is expelled."""
         cdef int state
         cdef FunctionLoad load
         cdef RunRecord record
+        if <uint64_t> run.first_task < client.table.next_task:
+            return self._on_used_numbers(client, run, now)
         options = run.options
         if client.depth and options.depth < client.depth:
             run = run.with_options(self._deepened(options, client.depth))
@@ -186,17 +195,21 @@ cdef class Path:
         load = self.function_loads.get(function)
         if load is None:
             load = self.function_loads[function] = FunctionLoad(function, run.function_name)
-        record = RunRecord(run, load, self.queue)
+        record = RunRecord(run, load, self.queue, memory)
         if self.is_graph:
             self._enter_graph(client, record, is_resubmitted, now)
-            return
+            return True
         state = HELD if is_resubmitted else self._entry_state(client, record) if self.is_bounded else QUEUED
-        if not client.table.append(record, state):
-            return
+        client.table.append(record, state)
         if state == QUEUED:
             self.queue.push(client, client.table, record.priority, record.first, record.stop)
         else:
             self._set_aside(client, record, state, now)
+        return True
+
+    def _forget_queue(self):
+        """Queues were dropped, perhaps the one of the last run."""
+        self.options = None
 
     # ---- results ---------------------------------------------------------------------------------------------------
 
@@ -234,6 +247,8 @@ cdef class Path:
 
     def take_effects(self, double now):
         cdef list effects
+        if self._next_tick_at is not None and now >= <double> self._next_tick_at:
+            self.on_deadline(now)  # messages that never cease do not put off what is due
         if self._graph_clients:
             self._spread_news(now)
         if self._waiting:
@@ -257,33 +272,55 @@ cdef class Path:
 
     cdef dispatch(self, double now):
         cdef AgentPeer agent
-        cdef AgentLoad load
-        for agent in self.allocator.allocate(now):
-            load = agent.load
-            if load.queued() == 0 and now > load.progress_at:
-                load.progress_at = now
-            if len(agent.outbox) == 1 and is_plain(agent, agent.outbox[0]):
-                runs, agent.outbox = agent.outbox, []
-                self.send(agent, Tasks(runs), now)
-                continue
-            for body in task_messages(agent, self.functions, self.serializers):
-                self.send(agent, body, now)
+        for agent in self.allocate(now):
+            try:
+                self.hand_over(agent, now)
+            except Exception as error:
+                self._on_receiver_fault(agent, error, now)
         if len(self.allocator.agents) > 1 or self._balancer.next_at is not None:
             for agent, withdraw in self._balancer.balance(self.allocator.agents, self.allocator.free, now):
                 self.send(agent, withdraw, now)
+
+    cdef list allocate(self, double now):
+        """The agents that were given something. One for which that raises may have lost what it was given."""
+        try:
+            return self.allocator.allocate(now)
+        except Exception as error:
+            if self.allocator.serving is None:
+                raise
+            self._on_receiver_fault(self.allocator.serving, error, now)
+            return [agent for agent in self.allocator.agents.values() if agent.outbox]
+
+    cdef hand_over(self, AgentPeer agent, double now):
+        """What it was given, as messages."""
+        cdef AgentLoad load = agent.load
+        if load.queued() == 0 and now > load.progress_at:
+            load.progress_at = now
+        if len(agent.outbox) == 1 and is_plain(agent, agent.outbox[0]):
+            runs, agent.outbox = agent.outbox, []
+            self.send(agent, Tasks(runs), now)
+            return
+        for body in task_messages(agent, self.functions, self.serializers):
+            self.send(agent, body, now)
 
     cdef forward_results(self, double now):
         cdef dict touched = self._touched
         cdef ClientPeer client
         self._touched = {}
         for client in touched.values():
-            for body, deliveries, size in client.take_results():
-                client.remember(self.send(client, body, now), deliveries, size)
-                self._owing.pop(client.session, None)
-            if client.is_orphan and client.table.unfinished == 0:
-                self._remove_client(client, now)
+            try:
+                self.forward_to(client, now)
+            except Exception as error:
+                self._on_receiver_fault(client, error, now)
         if not self._owing:
             self._acknowledge_at = None
+
+    cdef forward_to(self, ClientPeer client, double now):
+        for body, deliveries, size in client.take_results():
+            client.remember(self.send(client, body, now), deliveries, size)
+            self._owing.pop(client.session, None)
+        if client.is_orphan and client.table.unfinished == 0:
+            self._remove_client(client, now)
 
     # ---- sending ---------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ cdef class AgentPeer(Peer):
     cdef public bint suspect
     cdef public bint is_leaving
     cdef public double heard_at
+    cdef public double excused_seconds
     cdef public double attached_at
     cdef public set known
     cdef public list outbox

@@ -29,6 +29,9 @@ class AgentPeer(Peer):
     suspect: bool
     is_leaving: bool
     heard_at: float
+    excused_seconds: float
+    """How much of the time since then the scheduler itself did not run."""
+
     attached_at: float
     known: set[bytes]
     outbox: list[TaskRun]
@@ -67,6 +70,9 @@ class ClientPeer(Peer):
 
     def sent(self, envelope: Envelope, deliveries: list[Delivery], size: int) -> None:
         """Remember what to release when ``envelope`` is acknowledged."""
+
+    def amend_bytes(self, size: int) -> None:
+        """A count was wrong: so many are unacknowledged."""
 
     def drop_deliveries(self) -> None:
         """Nobody waits for these results any more: they count as arrived."""

@@ -11,6 +11,7 @@ from scaler_protocol.link import Link
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Results
 
 cdef int64_t ROW_BYTES = 48
+cdef int64_t MESSAGE_BYTES = 256
 cdef int64_t GROUP_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 9 // 10
 
 
@@ -71,7 +72,7 @@ cdef class ClientPeer(Peer):
         for run, delivery in self.outgoing:
             cost = <int64_t> run.payload_bytes + <int64_t> run.count * ROW_BYTES
             if size + cost > GROUP_LIMIT_BYTES:
-                runs, deliveries, size = [], [], 0
+                runs, deliveries, size = [], [], MESSAGE_BYTES
                 groups.append(None)
                 body = Results(runs)
             size += cost
@@ -92,6 +93,11 @@ cdef class ClientPeer(Peer):
     cdef count_bytes(self, int64_t size):
         self.unacknowledged_bytes += size
         self.is_paused = self.unacknowledged_bytes > self.budget_bytes
+
+    def amend_bytes(self, int64_t size):
+        """A count was wrong: so many are unacknowledged."""
+        self.unacknowledged_bytes = 0
+        self.count_bytes(size)
 
     def on_acknowledged(self, envelope):
         cdef tuple entry = self.deliveries.pop(envelope.sequence, None)

@@ -29,6 +29,9 @@ class QueueClass:
     def push(
         self, client: Any, table: TaskColumns, priority: int, first: int, stop: int, front: bool = False
     ) -> None: ...
+    def empty(self) -> None:
+        """Forget what is queued."""
+
     reserving: list[AgentLoad]
     def take_reserving(self) -> list[AgentLoad]: ...
     def waiting(

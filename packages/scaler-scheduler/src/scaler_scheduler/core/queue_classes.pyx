@@ -39,6 +39,12 @@ cdef class QueueClass:
         """A task of this class that waited for a certain agent waits for any, before the others."""
         level_of(self, priority).push(client, table, task, task + 1, True)
 
+    def empty(self):
+        """Forget what is queued."""
+        self.levels = []
+        self.reserving = []
+        self.count = 0
+
     def take_reserving(self):
         """The agents for which something was reserved since the last call."""
         reserving, self.reserving = self.reserving, []

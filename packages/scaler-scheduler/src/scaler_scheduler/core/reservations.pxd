@@ -10,7 +10,7 @@ cdef class Reservation:
     cdef readonly TaskTable table
     cdef readonly uint64_t task
     cdef readonly RunRecord record
-    cdef int64_t estimate_us
+    cdef readonly int64_t estimate_us
 
     cdef bint is_for(self, uint32_t agent) except -1
     cdef mark(self, uint32_t agent)

@@ -30,7 +30,9 @@ cdef class Reservation:
         return page != NULL and page.state[offset] == QUEUED and page.agent[offset] == agent
 
     cdef mark(self, uint32_t agent):
-        self.table.find(self.task).agent[self.task & (PAGE_SIZE - 1)] = agent
+        cdef Page* page = self.table.find(self.task)
+        if page != NULL:
+            page.agent[self.task & (PAGE_SIZE - 1)] = agent
 
     cdef end(self):
         """It waits for any agent, before the others of its class."""

@@ -3,6 +3,10 @@ from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.graph cimport Graph
 from scaler_scheduler.core.queue_classes cimport QueueClass
 
+cdef class MessageMemory:
+    cdef readonly int64_t size_bytes
+    cdef int64_t records
+
 cdef class RunRecord:
     cdef readonly object run
     cdef readonly uint64_t first
@@ -20,6 +24,7 @@ cdef class RunRecord:
     cdef readonly bint has_uploads
     cdef bint has_moving
     cdef readonly double entered_at
+    cdef MessageMemory memory
     cdef uint32_t session
     cdef uint32_t index
 

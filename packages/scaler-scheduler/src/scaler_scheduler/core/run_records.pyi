@@ -13,6 +13,12 @@ from scaler_scheduler.core.queue_classes import QueueClass
 Ranges = list[list[Any]]
 """[record, first task, stop] each."""
 
+class MessageMemory:
+    """The memory of one message of tasks: its frames are kept until the last task of all its runs has ended."""
+
+    size_bytes: int
+    def __init__(self, size_bytes: int) -> None: ...
+
 class RunRecord:
     """A run that a client sent, kept until its last task has ended."""
 
@@ -30,5 +36,5 @@ class RunRecord:
     graph: Graph | None
     intermediate: bool
     entered_at: float
-    def __init__(self, run: TaskRun, function: FunctionLoad, queue: QueueClass) -> None: ...
+    def __init__(self, run: TaskRun, function: FunctionLoad, queue: QueueClass, memory: MessageMemory) -> None: ...
     def piece(self, first: int, stop: int, attempt: int) -> TaskRun: ...

@@ -2,7 +2,7 @@
 """A run that a client sent, kept until its last task has ended. See run_records.pyi for the contract."""
 
 from cython cimport final
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.queue_classes cimport QueueClass
 
@@ -12,10 +12,18 @@ cdef enum:
 
 
 @final
+cdef class MessageMemory:
+    def __init__(self, int64_t size_bytes):
+        self.size_bytes = size_bytes
+
+
+@final
 cdef class RunRecord:
     """A run that a client sent, kept until its last task has ended."""
 
-    def __init__(self, run, FunctionLoad function, QueueClass queue):
+    def __init__(
+        self, run, FunctionLoad function not None, QueueClass queue not None, MessageMemory memory not None
+    ):
         options = run.options
         self.intermediate = options.intermediate
         self.run = run
@@ -29,6 +37,7 @@ cdef class RunRecord:
         self.rerun = options.rerun
         self.demand = queue.demand
         self.queue = queue
+        self.memory = memory
         self.has_uploads = run.has_references and (not options.graph or len(run.uploads()) > 0)
 
     def piece(self, uint64_t first, uint64_t stop, uint32_t attempt):

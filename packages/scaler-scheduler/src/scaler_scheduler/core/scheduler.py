@@ -7,6 +7,9 @@ Everything here is per message.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from scaler_protocol.keys import key_of_user, may_act_as, role_of_user
 from scaler_protocol.messages import (
     Acknowledgement,
@@ -17,20 +20,20 @@ from scaler_protocol.messages import (
     RefusalReason,
     Refused,
     ResultsReleased,
-    TaskColumn,
 )
 from scaler_protocol.monitor.messages import Snapshot
-from scaler_scheduler.core import coordination, snapshot
+from scaler_scheduler.core import audit, coordination, faults, limits, pauses, snapshot, stated_cancels
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.dispatch import in_messages
 from scaler_scheduler.core.effects import Quit, Send
 from scaler_scheduler.core.from_agents import FromAgents
-from scaler_scheduler.core.objects import ASK_ANOTHER_SECONDS
 from scaler_scheduler.core.outcomes import held_values
 from scaler_scheduler.core.settings import (
     ALIVE_SECONDS,
     ATTACH_SECONDS,
     CLIENT_ACKNOWLEDGEMENT_SECONDS,
+    PATIENCE_SECONDS,
     PING_SECONDS,
     RECONNECT_SECONDS,
     RELIEF_SECONDS,
@@ -43,6 +46,9 @@ from scaler_scheduler.core.settings import (
 )
 from scaler_scheduler.core.states import TaskState
 
+_Peer = TypeVar("_Peer", Agent, Client)
+
+RELEASES_PER_MESSAGE = 50_000
 OTHERS_SESSION_TEXT = "This session began with another key, or that key may not have it any more."
 
 
@@ -101,9 +107,13 @@ class SchedulerCore(FromAgents):
         self._note_stall(now)
         return now - self._stalled_at < ALIVE_SECONDS
 
-    def _note_stall(self, now: float) -> None:
-        if self._next_tick_at is not None and now - self._next_tick_at > STALL_SECONDS:
-            self._stalled_at = now
+    def _note_stall(self, now: float) -> float:
+        """How long it has stood still, if a tick is so late that it has."""
+        late_seconds = 0.0 if self._next_tick_at is None else now - self._next_tick_at
+        if late_seconds <= STALL_SECONDS:
+            return 0.0
+        self._stalled_at = now
+        return late_seconds
 
     def on_stop(self, now: float, grace_seconds: float) -> None:
         """Hand out nothing more; end when what runs has finished, or after ``grace_seconds``."""
@@ -114,7 +124,9 @@ class SchedulerCore(FromAgents):
         """Time passed: look at all that is timed and due."""
         self.events.now = now
         if self._next_tick_at is not None and now >= self._next_tick_at:
-            self._note_stall(now)
+            paused_seconds = self._note_stall(now)
+            if paused_seconds:
+                pauses.put_off(self, paused_seconds, now)
             self._next_tick_at = None
             self._tick(now)
         if self._quit_at is not None and now >= self._quit_at:
@@ -122,25 +134,25 @@ class SchedulerCore(FromAgents):
         if self._warn_at is not None and now >= self._warn_at:
             self._warn_of_repetitions(now)
 
+    def on_fault(self, peer: bytes, kind: str, error: Exception, now: float) -> None:
+        """A message of ``peer`` raised: it costs its sender the session."""
+        faults.on_message(self, peer, kind, error, now)
+
+    def on_unsendable(self, peer: bytes, error: Exception, now: float) -> None:
+        """What was to be sent to ``peer`` could not be encoded."""
+        known = self.agents.get(peer) or self.clients.get(peer)
+        if known is not None:
+            faults.on_receiver(self, known, error, now)
+
     def check(self) -> None:
         """Assert every invariant; for tests."""
-        queued: dict = {}
-        assigned: dict[int, int] = {}
-        for client in self.clients.values():
-            client.table.check()
-            client.link.check()
-            for queue, number in client.table.queued_by_class().items():
-                queued[queue] = queued.get(queue, 0) + number
-            for index, number in client.table.assigned_by_agent().items():
-                assigned[index] = assigned.get(index, 0) + number
-        self.allocator.check(queued)
+        wrong = audit.find_wrong(self, False)
+        assert not wrong, wrong
+        self.objects.check()
+        self._lineage.check(self.clients)
+        for peer in (*self.clients.values(), *self.agents.values()):
+            peer.link.check()
         self.coordination.check()
-        for agent in self.agents.values():
-            agent.link.check()
-            assert agent.load.outstanding == assigned.pop(agent.index, 0), agent.title()
-            if agent.load.outstanding == 0:
-                assert agent.load.load_us == agent.load.moving_us == 0, (agent.load.load_us, agent.load.moving_us)
-        assert not assigned, assigned
 
     def snapshot(self, now: float) -> Snapshot:
         """What monitors show; message counts and the process's own figures are the shell's to add."""
@@ -148,23 +160,36 @@ class SchedulerCore(FromAgents):
 
     def _keep_house(self, now: float) -> None:
         self._housekeeping_at = None
-        for agent in self.agents.values():
-            if agent.releases:
-                sequences, agent.releases = tuple(agent.releases), []
-                self._send(agent, ResultsReleased(sequences), now)
-            elif agent.link.owes_acknowledgement:
-                self._send(agent, Acknowledgement(), now)
+        self._for_each(list(self.agents.values()), self._keep_house_of, now)
+
+    def _keep_house_of(self, agent: Agent, now: float) -> None:
+        if agent.releases:
+            sequences, agent.releases = agent.releases, []
+            for start in range(0, len(sequences), RELEASES_PER_MESSAGE):
+                self._send(agent, ResultsReleased(tuple(sequences[start : start + RELEASES_PER_MESSAGE])), now)
+        elif agent.link.owes_acknowledgement:
+            self._send(agent, Acknowledgement(), now)
+
+    def _for_each(self, peers: list[_Peer], step: Callable[[_Peer, float], None], now: float) -> None:
+        """Those that are still there when it is their turn: one may end with another. One for which it raises pays for
+        that."""
+        for peer in peers:
+            if (self.agents.get(peer.session) or self.clients.get(peer.session)) is peer:
+                try:
+                    step(peer, now)
+                except Exception as error:
+                    self._on_receiver_fault(peer, error, now)
 
     def _send_cancels(self, now: float) -> None:
         """What was collected for agents in this drain."""
-        for agent in self._cancelling.values():
-            columns = tuple(
-                TaskColumn(session, tuple(tasks), tuple(attempts))
-                for session, (tasks, attempts) in agent.cancels.items()
-            )
-            agent.cancels = {}
-            self._send(agent, Cancel(columns), now)
+        agents = list(self._cancelling.values())
         self._cancelling.clear()
+        self._for_each(agents, self._send_cancels_to, now)
+
+    def _send_cancels_to(self, agent: Agent, now: float) -> None:
+        cancels, agent.cancels = agent.cancels, {}
+        for columns in in_messages(cancels):
+            self._send(agent, Cancel(columns), now)
 
     def _acknowledge_clients(self, now: float) -> None:
         """A client with a batch open waits for this; most often a result carries it within the delay."""
@@ -179,23 +204,28 @@ class SchedulerCore(FromAgents):
                 self._send_acknowledgement(client, now)
 
     def _tick(self, now: float) -> None:
-        for agent in list(self.agents.values()):
-            self._look_at_agent(agent, now)
-        for client in list(self.clients.values()):
-            self._look_at_client(client, now)
+        try:
+            self._look_at_all(now)
+        finally:
+            if self.agents or self.clients or self.unclaimed:
+                self._arm(now)
+
+    def _look_at_all(self, now: float) -> None:
+        self._for_each(list(self.agents.values()), self._look_at_agent, now)
+        self._for_each(list(self.clients.values()), self._look_at_client, now)
         self._expire_unclaimed(now)
         coordination.on_tick(self, now)
         if self.objects.unstated:
             self._send_all(self.objects.expire(now, self._stated_by), now)
         if self.objects.awaited:
-            patience_seconds = max(self.settings.client_timeout_seconds, ASK_ANOTHER_SECONDS)
+            patience_seconds = max(self.settings.client_timeout_seconds, PATIENCE_SECONDS)
             self._send_all(self.objects.lose_patience(now, patience_seconds), now)
         self._keep_house(now)
-        if self.agents or self.clients or self.unclaimed:
-            self._arm(now)
+        limits.on_tick(self, now)
+        audit.on_tick(self, now)
 
     def _look_at_agent(self, agent: Agent, now: float) -> None:
-        silent_seconds = now - agent.heard_at
+        silent_seconds = now - agent.heard_at - agent.excused_seconds
         if (agent.lost_at is not None and now >= agent.lost_at) or silent_seconds >= self._agent_timeout(agent):
             self._log(f"Agent {agent.title()} is lost", "WARNING")
             self._lose_agent(agent, now)
@@ -237,6 +267,7 @@ class SchedulerCore(FromAgents):
                 self._push(client, client.table.ready(first, stop), False)
         if client.output_left_out_bytes and client.connected and not client.is_paused:
             self._send(client, Output(client.session, 0, 1, client.take_note_of_left_out()), now)  # to its stdout
+        stated_cancels.forget(client, now)
         if client.unwanted:
             self._drop_unwanted(client, now)
         for task in [task for task in client.fetching if client.table.state(task) == TaskState.ENDED]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scaler_scheduler.core.limits import CLIENT_MEMORY_BYTES
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -23,6 +25,7 @@ class Settings:
     load_balance_seconds: float = 1.0
     load_balance_trigger_times: int = 2
     per_worker_queue_size: int = 1000
+    client_memory_bytes: int = CLIENT_MEMORY_BYTES
     version: str = ""
     python_version: str = ""
     host: str = ""
@@ -58,6 +61,9 @@ BYTES_PER_SECOND = 1e9
 """How fast objects move from host to host, until transfers have shown it."""
 
 HOLD_SECONDS = 1.0
+PATIENCE_SECONDS = 5.0
+"""Agents wait for a function at least so long after its last bytes came."""
+
 RESULT_BUDGET_BYTES = 64 * 1024 * 1024
 """Result bytes a client may leave unacknowledged before its further tasks pause."""
 

@@ -23,3 +23,4 @@ cdef enum:
     CANCELLED = 4
     PROCESSOR_DIED = 5
     WORKER_DIED = 9
+    OBJECT_MISSING = 10

@@ -95,6 +95,9 @@ cdef class Takings:
             queue.first += 1
             return
         record = table.record_at(page, offset)
+        if record.queue is not self.source:
+            queue.first += 1
+            return
         if self.has_weight(record):
             self.take_large(queue, table, page, record)
             return
@@ -218,9 +221,9 @@ cdef class Takings:
         cdef Node* dependant
         cdef list tasks = None
         for task in range(first, stop):
-            at = graph.nodes[task - graph.base].head
+            at = graph.at(task - graph.base).head
             while at:
-                dependant = &graph.nodes[graph.edges[at - 1].dependant]
+                dependant = graph.at(graph.edges[at - 1].dependant)
                 dependant.open -= 1
                 if dependant.open == 0:
                     if tasks is None:

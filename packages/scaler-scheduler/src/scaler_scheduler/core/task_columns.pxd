@@ -5,6 +5,9 @@ from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.states cimport STATES
 from scaler_scheduler.core.totals cimport Totals
 
+cdef enum:
+    RECORD_BYTES = 640  # of a run's record and its columns' object
+
 cdef class TaskColumns:
     cdef readonly bytes session
     cdef Totals totals
@@ -16,6 +19,10 @@ cdef class TaskColumns:
     cdef uint64_t newest
     cdef int64_t counts[STATES]
     cdef readonly int64_t finished
+    cdef readonly uint64_t next_task
+    cdef int64_t message_bytes
+    cdef int64_t graph_bytes
+    cdef int64_t live_records
     cdef Recorder events
     cdef readonly uint32_t number
 
@@ -23,7 +30,8 @@ cdef class TaskColumns:
     cdef drop_page(self, uint64_t number)
     cdef list all_tasks(self)
     cpdef bint append(self, RunRecord record, int state) except -1
-    cdef bint is_free(self, uint64_t first, uint64_t stop) except -1
+    cdef keep(self, RunRecord record)
+    cdef forget(self, RunRecord record)
     cdef int64_t count_queued(self, uint64_t first, uint64_t stop) except -1
 
     cdef inline Page* find(self, uint64_t task) except? NULL:

@@ -12,6 +12,10 @@ class TaskColumns:
     session: bytes
     finished: int
     unfinished: int
+    next_task: int
+    """The least number that a new task may have: numbers only increase, so that none is used twice."""
+    held_bytes: int
+    """Memory that the unfinished tasks take, about."""
     number: int
     """Names the session in event records."""
     def __init__(self, session: bytes, totals: Totals) -> None: ...
@@ -21,8 +25,10 @@ class TaskColumns:
         """(state, attempt, agent, deaths, losses, record) of an unfinished task."""
 
     def record(self, task: int) -> RunRecord:
-        """Of an unfinished task."""
+        """Of an unfinished task. KeyError: it is none."""
 
-    def append(self, record: RunRecord, state: int) -> bool: ...
-    def queued_by_class(self) -> dict[QueueClass, int]: ...
-    def assigned_by_agent(self) -> dict[int, int]: ...
+    def queues(self) -> dict[QueueClass, None]:
+        """The queue classes of its unfinished tasks."""
+
+    def append(self, record: RunRecord, state: int) -> bool:
+        """False, and nothing changed: not all of the tasks have new numbers."""

@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, PageBox
 from scaler_scheduler.core.run_records cimport RunRecord
-from scaler_scheduler.core.states cimport ASSIGNED, CANCELLING, ENDED, QUEUED, STATES
+from scaler_scheduler.core.states cimport ENDED, QUEUED, STATES
 from scaler_scheduler.core.totals cimport Totals
 
 
@@ -27,6 +27,7 @@ cdef class TaskColumns:
         self.free_records = []
         self.last_page = NULL
         self.newest = 0
+        self.next_task = 0
         self.finished = 0
         for state in range(STATES):
             self.counts[state] = 0
@@ -87,25 +88,37 @@ cdef class TaskColumns:
                 page.losses[offset], self.record_at(page, offset))
 
     def record(self, uint64_t task):
-        return self.record_at(self.find(task), task & (PAGE_SIZE - 1))
+        cdef Page* page = self.find(task)
+        if page == NULL or page.state[task & (PAGE_SIZE - 1)] == ENDED:
+            raise KeyError(task)
+        return self.record_at(page, task & (PAGE_SIZE - 1))
+
+    @property
+    def held_bytes(self):
+        return self.message_bytes + self.graph_bytes + self.live_records * RECORD_BYTES + len(self.pages) * sizeof(Page)
+
+    def queues(self):
+        """The queue classes of its unfinished tasks."""
+        cdef RunRecord record
+        cdef dict found = {}
+        for record in self.records:
+            if record is not None:
+                found[record.queue] = None
+        return found
 
     def state(self, uint64_t task):
         cdef Page* page = self.find(task)
         return ENDED if page == NULL else page.state[task & (PAGE_SIZE - 1)]
 
     cpdef bint append(self, RunRecord record, int state) except -1:
-        """Enter a run's tasks in ``state``. False, and nothing changed, when one of them is there already."""
+        """Enter a run's tasks in ``state``. False, and nothing changed: not all of their numbers are new."""
         cdef uint64_t task
         cdef Page* page
         cdef int offset
-        if not self.is_free(record.first, record.stop):
+        if record.first < self.next_task:
             return False
-        if self.free_records:
-            record.index = self.free_records.pop()
-            self.records[record.index] = record
-        else:
-            record.index = len(self.records)
-            self.records.append(record)
+        self.keep(record)
+        self.next_task = record.stop
         page = NULL
         for task in range(record.first, record.stop):
             offset = task & (PAGE_SIZE - 1)
@@ -126,18 +139,27 @@ cdef class TaskColumns:
             self.events.submitted(self.number, record.function.named(self.events), record.first, record.stop)
         return True
 
-    cdef bint is_free(self, uint64_t first, uint64_t stop) except -1:
-        cdef uint64_t task
-        cdef Page* page
-        cdef int offset
-        for task in range(first, stop):
-            page = self.find(task)
-            offset = task & (PAGE_SIZE - 1)
-            if page != NULL and page.state[offset] != ENDED:
-                return False
-            if page == NULL and offset == 0 and stop - task > PAGE_SIZE:
-                continue
-        return True
+    cdef keep(self, RunRecord record):
+        """Give the record its place, and count its memory."""
+        if self.free_records:
+            record.index = self.free_records.pop()
+            self.records[record.index] = record
+        else:
+            record.index = len(self.records)
+            self.records.append(record)
+        self.live_records += 1
+        record.memory.records += 1
+        if record.memory.records == 1:
+            self.message_bytes += record.memory.size_bytes
+
+    cdef forget(self, RunRecord record):
+        """All its tasks have ended."""
+        self.records[record.index] = None
+        self.free_records.append(record.index)
+        self.live_records -= 1
+        record.memory.records -= 1
+        if record.memory.records == 0:
+            self.message_bytes -= record.memory.size_bytes
 
     cdef int64_t count_queued(self, uint64_t first, uint64_t stop) except -1:
         cdef uint64_t begin = first, end
@@ -150,28 +172,3 @@ cdef class TaskColumns:
                 number += queued_among(&page.state[begin & (PAGE_SIZE - 1)], <int> (end - begin))
             begin = end
         return number
-
-    def queued_by_class(self):
-        """{queue class: number of queued tasks}, counted from the columns; for ``check``."""
-        cdef PageBox box
-        cdef int offset
-        found = {}
-        for number in self.pages:
-            box = <PageBox> self.pages[number]
-            for offset in range(PAGE_SIZE):
-                if box.page.state[offset] == QUEUED:
-                    queue = self.record_at(box.page, offset).queue
-                    found[queue] = found.get(queue, 0) + 1
-        return found
-
-    def assigned_by_agent(self):
-        """{agent: tasks with it}, counted from the columns; for ``check``."""
-        cdef PageBox box
-        cdef int offset
-        found = {}
-        for number in self.pages:
-            box = <PageBox> self.pages[number]
-            for offset in range(PAGE_SIZE):
-                if box.page.state[offset] == ASSIGNED or box.page.state[offset] == CANCELLING:
-                    found[box.page.agent[offset]] = found.get(box.page.agent[offset], 0) + 1
-        return found

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from scaler_protocol.codec import ResultRun
 from scaler_scheduler.core.agent_loads import AgentLoad
+from scaler_scheduler.core.census import Census
 from scaler_scheduler.core.node_table import NodeTable
 from scaler_scheduler.core.run_records import Ranges, RunRecord
 
@@ -38,4 +39,14 @@ class TaskTable(NodeTable):
     ) -> tuple[list[int], dict[int, tuple[list[int], list[int]]], dict[int, list[int]]]: ...
     def release(self, tasks: Sequence[int]) -> list[int]: ...
     def abandon(self, loads: dict[int, AgentLoad]) -> None: ...
+    def recount(self, census: Census, corrects: bool) -> list[str]:
+        """Count the tasks anew, from their states, into ``census``. What was wrong, in words; ``corrects``: it is put
+        right."""
+
+    def undecided(self) -> list[int]:
+        """Tasks that a message has left DECIDING, because handling it raised."""
+
+    def push_queued(self, client: object) -> None:
+        """Every queued task enters its queue, which is empty."""
+
     def check(self) -> None: ...

@@ -4,13 +4,24 @@ the rules."""
 
 from cython cimport final
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 from scaler_scheduler.core.agent_loads cimport AgentLoad
+from scaler_scheduler.core.census cimport Census
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.node_table cimport NO_TASK, NodeTable
-from scaler_scheduler.core.pages cimport NO_AGENT, OUT_OF_PATIENCE, PAGE_BITS, PAGE_SIZE, Page, PageBox
-from scaler_scheduler.core.run_records cimport RunRecord, extend
+from scaler_scheduler.core.pages cimport (
+    NO_AGENT,
+    OUT_OF_PATIENCE,
+    PAGE_BITS,
+    PAGE_SIZE,
+    Page,
+    PageBox,
+    next_attempt,
+    plausible,
+)
+from scaler_scheduler.core.run_records cimport MessageMemory, RunRecord, extend
 from scaler_scheduler.core.states cimport (
     ASSIGNED,
     CANCELLED,
@@ -50,14 +61,18 @@ cdef class TaskTable(NodeTable):
 
     def requeue(self, uint64_t task):
         """Queue a task again, with its next attempt; the record it belongs to. None: it is a node of a graph that waits
-        for its inputs, or has lost them."""
+        for its inputs, or has lost them, or the task has ended meanwhile."""
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
-        cdef RunRecord record = self.record_at(page, offset)
+        cdef int state = ENDED if page == NULL else page.state[offset]
+        cdef RunRecord record
+        if state != ASSIGNED and state != DECIDING and state != DONE_LARGE:
+            return None
+        record = self.record_at(page, offset)
         if record.graph is not None and not self.requeue_node(page, offset, task, record):
             return None
         self.move(page, offset, QUEUED)
-        page.attempt[offset] += 1
+        page.attempt[offset] = next_attempt(page.attempt[offset])
         page.agent[offset] = NO_AGENT
         return record
 
@@ -70,6 +85,8 @@ cdef class TaskTable(NodeTable):
         """Count one death of its own processor; how many there were."""
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] != DECIDING:
+            raise KeyError(task)
         page.deaths[offset] += 1
         return page.deaths[offset]
 
@@ -207,7 +224,7 @@ cdef class TaskTable(NodeTable):
         """One result of a node. True: it is to be forwarded."""
         cdef int state = page.state[offset]
         cdef Graph graph = record.graph
-        cdef bint wanted = not record.intermediate and not graph.nodes[task - graph.base].delivered
+        cdef bint wanted = not record.intermediate and not graph.at(task - graph.base).delivered
         if state == CANCELLING:
             if status <= SUCCESS_LARGE:
                 self.tell().tell(agent.index, task, attempt)
@@ -237,14 +254,14 @@ cdef class TaskTable(NodeTable):
                 self.move(page, offset, DECIDING)
             else:
                 self.move(page, offset, DONE_LARGE)
-                page.attempt[offset] = attempt
+                page.attempt[offset] = plausible(attempt)
                 page.agent[offset] = agent
             return True
         if state == CANCELLING:
             return False
         if status == PROCESSOR_DIED or (record.retries and (
                 status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE)):
-            page.attempt[offset] = max(page.attempt[offset], attempt)
+            page.attempt[offset] = max(page.attempt[offset], plausible(attempt))
             self.move(page, offset, DECIDING)
             return True
         return False
@@ -266,7 +283,7 @@ cdef class TaskTable(NodeTable):
             if state == HELD:
                 record = self.record_at(page, offset)
                 self.move(page, offset, ASSIGNED)
-                page.attempt[offset] = attempts[index]
+                page.attempt[offset] = plausible(attempts[index])
                 page.agent[offset] = agent.index
                 page.estimate_us[offset] = record.function.estimate()
                 agent.take(record, 1, page.estimate_us[offset])
@@ -277,7 +294,7 @@ cdef class TaskTable(NodeTable):
             elif page.agent[offset] != agent.index or page.attempt[offset] != <uint32_t> attempts[index]:
                 stale.append(index)
                 if state == QUEUED:  # what is still said of that execution is not of the next one, perhaps there again
-                    page.attempt[offset] = max(page.attempt[offset], <uint32_t> attempts[index] + 1)
+                    page.attempt[offset] = max(page.attempt[offset], next_attempt(plausible(attempts[index])))
         return stale, unknown
 
     def withdrawn(self, tasks, attempts, AgentLoad agent, bint was_asked=False):
@@ -374,7 +391,7 @@ cdef class TaskTable(NodeTable):
                 if record.graph is not None:
                     shaken[record.graph.last] = record.graph
                     self.move(page, offset, PENDING)
-                    page.attempt[offset] += 1
+                    page.attempt[offset] = next_attempt(page.attempt[offset])
                     page.agent[offset] = NO_AGENT
                     if (not record.rerun and not (blameless and state == ASSIGNED)) or (
                             page.losses[offset] >= losses_limit):
@@ -444,12 +461,12 @@ cdef class TaskTable(NodeTable):
         cdef int state
         for task in tasks:
             page = self.find(task)
-            state = self.state(task)
+            state = ENDED if page == NULL else page.state[task & (PAGE_SIZE - 1)]
             record = None if state == ENDED else self.record_at(page, task & (PAGE_SIZE - 1))
             if record is None or record.graph is None or state == DONE_LARGE or state == CANCELLING:
                 unneeded.append(task)
                 continue
-            node = &record.graph.nodes[task - record.graph.base]
+            node = record.graph.at(task - record.graph.base)
             if node.uses == 0:
                 unneeded.append(task)
                 continue
@@ -470,45 +487,176 @@ cdef class TaskTable(NodeTable):
         cdef PageBox box
         cdef Page* page
         cdef int offset
-        cdef RunRecord record
+        cdef uint64_t task
+        cdef AgentLoad load
         for number in sorted(self.pages):
             box = <PageBox> self.pages[number]
             page = box.page
             for offset in range(PAGE_SIZE):
                 if page.state[offset] == ASSIGNED or page.state[offset] == CANCELLING:
-                    record = self.record_at(page, offset)
-                    (<AgentLoad> loads[page.agent[offset]]).give_back(
-                        record, 1, page.estimate_us[offset], self.take_moving((box.number << PAGE_BITS) + offset)
-                    )
-                    self.end(page, (box.number << PAGE_BITS) + offset, CANCELLED)
+                    task = (box.number << PAGE_BITS) + offset
+                    load = loads.get(page.agent[offset])
+                    if load is not None:
+                        load.give_back(self.record_at(page, offset), 1, page.estimate_us[offset], self.take_moving(task))
+                    self.end(page, task, CANCELLED)
+
+    def recount(self, Census census, bint corrects):
+        """Count the tasks anew, from their states, into ``census``. Returns what was wrong, in words; ``corrects``: and
+        puts it right."""
+        cdef list wrong = []
+        cdef int64_t seen[STATES]
+        cdef int64_t live
+        cdef int64_t* left = <int64_t*> calloc(max(1, len(self.records)), sizeof(int64_t))
+        cdef PageBox box
+        if left == NULL:
+            raise MemoryError
+        for state in range(STATES):
+            seen[state] = 0
+        try:
+            for number in list(self.pages):
+                box = <PageBox> self.pages[number]
+                live = self.recount_page(box, census, seen, left)
+                if live != box.page.live:
+                    wrong.append(f"{box.page.live} tasks live on page {number}, {live} counted")
+                    if corrects:
+                        box.page.live = <int> live
+            self.amend_records(left, corrects, wrong)
+        finally:
+            free(left)
+        for state in range(1, STATES):
+            if seen[state] != self.counts[state]:
+                wrong.append(f"{self.counts[state]} tasks in state {state}, {seen[state]} counted")
+                if corrects:
+                    self.counts[state] = seen[state]
+        if seen[DECIDING]:
+            wrong.append(f"{seen[DECIDING]} tasks were left undecided")
+        self.amend_graphs(corrects, wrong)
+        return wrong
+
+    cdef int64_t recount_page(self, PageBox box, Census census, int64_t* seen, int64_t* left) except -1:
+        """Returns how many tasks are live."""
+        cdef Page* page = box.page
+        cdef int offset = 0, start, state
+        cdef uint32_t run
+        cdef int64_t live = 0
+        cdef RunRecord record
+        while offset < PAGE_SIZE:
+            state = page.state[offset]
+            if state == ENDED:
+                offset += 1
+                continue
+            start, run = offset, page.run[offset]
+            while offset < PAGE_SIZE and page.state[offset] == state and page.run[offset] == run:
+                offset += 1
+            live += offset - start
+            seen[state] += offset - start
+            record = self.record_at(page, start)
+            left[run] += offset - start
+            if state == QUEUED:
+                census.add_queued(record, offset - start)
+            if state != STORED and state != FREED:
+                census.add_unfinished(record, offset - start)
+            if state == ASSIGNED or state == CANCELLING:
+                self.recount_assigned(box, start, offset, record, census)
+        return live
+
+    cdef recount_assigned(self, PageBox box, int start, int stop, RunRecord record, Census census):
+        cdef uint64_t first = box.number << PAGE_BITS
+        cdef int offset
+        cdef int64_t moving_us
+        for offset in range(start, stop):
+            moving_us = self.moving.get(first + <uint64_t> offset, 0) if self.moving else 0
+            census.tally_of(box.page.agent[offset]).add(record, box.page.estimate_us[offset], moving_us)
+
+    cdef amend_records(self, int64_t* left, bint corrects, list wrong):
+        cdef RunRecord record
+        cdef dict memories = {}
+        cdef int64_t live = 0, index, size = 0
+        for index in range(len(self.records)):
+            record = <RunRecord> self.records[index]
+            if record is None:
+                continue
+            if record.remaining != left[index]:
+                wrong.append(f"{record.remaining} tasks of a run remain, {left[index]} counted")
+                if corrects:
+                    record.remaining = left[index]
+                    if record.remaining == 0:
+                        self.forget(record)
+                        continue
+            live += 1
+            if record.memory not in memories:
+                size += record.memory.size_bytes
+            memories[record.memory] = memories.get(record.memory, 0) + 1
+        if live != self.live_records or size != self.message_bytes:
+            wrong.append(f"{self.live_records} runs in {self.message_bytes} bytes, {live} in {size} counted")
+            if corrects:
+                self.live_records = live
+                self.message_bytes = size
+        for memory, records in memories.items():
+            if (<MessageMemory> memory).records != records:
+                wrong.append(f"{(<MessageMemory> memory).records} runs of a message remain, {records} counted")
+                if corrects:
+                    (<MessageMemory> memory).records = records
+
+    cdef amend_graphs(self, bint corrects, list wrong):
+        """Graphs are not put right count by count: they are counted anew as after the loss of an agent."""
+        cdef Graph graph
+        cdef int64_t size = 0
+        for graph in list(self.graphs.values()):
+            try:
+                self.check_graph(graph)
+            except AssertionError as error:
+                wrong.append(f"graph {graph.last}: {error}")
+                if corrects:
+                    self.amend_graph(graph)
+        for graph in self.graphs.values():
+            size += graph.size_bytes
+        if size != self.graph_bytes:
+            wrong.append(f"graphs in {self.graph_bytes} bytes, {size} counted")
+            if corrects:
+                self.graph_bytes = size
+        for task in [task for task in self.moving if not self.is_given(task)]:
+            wrong.append(f"task {task} is to be moved, and is with no agent")
+            if corrects:
+                del self.moving[task]
+
+    cdef bint is_given(self, uint64_t task) except -1:
+        cdef int state = self.state(task)
+        return state == ASSIGNED or state == CANCELLING
+
+    def undecided(self):
+        """Tasks that a message has left DECIDING, because handling it raised."""
+        cdef list found = []
+        cdef PageBox box
+        cdef int offset
+        if self.counts[DECIDING] == 0:
+            return found
+        for number in sorted(self.pages):
+            box = <PageBox> self.pages[number]
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] == DECIDING:
+                    found.append((box.number << PAGE_BITS) + offset)
+        return found
+
+    def push_queued(self, client):
+        """Every queued task enters its queue, which is empty."""
+        cdef PageBox box
+        cdef int offset
+        cdef list ranges = []
+        cdef RunRecord record
+        for number in sorted(self.pages):
+            box = <PageBox> self.pages[number]
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] == QUEUED:
+                    box.page.agent[offset] = NO_AGENT
+                    extend(ranges, self.record_at(box.page, offset), (box.number << PAGE_BITS) + offset)
+        for record, first, stop in ranges:
+            record.queue.push(client, self, record.priority, first, stop)
 
     def check(self):
         """Assert that counters agree with the columns."""
-        cdef int64_t seen[STATES]
-        cdef PageBox box
-        cdef int offset
-        cdef int64_t live
-        for state in range(STATES):
-            seen[state] = 0
-        left = {}
-        for number in self.pages:
-            box = <PageBox> self.pages[number]
-            live = 0
-            for offset in range(PAGE_SIZE):
-                if box.page.state[offset] != ENDED:
-                    live += 1
-                    seen[box.page.state[offset]] += 1
-                    left[box.page.run[offset]] = left.get(box.page.run[offset], 0) + 1
-            assert live == box.page.live, (number, live, box.page.live)
-        for state in range(1, STATES):
-            assert seen[state] == self.counts[state], (state, seen[state], self.counts[state])
-        assert seen[DECIDING] == 0
-        for graph in self.graphs.values():
-            self.check_graph(graph)
-        for index, record in enumerate(self.records):
-            assert (record.remaining if record is not None else 0) == left.get(index, 0), index
-        for task in self.moving:
-            assert self.state(task) == ASSIGNED or self.state(task) == CANCELLING, task
+        wrong = self.recount(Census(), False)
+        assert not wrong, wrong
 
 
 cdef bytearray with_fate(bytearray fates, const uint8_t[::1] statuses, int64_t index, int fate):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from scaler_protocol.codec import ResultRun
@@ -38,6 +38,19 @@ class Unclaimed:
         gone = frozenset(tasks)
         self._holds[session] = [hold if hold[1] is not agent else _without(hold, gone) for hold in self._holds[session]]
 
+    def take_holds_of(self, session: bytes, cancelled: Mapping[int, bool]) -> list[tuple[Agent, list[int], list[int]]]:
+        """What agents hold of these tasks of a session: (agent, tasks, attempts)."""
+        kept, found = [], []
+        for hold in self._holds.get(session, ()):
+            pairs = [pair for pair in zip(hold[2], hold[3], strict=True) if pair[0] in cancelled]
+            if pairs:
+                found.append((hold[1], [task for task, _ in pairs], [attempt for _, attempt in pairs]))
+                hold = _without(hold, frozenset(task for task, _ in pairs))
+            kept.append(hold)
+        if found:
+            self._holds[session] = kept
+        return found
+
     def take(self, session: bytes) -> tuple[list, list]:
         """Everything kept for a session, in order: (agent, tasks, attempts) and (agent, run, delivery)."""
         holds = [item[1:] for item in self._holds.pop(session, [])]
@@ -56,6 +69,12 @@ class Unclaimed:
         self._holds = _kept(self._holds, lambda item: item[0] > now)
         self._results = _kept(self._results, lambda item: item[0] > now)
         return holds, results
+
+    def put_off(self, seconds: float) -> None:
+        """Nobody could come meanwhile."""
+        for kept in (self._holds, self._results):
+            for items in kept.values():
+                items[:] = [(item[0] + seconds, *item[1:]) for item in items]
 
     def forget_agent(self, agent: Agent) -> None:
         self._holds = _kept(self._holds, lambda item: item[1] is not agent)

@@ -14,7 +14,7 @@ from scaler_protocol.command.prompt_loop import add_alarm, add_prompt_reader, re
 from scaler_protocol.messages import Tasks, Welcome
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.transport.router_socket import RouterSocket
-from scaler_scheduler.core.effects import Describe, Effect, Log, Quit, Send
+from scaler_scheduler.core.effects import Describe, Effect, Log, Quit, Send, Trouble
 from scaler_scheduler.core.from_clients import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
@@ -99,9 +99,8 @@ class Gateway:
         self.received[kind] += 1
         try:
             self.core.on_message(peer, envelope, now)
-        except Exception:  # whoever sends what the core cannot take loses its session; nobody else notices
-            logging.exception(f"A message from {peer.hex()[:8]} could not be taken in")
-            self.core.on_malformed(peer, f"{kind.__name__} cannot be taken in.", now)
+        except Exception as error:
+            self.core.on_fault(peer, kind.__name__, error, now)
 
     def _on_disconnections(self) -> None:
         if self._router.disconnected_events():
@@ -139,14 +138,18 @@ class Gateway:
                         self._lose(effect.peer, now)
                 else:
                     self._carry_out(effect)
-            except Exception:  # the others are not to suffer
+            except Exception as error:  # the others are not to suffer
                 logging.exception(f"{type(effect).__name__} could not be carried out")
+                if type(effect) is Send:
+                    self.core.on_unsendable(effect.peer, error, now)
 
     def _carry_out(self, effect: Effect) -> None:
         if type(effect) is Log:
             logging.log(logging.getLevelName(effect.level), effect.text)
         elif type(effect) is Describe:
             self._describe_to(effect.client)
+        elif type(effect) is Trouble:
+            logging.error(effect.text, exc_info=effect.error)
         elif type(effect) is Quit:
             self._loop.call_later(_FLUSH_SECONDS, self._loop.stop)
 

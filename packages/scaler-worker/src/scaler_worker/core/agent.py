@@ -69,7 +69,7 @@ from scaler_worker.core.effects import (
 from scaler_worker.core.endings import MEMORY
 from scaler_worker.core.lease import Lease
 from scaler_worker.core.nested import NestedClients
-from scaler_worker.core.objects import ObjectExchange, Store
+from scaler_worker.core.objects import ObjectExchange, Store, WrongBytes
 from scaler_worker.core.path import PING_SECONDS, SCHEDULER, AgentPath
 from scaler_worker.core.slots import Slots
 
@@ -329,7 +329,12 @@ class AgentCore(AgentPath):
         self._outbox.extend(ObjectRequest(key) for key in keys if not (stored and key.number))
 
     def _on_object_chunk(self, chunk: ObjectChunk, now: float) -> None:
-        ready, credit = self._objects.on_chunk(chunk)
+        try:
+            ready, credit = self._objects.on_chunk(chunk)
+        except WrongBytes as error:
+            self._outbox.append(ObjectCredit(chunk.key, CREDIT_WITHOUT_END))
+            self._on_object_missing(ObjectMissing(chunk.key, str(error)), now)
+            return
         if credit is not None:
             self._outbox.append(credit)
         self._take_ready(ready)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.ids import ID_SIZE_BYTES
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     OBJECT_WINDOW_BYTES,
@@ -35,10 +37,17 @@ class Store(Protocol):
     def drop(self, key: ObjectKey) -> None: ...
 
 
+class WrongBytes(Exception):
+    """What has come is not the object that was asked for."""
+
+
 @dataclass(slots=True)
 class _Incoming:
+    """``hasher``: of a function, which its digest names."""
+
     received: int = 0
     size: int | None = None
+    hasher: hashlib.blake2b | None = None
     waiting: list[_Waiting] = field(default_factory=list)
     is_value: bool = False
 
@@ -125,15 +134,18 @@ class ObjectExchange:
         return all(key in self._complete for key in keys)
 
     def on_chunk(self, chunk: ObjectChunk) -> tuple[list[TaskRun], ObjectCredit | None]:
-        """The runs that need nothing more, and what the sender may be told."""
+        """The runs that need nothing more, and what the sender may be told. Raises WrongBytes."""
         incoming = self._incoming.get(chunk.key)
         if incoming is None or chunk.offset != incoming.received:
             return [], None
         if incoming.size is None:
             incoming.size = chunk.size
             self.store.create(chunk.key, chunk.size)
+        if incoming.size != chunk.size:
+            raise WrongBytes("The chunks of an object disagree about its size.")
         self.store.write(chunk.key, chunk.offset, chunk.data)
         incoming.received += len(chunk.data)
+        _check_function(incoming, chunk)
         credit = ObjectCredit(chunk.key, incoming.received)
         if incoming.received < chunk.size:
             return [], credit
@@ -285,3 +297,14 @@ class ObjectExchange:
             return True
         self.store.drop(key)
         return False
+
+
+def _check_function(incoming: _Incoming, chunk: ObjectChunk) -> None:
+    """Whoever sent it first: the bytes of a function are those that its digest names, or it is not run."""
+    if chunk.key.number:
+        return
+    if chunk.offset == 0 or incoming.hasher is None:
+        incoming.hasher = hashlib.blake2b(digest_size=ID_SIZE_BYTES)
+    incoming.hasher.update(chunk.data)
+    if incoming.received >= chunk.size and incoming.hasher.digest() != chunk.key.owner:
+        raise WrongBytes("The bytes of the function are not those that its digest names.")

@@ -1,0 +1,98 @@
+"""Counts are verified against the states of tasks, and a wrong one is put right with a warning.
+
+Nothing is known to make a count wrong. But a queue that counts too few tasks keeps the rest for ever, and an agent that
+counts too many gets no more, so the price of a mistake is high and that of looking is not. A census costs a millisecond
+for a million tasks; one with many comes more rarely, so that looking takes a small and constant part of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from scaler_protocol.messages import Status
+from scaler_scheduler.core.census import Census
+from scaler_scheduler.core.clients import Client
+
+if TYPE_CHECKING:
+    from scaler_scheduler.core.endings import Endings
+
+AUDIT_SECONDS = 5.0
+"""From one census to the next, at least."""
+
+SECONDS_PER_MILLION_TASKS = 10.0
+"""How much later the next one comes for the tasks of the last one."""
+
+_SHOWN = 5
+
+
+def on_tick(core: Endings, now: float) -> None:
+    if now < core.audit_at:
+        return
+    tasks = sum(client.table.unfinished for client in core.clients.values())
+    core.audit_at = now + AUDIT_SECONDS + tasks / 1e6 * SECONDS_PER_MILLION_TASKS
+    correct(core)
+
+
+def correct(core: Endings) -> None:
+    """Put right what is wrong, and say so."""
+    wrong = find_wrong(core, True)
+    if wrong:
+        text = "; ".join(wrong[:_SHOWN]) + (f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else "")
+        core._log(f"A count was wrong and has been corrected: {text}.", "WARNING")
+        for agent in core.agents.values():
+            core.allocator.offer(agent)
+
+
+def find_wrong(core: Endings, corrects: bool) -> list[str]:
+    """What is wrong, in words; ``corrects``: and is right now."""
+    census = Census()
+    wrong: list[str] = []
+    for client in core.clients.values():
+        name = client.session.hex()[:8]
+        wrong += [f"client {name}: {text}" for text in client.table.recount(census, corrects)]
+        wrong += client.amend(corrects)
+    for queue in core.allocator.classes.values():
+        wrong += census.amend_queue(queue, corrects)
+    for agent in core.agents.values():
+        wrong += census.amend_agent(agent.load, agent.capacity, corrects)
+        wrong += agent.load.amend_reserved(corrects)
+    wrong += census.amend_functions(list(core.function_loads.values()), corrects)
+    wrong += [
+        f"tasks are with agent {index}, which is not there" for index in census.unknown_agents(core.agent_by_index)
+    ]
+    wrong += [*_amend_users(core, corrects)]
+    return wrong
+
+
+def _amend_users(core: Endings, corrects: bool) -> Iterator[str]:
+    """How many clients have each function and each serializer."""
+    for users, name in ((core.function_users, "functions"), (core.serializer_users, "serializers")):
+        counted: dict[bytes, int] = {}
+        for client in core.clients.values():
+            for digest in getattr(client, name):
+                counted[digest] = counted.get(digest, 0) + 1
+        if users != counted:
+            noted, found = sum(users.values()), sum(counted.values())
+            yield f"{len(users)} {name} of {noted} clients, {len(counted)} of {found} counted"
+            if corrects:
+                users.clear()
+                users.update(counted)
+
+
+def after_fault(core: Endings, now: float) -> None:
+    """Something raised in the middle of what it did: counts may be wrong, tasks undecided, or queued in no queue."""
+    for client in list(core.clients.values()):
+        _decide(core, client, now)
+    correct(core)
+    core.allocator.rebuild([(client, client.table) for client in core.clients.values()])
+
+
+def _decide(core: Endings, client: Client, now: float) -> None:
+    """An agent has given these tasks up, and nothing became of them: they run again, unless they must not."""
+    for task in client.table.undecided():
+        if client.table.record(task).rerun:
+            core._requeue(client, task)
+        else:
+            client.table.finish(task, Status.WORKER_DIED)
+            core._tell_failed(client, task, Status.WORKER_DIED)

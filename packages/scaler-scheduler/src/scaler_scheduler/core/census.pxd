@@ -1,0 +1,21 @@
+from libc.stdint cimport int64_t
+from scaler_scheduler.core.agent_loads cimport DEPTHS
+from scaler_scheduler.core.run_records cimport RunRecord
+
+cdef class AgentTally:
+    cdef int64_t number
+    cdef int64_t load_us
+    cdef int64_t moving_us
+    cdef int by_depth[DEPTHS]
+    cdef dict taken
+
+    cdef add(self, RunRecord record, int64_t load_us, int64_t moving_us)
+
+cdef class Census:
+    cdef readonly dict queued
+    cdef dict assigned
+    cdef dict unfinished
+
+    cdef add_queued(self, RunRecord record, int64_t number)
+    cdef add_unfinished(self, RunRecord record, int64_t number)
+    cdef AgentTally tally_of(self, agent)

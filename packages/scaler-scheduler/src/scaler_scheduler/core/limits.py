@@ -1,0 +1,109 @@
+"""What one client or one agent may take of the scheduler, so that the others keep their share.
+
+This is the table of these limits; docs/limits.md explains each, and ``scaler_protocol.limits`` has those of a single
+message. Every peer is compared with the table once per tick, which costs the path of tasks nothing: between two ticks a
+peer adds no more than its connection carries. A peer beyond a limit loses its session, and is told which limit it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scaler_protocol.messages import RefusalReason, Refused
+
+if TYPE_CHECKING:
+    from scaler_scheduler.core.agents import Agent
+    from scaler_scheduler.core.clients import Client
+    from scaler_scheduler.core.endings import Endings
+
+CLIENT_MEMORY_BYTES = 4 << 30
+"""Of tasks, objects, functions and unread results of one client, unless the settings say otherwise."""
+
+UNREAD_MESSAGES_LIMIT = 500_000
+"""Messages to one peer that it has not acknowledged. Those with results end much earlier: its tasks pause."""
+
+NESTED_SESSIONS_LIMIT = 10_000
+"""Clients inside the tasks of one agent."""
+
+DEMANDS_LIMIT = 2_000
+"""Different combinations of capabilities and depth that queued or running tasks have, of all clients together."""
+
+FUNCTION_BYTES = 512
+"""What a function or a serializer takes beside its bytes."""
+
+CERTIFICATE_LIMIT_BYTES = 65_536
+"""Of what an agent tells of the death of a worker process; it is kept until the task has ended."""
+
+DESCRIPTION_SECONDS = 0.1
+"""How long one description of the cluster answers all who ask for it."""
+
+IGNORED_LIMIT = 10_000
+"""Sessions that were refused, and of which nothing but a Hello is looked at."""
+
+STATED_CANCELS_LIMIT = 100_000
+"""Of one client: cancels of tasks that the scheduler does not know yet, because it has been restarted. Agents are told
+of the others a second later."""
+
+
+def on_tick(core: Endings, now: float) -> None:
+    """End the sessions that are beyond a limit."""
+    nested: dict[bytes, int] = {}
+    for client in list(core.clients.values()):
+        if client.route is not None:
+            nested[client.route] = nested.get(client.route, 0) + 1
+        text = None if client.is_broken else _excess_of_client(core, client)
+        if text is not None:
+            _end(core, client, text, now)
+    for agent in list(core.agents.values()):
+        text = _excess_of_agent(agent, nested.get(agent.session, 0))
+        if text is not None:
+            _end(core, agent, text, now)
+    if len(core.allocator.classes) > DEMANDS_LIMIT:
+        _limit_demands(core, now)
+
+
+def held_bytes(core: Endings, client: Client) -> int:
+    """What the scheduler keeps in memory for a client."""
+    objects = core.objects.held_bytes.get(client.session, 0)
+    return client.table.held_bytes + client.definition_bytes + client.unacknowledged_bytes + objects
+
+
+def _excess_of_client(core: Endings, client: Client) -> str | None:
+    if held_bytes(core, client) > core.settings.client_memory_bytes:
+        mebibytes = core.settings.client_memory_bytes >> 20
+        return (
+            f"Cannot keep more than {mebibytes} MiB of tasks, objects and results for one client. Submit fewer at a "
+            "time, as imap does, or start the scheduler with a larger --client-memory."
+        )
+    return _excess_of_link(client)
+
+
+def _excess_of_agent(agent: Agent, nested: int) -> str | None:
+    if nested > NESTED_SESSIONS_LIMIT:
+        return f"Cannot have more than {NESTED_SESSIONS_LIMIT} clients inside the tasks of one agent."
+    return _excess_of_link(agent)
+
+
+def _excess_of_link(peer: Client | Agent) -> str | None:
+    if peer.link.in_flight > UNREAD_MESSAGES_LIMIT:
+        return f"Cannot keep more than {UNREAD_MESSAGES_LIMIT} messages that a peer has not acknowledged."
+    return None
+
+
+def _end(core: Endings, peer: Client | Agent, text: str, now: float) -> None:
+    core._log(f"The session {peer.session.hex()[:8]} ends: {text}", "WARNING")
+    core._refuse(peer.session, Refused(RefusalReason.OTHER, text), peer.route)
+    core._end_peer(peer.session, now)
+
+
+def _limit_demands(core: Endings, now: float) -> None:
+    """Forget the queues that no task needs. Should too many be needed, the client with most of them ends."""
+    needed = {client.session: client.table.queues() for client in core.clients.values()}
+    living = {session: queues for session, queues in needed.items() if not core.clients[session].is_broken}
+    core.allocator.keep_classes({queue: None for queues in needed.values() for queue in queues})
+    core._forget_queue()
+    while len({queue for queues in living.values() for queue in queues}) > DEMANDS_LIMIT:
+        worst = max(living, key=lambda session: len(living[session]))
+        text = f"Cannot queue tasks with more than {DEMANDS_LIMIT} combinations of capabilities."
+        _end(core, core.clients[worst], text, now)
+        del living[worst]

@@ -1,0 +1,33 @@
+"""What follows from a time in which the scheduler itself did not run.
+
+It may have been stopped, its machine suspended, or it was busy. What its peers said meanwhile waits in its sockets, so
+their silence proves nothing: the pause is seen when a tick comes late, and everything that is measured in the time of
+peers is put off by the length of the pause. The sockets are read before the next tick, and each peer has the time that
+it would have had.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scaler_scheduler.core.settings import STALL_RECONNECT_SECONDS
+
+if TYPE_CHECKING:
+    from scaler_scheduler.core.base import SchedulerState
+
+
+def put_off(core: SchedulerState, seconds: float, now: float) -> None:
+    """The scheduler did not run for ``seconds``, until just now."""
+    for agent in core.agents.values():
+        agent.excused_seconds += seconds
+        agent.attached_at += seconds
+        if agent.lost_at is not None and agent.lost_at <= now:
+            agent.lost_at = now + STALL_RECONNECT_SECONDS
+    for client in core.clients.values():
+        if client.gone_at is not None and client.gone_at <= now - seconds:
+            client.gone_at += seconds
+        if client.hold_until is not None:
+            client.hold_until += seconds
+        client.states_until += seconds
+    core.unclaimed.put_off(seconds)
+    core.objects.put_off(seconds)

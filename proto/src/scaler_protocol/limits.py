@@ -1,0 +1,36 @@
+"""What one message may hold, whoever sends it. A message beyond any of these is malformed.
+
+The table in docs/limits.md lists these limits and those of the scheduler.
+"""
+
+from __future__ import annotations
+
+REAL_LIMIT = 1e12
+"""A real number is finite and its absolute value is at most this: in microseconds it still fits 64 bits."""
+
+NAME_LIMIT_BYTES = 1024
+"""The UTF-8 of a name: of a host, a worker, a capability, a function, a version, an endpoint."""
+
+TEXT_LIMIT_BYTES = 65_536
+"""The UTF-8 of any other text."""
+
+OBJECT_LIMIT_BYTES = 2**48
+"""Of an object that travels in chunks."""
+
+WORKERS_LIMIT = 10_000
+"""Workers of one agent."""
+
+CAPABILITIES_LIMIT = 64
+"""Capabilities of one task, or of one agent."""
+
+KEYWORDS_LIMIT = 16_384
+"""Keyword arguments of one call."""
+
+SHAPE_LIMIT_BYTES = 65_536
+"""What the names, keywords and capabilities of one run of tasks take: each part of a run carries all of them."""
+
+SOURCES_LIMIT = 64
+"""Endpoints of stores in one message, and features in Hello."""
+
+ATTEMPT_LIMIT = 2**31 - 1
+"""Attempts of one task."""

@@ -1,0 +1,38 @@
+"""Compiled code checks what it reads attributes of: a None raises AttributeError and never crashes the process."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.unit.architecture.sources import REPOSITORY, SOURCE_FOLDERS
+
+COMPILED = sorted({path for folder in SOURCE_FOLDERS for path in folder.rglob("*.pyx")})
+BUILDS = sorted({folder.parent / "setup.py" for folder in SOURCE_FOLDERS if any(folder.rglob("*.pyx"))})
+
+
+def test_there_is_compiled_code() -> None:
+    assert len(COMPILED) > 20 and len(BUILDS) == 3
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_none_is_checked_everywhere(build: Path) -> None:
+    assert '"nonecheck": True' in build.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("source", COMPILED, ids=lambda path: path.name)
+def test_no_module_goes_without(source: Path) -> None:
+    assert not re.search(r"nonecheck\W*False", source.read_text(encoding="utf-8"))
+
+
+def test_a_none_raises() -> None:
+    from scaler_scheduler.core.places import Places
+    from scaler_scheduler.core.queue_classes import QueueClass
+    from scaler_scheduler.core.takings import take_queued
+
+    queue = QueueClass((), 0, Places({}, 1.0))
+    queue.count = 1
+    with pytest.raises(AttributeError, match="'NoneType' object has no attribute"):
+        take_queued(queue, None, 1)  # type: ignore[arg-type]
