@@ -327,5 +327,5 @@ class SimulatedProcessor:
 
 def is_sound(run: TaskRun, argument: bytes | ObjectKey, others: list[bytes | ObjectKey]) -> bool:
     """Whether simulated clients submit such tasks: a name, then objects."""
-    is_known = run.function_name in DURATIONS_SECONDS or run.function_name == PARENT
+    is_known = run.function_name in DURATIONS_SECONDS or run.function_name in (PARENT, LOCKER)
     return is_known and isinstance(argument, bytes) and all(isinstance(each, ObjectKey) for each in others)
