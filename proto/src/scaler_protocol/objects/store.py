@@ -12,6 +12,7 @@ import socket
 import sys
 
 from scaler_protocol.command.descriptors import allow_many_descriptors
+from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.command.interpreter import restore_environment
 from scaler_protocol.objects.names import socket_name
 
@@ -21,6 +22,7 @@ _BACKLOG = 1024
 def main() -> int:
     """0 also when another store was first."""
     restore_environment()
+    restore_signals()
     bound = _bind(bytes.fromhex(sys.argv[1]))
     if bound is None:
         return 0

@@ -41,6 +41,10 @@ class StreamConnection:
         """The other end is gone, or sent what is no message. What came before can still be received."""
 
     @property
+    def broken(self) -> bool:
+        """The other end sent what is not a message, which has ended the connection."""
+
+    @property
     def wants_write(self) -> bool: ...
     @property
     def outgoing_bytes(self) -> int:

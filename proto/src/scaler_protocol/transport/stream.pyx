@@ -147,6 +147,10 @@ cdef class StreamConnection:
         return self._socket
 
     @property
+    def broken(self):
+        return self._incoming.broken
+
+    @property
     def wants_write(self):
         return self._outgoing_bytes > 0
 

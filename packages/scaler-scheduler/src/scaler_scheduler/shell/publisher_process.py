@@ -26,6 +26,7 @@ from types import FrameType
 import zmq
 
 from scaler_protocol.address import Address, parse_address
+from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.keys import monitor_keys
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
@@ -282,6 +283,7 @@ def _yield_to_tasks() -> None:
 
 def main() -> int:
     _yield_to_tasks()  # first: threads that are started later do as this one does
+    restore_signals()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the scheduler, which then closes this process
     signal.signal(signal.SIGTERM, _leave)
     os.umask(0o077)  # an ipc socket file is for the same user only

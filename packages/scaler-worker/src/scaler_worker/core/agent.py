@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scaler_protocol.codec import TaskRun
-from scaler_protocol.effects import Log
+from scaler_protocol.effects import Log, Send
 from scaler_protocol.link import Link, LinkGap
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
@@ -61,10 +61,15 @@ from scaler_worker.core.effects import (
     Exit,
     FetchStored,
     FindStored,
+    HandOver,
+    Interrupt,
     JoinStore,
     ReadStored,
     RenewNested,
+    Resume,
     SendNested,
+    StartProcessor,
+    Suspend,
 )
 from scaler_worker.core.endings import MEMORY
 from scaler_worker.core.lease import Lease
@@ -398,7 +403,7 @@ class AgentCore(AgentPath):
             self._outbox.append(ObjectStored(key, size, self._host_store.store))
         self._take_ready(self._objects.on_found(key))
 
-    def on_not_stored(self, key: ObjectKey, now: float, relayed: bool = False) -> None:
+    def on_not_stored(self, key: ObjectKey, relayed: bool, now: float) -> None:
         """The host's store does not have it; ``relayed``: nor could it get it from others."""
         self._fetched.pop(key, None)
         if self._objects.is_wanted(key):
@@ -443,12 +448,16 @@ class AgentCore(AgentPath):
     # ---- processors ------------------------------------------------------------------------------------------
 
     def on_processor_started(self, number: int, board: Board, pid: int, now: float) -> None:
-        self.slots.on_started(number, board, pid)
         board.set_lease(self._lease_told)
+        self.slots.on_started(number, board, pid)
 
     def on_processor_not_started(self, number: int, text: str, now: float) -> None:
         """This host has no room for it, at least now."""
         self.slots.on_not_started(number, text, now)
+
+    def on_processor_not_forked(self, number: int, now: float) -> None:
+        """What was to fork it has ended, and another one is there by now."""
+        self.slots.on_not_forked(number)
 
     def on_processor_ready(self, number: int, now: float) -> None:
         self.slots.on_ready(number, now)
@@ -542,6 +551,22 @@ class AgentCore(AgentPath):
     def _ask_for_proof(self, now: float) -> None:
         if self._heartbeat is not None and self._welcomed:
             self._send(self._link.wrap(replace(self._heartbeat, sent_at=now)), now)
+
+    # ---- what the shell fails at -------------------------------------------------------------------------------
+
+    def on_not_taken_in(self, now: float) -> None:
+        """A message of the scheduler was not, or not wholly, taken in: say what is here, so that it sends the rest."""
+        self._epoch = 0
+        self._say_hello(now)
+
+    def on_not_carried_out(self, effect: Any, now: float) -> None:
+        """What rests on it must not wait for it."""
+        if isinstance(effect, Send):
+            self.on_not_taken_in(now)
+        elif isinstance(effect, StartProcessor):
+            self.slots.on_not_started(effect.number, "the agent failed at it", now)
+        elif isinstance(effect, (HandOver, Interrupt, Suspend, Resume, DropObjects)):
+            self.slots.end_processor(effect.number)
 
     # ---- the end ---------------------------------------------------------------------------------------------
 

@@ -63,6 +63,10 @@ cdef class SlotsPath:
         if not may_start:
             return
         self._feeder.feed()
+        if self._feeder.broken:
+            for processor in self._feeder.broken:
+                self._end_broken(processor)
+            self._feeder.broken.clear()
         if self._roster.full:
             self._watch_full(now)
         if self._roster.busy and self.endings.next_at is None:
@@ -77,6 +81,8 @@ cdef class SlotsPath:
             return
         self._starts.failures = 0
         harvest = board.harvest(processor.handed, self._place_of(processor) if self.is_watched else None)
+        if board.broken is not None:
+            self._end_broken(processor)
         for entry, count, seconds in harvest.totals:
             self.durations.add(entry.run.function, count, seconds)
         self.finished.extend(harvest.runs)

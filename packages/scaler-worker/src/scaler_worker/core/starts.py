@@ -95,7 +95,7 @@ class Starts:
             return
         for processor in self._superfluous():
             if now >= processor.idle_since + RETIRE_AFTER_SECONDS:
-                processor.dying = True
+                processor.end()
                 self._roster.sort(processor)
                 self._effects.append(Kill(processor.number))
 

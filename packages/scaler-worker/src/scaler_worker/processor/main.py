@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import fcntl
 import gc
 import importlib
 import io
@@ -31,6 +32,8 @@ from scaler_worker.processor.errors import ObjectMissing, TaskCancelled
 from scaler_worker.processor.output import OutputChannel, OutputStream, Shield
 from scaler_worker.processor.preparation import IDLE_SECONDS, is_prepared, prepare
 from scaler_worker.processor.runner import Runner, install_parent_variable, read_parent_variable
+
+_START_LOOK_SECONDS = 60.0
 
 
 class Processor:
@@ -168,12 +171,13 @@ class Processor:
         return channel.pack_number(len(data)), data
 
     def _send_large(self, sequence: int, data: bytes) -> None:
-        fd = os.memfd_create("scaler-result", os.MFD_CLOEXEC)
+        fd = os.memfd_create("scaler-result", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             with open(fd, "wb", buffering=0, closefd=False) as file:
                 view = memoryview(data)
                 while view:
                     view = view[file.write(view) :]
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, channel.RESULT_SEALS)
             self._connection.send([channel.LARGE, channel.pack_number(sequence), channel.pack_number(len(data))], [fd])
         finally:
             os.close(fd)
@@ -276,9 +280,20 @@ def run_processor(
     processor = Processor(connection, board, news_fd, options)
     os.register_at_fork(after_in_child=processor.mark_fork)
     _install_interrupt(board, processor.shield)
+    _wait_for_start(connection)
     if options.preload:
         preload(options.preload, connection)
     processor.run()
+
+
+def _wait_for_start(connection: StreamConnection) -> None:
+    """Until the agent knows this process. One that it does not know, since the zygote died before it could tell, finds
+    the stream closed instead."""
+    while (frames := connection.receive()) is None:
+        if connection.eof:
+            os._exit(0)
+        connection.wait(_START_LOOK_SECONDS)
+    assert frames == [channel.START]
 
 
 def preload(target: str, connection: StreamConnection) -> None:

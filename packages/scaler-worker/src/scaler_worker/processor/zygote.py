@@ -18,6 +18,7 @@ import time
 
 from scaler_protocol.command import restore_environment
 from scaler_protocol.command.descriptors import limit_descriptors
+from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.processor import channel
 from scaler_worker.processor.main import run_processor
@@ -108,6 +109,7 @@ def _say_last_words(error: BaseException) -> None:
 
 def main() -> None:
     restore_environment()
+    restore_signals()
     control = socket.socket(fileno=int(sys.argv[1]))
     die_with_parent(int(sys.argv[2]))
     limit_descriptors(int(sys.argv[3]))

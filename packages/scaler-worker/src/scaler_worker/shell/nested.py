@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import socket
@@ -10,6 +9,7 @@ import struct
 from typing import Any
 
 from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.messages import Envelope, Hello, TaskColumn, WhoAreYou
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.processor import channel
@@ -20,7 +20,7 @@ class NestedListener:
     ``nested_blocked(session)``, ``nested_unblocked(session)`` and ``nested_closed(session)``, and ``heard()`` after all
     that waited."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, agent: Any) -> None:
+    def __init__(self, loop: GuardedLoop, agent: Any) -> None:
         self._loop = loop
         self._agent = agent
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
