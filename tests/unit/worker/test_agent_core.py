@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pickle
 
 import pytest
 
+from scaler_protocol.codec import TaskRun
 from scaler_protocol.effects import Log
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
@@ -402,6 +404,39 @@ def test_processors_that_die_of_whatever_they_are_handed_are_not_started_in_a_lo
 
 
 # ---- objects -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["create", "write"])
+def test_an_object_for_which_there_is_no_room_fails_its_task_with_the_reason(method: str) -> None:
+    stage = Stage(1)
+    key = ObjectKey(CLIENT, 2**64 - 1)
+
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    setattr(stage.store, method, full)
+    stage.give(run_of(1, slots=[key]))
+    stage.say(ObjectChunk(key, 5, 0, b"bytes"))
+    status, payload = stage.results()[0]
+    assert status == Status.OBJECT_MISSING and b"No space left on device" in payload
+    stage.give(run_of(1, first=1))
+    stage.run_all()
+    assert stage.results()[1][0] == Status.SUCCESS
+
+
+def test_a_run_that_cannot_be_taken_in_fails_alone() -> None:
+    stage = Stage(1)
+
+    def refuse(run: TaskRun) -> None:
+        raise ValueError("it cannot be")
+
+    stage.core._accept = refuse  # type: ignore[method-assign]
+    stage.give(run_of(1, slots=[ObjectKey(CLIENT, 2**64 - 1)]), run_of(1, first=1))
+    stage.run_all()
+    assert stage.results()[0] == (
+        Status.NO_WORKER, b"The agent of this host cannot take in the task: ValueError: it cannot be",
+    )  # fmt: skip
+    assert stage.results()[1][0] == Status.SUCCESS
 
 
 def test_a_task_waits_for_its_object() -> None:

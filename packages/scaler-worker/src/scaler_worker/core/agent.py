@@ -260,6 +260,12 @@ class AgentCore(AgentPath):
         else:
             self._accept_one(run)
 
+    def _refuse(self, run: TaskRun, error: Exception) -> None:
+        """Its tasks cannot be taken in: they end, and those that came with them are not to suffer."""
+        text = f"The agent of this host cannot take in the task: {type(error).__name__}: {error}"
+        self._effects.append(Log("ERROR", f"{run.function_name}: {text}"))
+        self.slots.fail_runs([run], Status.NO_WORKER, text)
+
     def _accept_one(self, run: TaskRun) -> None:
         keys = self._definitions_of(run)
         if keys is None:
@@ -332,7 +338,13 @@ class AgentCore(AgentPath):
         self._outbox.extend(ObjectRequest(key) for key in keys if not (stored and key.number))
 
     def _on_object_chunk(self, chunk: ObjectChunk, now: float) -> None:
-        ready, credit = self._objects.on_chunk(chunk)
+        try:
+            ready, credit = self._objects.on_chunk(chunk)
+        except (OSError, OverflowError) as error:
+            self._outbox.append(ObjectCredit(chunk.key, CREDIT_WITHOUT_END))
+            text = f"This host has no room for an object of {chunk.size:,} bytes: {error}."
+            self._on_object_missing(ObjectMissing(chunk.key, text), now)
+            return
         if credit is not None:
             self._outbox.append(credit)
         self._take_ready(ready)

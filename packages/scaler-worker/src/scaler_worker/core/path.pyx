@@ -181,11 +181,14 @@ cdef class AgentPath:
         for definition in tasks.serializers:
             slots.serializers[definition.digest] = definition
         for run in tasks.runs:
-            definition = functions.get(run.function)
-            if definition is None or not definition.payload or is_special(run):
-                self._accept(run)
-            else:
-                (<TaskQueue?> slots.queue).push(run)
+            try:
+                definition = functions.get(run.function)
+                if definition is None or not definition.payload or is_special(run):
+                    self._accept(run)
+                else:
+                    (<TaskQueue?> slots.queue).push(run)
+            except Exception as error:
+                self._refuse(run, error)
 
     def on_processor_news(self, number, double now):
         if self._lease.turn(now):

@@ -73,6 +73,7 @@ class Slots(SlotsPath):
         processor = self.processors.get(number)
         if processor is not None:
             processor.fork(board, pid)
+            self._starts.is_forked()
 
     def on_ready(self, number: int, now: float) -> None:
         processor = self.processors.get(number)
@@ -156,9 +157,11 @@ class Slots(SlotsPath):
 
     def _fail_for_process_limit(self) -> None:
         """Every process is blocked and no more may be started: nothing would ever go on."""
+        limit, trouble = self._starts.process_limit, self._starts.trouble
+        why = f"no more can be started ({trouble})" if trouble else f"that is its limit ({limit})"
         text = (
-            f"Nested tasks block all {len(self.processors)} processes of this host, which is the limit "
-            f"({self._starts.process_limit}): nest less deeply or use more hosts."
+            f"Nested tasks block all processes of this host, which are {len(self.processors)}, and {why}. "
+            "Nest less deeply, or use more hosts."
         )
         self._fail_run(self.queue.take(1), Status.NO_WORKER, text.encode())
 

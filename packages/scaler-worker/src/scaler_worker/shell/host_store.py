@@ -127,15 +127,21 @@ class HostStore:
             return
         self._attempt = attempt = object()
         arguments = attempt, self._cluster, may_start
-        threading.Thread(target=self._open, args=arguments, name="scaler-store", daemon=True).start()
+        thread = threading.Thread(target=self._open, args=arguments, name="scaler-store", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system allows no more threads
+            self._loop.call_soon(self._opened, attempt, True, None)
 
     def _open(self, attempt: object, cluster: bytes, may_start: bool) -> None:
         """In a thread."""
         connection = None
         try:
             connection = AgentConnection.open(cluster, self._settings, may_start)
-        except StoreUnavailable:
-            pass
+        except StoreUnavailable as error:
+            logging.debug(str(error))
+        except Exception as error:
+            logging.warning(f"The object store of this host cannot be reached: {error}")
         finally:
             try:
                 self._loop.call_soon_threadsafe(self._opened, attempt, may_start, connection)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from scaler_protocol.command.descriptors import require_descriptors
 from scaler_protocol.command.exit_descriptor import open_exit_descriptor
 from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.messages import ObjectKey
@@ -29,6 +30,9 @@ READS_AT_ONCE = 16
 """Then others are heard: a task may write without end."""
 
 RECEIVED_FDS_LIMIT = 256
+SPARE_DESCRIPTORS = 24
+"""No processor is started ahead of need unless so many more descriptors are left: for its own, for clients inside of
+tasks, for objects."""
 
 
 class ProcessorHost:
@@ -61,14 +65,16 @@ class ProcessorHost:
     # ---- starting --------------------------------------------------------------------------------------------
 
     def start(self, number: int, name: str) -> None:
+        options = self._options(number, name)
         try:
+            if options.is_spare:
+                require_descriptors(SPARE_DESCRIPTORS)
             process = prepare(number)
         except OSError as error:
-            self._agent.not_started(number, str(error))
+            self._agent.not_started(number, error.strerror or str(error))
             return
         self.processes[number] = process
-        fds = [*process.child_fds, process.fault_fd, process.news_fd]
-        self._zygote.fork(self._options(number, name), fds)
+        self._zygote.fork(options, [*process.child_fds, process.fault_fd, process.news_fd])
 
     def _on_lost(self, numbers: list[int]) -> None:
         """The zygote died over these."""
@@ -85,7 +91,7 @@ class ProcessorHost:
             return
         process.close_child_fds()
         if not pid:
-            self._give_up(process, "it could not be forked")
+            self._give_up(process, "the system allows no more processes, or has no memory for one")
             return
         process.pid = pid
         try:
@@ -94,7 +100,7 @@ class ProcessorHost:
             self._give_up(process, "it ended at once")
         except OSError as error:
             self._end(process)
-            self._give_up(process, str(error))
+            self._give_up(process, error.strerror or str(error))
         else:
             self._begin(process)
 
