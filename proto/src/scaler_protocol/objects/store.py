@@ -39,7 +39,10 @@ def main() -> int:
     allow_many_descriptors()
     from scaler_protocol.objects.server import Server  # only the one that serves
 
-    Server(bound).run()
+    try:
+        Server(bound).run()
+    except SystemExit as ended:  # it is broken
+        return int(ended.code or 0)
     return 0
 
 

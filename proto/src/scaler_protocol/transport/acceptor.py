@@ -17,7 +17,7 @@ from scaler_protocol.messages import Envelope, RefusalReason, Refused
 from scaler_protocol.objects.names import is_same_user
 from scaler_protocol.transport.framing import pack
 
-ACCEPTED_AT_ONCE = 64
+ACCEPTED_AT_ONCE = 16
 
 
 class Acceptor:

@@ -23,6 +23,7 @@ from typing import Any
 from scaler_protocol.codec import decode
 from scaler_protocol.ids import digest
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, Tasks
+from scaler_protocol.objects.errors import MissingObject
 from scaler_protocol.objects.host import HostStore
 from scaler_protocol.objects.layout import Layout
 from scaler_protocol.transport.stream import StreamConnection
@@ -146,10 +147,12 @@ class Processor:
     def object(self, key: ObjectKey) -> memoryview:
         """Its bytes, for one task alone to change."""
         kept = self._objects.get(key)
-        view = memoryview(bytearray(kept)) if kept is not None else self._store.get(key)
-        if view is None:
-            raise ObjectMissing("An argument that travels by reference is not there: its owner or its store is gone.")
-        return view
+        if kept is not None:
+            return memoryview(bytearray(kept))
+        try:
+            return self._store.require(key)
+        except MissingObject as error:
+            raise ObjectMissing(f"An argument that travels by reference is missing: {error}") from None
 
     def unmap_unused(self) -> None:
         """What is kept mapped for later tasks is not to count as memory of the next."""

@@ -385,6 +385,8 @@ cdef int _status_of(error, int stage):
 
 cdef _failure(error, int status):
     """Status and payload; a cancellation that arrives while the failure is written down is the agent's to repeat."""
+    if status == OBJECT_MISSING:
+        return status, str(error).encode(errors="replace")
     try:
         return exception_payload(error, status)
     except TaskCancelled:
