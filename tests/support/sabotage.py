@@ -12,10 +12,15 @@ from tests.support.commands import child_environment
 def sabotaged_environment(folder: Path, source: str, **extra: str) -> dict[str, str]:
     """An environment whose Python processes run ``source`` when they start. There ``module`` is the one that was named
     to ``python -m``, and ``first_time()`` is true once among all processes."""
-    folder.mkdir(exist_ok=True)
-    (folder / "sitecustomize.py").write_text(_BEGINNING.format(mark=str(folder / "mark")) + textwrap.dedent(source))
+    write_sabotage(folder, source)
     environment = child_environment(**extra)
     return {**environment, "PYTHONPATH": f"{folder}{os.pathsep}{environment['PYTHONPATH']}"}
+
+
+def write_sabotage(folder: Path, source: str) -> None:
+    """For processes that have ``folder`` in their path before all else."""
+    folder.mkdir(exist_ok=True)
+    (folder / "sitecustomize.py").write_text(_BEGINNING.format(mark=str(folder / "mark")) + textwrap.dedent(source))
 
 
 _BEGINNING = """\

@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 START_SECONDS = 3.0
 """A store that nobody has connected to in this time ends."""
 
+_RETRY_SECONDS = 0.05
+"""After a turn that failed, the next one comes so soon: what it left undone may have no other occasion."""
+
 _RELEASES_BYTES = 64 * 1024
 _DESCRIPTORS_LIMIT = 64
 """A peer sends one, with its Hello."""
@@ -109,7 +112,7 @@ class Server:
 
     def _take_turn(self) -> None:
         try:
-            self._turn(self._wait_seconds())
+            self._turn(_RETRY_SECONDS if self._guard.failures else self._wait_seconds())
         except Exception:
             self._why = " ".join(traceback.format_exc(limit=-3).split())
             raise

@@ -55,6 +55,14 @@ class Processor:
         self._collect_at = time.monotonic() + options.collect_interval_seconds
         self._ran_since_collection = False
         self._prepared = is_prepared()
+        variables = {
+            context.AGENT_SOCKET_VARIABLE: options.agent_socket,
+            context.SCHEDULER_ADDRESS_VARIABLE: options.scheduler_address,
+            context.WORKER_NAME_VARIABLE: options.worker_name,
+        }
+        self._environment = context.TaskEnvironment(
+            variables, install_parent_variable, read_parent_variable, self._runner.note_environment
+        )
         self._streams: tuple[Any, Any, OutputChannel] | None = None
         self.shield = Shield()
         self._handlers: dict[bytes, Callable[[list[bytes]], None]] = {
@@ -223,6 +231,10 @@ class Processor:
         except (OSError, StopIteration):
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
+    def restore_environment(self) -> None:
+        """A task has changed what the next one needs to be there."""
+        self._environment.restore()
+
     def leave_fork(self) -> None:
         """A task forked and its child came back into this loop, which is the parent's alone."""
         os._exit(0)
@@ -278,7 +290,6 @@ def run_processor(
     memory = mmap.mmap(board_fd, BOARD_BYTES)
     os.close(board_fd)
     board = Board(memory)
-    _set_environment(options)
     _reseed()
     processor = Processor(connection, board, news_fd, options)
     os.register_at_fork(after_in_child=processor.mark_fork)
@@ -310,14 +321,6 @@ def preload(target: str, connection: StreamConnection) -> None:
         text = f"--preload {target}: {type(error).__name__}: {error}"
         connection.send([channel.FAILED, text.encode(errors="replace")])
         os._exit(1)
-
-
-def _set_environment(options: channel.ProcessorOptions) -> None:
-    os.environ[context.AGENT_SOCKET_VARIABLE] = options.agent_socket
-    os.environ[context.SCHEDULER_ADDRESS_VARIABLE] = options.scheduler_address
-    os.environ["SCALER_WORKER_NAME"] = options.worker_name
-    install_parent_variable()
-    context.install(read_parent_variable)
 
 
 def _reseed() -> None:

@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The loop that runs tasks: claim, load, call, write the result. Everything here is paid once per task."""
 
+import os
 import pickle
 from pickle import loads
 
@@ -79,7 +80,8 @@ cdef void _write_parent(bytes prefix, uint64_t task, bytes suffix) noexcept:
 cdef class Runner:
     """Runs handed-over tasks in order. ``host`` does what needs the outside: ``function(run)``, ``serializer(run)``,
     ``object(key)`` (memory of an object), ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
-    ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``, ``unmap_unused()``."""
+    ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``, ``unmap_unused()``,
+    ``restore_environment()``."""
 
     cdef readonly Board board
     cdef object host
@@ -94,6 +96,8 @@ cdef class Runner:
     cdef dict _functions  # (function, serializer) by the digests of both
     cdef readonly object kept
     cdef public bint forked
+    cdef bint environment_changed
+    cdef object environ
 
     def __init__(self, Board board, host):
         self.board = board
@@ -104,6 +108,11 @@ cdef class Runner:
         self.received_values = {}
         self._functions = {}
         self.kept = KeptValues()
+        self.environ = os.environ
+
+    def note_environment(self):
+        """What tasks need in it was changed, or may have been."""
+        self.environment_changed = True
 
     def forget_values(self, uint64_t watermark):
         """A new hand-over: its nodes need no value of a task whose sequence is below ``watermark``."""
@@ -162,6 +171,8 @@ cdef class Runner:
         plain = not keywords and not run.serializer and not references
         self.cpu_ns = process_cpu_ns()
         self.wall_since_cpu_ns = 0
+        if os.environ is not self.environ:
+            self._restore_environment()
         for index in range(count):
             sequence = self.sequence
             self.sequence += 1
@@ -169,6 +180,8 @@ cdef class Runner:
                 self._wait_for_lease()
             if not board.claim(sequence):
                 continue
+            if self.environment_changed:
+                self._restore_environment()
             _write_parent(prefix, first_task + index, suffix)
             if measured:
                 self.kept.clear()
@@ -247,6 +260,10 @@ cdef class Runner:
             parent_variable[14] = 0
             if ended - self.notified_ns > NOTIFY_NS:
                 self._notify(ended)
+
+    cdef _restore_environment(self):
+        self.environment_changed = False
+        self.host.restore_environment()
 
     cdef _notify(self, uint64_t now):
         self.notified_ns = now
