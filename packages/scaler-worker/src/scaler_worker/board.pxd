@@ -20,6 +20,7 @@ cdef class Harvest:
     cdef readonly list interrupted
     cdef readonly list large
     cdef readonly list kept
+    cdef readonly bint has_more
 
 cdef struct Record:
     uint64_t sequence
@@ -29,6 +30,7 @@ cdef struct Record:
     uint64_t ended_ns
     uint32_t payload_bytes
     uint8_t status
+    uint8_t has_more
     char* payload
 
 cdef class Board:
@@ -59,5 +61,5 @@ cdef class Board:
     cdef bint has_room(self, uint64_t payload_bytes) noexcept nogil
     cdef void append(
         self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
-        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns
+        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more
     ) noexcept nogil

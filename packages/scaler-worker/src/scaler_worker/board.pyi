@@ -34,6 +34,7 @@ class Harvest:
     interrupted: list[tuple[Handed, int, int]]  # sequence, duration in microseconds; not among the runs
     large: list[tuple[Handed, int]]  # sequence; the bytes travel beside the board
     kept: list[tuple[TaskRun, int, int, bytes]]  # nodes of graphs: task, status, payload
+    has_more: bool  # something about these tasks was sent beside the board
 
 class Board:
     def __init__(self, memory: Any) -> None:

@@ -62,7 +62,8 @@ cdef enum:
     CELL_COUNT = 16384
     ARENA = 4096 + 16384
     ARENA_SIZE = 1048576
-    RECORD_BYTES = 48  # sequence, duration, cpu, memory peak, size of payload (u32), status (u32), end; u64 but for two
+    # sequence, duration, cpu, memory peak, size of payload (u32), status (u8), whether there is more (u8), end; else u64
+    RECORD_BYTES = 48
     AGE_LIMIT = 0xFFFFFFFF
     SKIP = 255  # status of a record that fills the end of the ring
 
@@ -133,7 +134,8 @@ cdef class Harvest:
 
     runs: list[ResultRun]; totals: list of (Handed, finished, seconds); interrupted: list of (Handed, sequence, duration in
     microseconds) for tasks that ended because they were interrupted, which are not among the runs; large: list of
-    (Handed, sequence) whose bytes travel beside the board; kept: list of (run, task, status, payload) of nodes of graphs.
+    (Handed, sequence) whose bytes travel beside the board; kept: list of (run, task, status, payload) of nodes of graphs;
+    has_more: something about these tasks was sent beside the board.
     """
 
     def __init__(self):
@@ -271,6 +273,7 @@ cdef class Board:
         record.payload = <char*> (place + RECORD_BYTES)
         record.payload_bytes = (<uint32_t*>(place + 32))[0]
         record.status = place[36]
+        record.has_more = place[37]
         record.sequence = (<uint64_t*>place)[0]
         record.duration_ns = (<uint64_t*>(place + 8))[0]
         record.cpu_ns = (<uint64_t*>(place + 16))[0]
@@ -341,6 +344,7 @@ cdef class Board:
                 continue
             if record.status == STATUS_SUCCESS_LARGE:
                 harvest.large.append((entry, sequence))
+            harvest.has_more |= record.has_more != 0
             payload_bytes = record.payload_bytes
             if entry.is_node:
                 harvest.kept.append((entry.run, entry.first_task + (sequence - entry.first_sequence), record.status,
@@ -384,9 +388,9 @@ cdef class Board:
 
     cdef void append(
         self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
-        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns
+        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more
     ) noexcept nogil:
-        """Only after ``has_room``."""
+        """Only after ``has_room``. ``has_more``: something about the task was sent beside the board, before."""
         cdef uint64_t size = _padded(RECORD_BYTES + payload_bytes)
         cdef uint64_t offset = self._head & (ARENA_SIZE - 1)
         cdef uint8_t* record
@@ -403,6 +407,7 @@ cdef class Board:
         (<uint64_t*>(record + 24))[0] = memory_peak
         (<uint32_t*>(record + 32))[0] = payload_bytes
         record[36] = status
+        record[37] = has_more
         (<uint64_t*>(record + 40))[0] = ended_ns
         memcpy(record + RECORD_BYTES, payload, payload_bytes)
         self._head += size

@@ -86,6 +86,7 @@ OUTPUT_BUDGET_BYTES = 4 * 1024 * 1024
 """What tasks have printed and the scheduler has not yet received; beyond it, tasks that print wait."""
 
 OUTPUT_MESSAGE_BYTES = 64 * 1024
+STDERR = 2
 LOST_PER_MESSAGE = 4096
 NO_STORE = bytes(16)
 """Of an object that the agent keeps itself."""
@@ -495,6 +496,13 @@ class AgentCore(AgentPath):
         else:
             self._outbox.append(output)
 
+    def on_warnings(self, number: int, sequence: int, data: bytes) -> None:
+        """A task has raised warnings, which its client issues."""
+        named = self.slots.task_of(number, sequence)
+        if named is not None:
+            self._output_bytes += len(data)
+            self._outbox.append(Output(named[0], named[1], STDERR, b"", data))
+
     @property
     def is_full_of_output(self) -> bool:
         """Whether tasks that print should wait."""
@@ -682,7 +690,7 @@ class AgentCore(AgentPath):
             for body in self._outbox:
                 envelope = self._link.wrap(body)
                 if isinstance(body, Output):
-                    self._output_sizes[envelope.sequence] = len(body.data)
+                    self._output_sizes[envelope.sequence] = len(body.data) + len(body.warnings)
                 self._send(envelope, now)
             self._outbox.clear()
         if self.slots.rows.waiting:
@@ -706,4 +714,5 @@ def _earlier(first: float | None, other: float) -> float:
 
 def _belong_together(first: Output, second: Output) -> bool:
     same = (first.session, first.task, first.stream) == (second.session, second.task, second.stream)
+    same = same and not first.warnings
     return same and len(first.data) + len(second.data) <= OUTPUT_MESSAGE_BYTES

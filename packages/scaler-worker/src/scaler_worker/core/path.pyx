@@ -90,6 +90,8 @@ cdef class SlotsPath:
             self._take_others(processor, harvest)
         if processor.ending or processor.blocked_sequence is not None:
             self._forget_ended(processor, board.harvested)
+        if harvest.has_more:
+            self._catch_up(processor)
         for entry in processor.handed:
             if entry.run.options.stream_output:
                 self._catch_up(processor)

@@ -4,9 +4,9 @@ From the agent to a processor: START, before which it does nothing; then an enco
 with a descriptor), DROP (keys), STORE (the name of the cluster, by which the host's object store is found), VALUES
 (the sequence below which no value is needed any more, or nothing; an encoded Results message with values of graph
 nodes, or two empty frames; an encoded Tasks message). From a processor to its agent: READY, LARGE (sequence, size,
-with a descriptor), OUTPUT (sequence, stream, bytes), FAILED (text); an eventfd says that there are results on the
-board. From the agent to the zygote: a pickled ProcessorOptions with the descriptors of stream, board, stderr, fault
-file and eventfd; the zygote answers with the number and the process id.
+with a descriptor), OUTPUT (sequence, stream, bytes), WARNED (sequence, bytes), FAILED (text); an eventfd says that
+there are results on the board. From the agent to the zygote: a pickled ProcessorOptions with the descriptors of stream,
+board, stderr, fault file and eventfd; the zygote answers with the number and the process id.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ READY = b"ready"
 LARGE = b"large"
 OUTPUT = b"output"
 FAILED = b"failed"
+WARNED = b"warned"
 OBJECT = b"object"
 DROP = b"drop"
 VALUES = b"values"
@@ -72,6 +73,14 @@ class Printed:
 
 
 @dataclass(frozen=True, slots=True)
+class Warned:
+    """Warnings that the task with this sequence has raised, for its client."""
+
+    sequence: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """It cannot be made ready."""
 
@@ -91,6 +100,9 @@ class ProcessorOptions:
     is_spare: bool
 
 
+Said = Ready | Large | Printed | Warned | Failed
+
+
 def pack_number(number: int) -> bytes:
     return _NUMBER.pack(number)
 
@@ -107,7 +119,7 @@ def unpack_key(frame: bytes) -> ObjectKey:
     return ObjectKey(frame[8:], unpack_number(frame[:8]))
 
 
-def read_from_processor(frames: list[bytes]) -> Ready | Large | Printed | Failed:
+def read_from_processor(frames: list[bytes]) -> Said:
     """What a processor said to its agent. Raises ChannelError."""
     kind, *fields = frames
     reader = _READERS.get(kind)
@@ -117,6 +129,12 @@ def read_from_processor(frames: list[bytes]) -> Ready | Large | Printed | Failed
         return reader[1](fields)
     except struct.error:
         raise ChannelError("a number that it sent has not eight bytes") from None
+
+
+def _warned(fields: list[bytes]) -> Warned:
+    if len(fields[1]) > OUTPUT_LIMIT_BYTES:
+        raise ChannelError("a task of it has raised too many warnings")
+    return Warned(unpack_number(fields[0]), fields[1])
 
 
 def _large(fields: list[bytes]) -> Large:
@@ -130,9 +148,10 @@ def _printed(fields: list[bytes]) -> Printed:
     return printed
 
 
-_READERS: dict[bytes, tuple[int, Callable[[list[bytes]], Ready | Large | Printed | Failed]]] = {
+_READERS: dict[bytes, tuple[int, Callable[[list[bytes]], Said]]] = {
     READY: (0, lambda fields: Ready()),
     LARGE: (2, _large),
     OUTPUT: (3, _printed),
+    WARNED: (2, _warned),
     FAILED: (1, lambda fields: Failed(fields[0].decode(errors="replace"))),
 }

@@ -33,6 +33,7 @@ from scaler_worker.processor.errors import ObjectMissing, TaskCancelled
 from scaler_worker.processor.output import OutputChannel, OutputStream, Shield
 from scaler_worker.processor.preparation import IDLE_SECONDS, is_prepared, prepare
 from scaler_worker.processor.runner import Runner, install_parent_variable, read_parent_variable
+from scaler_worker.processor.warned import TaskWarnings
 
 _START_LOOK_SECONDS = 60.0
 
@@ -63,6 +64,7 @@ class Processor:
         self._environment = context.TaskEnvironment(
             variables, install_parent_variable, read_parent_variable, self._runner.note_environment
         )
+        self._warnings = TaskWarnings(self._runner.note_warning)
         self._streams: tuple[Any, Any, OutputChannel] | None = None
         self.shield = Shield()
         self._handlers: dict[bytes, Callable[[list[bytes]], None]] = {
@@ -76,6 +78,7 @@ class Processor:
 
     def run(self) -> None:
         connection, runner, handlers = self._connection, self._runner, self._handlers
+        self._warnings.begin()
         connection.send([channel.READY])
         while True:
             frames = connection.receive()
@@ -215,8 +218,16 @@ class Processor:
             sys.stdout, sys.stderr, target = self._streams
             self._streams = None
             target.close()
-            while self._connection.wants_write:  # all of it is with the agent before the task counts as finished
-                self.wait(0.01)
+            self._flush()
+
+    def send_warnings(self, sequence: int) -> None:
+        self._connection.send([channel.WARNED, channel.pack_number(sequence), self._warnings.take()])
+        self._flush()
+
+    def _flush(self) -> None:
+        """All of it is with the agent before the task counts as finished."""
+        while self._connection.wants_write:
+            self.wait(0.01)
 
     def memory_peak(self, reset: bool) -> int:
         """Bytes at most resident since the last reset."""

@@ -27,5 +27,8 @@ class Runner:
     def note_environment(self) -> None:
         """What tasks need in their environment was changed: it is restored before the next one."""
 
+    def note_warning(self) -> None:
+        """The task under way has raised a warning."""
+
     def tell(self) -> None: ...
     def woken(self) -> None: ...

@@ -81,7 +81,7 @@ cdef class Runner:
     """Runs handed-over tasks in order. ``host`` does what needs the outside: ``function(run)``, ``serializer(run)``,
     ``object(key)`` (memory of an object), ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
     ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``, ``unmap_unused()``,
-    ``restore_environment()``."""
+    ``restore_environment()``, ``send_warnings(sequence)``."""
 
     cdef readonly Board board
     cdef object host
@@ -97,6 +97,7 @@ cdef class Runner:
     cdef readonly object kept
     cdef public bint forked
     cdef bint environment_changed
+    cdef bint has_warned
     cdef object environ
 
     def __init__(self, Board board, host):
@@ -113,6 +114,10 @@ cdef class Runner:
     def note_environment(self):
         """What tasks need in it was changed, or may have been."""
         self.environment_changed = True
+
+    def note_warning(self):
+        """The task under way has raised a warning: it goes to the client."""
+        self.has_warned = True
 
     def forget_values(self, uint64_t watermark):
         """A new hand-over: its nodes need no value of a task whose sequence is below ``watermark``."""
@@ -250,6 +255,8 @@ cdef class Runner:
             peak = host.memory_peak(False) if profiling else 0
             if output:
                 host.end_output()
+            if self.has_warned:
+                host.send_warnings(sequence)
             if status == SUCCESS and len(payload) > LARGE_BYTES:
                 self._store_large(run, index, sequence, payload, duration, cpu, peak, ended, is_node, is_kept)
                 payload = None
@@ -257,6 +264,7 @@ cdef class Runner:
                 if is_node and status == SUCCESS:
                     self._keep_own(session, first_task + index, sequence, payload)
                 self._store(sequence, status, payload, duration, cpu, peak, ended)
+            self.has_warned = False
             parent_variable[14] = 0
             if ended - self.notified_ns > NOTIFY_NS:
                 self._notify(ended)
@@ -351,7 +359,9 @@ cdef class Runner:
         cdef uint64_t size = PyBytes_GET_SIZE(payload)
         if not self.board.has_room(size):
             self._wait_for_room(size)
-        self.board.append(sequence, status, PyBytes_AS_STRING(payload), size, duration, cpu, peak, ended)
+        self.board.append(
+            sequence, status, PyBytes_AS_STRING(payload), size, duration, cpu, peak, ended, self.has_warned
+        )
         self.untold = True
 
     cdef _wait_for_room(self, uint64_t size):

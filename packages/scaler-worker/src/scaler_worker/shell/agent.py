@@ -213,6 +213,9 @@ class Agent:
         self._core.on_output(number, sequence, stream, data, time.monotonic())
         return not self._core.is_full_of_output
 
+    def warned(self, number: int, sequence: int, data: bytes) -> None:
+        self._core.on_warnings(number, sequence, data)
+
     def has_task(self, number: int, sequence: int) -> bool:
         return self._core.slots.has_task(number, sequence)
 

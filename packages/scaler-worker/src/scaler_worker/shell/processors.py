@@ -39,8 +39,8 @@ class ProcessorHost:
     """Carries out what the core wants of processors and tells it what happens to them. ``agent`` has the methods
     ``started(number, board, pid)``, ``not_started(number, text)``, ``not_forked(number)``, ``ready(number)``,
     ``news(number)``, ``died(number, certificate)``, ``output(number, sequence, stream, data)``, which says whether it
-    takes more, ``has_task(number, sequence)``, ``failed(text)`` and ``heard()``, after everything that waited. What
-    goes wrong while one processor is heard costs that processor alone."""
+    takes more, ``warned(number, sequence, data)``, ``has_task(number, sequence)``, ``failed(text)`` and ``heard()``,
+    after everything that waited. What goes wrong while one processor is heard costs that processor alone."""
 
     def __init__(
         self,
@@ -249,6 +249,8 @@ class ProcessorHost:
             return bool(self._agent.output(process.number, said.sequence, said.stream, said.data))
         if isinstance(said, channel.Large):
             self._take_large(process, said)
+        elif isinstance(said, channel.Warned):
+            self._agent.warned(process.number, said.sequence, said.data)
         elif process.ready:
             raise ChannelError("it says again how its start went")
         elif isinstance(said, channel.Ready):
