@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 import traceback
 from types import TracebackType
@@ -11,6 +10,7 @@ import cloudpickle
 from tblib import pickling_support
 
 from scaler_protocol.messages import Status
+from scaler_worker.processor.shortening import shortened
 
 MESSAGE_LIMIT_CHARACTERS = 16 * 1024
 TRACEBACK_LIMIT_CHARACTERS = 64 * 1024
@@ -53,40 +53,23 @@ def _describe(error: BaseException) -> tuple[str, str, str]:
 
 def _pickled(error: BaseException) -> bytes:
     """With its tracebacks; without them when they are too deep to be pickled (the formatted one travels anyway). Of an
-    exception that is too large then, its own type with the beginning of its texts."""
+    exception that is too large then, its own type with the beginning and the end of what it holds."""
     data = _dumps(error)
-    if not data:
+    if not data or len(data) > PAYLOAD_LIMIT_BYTES:
         _strip_tracebacks(error)
         data = _dumps(error)
-    if not data:
-        data = _dumps(_shortened(error))
-    return data
-
-
-def _shortened(error: BaseException) -> BaseException | None:
-    """A copy without causes. None for what cannot be copied: that has its reasons."""
-    try:
-        short = copy.copy(error)
-        short.__cause__ = short.__context__ = None
-        short.args = tuple(_beginning(each) for each in short.args)
-        return short
-    except BaseException:
-        return None
-
-
-def _beginning(value: object) -> object:
-    if type(value) is not str or len(value) <= MESSAGE_LIMIT_CHARACTERS:
-        return value
-    return f"{value[:MESSAGE_LIMIT_CHARACTERS]}... ({len(value):,} characters)"
+    if len(data) > PAYLOAD_LIMIT_BYTES:
+        data = _dumps(shortened(error, len(data), PAYLOAD_LIMIT_BYTES))
+    return data if len(data) <= PAYLOAD_LIMIT_BYTES else b""
 
 
 def _dumps(error: BaseException | None) -> bytes:
+    """Empty when it cannot be pickled."""
     try:
         pickling_support.install(error)
-        data = cloudpickle.dumps(error) if error is not None else b""
+        return cloudpickle.dumps(error) if error is not None else b""
     except BaseException:
         return b""
-    return data if len(data) <= PAYLOAD_LIMIT_BYTES else b""
 
 
 def _strip_tracebacks(error: BaseException | None) -> None:
