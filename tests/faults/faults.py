@@ -1,0 +1,89 @@
+"""The faults: a process is killed or stopped, its connections are cut, its descriptors run out.
+
+Each function returns whether the fault happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+LONGEST_SECONDS = 4.0
+CUT_SHARE = 0.3
+"""The probability that ``cut`` closes a given connection."""
+
+_SHORTEST_SECONDS = 0.05
+_SYS_PIDFD_GETFD = 438
+_library = ctypes.CDLL(None, use_errno=True)
+
+
+def kill(process: psutil.Process, chance: random.Random) -> bool:
+    process.kill()
+    return True
+
+
+def stop(process: psutil.Process, chance: random.Random) -> bool:
+    process.suspend()
+    try:
+        time.sleep(chance.uniform(_SHORTEST_SECONDS, LONGEST_SECONDS))
+    finally:
+        process.resume()
+    return True
+
+
+def cut(process: psutil.Process, chance: random.Random) -> bool:
+    """Shut down some connections. Both ends see them end."""
+    chosen = [descriptor for descriptor in _sockets_of(process.pid) if chance.random() < CUT_SHARE]
+    return any([_shut_down(process.pid, descriptor) for descriptor in chosen])
+
+
+def starve(process: psutil.Process, chance: random.Random) -> bool:
+    """Leave the process only a few free descriptors for a while."""
+    limits = process.rlimit(psutil.RLIMIT_NOFILE)
+    process.rlimit(psutil.RLIMIT_NOFILE, (min(process.num_fds() + chance.randrange(8), limits[1]), limits[1]))
+    try:
+        time.sleep(chance.uniform(_SHORTEST_SECONDS, LONGEST_SECONDS))
+    finally:
+        process.rlimit(psutil.RLIMIT_NOFILE, limits)
+    return True
+
+
+FAULTS: dict[str, Callable[[psutil.Process, random.Random], bool]] = {
+    "kill": kill,
+    "stop": stop,
+    "cut": cut,
+    "starve": starve,
+}
+
+
+def _sockets_of(pid: int) -> list[int]:
+    found = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if os.readlink(path).startswith("socket:"):
+                found.append(int(path.name))
+    return found
+
+
+def _shut_down(pid: int, descriptor: int) -> bool:
+    """Duplicate the descriptor of another process and shut the connection down. Listening sockets are left alone."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        duplicate = _library.syscall(_SYS_PIDFD_GETFD, pidfd, descriptor, 0)
+    finally:
+        os.close(pidfd)
+    if duplicate < 0:
+        return False
+    with socket.socket(fileno=duplicate) as connection, contextlib.suppress(OSError):
+        if not connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            connection.shutdown(socket.SHUT_RDWR)
+            return True
+    return False
