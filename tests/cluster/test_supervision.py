@@ -24,6 +24,14 @@ if module == "scaler_worker.cli" {condition}:
     Slots._start_missing = fail
 """
 
+SCHEDULER_IS_BROKEN = """
+if module == "scaler_scheduler.cli" and first_time():
+    from scaler_scheduler.core.scheduler import SchedulerCore
+    def fail(self, now):
+        raise ValueError("a defect")
+    SchedulerCore.on_deadline = fail
+"""
+
 
 def agent_pid(combo: SchedulerClusterCombo) -> int:
     assert combo._cluster is not None and combo._cluster.pid is not None
@@ -61,6 +69,17 @@ def test_an_agent_that_breaks_is_replaced(tmp_path: Path, monkeypatch: pytest.Mo
     assert (tmp_path / "path" / "mark").exists()
 
 
+def test_a_scheduler_that_breaks_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_sabotage(tmp_path / "path", SCHEDULER_IS_BROKEN)
+    monkeypatch.syspath_prepend(str(tmp_path / "path"))
+    with SchedulerClusterCombo(2) as combo, Client(combo.get_address()) as client:
+        assert client.map(len, ["ab"] * 10) == [2] * 10
+        wait_until(lambda: f"scaler_scheduler ended with code {BROKEN_CODE}" in caplog.text)
+        assert client.map(len, ["ab"] * 10) == [2] * 10
+
+
 def test_an_agent_that_always_breaks_is_given_up_with_a_diagnosis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -86,5 +105,12 @@ def test_what_was_ended_on_purpose_is_not_started_again() -> None:
         combo._cluster.join(30)
         combo._scheduler.join(30)
         assert combo._cluster.exit_code == 0
-    family = psutil.Process().children(recursive=True)
-    assert not [each for each in family if "scaler_" in " ".join(each.cmdline())]
+    assert not [each for each in psutil.Process().children(recursive=True) if runs_scaler(each)]
+
+
+def runs_scaler(process: psutil.Process) -> bool:
+    """False for an orphan that ended and was not reaped yet."""
+    try:
+        return "scaler_" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False

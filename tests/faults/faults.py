@@ -10,6 +10,7 @@ import ctypes
 import os
 import random
 import socket
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -74,7 +75,8 @@ def _sockets_of(pid: int) -> list[int]:
 
 
 def _shut_down(pid: int, descriptor: int) -> bool:
-    """Duplicate the descriptor of another process and shut the connection down. Listening sockets are left alone."""
+    """Duplicate the descriptor of another process and shut the connection down. Left alone are listening sockets, and
+    pairs that the process has made: one may be its event loop's own, and that of a child is cut on the child's side."""
     pidfd = os.pidfd_open(pid)
     try:
         duplicate = _library.syscall(_SYS_PIDFD_GETFD, pidfd, descriptor, 0)
@@ -83,7 +85,16 @@ def _shut_down(pid: int, descriptor: int) -> bool:
     if duplicate < 0:
         return False
     with socket.socket(fileno=duplicate) as connection, contextlib.suppress(OSError):
-        if not connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-            connection.shutdown(socket.SHUT_RDWR)
-            return True
+        if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) or _maker_of(connection) == pid:
+            return False
+        connection.shutdown(socket.SHUT_RDWR)
+        return True
     return False
+
+
+def _maker_of(connection: socket.socket) -> int:
+    """The process that made a pair of connected unix sockets; 0 for sockets of other kinds."""
+    if connection.family != socket.AF_UNIX:
+        return 0
+    pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(pid)
