@@ -47,6 +47,7 @@ class SimulatedHarvest:
         self.interrupted: list[tuple[Any, int, int]] = []
         self.large: list[tuple[Any, int]] = []
         self.kept: list[tuple[Any, int, int, bytes]] = []
+        self.has_more = False
 
 
 class SimulatedBoard:
