@@ -68,9 +68,12 @@ class Experiment:
 
     def summary(self) -> str:
         jobs: Counter[str] = Counter()
+        errors: dict[str, str] = {}
         for client in self._clients:
             jobs.update(client.count)
-        return f"faults: {_listed(self._injector.count)}\njobs: {_listed(jobs)}"
+            errors |= client.errors
+        texts = [f"{outcome}: {text}" for outcome, text in sorted(errors.items())]
+        return "\n".join([f"faults: {_listed(self._injector.count)}", f"jobs: {_listed(jobs)}", *texts])
 
     def _find(self) -> Processes:
         return processes_of({each.pid for each in (self._scheduler, *self._clusters) if each.pid is not None})

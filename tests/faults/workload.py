@@ -27,13 +27,14 @@ RECONNECT_SHARE = 0.05
 
 
 class Workload(threading.Thread):
-    """``failures`` has what was wrong, ``count`` the jobs by outcome, ``doing`` the current job and ``since`` its
-    start."""
+    """``failures`` has what was wrong, ``count`` the jobs by outcome, ``errors`` the text of a documented error of each
+    kind, ``doing`` the current job and ``since`` its start."""
 
     def __init__(self, address: str, seed: int, allowed: tuple[type[BaseException], ...]) -> None:
         super().__init__(name=f"workload {seed}", daemon=True)
         self.failures: list[str] = []
         self.count: Counter[str] = Counter()
+        self.errors: dict[str, str] = {}
         self.doing = ""
         self.since = time.monotonic()
         self._address = address
@@ -63,7 +64,9 @@ class Workload(threading.Thread):
         try:
             expected, received = job(client, self._chance)
         except self._allowed as error:
-            self.count[f"{job.__name__}: {type(error).__name__}"] += 1
+            outcome = f"{job.__name__}: {type(error).__name__}"
+            self.count[outcome] += 1
+            self.errors[outcome] = str(error)
         except BaseException:
             self.failures.append(f"{job.__name__}: {traceback.format_exc()}")
         else:
