@@ -23,6 +23,7 @@ CUT_SHARE = 0.3
 
 _SHORTEST_SECONDS = 0.05
 _SYS_PIDFD_GETFD = 438
+_AGENT_SOCKET = b"\0scaler-agent-"
 _library = ctypes.CDLL(None, use_errno=True)
 
 
@@ -75,8 +76,7 @@ def _sockets_of(pid: int) -> list[int]:
 
 
 def _shut_down(pid: int, descriptor: int) -> bool:
-    """Duplicate the descriptor of another process and shut the connection down. Left alone are listening sockets, and
-    pairs that the process has made: one may be its event loop's own, and that of a child is cut on the child's side."""
+    """Duplicate the descriptor of another process and shut the connection down, if it is one that can fail."""
     pidfd = os.pidfd_open(pid)
     try:
         duplicate = _library.syscall(_SYS_PIDFD_GETFD, pidfd, descriptor, 0)
@@ -85,16 +85,25 @@ def _shut_down(pid: int, descriptor: int) -> bool:
     if duplicate < 0:
         return False
     with socket.socket(fileno=duplicate) as connection, contextlib.suppress(OSError):
-        if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) or _maker_of(connection) == pid:
-            return False
-        connection.shutdown(socket.SHUT_RDWR)
-        return True
+        if _can_fail(connection, pid):
+            connection.shutdown(socket.SHUT_RDWR)
+            return True
     return False
 
 
-def _maker_of(connection: socket.socket) -> int:
-    """The process that made a pair of connected unix sockets; 0 for sockets of other kinds."""
+def _can_fail(connection: socket.socket, pid: int) -> bool:
+    """Not listening sockets; nor pairs that the process itself has made: one may be its event loop's own, and that of
+    a child is cut on the child's side; nor connections of clients inside tasks to their agent, which do not recover."""
+    if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        return False
     if connection.family != socket.AF_UNIX:
-        return 0
+        return True
+    return _maker_of(connection) != pid and not any(
+        bytes(name).startswith(_AGENT_SOCKET) for name in (connection.getsockname(), connection.getpeername()) if name
+    )
+
+
+def _maker_of(connection: socket.socket) -> int:
+    """The process at the other end, or that made both ends of a pair."""
     pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return int(pid)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import psutil
 
+from scaler_protocol.command.supervised import EARLY_SECONDS
 from tests.faults.faults import FAULTS
 from tests.faults.processes import Processes
 
@@ -17,6 +18,11 @@ PAUSE_SECONDS = (0.2, 3.0)
 LONG_PAUSE_SHARE = 0.1
 LONG_PAUSE_FACTOR = 5
 """One pause in ten is longer, so that the cluster settles before the next fault."""
+
+
+def _may_be_killed(process: psutil.Process, kind: str) -> bool:
+    """A command that dies early several times in a row is given up."""
+    return kind not in ("scheduler", "agent") or time.time() - process.create_time() > EARLY_SECONDS
 
 
 class Injector:
@@ -47,7 +53,7 @@ class Injector:
     def _run(self) -> None:
         while not self._ended.wait(self._pause_seconds()):
             fault, kind = self._chance.choice(self._faults), self._chance.choice(self._kinds)
-            candidates = self._find()[kind]
+            candidates = [each for each in self._find()[kind] if fault != "kill" or _may_be_killed(each, kind)]
             if candidates and self._inject(fault, self._chance.choice(candidates)):
                 self.count[f"{fault} {kind}"] += 1
                 self.last_at = time.monotonic()
