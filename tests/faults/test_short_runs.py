@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.experiment import Experiment, Plan
 
-FAULT_SECONDS = 12.0
+FAULT_SECONDS = 8.0
 
 PLANS = {
     "all faults": Plan(seed=1, pace=2.0),
