@@ -4,6 +4,7 @@ costs that process, and nobody else."""
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -97,6 +98,14 @@ FAULTS: dict[str, Callable[[], None]] = {
 }
 
 
+def statuses_of_many(scheduler: FakeScheduler, first: int) -> Counter[int]:
+    """How many of 200 harmless tasks end with each status."""
+    scheduler.results.clear()
+    scheduler.submit(os.getpid, [()] * 200, first=first)
+    scheduler.wait_for_results(200)
+    return Counter(row[0] for row in scheduler.results.values())
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_it_costs_the_process_that_does_it_and_nobody_else(fault: str, shared: tuple[FakeScheduler, Command]) -> None:
     scheduler, command = shared
@@ -112,10 +121,10 @@ def test_it_costs_the_process_that_does_it_and_nobody_else(fault: str, shared: t
     scheduler.wait_for_results(201)
     assert {scheduler.results[task][0] for task in range(1000, 1200)} <= {Status.SUCCESS, Status.PROCESSOR_DIED}
     assert scheduler.results[0][0] in (Status.SUCCESS, Status.PROCESSOR_DIED)
-    scheduler.results.clear()
-    scheduler.submit(os.getpid, [()] * 200, first=5000)
-    scheduler.wait_for_results(200)
-    assert {row[0] for row in scheduler.results.values()} == {Status.SUCCESS}
+    found_late = statuses_of_many(scheduler, 5000)  # at the latest when the process is given tasks again
+    assert found_late[Status.PROCESSOR_DIED] <= 1
+    assert found_late[Status.SUCCESS] + found_late[Status.PROCESSOR_DIED] == 200
+    assert statuses_of_many(scheduler, 6000) == {Status.SUCCESS: 200}
     assert command.process.poll() is None and "Traceback" not in command.output
 
 
