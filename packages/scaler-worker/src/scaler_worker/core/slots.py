@@ -58,6 +58,7 @@ class Slots(SlotsPath):
             Starts(worker_names, roster, effects, process_limit),
             Endings(roster, effects, task_timeout_seconds),
         )
+        self._arriving: set[tuple[int, int]] = set()  # processor, sequence: large results that were harvested last
         self.names = worker_names
         self.functions, self.serializers = hand_overs.functions, hand_overs.serializers
         self.rows = OwnRows()
@@ -323,6 +324,7 @@ class Slots(SlotsPath):
 
     def _take_large(self, processor: Processor, harvest: Harvest) -> None:
         rows = _large_rows(harvest.runs)
+        self._arriving = {(processor.number, sequence) for _, sequence in harvest.large}
         for entry, sequence in harvest.large:
             key = ObjectKey(entry.session, entry.first_task + sequence - entry.first_sequence)
             row = None if entry.is_node else rows.get(key)
@@ -494,7 +496,10 @@ class Slots(SlotsPath):
         return columns_of([*self.queue.runs(), *self._objects.waiting_runs()], named)
 
     def has_task(self, number: int, sequence: int) -> bool:
-        """Whether the processor holds a task of this sequence that has not ended."""
+        """Whether the processor holds a task of this sequence that has not ended, or whose large result is awaited: the
+        records of several are read from the board before the first of their results is read from the stream."""
+        if (number, sequence) in self._arriving:
+            return True
         processor = self.processors.get(number)
         return processor is not None and processor.board is not None and processor.board.is_open(sequence)
 
