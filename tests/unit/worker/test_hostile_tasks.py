@@ -122,7 +122,6 @@ def test_it_costs_the_process_that_does_it_and_nobody_else(fault: str, shared: t
     assert {scheduler.results[task][0] for task in range(1000, 1200)} <= {Status.SUCCESS, Status.PROCESSOR_DIED}
     assert scheduler.results[0][0] in (Status.SUCCESS, Status.PROCESSOR_DIED)
     found_late = statuses_of_many(scheduler, 5000)  # at the latest when the process is given tasks again
-    assert found_late[Status.PROCESSOR_DIED] <= 1
     assert found_late[Status.SUCCESS] + found_late[Status.PROCESSOR_DIED] == 200
     assert statuses_of_many(scheduler, 6000) == {Status.SUCCESS: 200}
     assert command.process.poll() is None and "Traceback" not in command.output
