@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,17 +133,41 @@ def memory_files(pid: int) -> list[Path]:
     return [path for path in Path(f"/proc/{pid}/fd").iterdir() if "memfd:scaler-objects" in os.readlink(path)]
 
 
+def spill_file(client: Client, directory: Path) -> Path:
+    """What the store has moved there is in one file without a name."""
+    descriptors = Path(f"/proc/{store_of(client).pid}/fd")
+    return next(path for path in descriptors.iterdir() if os.readlink(path).startswith(str(directory)))
+
+
+def test_spilled_bytes_that_were_changed_never_reach_a_task(small_store: Client, tmp_path: Path) -> None:
+    """Results are made again; an object that was sent is missing, and a plain sentence says why."""
+    references = [small_store.send_object(make(COUNT) + number) for number in range(8)]
+    results = [small_store.submit(make, COUNT) for _ in range(8)]
+    wait_until(lambda: all(each.done() for each in results), 30)
+    with open(spill_file(small_store, tmp_path), "r+b") as file:
+        for place in range(0, os.fstat(file.fileno()).st_size, 1 << 20):
+            file.seek(place + 4096)
+            file.write(b"\xff" * 16)
+    assert [total(each.result(timeout=30)) for each in results] == [TOTAL] * 8
+    missing = []
+    for number, reference in enumerate(references):
+        for _ in range(2):
+            try:
+                assert small_store.submit(total, reference).result(timeout=30) == TOTAL + number * COUNT
+            except MissingObjects as error:
+                missing.append(str(error))
+    assert len(missing) >= 8
+    for text in missing:
+        assert re.fullmatch(r"An argument .* is missing: The object had been moved to disk and cannot be .*\.", text)
+        assert text.isprintable() and "the file was changed" in text
+
+
 def test_a_spill_file_cut_by_hand(small_store: Client, tmp_path: Path) -> None:
     """Objects are lost, and only those: results are made again, what was sent is missing."""
     results = [small_store.submit(make, COUNT) for _ in range(8)]
     wait_until(lambda: all(each.done() for each in results), 30)
     references = [small_store.send_object(make(COUNT) + number) for number in range(8)]
-    file = next(
-        path
-        for path in Path(f"/proc/{store_of(small_store).pid}/fd").iterdir()
-        if os.readlink(path).startswith(str(tmp_path))
-    )
-    os.truncate(file, 0)
+    os.truncate(spill_file(small_store, tmp_path), 0)
     assert [total(each.result(timeout=30)) for each in results] == [TOTAL] * 8
     outcomes = []
     for number, reference in enumerate(references):

@@ -212,13 +212,15 @@ class NestedClient(Node):
             self._post_lock_wait()
         elif word == "frames":
             self._agent.post(lambda now: core.on_nested_frames(session, value, now))
+        elif word == "blocked":
+            self._agent.post(lambda now: core.on_nested_blocked(session, False, now))
         else:
             if word == "closed":
                 self._agent.nested.pop(session, None)
             self._agent.post(lambda now: getattr(core, f"on_nested_{word}")(session, now))
 
     def _post_lock_wait(self) -> None:
-        self._agent.post(lambda now: self._agent.core.on_nested_blocked(self.session, now, True))
+        self._agent.post(lambda now: self._agent.core.on_nested_blocked(self.session, True, now))
 
 
 def check_failure(payload: bytes, deaths: dict[bytes, int], may_miss: bool = False) -> None:

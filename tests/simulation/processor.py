@@ -53,6 +53,7 @@ class SimulatedHarvest:
         self.interrupted: list[tuple[Any, int, int]] = []
         self.large: list[tuple[Any, int]] = []
         self.kept: list[tuple[Any, int, int, bytes]] = []
+        self.has_more = False
 
 
 class SimulatedBoard:
@@ -65,22 +66,31 @@ class SimulatedBoard:
         self.started = 0.0
         self.lease_until = float("inf")
         self.interrupt_sequence: int | None = None
+        self.broken: str | None = None
+        self._next = 0
+        self._open: dict[int, bool] = {}
         self._cells: dict[int, int] = {}
         self._records: deque[tuple[int, int, bytes, float]] = deque()
 
     # ---- the agent's side --------------------------------------------------------------------------------------
 
-    def room(self, next_sequence: int) -> int:
-        return WINDOW - (next_sequence - self.position)
+    def room(self) -> int:
+        return WINDOW - (self._next - min([self.position, *self._open]))
 
     def hand_over(self, first_sequence: int, count: int) -> None:
         for sequence in range(first_sequence, first_sequence + count):
             self._cells[sequence] = HANDED
+            self._open[sequence] = True
+        self._next = first_sequence + count
+
+    def is_open(self, sequence: int) -> bool:
+        return sequence in self._open
 
     def withdraw(self, sequence: int) -> bool:
         if self._cells.get(sequence) != HANDED:
             return False
         self._cells[sequence] = WITHDRAWN
+        del self._open[sequence]
         return True
 
     def withdraw_newest(self, first_sequence: int, end_sequence: int, limit: int) -> list[int]:
@@ -110,6 +120,7 @@ class SimulatedBoard:
             sequence, status, payload, seconds = self._records.popleft()
             entry = next(each for each in handed if each.first_sequence <= sequence < each.end_sequence)
             entry.unfinished -= 1
+            del self._open[sequence]
             self.harvested = sequence + 1
             harvest.totals.append((entry, 1, seconds))
             if status == Status.CANCELLED:

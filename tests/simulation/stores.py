@@ -137,4 +137,4 @@ class Host:
         return False
 
     def _not_stored(self, key: ObjectKey, relayed: bool) -> None:
-        self.tell(lambda core, now: core.on_not_stored(key, now, relayed))
+        self.tell(lambda core, now: core.on_not_stored(key, relayed, now))

@@ -6,6 +6,7 @@ import collections
 import itertools
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,8 @@ def fail_at_first(path: str, failures: int) -> int:
     if calls <= failures:
         raise RuntimeError(f"failure {calls}")
     return calls
+
+
+def warn_of(text: str, category: type[Warning] = UserWarning) -> str:
+    warnings.warn(text, category, stacklevel=1)
+    return text

@@ -424,12 +424,14 @@ class ClusterInfo:
 
 @value(frozen=True, slots=True)
 class Output:
-    """What a task wrote to stdout (1) or stderr (2), for the client that asked for it."""
+    """What a task wrote to stdout (1) or stderr (2), for the client that asked for it; or ``warnings`` that it raised:
+    the pickle of a list of (pickled category, message, file, line, module)."""
 
     session: bytes
     task: int
     stream: int
     data: bytes
+    warnings: bytes = b""
 
 
 @value(frozen=True, slots=True)

@@ -18,11 +18,12 @@ from scaler_protocol.command import (
     run_command,
     setup_logging,
 )
+from scaler_protocol.command.turn_guard import BROKEN_CODE
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(LoggingSettings):
-    address: str = argument(help="what to do: serve, stubborn, refuse, crash")
+    address: str = argument(help="what to do: serve, stubborn, refuse, crash, broken")
     event_loop: str = option("builtin", "-e", help="loop", choices=("builtin", "uvloop"))
     mark: str | None = option(None, help="file removed at the end")
 
@@ -53,6 +54,8 @@ def run(settings: Settings) -> int | None:
         raise BadInput("this address\nis refused")
     if settings.address == "crash":
         os._exit(7)
+    if settings.address == "broken":
+        return BROKEN_CODE
     if settings.address == "silent":
         time.sleep(60)
     return serve(settings)

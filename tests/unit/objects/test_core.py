@@ -33,6 +33,8 @@ from scaler_protocol.messages import (
     StoreReserve,
     StoreSeal,
     StoreSegmentClosed,
+    StoreSettings,
+    StoreStatusRequest,
 )
 from scaler_protocol.objects.core.effects import (
     Answer,
@@ -74,6 +76,8 @@ class World:
         self.pending: list[Callable[[], Any]] = []  # what sources will say
         self.sizes: dict[ObjectKey, int] = {}
         self.seen: set[str] = set()
+        self.failing_share = 0.0
+        self.failed_segments: set[int] = set()
 
     # ---- the shell -----------------------------------------------------------------------------------------------
 
@@ -84,19 +88,25 @@ class World:
         self.core.check()
 
     def do_MakeSegment(self, effect: MakeSegment) -> None:
-        self.memory[effect.number] = [None] * (effect.size // PAGE_BYTES)
+        if self.chance.random() < self.failing_share:
+            self.failed_segments.add(effect.number)
+            self.core.on_segment_failed(effect.number, "Too many open files", self.now)
+        else:
+            self.memory[effect.number] = [None] * (effect.size // PAGE_BYTES)
 
     def do_CloseSegment(self, effect: CloseSegment) -> None:
         assert not any(tag is not None for tag in self.memory.pop(effect.number))
 
     def do_Punch(self, effect: Punch) -> None:
-        self.fill(effect.extent, None)
+        if effect.extent.segment not in self.failed_segments:
+            self.fill(effect.extent, None)
 
     def do_Spill(self, effect: Spill) -> None:
         self.moves.append(effect)
 
     def do_Load(self, effect: Load) -> None:
-        self.moves.append(effect)
+        if effect.extent.segment not in self.failed_segments:
+            self.moves.append(effect)
 
     def do_RemoveFile(self, effect: RemoveFile) -> None:
         del self.disk[effect.number]
@@ -119,6 +129,8 @@ class World:
     def do_Answer(self, effect: Answer) -> None:
         peer = self.peers.get(effect.peer)
         assert peer is not None, "an answer to nobody"
+        if effect.segment in self.failed_segments:
+            return
         body = effect.body
         self.seen.add(type(body).__name__)
         if effect.segment is not None:
@@ -326,6 +338,7 @@ class World:
 @pytest.mark.parametrize("seed", range(60))
 def test_no_order_of_events_breaks_the_store(seed: int) -> None:
     world = World(seed, [4 * MEBIBYTE, 12 * MEBIBYTE, 400 * MEBIBYTE][seed % 3])
+    world.failing_share = [0.0, 0.3][seed % 2]
     for _ in range(1500):
         world.step()
     finish(world)
@@ -389,6 +402,47 @@ def test_who_breaks_the_rules_is_sent_away(body: Any) -> None:
     with pytest.raises(MalformedRequest):
         core.on_message(1, body, 0.0)
     core.check()
+
+
+NUMBERS = (0, 1, PAGE_BYTES, MEBIBYTE, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
+
+
+def any_body(chance: random.Random) -> Any:
+    """What a peer may say that knows the protocol and means no good, or is broken."""
+    key = ObjectKey(chance.choice(OWNERS), chance.choice((1, 2, 2**64 - 1)))
+    number = chance.choice((chance.choice(NUMBERS), chance.randrange(20), chance.randrange(2 * MEBIBYTE)))
+    bodies = (
+        *(kind(key) for kind in (StoreSeal, StoreAbandon, StoreGet, StoreFind)),
+        *(kind(key, number) for kind in (StoreCreate, ObjectCredit)),
+        *(StoreReserve(number), StorePlace(key, number, 1), StorePlace(key, 0, number), StoreRelease((number,))),
+        *(StoreDrop((key, key)), StoreForget(key.owner), StoreFetch(key, number, ("tcp://a", "no address"))),
+        *(StoreSettings(number, "/", ""), StoreStatusRequest()),
+        *(ObjectRequest(key, False, number), ObjectChunk(key, number, 0, b"")),
+    )
+    return chance.choice(bodies)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_message_breaks_the_store(seed: int) -> None:
+    """Who sends it may be sent away; nothing else is raised, and every count stays right."""
+    world = World(seed, 4 * MEBIBYTE)
+    core = world.core
+    for number in (1, 2, -1):
+        core.on_connected(number)
+    for _ in range(400):
+        peer = world.chance.choice((1, 2, -1))
+        try:
+            core.on_message(peer, any_body(world.chance), world.now)
+        except MalformedRequest:
+            core.on_peer_lost(peer, world.now)
+            core.on_pins_lost(peer, world.now)
+            core.on_connected(peer)
+        core.settle(world.now)
+        world.now += 0.01
+        if (deadline := core.next_deadline()) is not None and deadline <= world.now:
+            core.on_deadline(world.now)
+        core.take_effects()
+        core.check()
 
 
 def test_an_object_larger_than_the_memory_is_refused_with_the_flag_that_helps() -> None:

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy
 import pytest
 
 from scaler_protocol.messages import StoreAbandon, StoreCreate
-from scaler_protocol.objects.errors import MissingObject
+from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
+from tests.support.sabotage import write_sabotage
 from tests.support.waiting import wait_until
 from tests.unit.objects.conftest import Connect
 from tests.unit.objects.programs import Program
@@ -225,3 +227,37 @@ def test_threads_go_on_when_one_is_interrupted(connect: Connect) -> None:
     for thread in threads:
         thread.join(30)
     assert outcomes == [None] * 3
+
+
+FAILS_WHILE_TOLD_TO = """
+if module == "scaler_protocol.objects.store":
+    from scaler_protocol.objects.server import Server
+    settle = Server._settle_doubts
+    def sabotaged(self):
+        if os.path.exists({flag!r}):
+            raise ValueError("a defect")
+        settle(self)
+    Server._settle_doubts = sabotaged
+"""
+
+
+def test_a_store_that_fails_in_turn_after_turn_ends_says_why_and_another_takes_its_place(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flag = tmp_path / "fails"
+    write_sabotage(tmp_path / "path", FAILS_WHILE_TOLD_TO.format(flag=str(flag)))
+    monkeypatch.syspath_prepend(str(tmp_path / "path"))
+    one = connect()
+    first = one.connect()
+    one.put(key(1), b"a" * LARGE)
+    view = one.get(key(1), 30)
+    flag.touch()
+    with pytest.raises(StoreUnavailable, match="ValueError: a defect"):
+        one.status(60)
+    flag.unlink()
+    assert one.connect() != first
+    with pytest.raises(MissingObject):
+        one.get(key(1), 30)
+    assert view == b"a" * LARGE, "what is mapped stays"
+    one.put(key(2), b"b" * LARGE)
+    assert one.get(key(2), 30) == b"b" * LARGE

@@ -98,7 +98,8 @@ class StageProcessor:
 
     def __init__(self, number: int, store: DictStore) -> None:
         self.number = number
-        self.board = Board(bytearray(BOARD_BYTES))
+        self.memory = bytearray(BOARD_BYTES)
+        self.board = Board(self.memory)
         self.pending: list[TaskRun] = []
         self._values: list[tuple[int, HandOver]] = []
         self.notified = 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pickle
 
 import pytest
 
+from scaler_protocol.codec import TaskRun
 from scaler_protocol.effects import Log
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
@@ -358,10 +360,9 @@ def test_an_idle_processor_is_replaced() -> None:
 
 def test_processors_that_never_get_ready_are_not_started_in_a_loop() -> None:
     stage = Stage(1)
-    for _ in range(3):
-        number = max(stage.processors)
-        stage.core.slots.processors[number].ready = False
-        del stage.processors[number]
+    for _ in range(1 + 3):  # the first one was ready
+        number = max(stage.core.slots.processors)
+        stage.processors.pop(number, None)
         stage.core.on_processor_died(number, {}, stage.now)
         stage.turn()
     assert not stage.core.slots.processors
@@ -403,6 +404,39 @@ def test_processors_that_die_of_whatever_they_are_handed_are_not_started_in_a_lo
 
 
 # ---- objects -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["create", "write"])
+def test_an_object_for_which_there_is_no_room_fails_its_task_with_the_reason(method: str) -> None:
+    stage = Stage(1)
+    key = ObjectKey(CLIENT, 2**64 - 1)
+
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    setattr(stage.store, method, full)
+    stage.give(run_of(1, slots=[key]))
+    stage.say(ObjectChunk(key, 5, 0, b"bytes"))
+    status, payload = stage.results()[0]
+    assert status == Status.OBJECT_MISSING and b"No space left on device" in payload
+    stage.give(run_of(1, first=1))
+    stage.run_all()
+    assert stage.results()[1][0] == Status.SUCCESS
+
+
+def test_a_run_that_cannot_be_taken_in_fails_alone() -> None:
+    stage = Stage(1)
+
+    def refuse(run: TaskRun) -> None:
+        raise ValueError("it cannot be")
+
+    stage.core._accept = refuse  # type: ignore[method-assign]
+    stage.give(run_of(1, slots=[ObjectKey(CLIENT, 2**64 - 1)]), run_of(1, first=1))
+    stage.run_all()
+    assert stage.results()[0] == (
+        Status.NO_WORKER, b"The agent of this host cannot take in the task: ValueError: it cannot be",
+    )  # fmt: skip
+    assert stage.results()[1][0] == Status.SUCCESS
 
 
 def test_a_task_waits_for_its_object() -> None:
@@ -476,7 +510,7 @@ def test_a_blocked_task_lends_its_slot_to_deeper_tasks_only() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
         stage.turn()
         assert stage.bodies(Blocked) == [Blocked(1, 0)]
         stage.give(run_of(1, first=50))
@@ -502,7 +536,7 @@ def test_where_nothing_runs_a_task_that_waits_for_a_lock_lends_its_slot_to_any_o
 
     def waiter() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, stage.now, for_a_lock=True)
+        stage.core.on_nested_blocked(b"N" * 16, True, stage.now)
         stage.turn()
         assert stage.bodies(Blocked) == [Blocked(1, 0, True)]
         stage.give(run_of(2, first=50))
@@ -527,7 +561,7 @@ def test_a_client_that_waits_for_a_lock_and_then_for_tasks_lends_its_slot_to_dee
     def parent() -> None:
         open_nested(stage)
         for for_a_lock in (True, False):
-            stage.core.on_nested_blocked(b"N" * 16, stage.now, for_a_lock)
+            stage.core.on_nested_blocked(b"N" * 16, for_a_lock, stage.now)
             stage.turn()
         assert stage.bodies(Blocked) == [Blocked(1, 0, True), Blocked(1, 0, False)]
 
@@ -543,7 +577,7 @@ def test_very_many_that_wait_for_locks_lend_their_slots_to_deeper_tasks_only() -
         waiting.append(len(waiting))
         session = bytes([len(waiting)]) * 16
         stage.core.on_nested_opened(session, TaskColumn(CLIENT, (waiting[-1],), (1,)), stage.now)
-        stage.core.on_nested_blocked(session, stage.now, for_a_lock=True)
+        stage.core.on_nested_blocked(session, True, stage.now)
         stage.turn()
         stage.ready()
         pending = [number for number, each in stage.processors.items() if each.pending]
@@ -560,7 +594,7 @@ def test_tasks_are_not_failed_because_all_processes_wait_for_locks() -> None:
 
     def waiter() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, stage.now, for_a_lock=True)
+        stage.core.on_nested_blocked(b"N" * 16, True, stage.now)
         stage.give(run_of(1, first=60))
         stage.turn()
         assert not stage.results() and stage.core.slots.queue.count == 1
@@ -574,7 +608,7 @@ def test_a_process_that_waits_for_a_lock_is_not_suspended() -> None:
 
     def waiter() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, stage.now, for_a_lock=True)
+        stage.core.on_nested_blocked(b"N" * 16, True, stage.now)
         stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
         stage.ready()
         assert any(each.pending for each in stage.processors.values()) and not stage.count(Suspend)
@@ -588,7 +622,7 @@ def test_a_blocked_parent_stands_still_while_its_slot_is_used() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
         stage.turn()
         assert not stage.count(Suspend)
         stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
@@ -606,7 +640,7 @@ def test_a_spare_retires_when_it_is_idle_for_long() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
         stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
         stage.ready()
         stage.run(1)
@@ -624,7 +658,7 @@ def test_a_processor_whose_blocked_task_ended_is_not_blocked() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
 
     running(stage, 0, parent)
     assert stage.core.slots.lent() == (0, 0, False)
@@ -637,11 +671,11 @@ def test_a_task_lends_its_slot_although_a_client_of_an_earlier_one_waits() -> No
 
     def first() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
 
     def second() -> None:
         open_nested(stage, b"M" * 16, 1)
-        stage.core.on_nested_blocked(b"M" * 16, stage.now)
+        stage.core.on_nested_blocked(b"M" * 16, False, stage.now)
         stage.turn()
         assert stage.core.slots.lent() == (1, 0, False)
 
@@ -657,7 +691,7 @@ def test_while_a_task_is_blocked_one_spare_is_ready_for_the_next() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
         stage.ready()
         assert sorted(stage.processors) == [0, 1]
         stage.pass_time(25.0)
@@ -675,7 +709,7 @@ def test_too_many_processes_fail_the_task() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
         stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
         stage.turn()
         status, text = stage.results()[60]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from scaler_protocol.command.turn_guard import BROKEN_CODE
 from scaler_protocol.effects import Log, Send
-from scaler_protocol.messages import Envelope, Ping
+from scaler_protocol.messages import Envelope, HeartbeatEcho, Hello, Ping, Status
 from scaler_worker.config import ClusterSettings
+from scaler_worker.core.effects import HandOver
 from scaler_worker.shell.agent import Agent
+from tests.unit.worker.playbook import Stage, run_of
 
 
 class NoZygote:
@@ -21,6 +25,11 @@ class NoZygote:
 
     def fork(self, *arguments: Any) -> None:
         pass
+
+    def close(self) -> None:
+        pass
+
+    pid = None
 
 
 def test_an_effect_that_cannot_be_carried_out_does_not_take_the_others_with_it(
@@ -34,7 +43,7 @@ def test_an_effect_that_cannot_be_carried_out_does_not_take_the_others_with_it(
     agent._conversation.end_turn()
     agent.disconnect()
     loop.close()
-    assert "Send could not be carried out" in caplog.text
+    assert "Send failed" in caplog.text
     assert "this one is carried out" in caplog.text
 
 
@@ -53,3 +62,71 @@ def test_a_processor_that_could_not_be_forked_is_told_and_nobody_is_killed(
     agent.disconnect()
     loop.close()
     assert "cannot be started" in caplog.text
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    loop = asyncio.new_event_loop()
+    agent = Agent(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop)  # type: ignore[arg-type]
+    yield agent
+    agent._conversation.end()
+    agent.disconnect()
+    loop.close()
+
+
+def fail(*arguments: Any) -> Any:
+    raise ValueError("it fails")
+
+
+@pytest.mark.parametrize("method", ["take_effects", "next_deadline", "on_deadline"])
+def test_an_agent_that_fails_in_every_turn_ends_with_a_diagnosis(
+    method: str, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(agent._core, "next_deadline", lambda: 0.0)
+    monkeypatch.setattr(agent._core, method, fail)
+    with pytest.raises(SystemExit) as ended:
+        agent._conversation._loop._loop.run_until_complete(agent.run())
+    assert ended.value.code == BROKEN_CODE
+    assert "it fails" in caplog.text and "turns in a row failed" in caplog.text
+
+
+def test_a_turn_that_fails_once_is_repeated(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_effects, calls = agent._core.take_effects, []
+
+    def fail_first(now: float) -> Any:
+        calls.append(now)
+        return take_effects(now) if len(calls) > 1 else fail()
+
+    monkeypatch.setattr(agent._core, "take_effects", fail_first)
+    agent._conversation._loop.call_later(0.3, agent.stop)
+    assert agent._conversation._loop._loop.run_until_complete(agent.run()) == 0
+
+
+def test_a_message_that_is_not_taken_in_makes_the_agent_say_what_it_has() -> None:
+    stage = Stage(1)
+    stage.give(run_of(2))
+    stage.sent.clear()
+    stage.core.on_not_taken_in(stage.now)
+    stage.turn()
+    (hello,) = stage.bodies(Hello)
+    assert hello.epoch == 0
+
+
+def test_a_send_that_fails_makes_the_agent_say_what_it_has() -> None:
+    stage = Stage(1)
+    stage.sent.clear()
+    stage.core.on_not_carried_out(Send(b"", Envelope(HeartbeatEcho(0.0))), stage.now)
+    stage.turn()
+    assert stage.bodies(Hello)
+
+
+def test_tasks_that_could_not_be_handed_over_go_to_another_process() -> None:
+    stage = Stage(1)
+    stage.give(run_of(2))
+    effect = next(each for each in stage.effects if isinstance(each, HandOver))
+    stage.core.on_not_carried_out(effect, stage.now)
+    stage.turn()
+    assert stage.kills == 1
+    stage.die(0, signal="SIGKILL")
+    stage.run_all()
+    assert {status for status, _ in stage.results().values()} == {Status.SUCCESS}

@@ -107,7 +107,7 @@ def test_cells_are_used_again_within_the_window() -> None:
         pair.hand(run_of(WINDOW // 2 + 7, function=echo))
         pair.processor.run()
         assert len(pair.rows()) == WINDOW // 2 + 7
-    assert pair.board.room(pair.next_sequence) == WINDOW
+    assert pair.board.room() == WINDOW
 
 
 def test_records_of_all_sizes_wrap_around() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pickle
+import re
 import threading
 from typing import Any
 
 import pytest
 
 from scaler_protocol.messages import Status
-from scaler_worker.processor.errors import MESSAGE_LIMIT_CHARACTERS, PAYLOAD_LIMIT_BYTES, exception_payload
+from scaler_worker.processor.errors import PAYLOAD_LIMIT_BYTES, exception_payload
+from scaler_worker.processor.shortening import PART_LIMIT_BYTES
 
 
 def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
@@ -38,9 +40,40 @@ def test_an_exception_keeps_type_and_message() -> None:
 
 
 def test_a_message_that_is_too_long_is_cut_and_the_type_stays() -> None:
-    status, error, _, _ = sent(raised(ValueError("x" * 1_000_000, 7)))
+    status, error, _, _ = sent(raised(ValueError("begin" + "x" * 1_000_000 + "end", 7)))
     assert status == Status.EXCEPTION and type(error) is ValueError
-    assert error.args == ("x" * MESSAGE_LIMIT_CHARACTERS + "... (1,000,000 characters)", 7)
+    text, number = error.args
+    assert number == 7 and text.startswith("beginxxx") and text.endswith("xxxend")
+    assert "... (1,000,008 characters) ..." in text and len(text) < 2 * PART_LIMIT_BYTES
+    (note,) = error.__notes__
+    assert re.fullmatch(r"This exception takes 1,000,\d+ bytes, of which at most 262,144 are sent: .* are cut\.", note)
+
+
+@pytest.mark.parametrize(
+    ("held", "kept"),
+    [
+        (bytes(30_000_000), rb"\x00+\.\.\. \(30,000,000 bytes\) \.\.\.\x00+"),
+        ([0] * 1_000_000, "<list, left out: [0-9,]+ bytes>"),
+    ],
+    ids=["bytes", "list"],
+)
+def test_what_is_too_large_is_cut_or_left_out_wherever_it_is_held(held: object, kept: Any) -> None:
+    status, error, _, _ = sent(raised(ValueError("it holds", held)))
+    assert status == Status.EXCEPTION and type(error) is ValueError and error.args[0] == "it holds"
+    assert re.fullmatch(kept, error.args[1])
+
+
+def test_attributes_are_cut_too_and_the_others_stay() -> None:
+    status, short, name, _ = sent(raised(Hidden(bytes(30_000_000))))
+    assert (status, name, type(short), short.code) == (Status.EXCEPTION, "Hidden", Hidden, 7)
+    assert len(short.table) < 2 * PART_LIMIT_BYTES and short.args == ()
+
+
+class Hidden(Exception):
+    def __init__(self, table: object = None) -> None:
+        super().__init__()
+        self.table = table
+        self.code = 7
 
 
 def test_a_cause_that_is_too_large_is_left_out() -> None:
@@ -48,7 +81,6 @@ def test_a_cause_that_is_too_large_is_left_out() -> None:
     assert status == Status.EXCEPTION and error.args == ("small",) and error.__cause__ is None
 
 
-@pytest.mark.parametrize("held", [bytes(PAYLOAD_LIMIT_BYTES), threading.Lock()])
-def test_what_cannot_travel_is_told_by_name(held: object) -> None:
-    status, error, name, _ = sent(raised(RuntimeError(held)))
+def test_what_cannot_travel_is_told_by_name() -> None:
+    status, error, name, _ = sent(raised(RuntimeError(threading.Lock())))
     assert (status, error, name) == (Status.EXCEPTION_NOT_SERIALIZABLE, None, "RuntimeError")

@@ -231,7 +231,7 @@ def test_a_new_attempt_replaces_what_is_left_of_an_old_one() -> None:
 @pytest.mark.parametrize("how", ["freed", "made again", "store lost"])
 def test_a_processor_keeps_its_values_no_longer_than_the_host_s_store(how: str) -> None:
     stage = Stage(1)
-    stage.processors[0].keep_large = lambda named, sequence, payload: (pickle.dumps(len(payload)), None)  # type: ignore[method-assign]
+    stage.processors[0].keep_large = lambda named, sequence, payload: (bytes(24), None)  # type: ignore[method-assign]
     stage.give(node(1, function=large), function=large)
     stage.run_all()
     if how == "freed":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from scaler_protocol.command import ChildCommand, settings_arguments
+from typing import Any
+
+from scaler_protocol.command import SupervisedCommand, settings_arguments
 from scaler_scheduler.config import SchedulerSettings
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:0"
@@ -10,7 +12,8 @@ DEFAULT_ADDRESS = "tcp://127.0.0.1:0"
 
 class Scheduler:
     """Runs the command ``scaler_scheduler`` beside the calling script; no main guard is needed, and it ends with the
-    script. Without an address it takes a free port of the loopback interface."""
+    script. Without an address it takes a free port of the loopback interface. When it is killed, or ends because it is
+    broken, it is started again at the same address; not after it has died early several times in a row."""
 
     def __init__(
         self,
@@ -41,7 +44,12 @@ class Scheduler:
     ) -> None:
         values = {name: value for name, value in locals().items() if name != "self"}
         values["address"] = address or DEFAULT_ADDRESS
-        self._child = ChildCommand("scaler_scheduler.cli", settings_arguments(SchedulerSettings, values))
+
+        def renewed(facts: dict[str, Any]) -> list[str]:
+            return settings_arguments(SchedulerSettings, {**values, "address": facts["address"]})
+
+        arguments = settings_arguments(SchedulerSettings, values)
+        self._child = SupervisedCommand("scaler_scheduler.cli", arguments, "scaler_scheduler", renewed)
 
     @property
     def pid(self) -> int | None:

@@ -20,6 +20,18 @@ cdef class Harvest:
     cdef readonly list interrupted
     cdef readonly list large
     cdef readonly list kept
+    cdef readonly bint has_more
+
+cdef struct Record:
+    uint64_t sequence
+    uint64_t duration_ns
+    uint64_t cpu_ns
+    uint64_t memory_peak
+    uint64_t ended_ns
+    uint32_t payload_bytes
+    uint8_t status
+    uint8_t has_more
+    char* payload
 
 cdef class Board:
     cdef object _memory
@@ -31,7 +43,17 @@ cdef class Board:
     cdef uint64_t _head
     cdef uint64_t _tail
     cdef uint64_t _harvested
+    cdef uint64_t _next  # the sequence after all that were handed over
+    cdef uint64_t _oldest  # nothing below it is open
+    cdef uint64_t _position  # where the processor was last seen
+    cdef uint8_t _open[16384]  # by sequence, as the cells: 1 while it is open
+    cdef str _broken
 
+    cdef bint has_open(self, uint64_t sequence) noexcept nogil
+    cdef bint take_back(self, uint64_t sequence) noexcept nogil
+    cdef void break_off(self, str why)
+    cdef int read_record(self, uint64_t head, Record* record) except -1
+    cdef bint is_credible(self, Record* record) except -1
     cdef bint claim(self, uint64_t sequence) noexcept nogil
     cdef void begin(self, uint64_t sequence, uint64_t now_ns) noexcept nogil
     cdef void finish(self) noexcept nogil
@@ -39,5 +61,5 @@ cdef class Board:
     cdef bint has_room(self, uint64_t payload_bytes) noexcept nogil
     cdef void append(
         self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
-        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns
+        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more
     ) noexcept nogil

@@ -8,6 +8,11 @@ So a task that never started can be taken back without asking, and a task that a
 Results go into a ring of records: the processor moves the head, the agent the tail. A record is complete once the head has
 passed it, so what a processor finished before it died is there. ``running`` names the task under way, ``interrupt`` the
 task that the agent wants ended, ``lease`` the time after which the processor may start nothing.
+
+The processor runs user code, which may write anything here. So the agent keeps outside of this memory what its own
+counts rest on: which sequences are *open* (handed over, neither ended nor taken back), how far it has read, where the
+processor was last seen. Every offset, size, status and sequence that it reads is checked against these. The first one
+that cannot be true breaks the board: it says why in ``broken``, nothing more is read from it, and its process is ended.
 """
 
 from libc.string cimport memcpy
@@ -57,7 +62,8 @@ cdef enum:
     CELL_COUNT = 16384
     ARENA = 4096 + 16384
     ARENA_SIZE = 1048576
-    RECORD_BYTES = 48  # sequence, duration, cpu, memory peak, size of payload (u32), status (u32), end; u64 but for two
+    # sequence, duration, cpu, memory peak, size of payload (u32), status (u8), whether there is more (u8), end; else u64
+    RECORD_BYTES = 48
     AGE_LIMIT = 0xFFFFFFFF
     SKIP = 255  # status of a record that fills the end of the ring
 
@@ -69,7 +75,18 @@ cdef enum:
 cdef enum:
     STATUS_SUCCESS = 0
     STATUS_SUCCESS_LARGE = 1
+    STATUS_EXCEPTION = 2
+    STATUS_EXCEPTION_NOT_SERIALIZABLE = 3
     STATUS_CANCELLED = 4
+    STATUS_DESERIALIZE_FAILED = 8
+    STATUS_OBJECT_MISSING = 10
+
+cdef enum:
+    LARGE_BYTES = 8  # of the payload that stands for a large result: its size
+    LARGE_STORED_BYTES = 24  # and the store that has it
+
+cdef uint64_t FIGURE_LIMIT = 1 << 62
+"""More than any processor time in nanoseconds or size in bytes."""
 
 HANDED = CELL_HANDED
 STARTED_CELL = CELL_STARTED
@@ -117,7 +134,8 @@ cdef class Harvest:
 
     runs: list[ResultRun]; totals: list of (Handed, finished, seconds); interrupted: list of (Handed, sequence, duration in
     microseconds) for tasks that ended because they were interrupted, which are not among the runs; large: list of
-    (Handed, sequence) whose bytes travel beside the board; kept: list of (run, task, status, payload) of nodes of graphs.
+    (Handed, sequence) whose bytes travel beside the board; kept: list of (run, task, status, payload) of nodes of graphs;
+    has_more: something about these tasks was sent beside the board.
     """
 
     def __init__(self):
@@ -144,19 +162,46 @@ cdef class Board:
 
     # ---- the agent's side ------------------------------------------------------------------------------------
 
-    def room(self, uint64_t next_sequence):
+    def room(self):
         """How many tasks may be handed over now."""
-        return CELL_COUNT - (next_sequence - scaler_load(self._base + POSITION))
+        cdef uint64_t position = scaler_load(self._base + POSITION)
+        cdef uint64_t first
+        if position < self._position or position > self._next:
+            self.break_off("it says that it looks at a task that it was not handed")
+        if self._broken is not None:
+            return 0
+        self._position = position
+        while self._oldest < self._next and not self._open[self._oldest & (CELL_COUNT - 1)]:
+            self._oldest += 1
+        first = min(self._oldest, position)
+        return CELL_COUNT - (self._next - first)
 
     def hand_over(self, uint64_t first_sequence, uint64_t count):
         """Make the cells of tasks about to be handed over claimable."""
         cdef uint64_t sequence
         for sequence in range(first_sequence, first_sequence + count):
+            self._open[sequence & (CELL_COUNT - 1)] = 1
             scaler_store_cell(self._cells + (sequence & (CELL_COUNT - 1)), CELL_HANDED)
+        self._next = first_sequence + count
+
+    cdef bint has_open(self, uint64_t sequence) noexcept nogil:
+        return sequence < self._next and sequence + CELL_COUNT >= self._next and self._open[sequence & (CELL_COUNT - 1)]
+
+    def is_open(self, uint64_t sequence):
+        """Whether the task was handed over and, as far as is known here, has neither ended nor been taken back."""
+        return self.has_open(sequence)
+
+    cdef bint take_back(self, uint64_t sequence) noexcept nogil:
+        if not self.has_open(sequence):
+            return False
+        if not scaler_swap(self._cells + (sequence & (CELL_COUNT - 1)), CELL_HANDED, CELL_WITHDRAWN):
+            return False
+        self._open[sequence & (CELL_COUNT - 1)] = 0
+        return True
 
     def withdraw(self, uint64_t sequence):
         """Take a task back. False: it has started, or was taken back before."""
-        return scaler_swap(self._cells + (sequence & (CELL_COUNT - 1)), CELL_HANDED, CELL_WITHDRAWN)
+        return self.take_back(sequence)
 
     def withdraw_newest(self, uint64_t first_sequence, uint64_t end_sequence, uint64_t limit):
         """Take back up to ``limit`` tasks of a range, newest first. Returns their sequences, newest first."""
@@ -165,7 +210,7 @@ cdef class Board:
         cdef uint8_t cell
         while sequence > first_sequence and <uint64_t>len(taken) < limit:
             sequence -= 1
-            if self.withdraw(sequence):
+            if self.take_back(sequence):
                 taken.append(sequence)
             else:
                 cell = scaler_load_cell(self._cells + (sequence & (CELL_COUNT - 1)))
@@ -180,7 +225,7 @@ cdef class Board:
     def running(self):
         """The sequence under way, or None."""
         cdef uint64_t word = scaler_load(self._base + RUNNING)
-        return word - 1 if word else None
+        return word - 1 if word and self.has_open(word - 1) else None
 
     @property
     def started(self):
@@ -204,8 +249,55 @@ cdef class Board:
         """Everything below this sequence has ended, and its result was harvested, or was withdrawn."""
         return self._harvested
 
+    @property
+    def broken(self):
+        """Why nothing is read from here any more, or None."""
+        return self._broken
+
+    cdef void break_off(self, str why):
+        if self._broken is None:
+            self._broken = why
+
     def has_results(self):
-        return scaler_load(self._base + HEAD) != self._tail
+        return self._broken is None and scaler_load(self._base + HEAD) != self._tail
+
+    cdef int read_record(self, uint64_t head, Record* record) except -1:
+        """The record at the tail. 0: there cannot be such a record."""
+        cdef uint64_t offset = self._tail & (ARENA_SIZE - 1), rest = ARENA_SIZE - offset, size
+        cdef uint8_t* place = self._arena + offset
+        if head - self._tail < rest:
+            rest = head - self._tail
+        if rest < RECORD_BYTES:
+            self.break_off("its results end in the middle of one")
+            return 0
+        record.payload = <char*> (place + RECORD_BYTES)
+        record.payload_bytes = (<uint32_t*>(place + 32))[0]
+        record.status = place[36]
+        record.has_more = place[37]
+        record.sequence = (<uint64_t*>place)[0]
+        record.duration_ns = (<uint64_t*>(place + 8))[0]
+        record.cpu_ns = (<uint64_t*>(place + 16))[0]
+        record.memory_peak = (<uint64_t*>(place + 24))[0]
+        record.ended_ns = (<uint64_t*>(place + 40))[0]
+        size = _padded(RECORD_BYTES + <uint64_t> record.payload_bytes)
+        if size > rest:
+            self.break_off("a result is longer than the memory for results")
+            return 0
+        if record.status != SKIP and not self.is_credible(record):
+            return 0
+        self._tail += size
+        return 1
+
+    cdef bint is_credible(self, Record* record) except -1:
+        if record.sequence < self._harvested or not self.has_open(record.sequence):
+            self.break_off("it has a result of a task that it does not have")
+        elif not is_result(record.status):
+            self.break_off(f"a result has the status {record.status}")
+        elif record.status == STATUS_SUCCESS_LARGE and record.payload_bytes not in (LARGE_BYTES, LARGE_STORED_BYTES):
+            self.break_off("a large result has no size")
+        elif record.duration_ns > FIGURE_LIMIT or record.cpu_ns > FIGURE_LIMIT or record.memory_peak > FIGURE_LIMIT:
+            self.break_off("a result has figures that nothing can have")
+        return self._broken is None
 
     def harvest(self, list handed, worker=None):
         """Take what the processor finished. ``handed``: the runs it was handed, oldest first, unfinished ones at least;
@@ -218,19 +310,15 @@ cdef class Board:
         cdef object builder = None
         cdef object append = None
         cdef bytes session = None
-        cdef uint64_t sequence, duration, finished = 0, total_ns = 0, index = 0
+        cdef uint64_t sequence, finished = 0, total_ns = 0, index = 0
         cdef uint32_t payload_bytes
-        cdef uint8_t status
-        cdef uint8_t* record
-        while self._tail != head:
-            record = self._arena + (self._tail & (ARENA_SIZE - 1))
-            payload_bytes = (<uint32_t*>(record + 32))[0]
-            status = record[36]
-            self._tail += _padded(RECORD_BYTES + payload_bytes)
-            if status == SKIP:
+        cdef Record record
+        if head - self._tail > ARENA_SIZE or head & 7:
+            self.break_off("it has more results than there is memory for")
+        while self._broken is None and self._tail != head and self.read_record(head, &record):
+            if record.status == SKIP:
                 continue
-            sequence = (<uint64_t*>record)[0]
-            duration = (<uint64_t*>(record + 8))[0]
+            sequence = record.sequence
             if entry is None or sequence >= entry.first_sequence + entry.count:
                 if finished:
                     harvest.totals.append((entry, finished, total_ns / 1e9))
@@ -247,26 +335,29 @@ cdef class Board:
                     append = builder.append
                     ages = array("I") if worker is not None else None
             entry.unfinished -= 1
+            self._open[sequence & (CELL_COUNT - 1)] = 0
             self._harvested = sequence + 1
             finished += 1
-            total_ns += duration
-            if status == STATUS_CANCELLED:
-                harvest.interrupted.append((entry, sequence, duration // 1000))
+            total_ns += record.duration_ns
+            if record.status == STATUS_CANCELLED:
+                harvest.interrupted.append((entry, sequence, record.duration_ns // 1000))
                 continue
-            if status == STATUS_SUCCESS_LARGE:
+            if record.status == STATUS_SUCCESS_LARGE:
                 harvest.large.append((entry, sequence))
+            harvest.has_more |= record.has_more != 0
+            payload_bytes = record.payload_bytes
             if entry.is_node:
-                harvest.kept.append((entry.run, entry.first_task + (sequence - entry.first_sequence), status,
-                                     (<char*>(record + RECORD_BYTES))[:payload_bytes]))
-                if entry.is_intermediate and status == STATUS_SUCCESS:
+                harvest.kept.append((entry.run, entry.first_task + (sequence - entry.first_sequence), record.status,
+                                     record.payload[:payload_bytes]))
+                if entry.is_intermediate and record.status == STATUS_SUCCESS:
                     payload_bytes = 0  # its value stays here
             append(
-                entry.first_task + (sequence - entry.first_sequence), entry.attempt, status,
-                (<char*>(record + RECORD_BYTES))[:payload_bytes],
-                duration // 1000, (<uint64_t*>(record + 16))[0] // 1000, (<uint64_t*>(record + 24))[0],
+                entry.first_task + (sequence - entry.first_sequence), entry.attempt, record.status,
+                record.payload[:payload_bytes],
+                record.duration_ns // 1000, record.cpu_ns // 1000, record.memory_peak,
             )
             if worker is not None:
-                ages.append(age_us((<uint64_t*>(record + 40))[0], now_ns))
+                ages.append(age_us(record.ended_ns, now_ns))
         if finished:
             harvest.totals.append((entry, finished, total_ns / 1e9))
         if builder is not None and builder.count:
@@ -297,9 +388,9 @@ cdef class Board:
 
     cdef void append(
         self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
-        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns
+        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more
     ) noexcept nogil:
-        """Only after ``has_room``."""
+        """Only after ``has_room``. ``has_more``: something about the task was sent beside the board, before."""
         cdef uint64_t size = _padded(RECORD_BYTES + payload_bytes)
         cdef uint64_t offset = self._head & (ARENA_SIZE - 1)
         cdef uint8_t* record
@@ -316,6 +407,7 @@ cdef class Board:
         (<uint64_t*>(record + 24))[0] = memory_peak
         (<uint32_t*>(record + 32))[0] = payload_bytes
         record[36] = status
+        record[37] = has_more
         (<uint64_t*>(record + 40))[0] = ended_ns
         memcpy(record + RECORD_BYTES, payload, payload_bytes)
         self._head = self._head + size
@@ -328,6 +420,11 @@ cdef class Board:
 
     def used_bytes(self):
         return self._head - scaler_load(self._base + TAIL)
+
+
+cdef bint is_result(uint8_t status) noexcept nogil:
+    """Whether a processor may say that a task ended so."""
+    return status <= STATUS_CANCELLED or status == STATUS_DESERIALIZE_FAILED or status == STATUS_OBJECT_MISSING
 
 
 cdef uint32_t age_us(uint64_t then_ns, uint64_t now_ns) noexcept nogil:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scaler_protocol.command import ChildCommand, settings_arguments
+from scaler_protocol.command import SupervisedCommand, settings_arguments
 from scaler_worker.config import ClusterSettings
 
 
 class Cluster:
-    """Runs ``scaler_cluster`` as a child process. It ends with this process, however this process ends."""
+    """Runs ``scaler_cluster`` as a child process. It ends with this process, however this process ends. When it is
+    killed, or ends because it is broken, it is started again; not after it has died early several times in a row."""
 
     def __init__(
         self,
@@ -59,7 +60,8 @@ class Cluster:
             "logging_config_file": logging_config_file,
             "log_format": log_format,
         }
-        self._command = ChildCommand("scaler_worker.cli", settings_arguments(ClusterSettings, values))
+        arguments = settings_arguments(ClusterSettings, values)
+        self._command = SupervisedCommand("scaler_worker.cli", arguments, "scaler_cluster")
 
     def start(self, wait: bool = True) -> None:
         """``wait``: until the agent runs, so that bad settings are an error here. Raises BadInput, a ValueError."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from scaler_protocol.command.runner import run_command
     from scaler_protocol.command.settings import argument, option
     from scaler_protocol.command.signals import hold_stop_signals, install_stop_signals
+    from scaler_protocol.command.supervised import SupervisedCommand
 
 __all__ = [
     "EVENT_LOOPS",
@@ -35,6 +36,7 @@ __all__ = [
     "ChildCommand",
     "LoggingSettings",
     "Parent",
+    "SupervisedCommand",
     "argument",
     "current_parent",
     "hold_stop_signals",
@@ -55,6 +57,7 @@ _HOMES = {
     "ChildCommand": "child",
     "LoggingSettings": "logs",
     "Parent": "parent",
+    "SupervisedCommand": "supervised",
     "argument": "settings",
     "current_parent": "parent",
     "hold_stop_signals": "signals",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 
 
@@ -18,3 +20,16 @@ def allow_many_descriptors() -> int:
 def limit_descriptors(soft: int) -> None:
     """Undo ``allow_many_descriptors``, which returned ``soft``."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def require_descriptors(count: int) -> None:
+    """OSError (EMFILE) unless this process may open so many more. Where that is not known, it may."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        used = len(os.listdir("/proc/self/fd"))
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            return
+        used = limit
+    if limit - used < count:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
 from scaler_protocol.command.errors import BadInput
+from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.command.interpreter import restore_environment
 from scaler_protocol.command.parent import current_parent
 from scaler_protocol.command.reader import read_settings
@@ -27,6 +28,7 @@ def run_command(
     stderr (or an exception in the script that started this command) and exit code 2."""
     current_parent()
     restore_environment()
+    restore_signals()
     given = sys.argv[1:] if arguments is None else arguments
     try:
         code = body(read_settings(settings_class, given, program=program, section=section, description=description))

@@ -27,6 +27,11 @@ class TurnGuard:
         self._depth = 0
         self._has_failed = False
 
+    def failed(self, what: str, error: Exception) -> None:
+        """Part of a turn failed and was survived: it is logged as ``what``, and the turn counts as failed."""
+        self._has_failed = True
+        logging.error(f"{self._name}: {what}", exc_info=error)
+
     def __enter__(self) -> None:
         self._depth += 1
 
@@ -35,8 +40,7 @@ class TurnGuard:
     ) -> bool:
         self._depth -= 1
         if isinstance(error, Exception):
-            self._has_failed = True
-            logging.error(f"{self._name}: a turn failed.", exc_info=error)
+            self.failed("a turn failed.", error)
         if self._depth == 0:
             self._count()
         return isinstance(error, Exception)

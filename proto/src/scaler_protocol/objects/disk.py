@@ -122,8 +122,13 @@ class Disk:
 
     def _submit(self, job: _Job) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="scaler-disk", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="scaler-disk", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._finish(Done(job.number, job.is_spill, str(error)))
+                return
+            self._thread = thread
         self._jobs.put(job)
 
     def _run(self) -> None:
@@ -132,6 +137,8 @@ class Disk:
                 self._finish(Done(job.number, job.is_spill, "", self._move(job)))
             except OSError as error:
                 self._finish(Done(job.number, job.is_spill, f"{self._directory}: {error.strerror}"))
+            except Exception as error:  # whoever waits for the bytes is told in any case
+                self._finish(Done(job.number, job.is_spill, f"{type(error).__name__}: {error}"))
 
     def _move(self, job: _Job) -> int:
         """The checksum of its bytes. Raises OSError."""

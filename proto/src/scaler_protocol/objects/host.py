@@ -55,6 +55,16 @@ class HostStore:
         except (MissingObject, StoreUnavailable):
             return None
 
+    def require(self, key: ObjectKey) -> memoryview:
+        """As ``get``; raises MissingObject with the reason when it is not here."""
+        connection = self._connection()
+        if connection is None:
+            raise MissingObject("This host has no object store.")
+        try:
+            return connection.get(key)
+        except StoreUnavailable as error:
+            raise MissingObject(str(error)) from None
+
     def fetch(self, key: ObjectKey, size: int, sources: Sequence[str], timeout: float | None) -> memoryview | None:
         """An object of other hosts' stores, by way of this host's, which is started for it. Raises TimeoutError."""
         connection = self._connection()

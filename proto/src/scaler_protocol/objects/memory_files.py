@@ -17,20 +17,33 @@ class MemoryFiles:
         self._fds: dict[int, int] = {}
 
     def make(self, number: int, size: int) -> None:
-        """Nobody who gets the descriptor can change its size: that would kill whoever maps it."""
+        """Nobody who gets the descriptor can change its size: that would kill whoever maps it. Raises OSError."""
         fd = os.memfd_create("scaler-objects", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(fd, size)
-        fcntl.fcntl(fd, _ADD_SEALS, _SEAL_SIZE)
+        try:
+            os.ftruncate(fd, size)
+            fcntl.fcntl(fd, _ADD_SEALS, _SEAL_SIZE)
+        except BaseException:
+            os.close(fd)
+            raise
         self._fds[number] = fd
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._fds
 
     def fd(self, number: int) -> int:
         return self._fds[number]
 
     def close(self, number: int) -> None:
-        os.close(self._fds.pop(number))
+        """Harmless for one that could not be made."""
+        fd = self._fds.pop(number, None)
+        if fd is not None:
+            os.close(fd)
 
     def punch(self, extent: Extent) -> None:
-        punch(self._fds[extent.segment], extent.offset, extent.size)
+        """As ``close``."""
+        fd = self._fds.get(extent.segment)
+        if fd is not None:
+            punch(fd, extent.offset, extent.size)
 
     def write(self, extent: Extent, offset: int, data: bytes) -> None:
         """``offset`` counts from the beginning of the extent. Raises OSError when no memory is left."""

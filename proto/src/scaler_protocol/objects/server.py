@@ -13,6 +13,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.handshake import refusal_for
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import (
@@ -44,9 +45,10 @@ from scaler_protocol.objects.core.effects import (
 from scaler_protocol.objects.core.store import MalformedRequest, StoreCore
 from scaler_protocol.objects.disk import Disk
 from scaler_protocol.objects.memory_files import MemoryFiles
-from scaler_protocol.objects.names import is_same_user
 from scaler_protocol.security import read_token
-from scaler_protocol.transport.stream import StreamConnection
+from scaler_protocol.transport.acceptor import ACCEPTED_AT_ONCE, Acceptor
+from scaler_protocol.transport.newcomers import HELLO_LIMIT_BYTES, Newcomers
+from scaler_protocol.transport.stream import SIZE_LIMIT_BYTES, StreamConnection
 
 if TYPE_CHECKING:
     from scaler_protocol.objects.exchange import Exchange
@@ -54,21 +56,28 @@ if TYPE_CHECKING:
 START_SECONDS = 3.0
 """A store that nobody has connected to in this time ends."""
 
+_RETRY_SECONDS = 0.05
+"""After a turn that failed, the next one comes so soon: what it left undone may have no other occasion."""
+
 _RELEASES_BYTES = 64 * 1024
+_DESCRIPTORS_LIMIT = 64
+"""A peer sends one, with its Hello."""
 
 _LOCAL = "ipc://store"  # what Hellos are checked against: peers here show the user's token
 
 
 class Server:
     def __init__(self, listening: socket.socket) -> None:
-        listening.setblocking(False)
-        self._listening = listening
+        self._acceptor = Acceptor(listening, "The object store of this host")
+        self._newcomers = Newcomers()
+        self._guard = TurnGuard("Object store")
+        self._why = ""  # a turn failed
         self._store = new_session()
         self._core = StoreCore(self._store, os.getpid(), default_capacity_bytes())
         self._files = MemoryFiles()
         self._disk = Disk(self._files.fd)
         self._poll = select.epoll()
-        self._poll.register(listening.fileno(), select.EPOLLIN)
+        self._poll.register(self._acceptor.fd, select.EPOLLIN)
         self._poll.register(self._disk.fd, select.EPOLLIN)
         self._exchange: Exchange | None = None
         self._exchange_fds: list[int] = []
@@ -83,11 +92,12 @@ class Server:
         self._had_peers = False
 
     def run(self) -> None:
-        """Until the last peer is gone."""
+        """Until the last peer is gone. A turn that fails is survived; when one after the other does, SystemExit."""
         try:
             while not self._is_over():
-                self._turn(self._wait_seconds())
-        except Exception:
+                with self._guard:
+                    self._take_turn()
+        except SystemExit:
             self._say_why()
             raise
         self._disk.close()
@@ -96,9 +106,16 @@ class Server:
 
     def _say_why(self) -> None:
         """Nobody sees what this process prints."""
-        text = " ".join(traceback.format_exc(limit=-3).split())
+        text = f"The object store of this host failed again and again, and has ended: {self._why}"
         for stream in self._streams.values():
-            stream.send(encode(Envelope(Refused(RefusalReason.OTHER, f"The object store of this host failed: {text}"))))
+            stream.send(encode(Envelope(Refused(RefusalReason.OTHER, text))))
+
+    def _take_turn(self) -> None:
+        try:
+            self._turn(_RETRY_SECONDS if self._guard.failures else self._wait_seconds())
+        except Exception:
+            self._why = " ".join(traceback.format_exc(limit=-3).split())
+            raise
 
     def _is_over(self) -> bool:
         if self._streams:
@@ -108,7 +125,9 @@ class Server:
         return time.monotonic() > self._started + START_SECONDS
 
     def _wait_seconds(self) -> float | None:
-        deadline = self._core.next_deadline()
+        deadline = self._newcomers.next_deadline()
+        if (due := self._core.next_deadline()) is not None:
+            deadline = _sooner(deadline, due)
         if self._exchange is not None:
             deadline = _sooner(deadline, self._exchange.next_deadline())
         if not self._had_peers:
@@ -122,6 +141,8 @@ class Server:
         if deadline is not None and deadline <= time.monotonic():
             self._core.on_deadline(time.monotonic())
         self._carry_out()
+        for number in self._newcomers.late(time.monotonic()):
+            self._lose(number)
         if self._exchange is not None:
             self._serve_exchange(self._exchange)
 
@@ -131,40 +152,55 @@ class Server:
             self._core.settle(time.monotonic())
 
     def _read(self, events: list[tuple[int, int]]) -> None:
+        """Those who have said who they are come first; of the others, as many as take no time worth mentioning."""
+        newcomers, has_more = [], False
         for fd, event in events:
-            if fd == self._listening.fileno():
-                self._accept()
+            if fd == self._acceptor.fd:
+                has_more = True
             elif fd == self._disk.fd:
                 self._take_from_disk()
             elif fd in self._holders:
                 self._read_releases(fd)
-            elif fd in self._peers:
-                self._serve_peer(self._peers[fd], event)
+            elif self._peers.get(fd) in self._welcomed:
+                self._charge(self._peers[fd], event)
+            else:
+                newcomers.append((fd, event))
+        for fd, event in newcomers[:ACCEPTED_AT_ONCE]:
+            if fd in self._peers:
+                self._charge(self._peers[fd], event)
+        if has_more:
+            self._accept()
 
-    def _serve_peer(self, number: int, event: int) -> None:
-        if event & select.EPOLLOUT:
-            self._flush(number)
-        if event & ~select.EPOLLOUT:
-            self._read_peer(number)
+    def _charge(self, number: int, event: int) -> None:
+        """Whatever goes wrong while a peer is served costs that peer alone."""
+        try:
+            if event & select.EPOLLOUT:
+                self._flush(number)
+            if event & ~select.EPOLLOUT:
+                self._read_peer(number)
+        except Exception as error:
+            self._end(number, error)
+
+    def _end(self, number: int, error: Exception) -> None:
+        logging.warning(f"A peer of the object store is disconnected: {error}", exc_info=error)
+        if number in self._streams:
+            self._lose(number)
 
     # ---- peers ---------------------------------------------------------------------------------------------------
 
     def _accept(self) -> bool:
         """Whether anybody came."""
         came = False
-        while True:
-            try:
-                connected, _ = self._listening.accept()
-            except OSError:
-                return came
-            if not is_same_user(connected):
-                connected.close()
-                continue
+        for connected in self._acceptor.accept():
             stream = StreamConnection(connected)
+            stream.limit_bytes = HELLO_LIMIT_BYTES
             number = self._peers[stream.fd] = next(self._numbers)
             self._streams[number] = stream
             self._poll.register(stream.fd, select.EPOLLIN)
             self._had_peers = came = True
+            for each in self._newcomers.add(number, time.monotonic()):
+                self._lose(each)
+        return came
 
     def _read_peer(self, number: int) -> None:
         stream = self._streams[number]
@@ -175,7 +211,7 @@ class Server:
             logging.warning(f"A peer of the object store is disconnected: {error}")
             self._lose(number)
             return
-        if stream.eof:
+        if stream.eof or len(stream.received_fds) > _DESCRIPTORS_LIMIT:
             self._lose(number)
 
     def _on_body(self, number: int, body: Any) -> None:
@@ -203,6 +239,8 @@ class Server:
         stream.send(encode(Envelope(refused or Welcome(self._store, 0))))
         if refused is not None:
             raise MalformedRequest(refused.text)
+        self._newcomers.remove(number)
+        stream.limit_bytes = SIZE_LIMIT_BYTES
         self._welcomed.add(number)
         self._core.on_connected(number)
         if stream.received_fds:
@@ -220,7 +258,7 @@ class Server:
                 self._core.on_released(number, pins, time.monotonic())
         except BlockingIOError:
             return
-        except MalformedRequest as error:
+        except Exception as error:
             logging.warning(f"A peer of the object store is not heard any more: {error}")
         self._poll.unregister(pipe)
         os.close(pipe)
@@ -238,6 +276,7 @@ class Server:
         del self._peers[stream.fd]
         stream.close()
         self._writing.discard(number)
+        self._newcomers.remove(number)
         if number not in self._welcomed:
             return
         self._welcomed.discard(number)
@@ -255,7 +294,22 @@ class Server:
     def _carry_out(self) -> None:
         while effects := self._core.take_effects():
             for effect in effects:
-                self._do(effect)
+                try:
+                    self._do(effect)
+                except Exception as error:  # the others are not to suffer
+                    self._not_done(effect, error)
+
+    def _not_done(self, effect: Effect, error: Exception) -> None:
+        """Whoever waits for it is told, or sent away."""
+        if isinstance(effect, MakeSegment):
+            reason = getattr(error, "strerror", None) or str(error)
+            self._core.on_segment_failed(effect.number, reason, time.monotonic())
+        elif isinstance(effect, (Answer, SendPiece)) and effect.peer > 0:
+            self._end(effect.peer, error)
+        elif isinstance(effect, (Answer, SendPiece)):
+            self._forget_store(effect.peer)
+        else:
+            self._guard.failed(f"{type(effect).__name__} could not be carried out.", error)
 
     def _do(self, effect: Effect) -> None:
         if isinstance(effect, Answer):
@@ -269,7 +323,8 @@ class Server:
         elif isinstance(effect, Spill):
             self._disk.spill(effect.number, effect.extent, effect.size)
         elif isinstance(effect, Load):
-            self._disk.load(effect.number, effect.extent, effect.size)
+            if effect.extent.segment in self._files:  # else whoever wants it has been refused
+                self._disk.load(effect.number, effect.extent, effect.size)
         elif isinstance(effect, RemoveFile):
             self._disk.remove(effect.number)
         else:
@@ -280,8 +335,8 @@ class Server:
             self._answer_store(answer.peer, answer.body)
             return
         stream = self._streams.get(answer.peer)
-        if stream is None:
-            return
+        if stream is None or (answer.segment is not None and answer.segment not in self._files):
+            return  # it has gone, or was refused
         fds = () if answer.segment is None else (self._files.fd(answer.segment),)
         stream.send(encode(Envelope(answer.body)), fds)
         if stream.wants_write and answer.peer not in self._writing:
@@ -332,7 +387,10 @@ class Server:
         """Sending may hide that something has come, so this goes on until nothing has."""
         while arrivals := exchange.receive():
             for arrival in arrivals:
-                self._take_arrival(arrival)
+                try:
+                    self._take_arrival(arrival)
+                except Exception as error:
+                    self._distrust(arrival, error)
             self._settle_doubts()
             self._carry_out()
         self._watch(exchange)
@@ -366,13 +424,26 @@ class Server:
         else:
             self._core.on_source_lost(arrival.endpoint, now)
 
+    def _distrust(self, arrival: Arrival, error: Exception) -> None:
+        """Another store said what cannot be: it is not heard any more, or not asked."""
+        logging.warning(f"Another object store is not heard any more: {error}", exc_info=error)
+        if arrival.peer:
+            self._forget_store(arrival.peer)
+        else:
+            self._core.on_source_lost(arrival.endpoint, time.monotonic())
+
+    def _forget_store(self, peer: int) -> None:
+        self._exchanging().forget(peer)
+        if self._core.has_peer(peer):
+            self._core.on_peer_lost(peer, time.monotonic())
+            self._core.on_pins_lost(peer, time.monotonic())
+
     def _take_from_store(self, peer: int, body: Any, now: float) -> None:
         if body == GONE:
-            self._core.on_peer_lost(peer, now)
-            self._core.on_pins_lost(peer, now)
+            self._forget_store(peer)
         elif isinstance(body, Hello):
             self._core.on_connected(peer)
-        else:
+        elif self._core.has_peer(peer):
             self._core.on_message(peer, body, now)
 
     def _take_chunk(self, endpoint: str, chunk: ObjectChunk, now: float) -> None:

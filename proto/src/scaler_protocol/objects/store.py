@@ -12,6 +12,7 @@ import socket
 import sys
 
 from scaler_protocol.command.descriptors import allow_many_descriptors
+from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.command.interpreter import restore_environment
 from scaler_protocol.objects.names import socket_name
 
@@ -21,6 +22,7 @@ _BACKLOG = 1024
 def main() -> int:
     """0 also when another store was first."""
     restore_environment()
+    restore_signals()
     bound = _bind(bytes.fromhex(sys.argv[1]))
     if bound is None:
         return 0
@@ -37,7 +39,10 @@ def main() -> int:
     allow_many_descriptors()
     from scaler_protocol.objects.server import Server  # only the one that serves
 
-    Server(bound).run()
+    try:
+        Server(bound).run()
+    except SystemExit as ended:  # it is broken
+        return int(ended.code or 0)
     return 0
 
 

@@ -362,6 +362,7 @@ struct Output {
   task @1 :UInt64;
   stream @2 :UInt8;
   data @3 :Data;
+  warnings @4 :Data;  # since 1.2: the pickle of a list of (pickled category, message, file, line, module)
 }
 
 struct ShutdownReply {

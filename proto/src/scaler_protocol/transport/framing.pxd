@@ -1,4 +1,4 @@
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint64_t
 
 cdef enum:
     READ_SIZE = 262144
@@ -7,6 +7,7 @@ cpdef bytes pack(object frames)
 
 cdef class Incoming:
     cdef readonly bint broken
+    cdef public uint64_t limit_bytes
     cdef bytearray _fresh  # what was read last
     cdef bytearray _pending  # the beginning of a message that was not complete in one reading
     cdef size_t _start

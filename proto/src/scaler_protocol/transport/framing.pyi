@@ -16,5 +16,8 @@ class Incoming:
     def broken(self) -> bool:
         """What came is no message: nothing more is taken."""
 
+    limit_bytes: int
+    """A larger message is not read."""
+
     def take(self) -> list[bytes] | None:
         """One message; None: none is complete. Liveness probes (one empty frame) are swallowed."""

@@ -53,6 +53,7 @@ cdef class Incoming:
     def __cinit__(self):
         self._fresh = bytearray(READ_SIZE)
         self._pending = bytearray()
+        self.limit_bytes = _size_limit
 
     cdef char* room(self) except NULL:
         """READ_SIZE bytes for what is read next, once ``take`` has returned None."""
@@ -126,7 +127,7 @@ cdef class Incoming:
         size = load32(data)
         count = data[4] | <uint32_t> data[5] << 8
         total = 2 + 4 * <uint64_t> count
-        if size > _size_limit or count == 0 or count > FRAME_COUNT_LIMIT or size < total:
+        if size > self.limit_bytes or count == 0 or count > FRAME_COUNT_LIMIT or size < total:
             return self.refuse()
         if available < 4 + size:
             return None

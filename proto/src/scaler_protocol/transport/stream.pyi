@@ -40,6 +40,13 @@ class StreamConnection:
     def eof(self) -> bool:
         """The other end is gone, or sent what is no message. What came before can still be received."""
 
+    limit_bytes: int
+    """A larger message ends the connection before it is read: SIZE_LIMIT_BYTES, unless set to less."""
+
+    @property
+    def broken(self) -> bool:
+        """The other end sent what is not a message, which has ended the connection."""
+
     @property
     def wants_write(self) -> bool: ...
     @property

@@ -147,6 +147,18 @@ cdef class StreamConnection:
         return self._socket
 
     @property
+    def limit_bytes(self):
+        return self._incoming.limit_bytes
+
+    @limit_bytes.setter
+    def limit_bytes(self, uint64_t limit):
+        self._incoming.limit_bytes = limit
+
+    @property
+    def broken(self):
+        return self._incoming.broken
+
+    @property
     def wants_write(self):
         return self._outgoing_bytes > 0
 

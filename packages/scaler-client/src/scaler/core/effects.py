@@ -8,7 +8,7 @@ from scaler.core.outcome import Outcome, Sink
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.messages import ObjectKey
 
-__all__ = ["DropObjects", "Effect", "Finish", "Log", "Send", "WriteOutput"]
+__all__ = ["DropObjects", "Effect", "Finish", "IssueWarnings", "Log", "Send", "WriteOutput"]
 
 
 @dataclass(slots=True)
@@ -28,10 +28,17 @@ class WriteOutput:
 
 
 @dataclass(slots=True)
+class IssueWarnings:
+    """Issue what a task has warned of: the pickle of a list of (pickled category, message, file, line, module)."""
+
+    data: bytes
+
+
+@dataclass(slots=True)
 class DropObjects:
     """This host's store need not keep them."""
 
     keys: list[ObjectKey]
 
 
-Effect = Send | Log | Finish | WriteOutput | DropObjects
+Effect = Send | Log | Finish | WriteOutput | IssueWarnings | DropObjects

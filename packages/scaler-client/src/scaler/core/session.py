@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scaler.core.absence import Absence
 from scaler.core.coordination import Claims
 from scaler.core.definitions import Definitions
-from scaler.core.effects import Effect, WriteOutput
+from scaler.core.effects import Effect, IssueWarnings, WriteOutput
 from scaler.core.endings import Endings
 from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup, GraphRange
@@ -592,7 +592,10 @@ class Session:
     # ---- answers and ends --------------------------------------------------------------------------------------
 
     def _on_output(self, output: Output, now: float) -> None:
-        self._outgoing.effects.append(WriteOutput(output.stream, output.data))
+        if output.warnings:
+            self._outgoing.effects.append(IssueWarnings(output.warnings))
+        if output.data:
+            self._outgoing.effects.append(WriteOutput(output.stream, output.data))
 
     def _end_all(self, outcome: Outcome) -> None:
         """Every task ends with ``outcome``, here and now; results that still come are dropped."""

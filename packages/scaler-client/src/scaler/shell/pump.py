@@ -26,11 +26,12 @@ from concurrent.futures._base import LOGGER
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from scaler.core.effects import DropObjects, Effect, Finish, Log, WriteOutput
+from scaler.core.effects import DropObjects, Effect, Finish, IssueWarnings, Log, WriteOutput
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
 from scaler.shell.retrieval import DIRECT_BYTES, Retrieval
+from scaler.shell.task_warnings import TaskWarnings
 from scaler.shell.waiting import Answer, Waits
 from scaler.shell.waker import Waker
 from scaler.utility.exceptions import ClientQuitException
@@ -93,6 +94,7 @@ class Pump:
         self.is_mine: Callable[[], bool] = self.lock._is_owned  # type: ignore[attr-defined]
         self._late: deque[Callable[[], object]] = deque()
         self.notices: deque[Effect] = deque()
+        self._warnings = TaskWarnings()
         self._interrupted = False
         self._leads = 0
         self._followers: dict[int, Target] = {}
@@ -480,6 +482,8 @@ class Pump:
             notice.sink.finish(notice.outcome)
         elif isinstance(notice, WriteOutput):
             _write_output(notice)
+        elif isinstance(notice, IssueWarnings):
+            self._warnings.issue(notice.data)
         elif isinstance(notice, DropObjects):
             self.objects.drop(notice.keys)
         elif isinstance(notice, Log):

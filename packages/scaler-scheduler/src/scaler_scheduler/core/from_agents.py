@@ -271,7 +271,7 @@ class FromAgents(Hellos):
             return
         if client.output_left_out_bytes:
             body = replace(body, data=client.take_note_of_left_out() + body.data)
-        client.sent(self._send(client, body, now), [], len(body.data))
+        client.sent(self._send(client, body, now), [], len(body.data) + len(body.warnings))
 
 
 _Handler = Callable[[FromAgents, Agent, Any, float], None]

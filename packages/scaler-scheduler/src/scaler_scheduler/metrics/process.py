@@ -23,6 +23,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 
+from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.command.interpreter import restore_environment
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.messages import Snapshot
@@ -96,6 +97,7 @@ class TokenFile:
 
 
 def main(arguments: list[str]) -> int:
+    restore_signals()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the scheduler, which then closes this process
     restore_environment()
     scheduler = socket.socket(fileno=int(arguments[0]))

@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from scaler_protocol import codec
-from scaler_protocol.command.prompt_loop import add_alarm, add_prompt_reader, remove_prompt_reader
+from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.messages import Tasks, Welcome
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.transport.router_socket import RouterSocket
@@ -27,23 +28,34 @@ _PROBE_DELAYS_SECONDS = (0.005, 0.05, 0.5)
 """After a disconnection was reported. libzmq reports it before its thread has taken the connection down: until then a
 probe still succeeds."""
 
+_RETRY_SECONDS = 0.1
+
+
+def _guarded(loop: asyncio.AbstractEventLoop) -> GuardedLoop:
+    return GuardedLoop(loop, TurnGuard("Scheduler"))
+
 
 class Gateway:
+    """Deadlines and retries have guards of their own: messages taken in between do not hide that these fail."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop, router: RouterSocket, settings: Settings) -> None:
         self.core = SchedulerCore(settings, time.monotonic())
         self.sent: defaultdict[type, int] = defaultdict(int)
         self.received: defaultdict[type, int] = defaultdict(int)
         self.describe: Callable[[], bytes] = bytes  # what monitors are told now; the reporter knows
-        self._loop = loop
+        self._loop = _guarded(loop)
+        self._retries = _guarded(loop)
+        self._retry_timer: asyncio.TimerHandle | None = None
+        self._end_loop = loop.stop
         self._router = router
         self._peers: dict[bytes, None] = {}
-        self._alarm = add_alarm(loop, self._on_alarm)
+        self._alarm = _guarded(loop).add_alarm(self._on_alarm)
         self._probe_timer: asyncio.TimerHandle | None = None
         self._probes_made = 0
         self._monitor_fd = router.monitor_fd
 
     def start(self) -> None:
-        add_prompt_reader(self._loop, self._router.fd, self._on_readable)
+        self._loop.add_prompt_reader(self._router.fd, self._on_readable)
         self._loop.add_reader(self._monitor_fd, self._on_disconnections)
         self._turn(time.monotonic())
 
@@ -63,20 +75,41 @@ class Gateway:
         self._turn(now)
 
     def close(self) -> None:
-        remove_prompt_reader(self._loop, self._router.fd)
+        self._loop.remove_prompt_reader(self._router.fd)
         self._loop.remove_reader(self._monitor_fd)
         self._alarm.set(None)
-        if self._probe_timer is not None:
-            self._probe_timer.cancel()
+        for timer in (self._probe_timer, self._retry_timer):
+            if timer is not None:
+                timer.cancel()
 
     # ---- taking in -------------------------------------------------------------------------------------------------
 
     def _turn(self, now: float) -> None:
         """Something else than a message may have moved the core."""
-        self._flush(now)
-        self._on_readable()
+        try:
+            self._flush(now)
+            self._take_in()
+        except Exception:
+            self._repeat_later()
+            raise
 
     def _on_readable(self) -> None:
+        try:
+            self._take_in()
+        except Exception:
+            self._repeat_later()
+            raise
+
+    def _repeat_later(self) -> None:
+        """What was left waiting does not make the socket readable again."""
+        if self._retry_timer is None:
+            self._retry_timer = self._retries.call_later(_RETRY_SECONDS, self._retry)
+
+    def _retry(self) -> None:
+        self._retry_timer = None
+        self._turn(time.monotonic())
+
+    def _take_in(self) -> None:
         """Until nothing waits: sending, too, can use up the readiness of the socket."""
         while messages := self._router.receive_many(_DRAIN_LIMIT):
             now = time.monotonic()
@@ -151,7 +184,7 @@ class Gateway:
         elif type(effect) is Trouble:
             logging.error(effect.text, exc_info=effect.error)
         elif type(effect) is Quit:
-            self._loop.call_later(_FLUSH_SECONDS, self._loop.stop)
+            self._loop.call_later(_FLUSH_SECONDS, self._end_loop)
 
     def _describe_to(self, client: bytes) -> None:
         now = time.monotonic()
@@ -162,5 +195,7 @@ class Gateway:
 
     def _on_alarm(self) -> None:
         now = time.monotonic()
-        self.core.on_deadline(now)
-        self._turn(now)
+        try:
+            self.core.on_deadline(now)
+        finally:
+            self._turn(now)

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import zmq
 
+from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
@@ -193,6 +194,7 @@ def _yield_to_tasks() -> None:
 
 def main() -> int:
     _yield_to_tasks()  # first: threads that are started later do as this one does
+    restore_signals()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the scheduler, which then closes this process
     signal.signal(signal.SIGTERM, _leave)
     task = _task(sys.argv[1:])

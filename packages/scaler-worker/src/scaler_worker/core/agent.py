@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scaler_protocol.codec import TaskRun
-from scaler_protocol.effects import Log
+from scaler_protocol.effects import Log, Send
 from scaler_protocol.link import Link, LinkGap
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
@@ -61,10 +61,15 @@ from scaler_worker.core.effects import (
     Exit,
     FetchStored,
     FindStored,
+    HandOver,
+    Interrupt,
     JoinStore,
     ReadStored,
     RenewNested,
+    Resume,
     SendNested,
+    StartProcessor,
+    Suspend,
 )
 from scaler_worker.core.endings import MEMORY
 from scaler_worker.core.lease import Lease
@@ -81,6 +86,7 @@ OUTPUT_BUDGET_BYTES = 4 * 1024 * 1024
 """What tasks have printed and the scheduler has not yet received; beyond it, tasks that print wait."""
 
 OUTPUT_MESSAGE_BYTES = 64 * 1024
+STDERR = 2
 LOST_PER_MESSAGE = 4096
 NO_STORE = bytes(16)
 """Of an object that the agent keeps itself."""
@@ -257,6 +263,12 @@ class AgentCore(AgentPath):
         else:
             self._accept_one(run)
 
+    def _refuse(self, run: TaskRun, error: Exception) -> None:
+        """Its tasks cannot be taken in: they end, and those that came with them are not to suffer."""
+        text = f"The agent of this host cannot take in the task: {type(error).__name__}: {error}"
+        self._effects.append(Log("ERROR", f"{run.function_name}: {text}"))
+        self.slots.fail_runs([run], Status.NO_WORKER, text)
+
     def _accept_one(self, run: TaskRun) -> None:
         keys = self._definitions_of(run)
         if keys is None:
@@ -335,6 +347,11 @@ class AgentCore(AgentPath):
             self._outbox.append(ObjectCredit(chunk.key, CREDIT_WITHOUT_END))
             self._on_object_missing(ObjectMissing(chunk.key, str(error)), now)
             return
+        except (OSError, OverflowError) as error:
+            self._outbox.append(ObjectCredit(chunk.key, CREDIT_WITHOUT_END))
+            text = f"This host has no room for an object of {chunk.size:,} bytes: {error}."
+            self._on_object_missing(ObjectMissing(chunk.key, text), now)
+            return
         if credit is not None:
             self._outbox.append(credit)
         self._take_ready(ready)
@@ -405,7 +422,7 @@ class AgentCore(AgentPath):
             self._outbox.append(ObjectStored(key, size, self._host_store.store))
         self._take_ready(self._objects.on_found(key))
 
-    def on_not_stored(self, key: ObjectKey, now: float, relayed: bool = False) -> None:
+    def on_not_stored(self, key: ObjectKey, relayed: bool, now: float) -> None:
         """The host's store does not have it; ``relayed``: nor could it get it from others."""
         self._fetched.pop(key, None)
         if self._objects.is_wanted(key):
@@ -450,12 +467,16 @@ class AgentCore(AgentPath):
     # ---- processors ------------------------------------------------------------------------------------------
 
     def on_processor_started(self, number: int, board: Board, pid: int, now: float) -> None:
-        self.slots.on_started(number, board, pid)
         board.set_lease(self._lease_told)
+        self.slots.on_started(number, board, pid)
 
     def on_processor_not_started(self, number: int, text: str, now: float) -> None:
         """This host has no room for it, at least now."""
         self.slots.on_not_started(number, text, now)
+
+    def on_processor_not_forked(self, number: int, now: float) -> None:
+        """What was to fork it has ended, and another one is there by now."""
+        self.slots.on_not_forked(number)
 
     def on_processor_ready(self, number: int, now: float) -> None:
         self.slots.on_ready(number, now)
@@ -481,6 +502,13 @@ class AgentCore(AgentPath):
         else:
             self._outbox.append(output)
 
+    def on_warnings(self, number: int, sequence: int, data: bytes) -> None:
+        """A task has raised warnings, which its client issues."""
+        named = self.slots.task_of(number, sequence)
+        if named is not None:
+            self._output_bytes += len(data)
+            self._outbox.append(Output(named[0], named[1], STDERR, b"", data))
+
     @property
     def is_full_of_output(self) -> bool:
         """Whether tasks that print should wait."""
@@ -505,7 +533,7 @@ class AgentCore(AgentPath):
     def on_nested_frames(self, session: bytes, frames: tuple[bytes, ...], now: float) -> None:
         self._outbox.append(Relay(session, frames))
 
-    def on_nested_blocked(self, session: bytes, now: float, for_a_lock: bool = False) -> None:
+    def on_nested_blocked(self, session: bytes, for_a_lock: bool, now: float) -> None:
         number = self._nested.wait(session, for_a_lock)
         if number is not None:
             self.slots.block(number, self._nested.waits_for_lock(number))
@@ -549,6 +577,22 @@ class AgentCore(AgentPath):
     def _ask_for_proof(self, now: float) -> None:
         if self._heartbeat is not None and self._welcomed:
             self._send(self._link.wrap(replace(self._heartbeat, sent_at=now)), now)
+
+    # ---- what the shell fails at -------------------------------------------------------------------------------
+
+    def on_not_taken_in(self, now: float) -> None:
+        """A message of the scheduler was not, or not wholly, taken in: say what is here, so that it sends the rest."""
+        self._epoch = 0
+        self._say_hello(now)
+
+    def on_not_carried_out(self, effect: Any, now: float) -> None:
+        """What rests on it must not wait for it."""
+        if isinstance(effect, Send):
+            self.on_not_taken_in(now)
+        elif isinstance(effect, StartProcessor):
+            self.slots.on_not_started(effect.number, "the agent failed at it", now)
+        elif isinstance(effect, (HandOver, Interrupt, Suspend, Resume, DropObjects)):
+            self.slots.end_processor(effect.number)
 
     # ---- the end ---------------------------------------------------------------------------------------------
 
@@ -652,7 +696,7 @@ class AgentCore(AgentPath):
             for body in self._outbox:
                 envelope = self._link.wrap(body)
                 if isinstance(body, Output):
-                    self._output_sizes[envelope.sequence] = len(body.data)
+                    self._output_sizes[envelope.sequence] = len(body.data) + len(body.warnings)
                 self._send(envelope, now)
             self._outbox.clear()
         if self.slots.rows.waiting:
@@ -676,4 +720,5 @@ def _earlier(first: float | None, other: float) -> float:
 
 def _belong_together(first: Output, second: Output) -> bool:
     same = (first.session, first.task, first.stream) == (second.session, second.task, second.stream)
+    same = same and not first.warnings
     return same and len(first.data) + len(second.data) <= OUTPUT_MESSAGE_BYTES

@@ -64,8 +64,7 @@ class Endings:
 
     def _enforce_endings(self, processor: Processor, now: float) -> None:
         for sequence, ending in list(processor.ending.items()):
-            if now >= ending.kill_at and not processor.dying:
-                processor.dying = True
+            if now >= ending.kill_at and processor.end():
                 self._roster.sort(processor)
                 self._effects.append(Kill(processor.number))
             elif not ending.reached:

@@ -15,6 +15,7 @@ cdef class Feeder:
     cdef list _effects
     cdef object _estimate
     cdef public bint has_timed
+    cdef readonly list broken
 
     cpdef object feed(self)
     cpdef object feed_idle(self)

@@ -30,6 +30,10 @@ class Feeder:
         hand_overs: HandOvers,
         effects: list[Any],
     ) -> None: ...
+    @property
+    def broken(self) -> list[Processor]:
+        """Whose boards are found to be broken. Whoever has seen to them empties this."""
+
     def feed(self) -> None:
         """Give every processor what it needs, as long as something waits."""
 

@@ -28,6 +28,7 @@ cdef class Feeder:
         self._hand_overs = hand_overs
         self._effects = effects
         self._estimate = durations.estimate
+        self.broken = []
 
     cpdef object feed(self):
         if self._queue.count and self._roster.idle:
@@ -88,7 +89,7 @@ cdef class Feeder:
         cdef TaskQueue queue = self._queue
         cdef list runs = []
         cdef double seconds = 0.0, estimate
-        cdef int64_t count = processor.board.room(processor.next_sequence), taken
+        cdef int64_t count = processor.board.room(), taken
         cdef int64_t share = (queue.count + sharers - 1) // sharers
         while seconds < _hand_over_seconds and count > 0 and queue.count:
             head = queue.first(depth)
@@ -107,6 +108,8 @@ cdef class Feeder:
             )
         if runs:
             self.give(processor, runs)
+        elif count == 0 and processor.board.broken is not None:
+            self.broken.append(processor)
 
     cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1:
         """How many tasks of this function; -1 stands for an unknown duration."""

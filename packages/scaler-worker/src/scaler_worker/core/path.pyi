@@ -3,8 +3,8 @@ result and at the end of each drain, with what it needs. Compiled, since calls a
 
 Everything else is left to the classes that build on these: ``Slots`` starts processors (``_start_missing``), looks
 after those that hold much (``_watch_full``) and takes what is not usual about results (``_take_others`` ...);
-``AgentCore`` takes other messages, tasks that need more than their function (``_accept``), and sends what is not a
-result (``_flush``, ``_say_goodbye``).
+``AgentCore`` takes other messages, tasks that need more than their function (``_accept``) or cannot be taken in
+(``_refuse``), and sends what is not a result (``_flush``, ``_say_goodbye``).
 """
 
 from collections.abc import Callable

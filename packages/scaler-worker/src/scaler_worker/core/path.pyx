@@ -63,6 +63,10 @@ cdef class SlotsPath:
         if not may_start:
             return
         self._feeder.feed()
+        if self._feeder.broken:
+            for processor in self._feeder.broken:
+                self._end_broken(processor)
+            self._feeder.broken.clear()
         if self._roster.full:
             self._watch_full(now)
         if self._roster.busy and self.endings.next_at is None:
@@ -77,6 +81,8 @@ cdef class SlotsPath:
             return
         self._starts.failures = 0
         harvest = board.harvest(processor.handed, self._place_of(processor) if self.is_watched else None)
+        if board.broken is not None:
+            self._end_broken(processor)
         for entry, count, seconds in harvest.totals:
             self.durations.add(entry.run.function, count, seconds)
         self.finished.extend(harvest.runs)
@@ -84,6 +90,8 @@ cdef class SlotsPath:
             self._take_others(processor, harvest)
         if processor.ending or processor.blocked_sequence is not None:
             self._forget_ended(processor, board.harvested)
+        if harvest.has_more:
+            self._catch_up(processor)
         for entry in processor.handed:
             if entry.run.options.stream_output:
                 self._catch_up(processor)
@@ -175,11 +183,14 @@ cdef class AgentPath:
         for definition in tasks.serializers:
             slots.serializers[definition.digest] = definition
         for run in tasks.runs:
-            definition = functions.get(run.function)
-            if definition is None or not definition.payload or is_special(run):
-                self._accept(run)
-            else:
-                (<TaskQueue?> slots.queue).push(run)
+            try:
+                definition = functions.get(run.function)
+                if definition is None or not definition.payload or is_special(run):
+                    self._accept(run)
+                else:
+                    (<TaskQueue?> slots.queue).push(run)
+            except Exception as error:
+                self._refuse(run, error)
 
     def on_processor_news(self, number, double now):
         if self._lease.turn(now):

@@ -1,14 +1,19 @@
 from libc.stdint cimport int64_t, uint64_t
 
+cdef enum:
+    ASKED = 0
+    FORKED = 1
+    READY = 2
+    ENDING = 3
+
 
 cdef class Processor:
     cdef readonly int64_t number
     cdef public object slot
     cdef public str name
-    cdef public object board
-    cdef public object pid
-    cdef public bint ready
-    cdef public bint dying
+    cdef readonly object board
+    cdef readonly object pid
+    cdef int state
     cdef public list handed
     cdef public uint64_t next_sequence
     cdef readonly set functions

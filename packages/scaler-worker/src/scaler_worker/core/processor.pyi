@@ -1,4 +1,18 @@
-"""One processor, as the core sees it (contract; the code is in processor.pyx)."""
+"""One processor, as the core sees it (contract; the code is in processor.pyx).
+
+Its process goes through these states, and is given tasks in one of them only:
+
+======  =====================================================  =================  ==================  =========
+state   meaning                                                ``fork``           ``make_ready``      ``end``
+======  =====================================================  =================  ==================  =========
+asked   the shell was asked for a process; there is no board   forked             no effect           ending
+forked  the process exists and prepares itself                 no effect          ready               ending
+ready   it may be given tasks                                  no effect          no effect           ending
+ending  its end was asked for; its tasks wait for its death    board, pid         no effect           no effect
+======  =====================================================  =================  ==================  =========
+
+In every state the process may die, or turn out not to exist: then the processor is forgotten.
+"""
 
 from scaler_protocol.messages import ObjectKey
 from scaler_worker.board import Board, Handed
@@ -8,11 +22,6 @@ class Processor:
     slot: int | None
     """None: a spare one."""
     name: str
-    board: Board | None
-    """None: there is no process yet."""
-    pid: int
-    ready: bool
-    dying: bool
     handed: list[Handed]
     """What it was given and has not finished, oldest first."""
     next_sequence: int
@@ -35,6 +44,25 @@ class Processor:
         """Those that it has been sent."""
 
     @property
+    def board(self) -> Board | None:
+        """None: there is no process yet."""
+
+    @property
+    def pid(self) -> int: ...
+    def fork(self, board: Board, pid: int) -> bool:
+        """There is a process. False: there was one before."""
+
+    def make_ready(self) -> bool:
+        """The process says that it is ready. False: it cannot be, or was before."""
+
+    def end(self) -> bool:
+        """Its end is asked for: it is given nothing more. False: it was before."""
+
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def dying(self) -> bool: ...
+    @property
     def busy(self) -> bool: ...
     @property
     def blocked(self) -> bool: ...
@@ -47,7 +75,10 @@ class Processor:
 
     def entry_of(self, sequence: int) -> Handed | None: ...
     def find(self, session: bytes, task: int, attempt: int | None) -> tuple[Handed, int] | None:
-        """Where a task is, if it is here and may be unfinished."""
+        """Where a task is, if it is here and unfinished."""
 
     def open_sequences(self) -> list[tuple[Handed, int, int]]:
-        """(run, sequence, claim cell) of everything handed over and not harvested, oldest first."""
+        """(run, sequence, claim cell) of everything handed over that has neither ended nor been taken back, oldest
+        first."""
+
+    def check(self) -> None: ...

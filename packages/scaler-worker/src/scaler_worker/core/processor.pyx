@@ -11,11 +11,41 @@ cdef class Processor:
         self.slot = slot
         self.name = name
         self.pid = 0
+        self.state = ASKED
         self.handed = []
         self.functions = set()
         self.objects = set()
         self.ending = {}
         self.polled_position = -1
+
+    def fork(self, board, pid):
+        if self.board is not None:
+            return False
+        self.board = board
+        self.pid = pid
+        if self.state == ASKED:
+            self.state = FORKED
+        return True
+
+    def make_ready(self):
+        if self.state != FORKED:
+            return False
+        self.state = READY
+        return True
+
+    def end(self):
+        if self.state == ENDING:
+            return False
+        self.state = ENDING
+        return True
+
+    @property
+    def ready(self):
+        return self.state == READY
+
+    @property
+    def dying(self):
+        return self.state == ENDING
 
     @property
     def busy(self):
@@ -30,7 +60,7 @@ cdef class Processor:
         return self.is_available()
 
     cdef bint is_available(self) noexcept:
-        return self.ready and not self.dying and self.blocked_sequence is None
+        return self.state == READY and self.blocked_sequence is None
 
     cpdef uint64_t unfinished(self) except? 0:
         cdef Handed entry
@@ -62,14 +92,24 @@ cdef class Processor:
                 continue
             if entry.first_task <= task < entry.first_task + entry.count:
                 sequence = entry.first_sequence + task - entry.first_task
-                return (entry, sequence) if sequence >= self.board.harvested else None
+                return (entry, sequence) if self.board.is_open(sequence) else None
         return None
 
     def open_sequences(self):
         cdef list found = []
         cdef Handed entry
-        cdef uint64_t sequence, harvested = self.board.harvested
+        cdef uint64_t sequence
         for entry in self.handed:
-            for sequence in range(max(entry.first_sequence, harvested), entry.first_sequence + entry.count):
-                found.append((entry, sequence, self.board.cell(sequence)))
+            for sequence in range(entry.first_sequence, entry.first_sequence + entry.count):
+                if self.board.is_open(sequence):
+                    found.append((entry, sequence, self.board.cell(sequence)))
         return found
+
+    def check(self):
+        cdef Handed entry
+        assert (self.board is None) == (self.pid == 0)
+        assert self.board is not None or (self.state != FORKED and self.state != READY)
+        assert not self.handed or self.board is not None
+        for entry in self.handed:
+            assert 0 < entry.unfinished <= entry.count
+        assert len(self.handed) == 0 or self.unfinished() == <uint64_t> len(self.open_sequences())

@@ -90,8 +90,7 @@ cdef class Roster:
         slots = [each.slot for each in self.processors.values() if each.slot is not None]
         assert len(slots) == len(frozenset(slots)) and all([0 <= slot < self.slots for slot in slots])
         for processor in self.processors.values():
-            assert all([0 < entry.unfinished <= entry.count for entry in processor.handed])
-            assert not processor.handed or processor.board is not None
+            processor.check()
             self.check_groups(processor)
 
     cdef object check_groups(self, Processor processor):

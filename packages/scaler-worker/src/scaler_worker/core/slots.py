@@ -16,12 +16,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.effects import Log
 from scaler_protocol.messages import ObjectKey, Status, TaskColumn
 from scaler_protocol.monitor.records import NO_WORKER
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed, Harvest
 from scaler_worker.core.columns import columns_of, joined
 from scaler_worker.core.durations import Durations
-from scaler_worker.core.effects import Resume, Suspend
+from scaler_worker.core.effects import Kill, Resume, Suspend
 from scaler_worker.core.endings import CANCELLED, Endings
 from scaler_worker.core.feeder import LEAST_HAND_OVER_SECONDS, Feeder
 from scaler_worker.core.hand_overs import HandOvers
@@ -58,6 +59,7 @@ class Slots(SlotsPath):
             Starts(worker_names, roster, effects, process_limit),
             Endings(roster, effects, task_timeout_seconds),
         )
+        self._arriving: set[tuple[int, int]] = set()  # processor, sequence: large results that were harvested last
         self.names = worker_names
         self.functions, self.serializers = hand_overs.functions, hand_overs.serializers
         self.rows = OwnRows()
@@ -70,14 +72,14 @@ class Slots(SlotsPath):
 
     def on_started(self, number: int, board: Board, pid: int) -> None:
         """The process exists; it is not ready yet."""
-        processor = self.processors[number]
-        processor.board = board
-        processor.pid = pid
+        processor = self.processors.get(number)
+        if processor is not None:
+            processor.fork(board, pid)
+            self._starts.is_forked()
 
     def on_ready(self, number: int, now: float) -> None:
         processor = self.processors.get(number)
-        if processor is not None:
-            processor.ready = True
+        if processor is not None and processor.make_ready():
             processor.idle_since = now
             self._roster.sort(processor)
             self._starts.is_ready()
@@ -89,6 +91,12 @@ class Slots(SlotsPath):
             self._starts.fill_slot(processor.slot)
             self._starts.not_started(processor, text, now)
 
+    def on_not_forked(self, number: int) -> None:
+        """There is no process, and it need not be asked for later than at once: what was to fork it has ended."""
+        processor = self._roster.remove(number)
+        if processor is not None:
+            self._starts.fill_slot(processor.slot)
+
     def on_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
         """The process ended, for whatever reason. What it finished counts, the task under way fails, the others wait
         for another processor."""
@@ -99,6 +107,8 @@ class Slots(SlotsPath):
         if processor.board is not None:
             is_failure |= processor.busy and processor.board.position == 0
             self.harvest(processor, now)
+            if processor.board.broken is not None:
+                certificate = {**certificate, "reason": _broken_text(processor.board.broken)}
             self._bury(processor, certificate, now)
         self._roster.forget(processor)
         if is_failure and not processor.dying:
@@ -108,10 +118,10 @@ class Slots(SlotsPath):
     def _bury(self, processor: Processor, certificate: dict[str, Any], now: float) -> None:
         waiting: list[tuple[Handed, int]] = []
         for entry, sequence, cell in processor.open_sequences():
-            if cell == STARTED_CELL:
-                self._fail_dead(processor, entry, sequence, certificate, now)
-            elif cell == HANDED:
+            if cell == HANDED:
                 waiting.append((entry, sequence))
+            else:
+                self._fail_dead(processor, entry, sequence, certificate, now)
         self._put_back(reversed(waiting))
         processor.handed.clear()
         self.nodes.forget_processor(processor.number)
@@ -128,15 +138,32 @@ class Slots(SlotsPath):
         named = {**certificate, "task": entry.run.function_name}
         self._add_row(entry, sequence, Status.PROCESSOR_DIED, json.dumps(named).encode(), duration_us, place)
 
+    def end_processor(self, number: int) -> None:
+        """Kill its process: what it was to do cannot be done by it."""
+        processor = self.processors.get(number)
+        if processor is not None and processor.end():
+            self._roster.sort(processor)
+            self._effects.append(Kill(number))
+
+    def _end_broken(self, processor: Processor) -> None:
+        """What it wrote to its board cannot be true: nothing it says from now on can be relied on."""
+        assert processor.board is not None
+        if not processor.dying:
+            text = _broken_text(processor.board.broken or "")
+            self._effects.append(Log("ERROR", f"{processor.name}: {text} Its process {processor.pid} is killed."))
+        self.end_processor(processor.number)
+
     def _start_missing(self, now: float) -> None:
         if not self._starts.start_missing(self._eligible_count(), now):
             self._fail_for_process_limit()
 
     def _fail_for_process_limit(self) -> None:
         """Every process is blocked and no more may be started: nothing would ever go on."""
+        limit, trouble = self._starts.process_limit, self._starts.trouble
+        why = f"no more can be started ({trouble})" if trouble else f"that is its limit ({limit})"
         text = (
-            f"Nested tasks block all {len(self.processors)} processes of this host, which is the limit "
-            f"({self._starts.process_limit}): nest less deeply or use more hosts."
+            f"Nested tasks block all processes of this host, which are {len(self.processors)}, and {why}. "
+            "Nest less deeply, or use more hosts."
         )
         self._fail_run(self.queue.take(1), Status.NO_WORKER, text.encode())
 
@@ -268,7 +295,7 @@ class Slots(SlotsPath):
             if processor.board.withdraw(sequence):
                 entry.unfinished -= 1
                 self._end_row(entry, sequence, CANCELLED, 0)
-            elif processor.board.cell(sequence) == STARTED_CELL:
+            else:
                 self.endings.end(processor, sequence, CANCELLED, now)
         self._roster.settle(processor)
 
@@ -300,6 +327,7 @@ class Slots(SlotsPath):
 
     def _take_large(self, processor: Processor, harvest: Harvest) -> None:
         rows = _large_rows(harvest.runs)
+        self._arriving = {(processor.number, sequence) for _, sequence in harvest.large}
         for entry, sequence in harvest.large:
             key = ObjectKey(entry.session, entry.first_task + sequence - entry.first_sequence)
             row = None if entry.is_node else rows.get(key)
@@ -468,11 +496,18 @@ class Slots(SlotsPath):
         """Everything that is queued or running here."""
         named: list[Named] = list(self.nodes.waiting_tasks())
         for processor in self.processors.values():
-            for entry, sequence, cell in processor.open_sequences() if processor.board is not None else ():
-                if cell in (HANDED, STARTED_CELL):
-                    task = entry.first_task + sequence - entry.first_sequence
-                    named.append((entry.session, task, entry.attempt))
+            for entry, sequence, _ in processor.open_sequences() if processor.board is not None else ():
+                task = entry.first_task + sequence - entry.first_sequence
+                named.append((entry.session, task, entry.attempt))
         return columns_of([*self.queue.runs(), *self._objects.waiting_runs()], named)
+
+    def has_task(self, number: int, sequence: int) -> bool:
+        """Whether the processor holds a task of this sequence that has not ended, or whose large result is awaited: the
+        records of several are read from the board before the first of their results is read from the stream."""
+        if (number, sequence) in self._arriving:
+            return True
+        processor = self.processors.get(number)
+        return processor is not None and processor.board is not None and processor.board.is_open(sequence)
 
     def task_of(self, number: int, sequence: int) -> tuple[bytes, int] | None:
         processor = self.processors.get(number)
@@ -501,6 +536,10 @@ class Slots(SlotsPath):
         self.queue.check()
         self.nodes.check()
         self._roster.check()
+
+
+def _broken_text(why: str) -> str:
+    return f"A task has overwritten the memory that its worker shares with the agent: {why}."
 
 
 def _large_rows(runs: list[ResultRun]) -> dict[ObjectKey, Row]:

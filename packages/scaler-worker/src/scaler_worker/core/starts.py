@@ -12,6 +12,8 @@ from scaler_worker.core.roster import Roster
 
 RESTART_AFTER_SECONDS = 1.0
 RETIRE_AFTER_SECONDS = 10.0
+REFUSALS_LIMIT = 3
+"""After so many attempts in a row that failed, there is no room for another process."""
 
 
 class Starts:
@@ -23,9 +25,15 @@ class Starts:
         self._numbers = 0
         self.failures = 0  # of processors, since a task has ended in one
         self.after = 0.0  # nothing is started before
+        self.trouble = ""
+        """Why no process could be started the last time; empty when one was."""
+        self._refusals = 0  # in a row
         self._lacks_room = False
 
     # ---- what happens to them --------------------------------------------------------------------------------
+
+    def is_forked(self) -> None:
+        self.trouble, self._refusals = "", 0
 
     def is_ready(self) -> None:
         if len(self._roster.processors) >= self._roster.slots:
@@ -34,6 +42,8 @@ class Starts:
     def not_started(self, processor: Processor, text: str, now: float) -> None:
         """Nothing is asked for before a while. Told once, until all slots have theirs."""
         self.after = now + RESTART_AFTER_SECONDS
+        self.trouble = text
+        self._refusals += 1
         if not self._lacks_room:
             self._lacks_room = True
             again = f"it is tried again every {RESTART_AFTER_SECONDS:g} s"
@@ -57,10 +67,10 @@ class Starts:
 
     def start_missing(self, eligible: int, now: float) -> bool:
         """More than slots only while tasks are blocked: as many as may use lent slots and find none idle
-        (``eligible`` tasks wait for these), and one that is ready for the next. False: all are blocked and no more may
-        be started, so that nothing would ever go on."""
+        (``eligible`` tasks wait for these), and one that is ready for the next. False: all are blocked and no more may,
+        or can, be started, so that nothing would ever go on."""
         if now < self.after:
-            return True
+            return not (eligible and self._refusals >= REFUSALS_LIMIT and self._are_all_blocked())
         self.after = 0.0
         roster = self._roster
         while len(roster.processors) < roster.slots:
@@ -69,11 +79,14 @@ class Starts:
         while missing > 0 and len(roster.processors) < self.process_limit:
             self._start()
             missing -= 1
-        if missing > 0 and len(roster.blocked) == len(roster.processors):
+        if missing > 0 and self._are_all_blocked():
             return False
         if roster.blocked and len(roster.processors) == len(roster.busy) < self.process_limit:
             self._start()  # ahead of the next task that blocks
         return True
+
+    def _are_all_blocked(self) -> bool:
+        return len(self._roster.blocked) == len(self._roster.processors)
 
     def _start(self) -> None:
         taken = [each.slot for each in self._roster.processors.values()]
@@ -95,7 +108,7 @@ class Starts:
             return
         for processor in self._superfluous():
             if now >= processor.idle_since + RETIRE_AFTER_SECONDS:
-                processor.dying = True
+                processor.end()
                 self._roster.sort(processor)
                 self._effects.append(Kill(processor.number))
 

@@ -1,26 +1,30 @@
 """What an agent, its zygote and its processors say to each other beside task messages.
 
-From the agent to a processor: an encoded Tasks message, or OBJECT (key, size, with a descriptor), DROP (keys),
-STORE (the name of the cluster, by which the host's object store is found), VALUES
+From the agent to a processor: START, before which it does nothing; then an encoded Tasks message, or OBJECT (key, size,
+with a descriptor), DROP (keys), STORE (the name of the cluster, by which the host's object store is found), VALUES
 (the sequence below which no value is needed any more, or nothing; an encoded Results message with values of graph
 nodes, or two empty frames; an encoded Tasks message). From a processor to its agent: READY, LARGE (sequence, size,
-with a descriptor), OUTPUT (sequence, stream, bytes), FAILED (text); an eventfd says that there are results on the
-board. From the agent to the zygote: a pickled ProcessorOptions with the descriptors of stream, board, stderr, fault
-file and eventfd; the zygote answers with the number and the process id.
+with a descriptor), OUTPUT (sequence, stream, bytes), WARNED (sequence, bytes), FAILED (text); an eventfd says that
+there are results on the board. From the agent to the zygote: a pickled ProcessorOptions with the descriptors of stream,
+board, stderr, fault file and eventfd; the zygote answers with the number and the process id.
 """
 
 from __future__ import annotations
 
+import fcntl
 import signal
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from scaler_protocol.messages import ObjectKey
 
+START = b"start"
 READY = b"ready"
 LARGE = b"large"
 OUTPUT = b"output"
 FAILED = b"failed"
+WARNED = b"warned"
 OBJECT = b"object"
 DROP = b"drop"
 VALUES = b"values"
@@ -38,7 +42,54 @@ before."""
 INTERRUPT_SIGNAL = signal.SIGRTMIN + 8
 """Not one of the signals that user code usually takes for itself."""
 
+RESULT_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+"""Of the memory file with a large result: it stays as it is."""
+
+OUTPUT_LIMIT_BYTES = 256 * 1024
+"""Of one OUTPUT message."""
+
 _NUMBER = struct.Struct("<Q")
+
+
+class ChannelError(ValueError):
+    """A processor said what none can say. It runs user code, which may write anything to its descriptors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """It can take tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Large:
+    """The bytes of the result of the task with this sequence: in the descriptor that came with the message."""
+
+    sequence: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """``stream``: 1 or 2."""
+
+    sequence: int
+    stream: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Warnings that the task with this sequence has raised, for its client."""
+
+    sequence: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It cannot be made ready."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +106,9 @@ class ProcessorOptions:
     echoes_streamed_output: bool = True
 
 
+Said = Ready | Large | Printed | Warned | Failed
+
+
 def pack_number(number: int) -> bytes:
     return _NUMBER.pack(number)
 
@@ -69,3 +123,41 @@ def pack_key(key: ObjectKey) -> bytes:
 
 def unpack_key(frame: bytes) -> ObjectKey:
     return ObjectKey(frame[8:], unpack_number(frame[:8]))
+
+
+def read_from_processor(frames: list[bytes]) -> Said:
+    """What a processor said to its agent. Raises ChannelError."""
+    kind, *fields = frames
+    reader = _READERS.get(kind)
+    if reader is None or len(fields) != reader[0]:
+        raise ChannelError(f"it sent a message of {len(frames)} frames that is not known")
+    try:
+        return reader[1](fields)
+    except struct.error:
+        raise ChannelError("a number that it sent has not eight bytes") from None
+
+
+def _warned(fields: list[bytes]) -> Warned:
+    if len(fields[1]) > OUTPUT_LIMIT_BYTES:
+        raise ChannelError("a task of it has raised too many warnings")
+    return Warned(unpack_number(fields[0]), fields[1])
+
+
+def _large(fields: list[bytes]) -> Large:
+    return Large(unpack_number(fields[0]), unpack_number(fields[1]))
+
+
+def _printed(fields: list[bytes]) -> Printed:
+    printed = Printed(unpack_number(fields[0]), unpack_number(fields[1]), fields[2])
+    if printed.stream not in (1, 2) or len(printed.data) > OUTPUT_LIMIT_BYTES:
+        raise ChannelError("it printed to a stream that does not exist, or too much at once")
+    return printed
+
+
+_READERS: dict[bytes, tuple[int, Callable[[list[bytes]], Said]]] = {
+    READY: (0, lambda fields: Ready()),
+    LARGE: (2, _large),
+    OUTPUT: (3, _printed),
+    WARNED: (2, _warned),
+    FAILED: (1, lambda fields: Failed(fields[0].decode(errors="replace"))),
+}

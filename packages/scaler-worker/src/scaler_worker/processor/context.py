@@ -8,30 +8,67 @@ it), and ``os.environ`` reads the same buffer.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 PARENT_VARIABLE = "SCALER_PARENT"
 """``<session in hex>:<task>:<attempt>:<depth>`` of the task under way; empty between tasks."""
 
 AGENT_SOCKET_VARIABLE = "SCALER_AGENT_SOCKET"
 SCHEDULER_ADDRESS_VARIABLE = "SCALER_SCHEDULER_ADDRESS"
+WORKER_NAME_VARIABLE = "SCALER_WORKER_NAME"
 
 
 class _LiveEnvironment(dict):
-    """What ``os.environ`` keeps its variables in, with one that is read when asked for."""
+    """What ``os.environ`` keeps its variables in. SCALER_PARENT is read when it is asked for; ``on_change`` is called
+    when one of ``own`` is set or deleted."""
 
-    __slots__ = ("read_parent",)
+    __slots__ = ("on_change", "own", "read_parent")
     read_parent: Callable[[], bytes]
+    own: frozenset[bytes]
+    on_change: Callable[[], None]
 
     def __getitem__(self, key: bytes) -> bytes:
         if key == b"SCALER_PARENT":
             return self.read_parent()
         return super().__getitem__(key)
 
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        super().__setitem__(key, value)
+        if key in self.own:
+            self.on_change()
 
-def install(read_parent: Callable[[], bytes]) -> None:
-    """Make ``os.environ`` read SCALER_PARENT through ``read_parent``."""
-    live = _LiveEnvironment(os.environ._data)  # type: ignore[attr-defined]
-    live[PARENT_VARIABLE.encode()] = b""
-    live.read_parent = read_parent
-    os.environ._data = live  # type: ignore[attr-defined]
+    def __delitem__(self, key: bytes) -> None:
+        super().__delitem__(key)
+        if key in self.own:
+            self.on_change()
+
+
+class TaskEnvironment:
+    """The variables by which a client inside a task finds out where it is. A task may do with its environment what it
+    likes, and the next task sees that; but these are there again for it. ``on_change`` is called when they may not be:
+    then ``restore`` is to be called before the next task."""
+
+    def __init__(
+        self,
+        values: Mapping[str, str],
+        install_parent: Callable[[], None],
+        read_parent: Callable[[], bytes],
+        on_change: Callable[[], None],
+    ) -> None:
+        self.environ = os.environ
+        self._values = {os.fsencode(name): os.fsencode(value) for name, value in values.items()}
+        self._install_parent = install_parent
+        self._data = _LiveEnvironment(os.environ._data)  # type: ignore[attr-defined]
+        self._data.read_parent = read_parent
+        self._data.own = frozenset((*self._values, PARENT_VARIABLE.encode()))
+        self._data.on_change = on_change
+        self.restore()
+
+    def restore(self) -> None:
+        os.environ = self.environ  # noqa: B003  (a task may have put another mapping in its place)
+        os.environ._data = self._data  # type: ignore[attr-defined]
+        for name, value in self._values.items():
+            os.putenv(name, value)
+            dict.__setitem__(self._data, name, value)
+        dict.__setitem__(self._data, PARENT_VARIABLE.encode(), b"")
+        self._install_parent()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 import traceback
 
@@ -13,6 +12,7 @@ from scaler_protocol.culprit import explained
 from scaler_protocol.messages import Status
 from scaler_protocol.user_frames import user_part
 from scaler_worker.processor.serialization import probe
+from scaler_worker.processor.shortening import shortened
 
 MESSAGE_LIMIT_CHARACTERS = 16 * 1024
 TRACEBACK_LIMIT_CHARACTERS = 64 * 1024
@@ -57,34 +57,21 @@ def _describe(error: BaseException) -> tuple[str, str, str]:
 
 
 def _pickled(error: BaseException) -> bytes:
-    """With what it was raised from. Of an exception that is too large, its own type with the beginning of its texts."""
-    return _dumps(error) or _dumps(_shortened(error))
-
-
-def _shortened(error: BaseException) -> BaseException | None:
-    """A copy without causes. None for what cannot be copied: that has its reasons."""
-    try:
-        short = copy.copy(error)
-        short.__cause__ = short.__context__ = None
-        short.args = tuple(_beginning(each) for each in short.args)
-        return short
-    except BaseException:
-        return None
-
-
-def _beginning(value: object) -> object:
-    if type(value) is not str or len(value) <= MESSAGE_LIMIT_CHARACTERS:
-        return value
-    return f"{value[:MESSAGE_LIMIT_CHARACTERS]}... ({len(value):,} characters)"
+    """With what it was raised from. Of an exception that is too large, its own type with the beginning and the end of
+    what it holds."""
+    data = _dumps(error)
+    if len(data) > PAYLOAD_LIMIT_BYTES:
+        data = _dumps(shortened(error, len(data), PAYLOAD_LIMIT_BYTES))
+    return data if len(data) <= PAYLOAD_LIMIT_BYTES else b""
 
 
 def _dumps(error: BaseException | None) -> bytes:
+    """Empty when it cannot be pickled."""
     try:
         pickling_support.install(error)
-        data = cloudpickle.dumps(error) if error is not None else b""
+        return cloudpickle.dumps(error) if error is not None else b""
     except BaseException:
         return b""
-    return data if len(data) <= PAYLOAD_LIMIT_BYTES else b""
 
 
 def _chain(error: BaseException) -> list[BaseException]:

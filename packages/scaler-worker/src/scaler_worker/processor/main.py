@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import fcntl
 import gc
 import importlib
 import io
@@ -22,6 +23,7 @@ from typing import Any
 from scaler_protocol.codec import decode
 from scaler_protocol.ids import digest
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, Tasks
+from scaler_protocol.objects.errors import MissingObject
 from scaler_protocol.objects.host import HostStore
 from scaler_protocol.objects.layout import Layout
 from scaler_protocol.objects.proxies import is_private
@@ -33,6 +35,9 @@ from scaler_worker.processor.output import OutputChannel, OutputStream, Shield
 from scaler_worker.processor.preparation import IDLE_SECONDS, is_prepared, prepare
 from scaler_worker.processor.runner import Runner, install_parent_variable, read_parent_variable
 from scaler_worker.processor.serialization import allow_keys
+from scaler_worker.processor.warned import TaskWarnings
+
+_START_LOOK_SECONDS = 60.0
 
 
 class Processor:
@@ -53,6 +58,15 @@ class Processor:
         self._collect_at = time.monotonic() + options.collect_interval_seconds
         self._ran_since_collection = False
         self._prepared = is_prepared()
+        variables = {
+            context.AGENT_SOCKET_VARIABLE: options.agent_socket,
+            context.SCHEDULER_ADDRESS_VARIABLE: options.scheduler_address,
+            context.WORKER_NAME_VARIABLE: options.worker_name,
+        }
+        self._environment = context.TaskEnvironment(
+            variables, install_parent_variable, read_parent_variable, self._runner.note_environment
+        )
+        self._warnings = TaskWarnings(self._runner.note_warning)
         self._streams: tuple[Any, Any, OutputChannel] | None = None
         self.shield = Shield()
         self._handlers: dict[bytes, Callable[[list[bytes]], None]] = {
@@ -66,6 +80,7 @@ class Processor:
 
     def run(self) -> None:
         connection, runner, handlers = self._connection, self._runner, self._handlers
+        self._warnings.begin()
         connection.send([channel.READY])
         while True:
             frames = connection.receive()
@@ -145,10 +160,12 @@ class Processor:
     def object(self, key: ObjectKey) -> memoryview:
         """Its bytes, for one task alone to change."""
         kept = self._objects.get(key)
-        view = memoryview(bytearray(kept)) if kept is not None else self._store.get(key)
-        if view is None:
-            raise ObjectMissing("An argument that travels by reference is not there: its owner or its store is gone.")
-        return view
+        if kept is not None:
+            return memoryview(bytearray(kept))
+        try:
+            return self._store.require(key)
+        except MissingObject as error:
+            raise ObjectMissing(f"An argument that travels by reference is missing: {error}") from None
 
     def unmap_unused(self) -> None:
         """What is kept mapped for later tasks is not to count as memory of the next."""
@@ -170,12 +187,13 @@ class Processor:
         return channel.pack_number(len(data)), data
 
     def _send_large(self, sequence: int, data: bytes) -> None:
-        fd = os.memfd_create("scaler-result", os.MFD_CLOEXEC)
+        fd = os.memfd_create("scaler-result", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             with open(fd, "wb", buffering=0, closefd=False) as file:
                 view = memoryview(data)
                 while view:
                     view = view[file.write(view) :]
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, channel.RESULT_SEALS)
             self._connection.send([channel.LARGE, channel.pack_number(sequence), channel.pack_number(len(data))], [fd])
         finally:
             os.close(fd)
@@ -203,8 +221,16 @@ class Processor:
             sys.stdout, sys.stderr, target = self._streams
             self._streams = None
             target.close()
-            while self._connection.wants_write:  # all of it is with the agent before the task counts as finished
-                self.wait(0.01)
+            self._flush()
+
+    def send_warnings(self, sequence: int) -> None:
+        self._connection.send([channel.WARNED, channel.pack_number(sequence), self._warnings.take()])
+        self._flush()
+
+    def _flush(self) -> None:
+        """All of it is with the agent before the task counts as finished."""
+        while self._connection.wants_write:
+            self.wait(0.01)
 
     def memory_peak(self, reset: bool) -> int:
         """Bytes at most resident since the last reset."""
@@ -218,6 +244,10 @@ class Processor:
             return int(peak.split()[1]) * 1024
         except (OSError, StopIteration):
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    def restore_environment(self) -> None:
+        """A task has changed what the next one needs to be there."""
+        self._environment.restore()
 
     def leave_fork(self) -> None:
         """A task forked and its child came back into this loop, which is the parent's alone."""
@@ -274,15 +304,25 @@ def run_processor(
     memory = mmap.mmap(board_fd, BOARD_BYTES)
     os.close(board_fd)
     board = Board(memory)
-    _set_environment(options)
     _reseed()
     allow_keys(is_private(options.scheduler_address))
     processor = Processor(connection, board, news_fd, options)
     os.register_at_fork(after_in_child=processor.mark_fork)
     _install_interrupt(board, processor.shield)
+    _wait_for_start(connection)
     if options.preload:
         preload(options.preload, connection)
     processor.run()
+
+
+def _wait_for_start(connection: StreamConnection) -> None:
+    """Until the agent knows this process. One that it does not know, since the zygote died before it could tell, finds
+    the stream closed instead."""
+    while (frames := connection.receive()) is None:
+        if connection.eof:
+            os._exit(0)
+        connection.wait(_START_LOOK_SECONDS)
+    assert frames == [channel.START]
 
 
 def preload(target: str, connection: StreamConnection) -> None:
@@ -296,14 +336,6 @@ def preload(target: str, connection: StreamConnection) -> None:
         text = f"--preload {target}: {type(error).__name__}: {error}"
         connection.send([channel.FAILED, text.encode(errors="replace")])
         os._exit(1)
-
-
-def _set_environment(options: channel.ProcessorOptions) -> None:
-    os.environ[context.AGENT_SOCKET_VARIABLE] = options.agent_socket
-    os.environ[context.SCHEDULER_ADDRESS_VARIABLE] = options.scheduler_address
-    os.environ["SCALER_WORKER_NAME"] = options.worker_name
-    install_parent_variable()
-    context.install(read_parent_variable)
 
 
 def _reseed() -> None:

@@ -24,5 +24,11 @@ class Runner:
         """A function or a serializer is needed no more: the host is asked for it when it is needed again."""
 
     def take_values(self, runs: list[ResultRun]) -> None: ...
+    def note_environment(self) -> None:
+        """What tasks need in their environment was changed: it is restored before the next one."""
+
+    def note_warning(self) -> None:
+        """The task under way has raised a warning."""
+
     def tell(self) -> None: ...
     def woken(self) -> None: ...

@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The loop that runs tasks: claim, load, call, write the result. Everything here is paid once per task."""
 
+import os
 import pickle
 import types
 from pickle import loads
@@ -81,7 +82,8 @@ cdef void _write_parent(bytes prefix, uint64_t task, bytes suffix) noexcept:
 cdef class Runner:
     """Runs handed-over tasks in order. ``host`` does what needs the outside: ``function(run)``, ``serializer(run)``,
     ``object(key)`` (memory of an object), ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
-    ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``, ``unmap_unused()``."""
+    ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``, ``unmap_unused()``,
+    ``restore_environment()``, ``send_warnings(sequence)``."""
 
     cdef readonly Board board
     cdef object host
@@ -96,6 +98,9 @@ cdef class Runner:
     cdef dict _functions  # (function, serializer) by the digests of both
     cdef readonly object kept
     cdef public bint forked
+    cdef bint environment_changed
+    cdef bint has_warned
+    cdef object environ
 
     def __init__(self, Board board, host):
         self.board = board
@@ -106,6 +111,15 @@ cdef class Runner:
         self.received_values = {}
         self._functions = {}
         self.kept = KeptValues()
+        self.environ = os.environ
+
+    def note_environment(self):
+        """What tasks need in it was changed, or may have been."""
+        self.environment_changed = True
+
+    def note_warning(self):
+        """The task under way has raised a warning: it goes to the client."""
+        self.has_warned = True
 
     def forget_values(self, uint64_t watermark):
         """A new hand-over: its nodes need no value of a task whose sequence is below ``watermark``."""
@@ -164,6 +178,8 @@ cdef class Runner:
         plain = not keywords and not run.serializer and not references
         self.cpu_ns = process_cpu_ns()
         self.wall_since_cpu_ns = 0
+        if os.environ is not self.environ:
+            self._restore_environment()
         for index in range(count):
             sequence = self.sequence
             self.sequence += 1
@@ -171,6 +187,8 @@ cdef class Runner:
                 self._wait_for_lease()
             if not board.claim(sequence):
                 continue
+            if self.environment_changed:
+                self._restore_environment()
             _write_parent(prefix, first_task + index, suffix)
             if measured:
                 self.kept.clear()
@@ -244,6 +262,8 @@ cdef class Runner:
             peak = host.memory_peak(False) if profiling else 0
             if output:
                 host.end_output()
+            if self.has_warned:
+                host.send_warnings(sequence)
             if status == SUCCESS and len(payload) > LARGE_BYTES:
                 self._store_large(run, index, sequence, payload, duration, cpu, peak, ended, is_node, is_kept)
                 payload = None
@@ -251,9 +271,14 @@ cdef class Runner:
                 if is_node and status == SUCCESS:
                     self._keep_own(session, first_task + index, sequence, payload)
                 self._store(sequence, status, payload, duration, cpu, peak, ended)
+            self.has_warned = False
             parent_variable[14] = 0
             if ended - self.notified_ns > NOTIFY_NS:
                 self._notify(ended)
+
+    cdef _restore_environment(self):
+        self.environment_changed = False
+        self.host.restore_environment()
 
     cdef _notify(self, uint64_t now):
         self.notified_ns = now
@@ -341,7 +366,9 @@ cdef class Runner:
         cdef uint64_t size = PyBytes_GET_SIZE(payload)
         if not self.board.has_room(size):
             self._wait_for_room(size)
-        self.board.append(sequence, status, PyBytes_AS_STRING(payload), size, duration, cpu, peak, ended)
+        self.board.append(
+            sequence, status, PyBytes_AS_STRING(payload), size, duration, cpu, peak, ended, self.has_warned
+        )
         self.untold = True
 
     cdef _wait_for_room(self, uint64_t size):
@@ -392,6 +419,8 @@ cdef int _status_of(error, int stage):
 
 cdef _failure(error, int status):
     """Status and payload; a cancellation that arrives while the failure is written down is the agent's to repeat."""
+    if status == OBJECT_MISSING:
+        return status, str(error).encode(errors="replace")
     try:
         return exception_payload(error, status)
     except TaskCancelled:

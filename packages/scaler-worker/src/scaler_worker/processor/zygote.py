@@ -18,6 +18,7 @@ import time
 
 from scaler_protocol.command import restore_environment
 from scaler_protocol.command.descriptors import limit_descriptors
+from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.processor import channel
 from scaler_worker.processor.main import run_processor
@@ -51,10 +52,31 @@ def serve(control: socket.socket) -> None:
 
 
 def _fork_twice(control: socket.socket, options: channel.ProcessorOptions, fds: list[int]) -> int:
-    """The process id of the processor, which by now is the agent's child."""
-    reader, writer = os.pipe()
-    between = os.fork()
+    """The process id of the processor, which by now is the agent's child. 0: it could not be forked."""
+    try:
+        reader, writer = os.pipe()
+    except OSError:
+        return 0
+    try:
+        between = os.fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        return 0
     if between == 0:
+        _fork_processor(control, options, fds, reader, writer)
+    os.close(writer)
+    os.waitpid(between, 0)
+    answer = os.read(reader, _PID.size)
+    os.close(reader)
+    return int(_PID.unpack(answer)[0]) if answer else 0
+
+
+def _fork_processor(
+    control: socket.socket, options: channel.ProcessorOptions, fds: list[int], reader: int, writer: int
+) -> None:
+    """In the process between, which ends in any case."""
+    try:
         between = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -62,12 +84,8 @@ def _fork_twice(control: socket.socket, options: channel.ProcessorOptions, fds: 
             os.close(writer)
             _become_processor(control, options, fds, between)
         os.write(writer, _PID.pack(pid))
+    finally:
         os._exit(0)
-    os.close(writer)
-    os.waitpid(between, 0)
-    answer = os.read(reader, _PID.size)
-    os.close(reader)
-    return int(_PID.unpack(answer)[0]) if answer else 0
 
 
 def _become_processor(control: socket.socket, options: channel.ProcessorOptions, fds: list[int], between: int) -> None:
@@ -108,6 +126,7 @@ def _say_last_words(error: BaseException) -> None:
 
 def main() -> None:
     restore_environment()
+    restore_signals()
     control = socket.socket(fileno=int(sys.argv[1]))
     die_with_parent(int(sys.argv[2]))
     limit_descriptors(int(sys.argv[3]))

@@ -15,6 +15,8 @@ from typing import Any
 from scaler_protocol.address import parse_address
 from scaler_protocol.codec import encode, split, split_results
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
+from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import (
@@ -69,19 +71,19 @@ class Agent:
         self, settings: ClusterSettings, worker_count: int, zygote: Zygote, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._settings = settings
-        self._loop = loop
+        self._loop = guarded = GuardedLoop(loop, TurnGuard("Agent"))
         session = new_session()
-        self._nested = NestedListener(loop, self)
-        self._processors = ProcessorHost(loop, zygote, self._processor_options, self)
+        self._nested = NestedListener(guarded, self)
+        self._processors = ProcessorHost(guarded, zygote, self._processor_options, self)
         self._core = AgentCore(
             _core_settings(settings, worker_count),
             make_hello(Role.WORK, session, address=settings.address, distribution="scaler-worker"),
             self._processors.store,
             time.monotonic(),
         )
-        self._host_store = HostStore(loop, self, _store_settings(settings))
+        self._host_store = HostStore(guarded, self, _store_settings(settings))
         self._conversation = Conversation(
-            self._core, settings.address, session, settings.io_threads, loop, self._effects()
+            self._core, settings.address, session, settings.io_threads, guarded, self._effects()
         )  # fmt: skip
         self._meter = ProcessMeter()
         self._announced: set[int] = set()
@@ -123,8 +125,7 @@ class Agent:
             self.close()
 
     def stop(self) -> None:
-        self._core.on_stop(time.monotonic())
-        self._conversation.end_turn()
+        self._conversation.tell(self._core.on_stop)
 
     def close(self) -> None:
         """End every process started here. May be called twice."""
@@ -184,44 +185,48 @@ class Agent:
     # ---- what the processors report --------------------------------------------------------------------------
 
     def started(self, number: int, board: Board, pid: int) -> None:
-        self._core.on_processor_started(number, board, pid, time.monotonic())
-        self._conversation.end_turn()
+        self._conversation.tell(self._core.on_processor_started, number, board, pid)
 
     def not_started(self, number: int, text: str) -> None:
-        self._core.on_processor_not_started(number, text, time.monotonic())
-        self._conversation.end_turn()
+        self._conversation.tell(self._core.on_processor_not_started, number, text)
+
+    def not_forked(self, number: int) -> None:
+        self._conversation.tell(self._core.on_processor_not_forked, number)
 
     def ready(self, number: int) -> None:
         processor = self._core.slots.processors.get(number)
         if processor is not None and processor.slot is not None and processor.slot not in self._announced:
             self._announced.add(processor.slot)
             logging.info(f"Worker[{processor.slot}] started")
-        self._core.on_processor_ready(number, time.monotonic())
+        self._conversation.hear(self._core.on_processor_ready, number)
         self._send_report(self._meter.last)  # ahead of its first result
         self._conversation.end_turn()
 
     def news(self, number: int) -> None:
-        self._core.on_processor_news(number, time.monotonic())
-        self._conversation.end_turn()
+        self._conversation.tell(self._core.on_processor_news, number)
 
     def died(self, number: int, certificate: dict[str, Any]) -> None:
         process = self._processors.processes.get(number)
-        if process is not None and process.pid and not process.killed:
+        if process is not None and not process.killed:
             logging.warning(f"processor {certificate['pid']} died: {_cause(certificate)}")
-        self._core.on_processor_died(number, certificate, time.monotonic())
-        self._conversation.end_turn()
+        self._conversation.tell(self._core.on_processor_died, number, certificate)
 
     def output(self, number: int, sequence: int, stream: int, data: bytes) -> bool:
         self._core.on_output(number, sequence, stream, data, time.monotonic())
         return not self._core.is_full_of_output
+
+    def warned(self, number: int, sequence: int, data: bytes) -> None:
+        self._core.on_warnings(number, sequence, data)
+
+    def has_task(self, number: int, sequence: int) -> bool:
+        return self._core.slots.has_task(number, sequence)
 
     def heard(self) -> None:
         """Everything that waited on one stream is reported."""
         self._conversation.end_turn()
 
     def failed(self, text: str) -> None:
-        self._core.on_failed_start(text, time.monotonic())
-        self._conversation.end_turn()
+        self._conversation.tell(self._core.on_failed_start, text)
 
     # ---- what the host's store says ----------------------------------------------------------------------------
 
@@ -230,36 +235,36 @@ class Agent:
         self._processors.join_store(effect.cluster)
 
     def store_status(self, status: StoreStatus) -> None:
-        self._core.on_store_status(status, time.monotonic())
+        self._conversation.hear(self._core.on_store_status, status)
 
     def store_lost(self) -> None:
-        self._core.on_store_lost(time.monotonic())
+        self._conversation.hear(self._core.on_store_lost)
 
     def stored(self, key: ObjectKey) -> None:
-        self._core.on_stored(key, time.monotonic())
+        self._conversation.hear(self._core.on_stored, key)
 
     def not_stored(self, key: ObjectKey, relayed: bool) -> None:
-        self._core.on_not_stored(key, time.monotonic(), relayed)
+        self._conversation.hear(self._core.on_not_stored, key, relayed)
 
     def stored_view(self, key: ObjectKey, view: memoryview | None) -> None:
-        self._core.on_stored_view(key, view, time.monotonic())
+        self._conversation.hear(self._core.on_stored_view, key, view)
 
     # ---- what clients inside tasks report --------------------------------------------------------------------
 
     def nested_opened(self, session: bytes, parent: TaskColumn) -> None:
-        self._core.on_nested_opened(session, parent, time.monotonic())
+        self._conversation.hear(self._core.on_nested_opened, session, parent)
 
     def nested_frames(self, session: bytes, frames: tuple[bytes, ...]) -> None:
-        self._core.on_nested_frames(session, frames, time.monotonic())
+        self._conversation.hear(self._core.on_nested_frames, session, frames)
 
     def nested_blocked(self, session: bytes, for_a_lock: bool) -> None:
-        self._core.on_nested_blocked(session, time.monotonic(), for_a_lock)
+        self._conversation.hear(self._core.on_nested_blocked, session, for_a_lock)
 
     def nested_unblocked(self, session: bytes) -> None:
-        self._core.on_nested_unblocked(session, time.monotonic())
+        self._conversation.hear(self._core.on_nested_unblocked, session)
 
     def nested_closed(self, session: bytes) -> None:
-        self._core.on_nested_closed(session, time.monotonic())
+        self._conversation.hear(self._core.on_nested_closed, session)
 
     # ---- resources -------------------------------------------------------------------------------------------
 
@@ -290,8 +295,7 @@ class Agent:
         self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)
         for number, pid, limit in self._core.slots.memory_limits():
             if resident_bytes(pid) > limit:
-                self._core.on_memory_exceeded(number, time.monotonic())
-                self._conversation.end_turn()
+                self._conversation.tell(self._core.on_memory_exceeded, number)
 
     def _processor_options(self, number: int, name: str) -> ProcessorOptions:
         settings = self._settings
@@ -331,11 +335,19 @@ def run_agent(settings: ClusterSettings, worker_count: int, zygote: Zygote) -> i
     try:
         code = loop.run_until_complete(agent.run())
     finally:
-        agent.disconnect()
-        loop.close()
+        for end in (agent.close, agent.disconnect, loop.close):
+            _end_quietly(end)
     if agent.bad_input:
         raise BadInput(agent.bad_input)
     return code
+
+
+def _end_quietly(end: Callable[[], None]) -> None:
+    """An agent that ends because it is broken may fail at this, too."""
+    try:
+        end()
+    except Exception:
+        logging.exception("the agent could not end in good order")
 
 
 def _core_settings(settings: ClusterSettings, worker_count: int) -> AgentSettings:

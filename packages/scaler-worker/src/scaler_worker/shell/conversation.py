@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable
 from typing import Any
 
 from scaler_protocol.codec import MalformedMessage, decode, encode
-from scaler_protocol.command.prompt_loop import add_alarm, add_prompt_reader, remove_prompt_reader
+from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.keys import worker_keys
+from scaler_protocol.messages import Envelope
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_worker.core.agent import SCHEDULER, AgentCore
 
+RETRY_SECONDS = 0.1
+"""After a turn that failed, the next one comes after so long, or when something happens."""
+
+_TURN = "turn"
+
 
 class Conversation:
-    """``carry_out``: what to do for each kind of effect, beside Send and Log. Whoever else tells the core something
-    calls ``end_turn`` behind it."""
+    """``carry_out``: what to do for each kind of effect, beside Send and Log. Whoever has something to tell the core
+    uses ``tell``, or calls ``end_turn`` behind it.
+
+    What fails is survived: the core is told of a message that was not taken in and of an effect that was not carried
+    out, and a turn that failed is repeated soon. An agent in which one kind of event fails again and again ends, even
+    when others succeed meanwhile."""
 
     def __init__(
         self,
@@ -27,7 +37,7 @@ class Conversation:
         address: str,
         session: bytes,
         io_threads: int,
-        loop: asyncio.AbstractEventLoop,
+        loop: GuardedLoop,
         carry_out: dict[type, Callable[[Any], None]],
     ) -> None:
         self._core = core
@@ -42,13 +52,15 @@ class Conversation:
             Log: lambda effect: logging.log(logging.getLevelName(effect.level), effect.text),
             **carry_out,
         }
-        self._alarm = add_alarm(loop, self._on_alarm)
+        self._alarm = loop.add_alarm(self._on_alarm)
+        self._failing: dict[str, TurnGuard] = {}  # by what failed the last time
+        self._retry_at = 0.0
         self._turning = False
         self._turn_again = False
         self._ended = False
 
     def begin(self) -> None:
-        add_prompt_reader(self._loop, self._connection.fd, self._on_socket)
+        self._loop.add_prompt_reader(self._connection.fd, self._on_socket)
         self._loop.add_reader(self._connection.monitor_fd, self._on_monitor)
         self._loop.call_soon(self._on_monitor)
         self.end_turn()
@@ -60,7 +72,7 @@ class Conversation:
 
     def disconnect(self) -> None:
         """What was sent last has a moment to leave."""
-        remove_prompt_reader(self._loop, self._connection.fd)
+        self._loop.remove_prompt_reader(self._connection.fd)
         self._loop.remove_reader(self._connection.monitor_fd)
         self._connection.close(linger_milliseconds=200)
         self._context.term()
@@ -74,13 +86,12 @@ class Conversation:
             self.end_turn()
 
     def _on_monitor(self) -> None:
-        now = time.monotonic()
         for event in self._connection.connection_events():
             if event == "connected":
-                self._core.on_connected(now)
+                self.hear(self._core.on_connected)
             elif event == "disconnected":
-                self._core.on_peer_lost(SCHEDULER, now)
-        self._read(self._connection.receive(), now)
+                self.hear(self._core.on_peer_lost, SCHEDULER)
+        self._read(self._connection.receive(), time.monotonic())
         self.end_turn()
 
     def _read(self, frames: list[bytes] | None, now: float) -> None:
@@ -91,13 +102,37 @@ class Conversation:
             except MalformedMessage as error:
                 logging.error(f"the scheduler sent what is no message: {error}")
             else:
-                try:
-                    self._core.on_message(SCHEDULER, envelope, now)
-                except Exception:  # what waits behind it is to be read
-                    logging.exception(f"{type(envelope.body).__name__} could not be taken in")
+                self._take_in(envelope, now)
             frames = self._connection.receive()
 
+    def _take_in(self, envelope: Envelope, now: float) -> None:
+        kind = type(envelope.body).__name__
+        try:
+            self._core.on_message(SCHEDULER, envelope, now)
+        except Exception as error:  # what waits behind it is to be read
+            self._has_failed(kind, error)
+            self._core.on_not_taken_in(now)
+        else:
+            if self._failing:
+                self._failing.pop(kind, None)
+
     # ---- effects ---------------------------------------------------------------------------------------------
+
+    def tell(self, event: Callable[..., object], *arguments: object) -> None:
+        """Something has happened: the core hears of it, and its turn ends."""
+        self.hear(event, *arguments)
+        self.end_turn()
+
+    def hear(self, event: Callable[..., object], *arguments: object) -> None:
+        """``event``, a method of the core, is called with ``arguments`` and the time. ``end_turn`` follows."""
+        name = event.__name__
+        try:
+            event(*arguments, time.monotonic())
+        except Exception as error:
+            self._has_failed(name, error)
+        else:
+            if self._failing:
+                self._failing.pop(name, None)
 
     def end_turn(self) -> None:
         """Carry out what the core wants until it wants nothing more, then set the alarm."""
@@ -109,22 +144,42 @@ class Conversation:
             while self._turn_again:
                 self._turn_again = False
                 self._turn(time.monotonic())
+            deadline = self._core.next_deadline()
+        except Exception as error:
+            self._has_failed(_TURN, error)
+            deadline = self._retry_at
+        else:
+            if self._failing:
+                self._failing.pop(_TURN, None)
+                deadline = max(deadline, self._retry_at) if deadline is not None else None
         finally:
             self._turning = False
         if not self._ended:
-            self._alarm.set(self._core.next_deadline())
+            self._alarm.set(deadline)
+
+    def _has_failed(self, what: str, error: Exception) -> None:
+        """Raises SystemExit when it fails again and again."""
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+        guard = self._failing.setdefault(what, TurnGuard("Agent"))
+        with guard:
+            guard.failed(f"{what} failed.", error)
 
     def _turn(self, now: float) -> None:
         connection, has_sent = self._connection, False
         for effect in self._core.take_effects(now):
+            kind = type(effect)
             try:
-                if type(effect) is Send:  # most are: no call for these
+                if kind is Send:  # most are: no call for these
                     has_sent = True
                     connection.send(encode(effect.envelope))
                 else:
-                    self._carry_out[type(effect)](effect)
-            except Exception:  # the others are not to suffer
-                logging.exception(f"{type(effect).__name__} could not be carried out")
+                    self._carry_out[kind](effect)
+            except Exception as error:  # the others are not to suffer
+                self._has_failed(kind.__name__, error)
+                self._core.on_not_carried_out(effect, now)
+            else:
+                if self._failing:
+                    self._failing.pop(kind.__name__, None)
         if has_sent and (frames := connection.receive()) is not None:  # sending, too, can use up its readiness
             self._read(frames, now)
             self._turn_again = True
@@ -132,7 +187,5 @@ class Conversation:
     # ---- time ------------------------------------------------------------------------------------------------
 
     def _on_alarm(self) -> None:
-        now = time.monotonic()
-        self._read(self._connection.receive(), now)
-        self._core.on_deadline(now)
-        self.end_turn()
+        self._read(self._connection.receive(), time.monotonic())
+        self.tell(self._core.on_deadline)

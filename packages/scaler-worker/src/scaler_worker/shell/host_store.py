@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 import threading
@@ -11,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from scaler_protocol.address import Address
+from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.messages import ObjectKey, ObjectMissing, StoreFound, StoreRefused, StoreSettings, StoreStatus
 from scaler_protocol.objects.agent_connection import AgentConnection, Answer, Readable
 from scaler_protocol.objects.errors import StoreUnavailable
@@ -25,7 +25,7 @@ class HostStore:
     ``store_status(status)``, ``store_lost()``, ``stored(key)``, ``not_stored(key, relayed)`` and
     ``stored_view(key, view)``, and ``heard()``, called after all that waited."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, agent: Any, settings: StoreSettings) -> None:
+    def __init__(self, loop: GuardedLoop, agent: Any, settings: StoreSettings) -> None:
         self._loop = loop
         self._agent = agent
         self._settings = settings
@@ -127,15 +127,21 @@ class HostStore:
             return
         self._attempt = attempt = object()
         arguments = attempt, self._cluster, may_start
-        threading.Thread(target=self._open, args=arguments, name="scaler-store", daemon=True).start()
+        thread = threading.Thread(target=self._open, args=arguments, name="scaler-store", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system allows no more threads
+            self._loop.call_soon(self._opened, attempt, True, None)
 
     def _open(self, attempt: object, cluster: bytes, may_start: bool) -> None:
         """In a thread."""
         connection = None
         try:
             connection = AgentConnection.open(cluster, self._settings, may_start)
-        except StoreUnavailable:
-            pass
+        except StoreUnavailable as error:
+            logging.debug(str(error))
+        except Exception as error:
+            logging.warning(f"The object store of this host cannot be reached: {error}")
         finally:
             try:
                 self._loop.call_soon_threadsafe(self._opened, attempt, may_start, connection)

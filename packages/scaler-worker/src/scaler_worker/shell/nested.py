@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import os
 import secrets
 import socket
-import struct
 from typing import Any
 
-from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.codec import HARD_LIMIT_BYTES, MalformedMessage, decode, encode
+from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.messages import Envelope, Hello, TaskColumn, WhoAreYou
+from scaler_protocol.transport.acceptor import Acceptor
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.processor import channel
+
+MESSAGES_AT_ONCE = 256
+"""Then others are heard."""
+
+FRAMES_LIMIT = 63
+RELAYED_LIMIT_BYTES = HARD_LIMIT_BYTES - 4096
+"""A larger message could not be sent on inside another."""
 
 
 class NestedListener:
@@ -20,18 +28,18 @@ class NestedListener:
     ``nested_blocked(session, for_a_lock)``, ``nested_unblocked(session)`` and ``nested_closed(session)``, and
     ``heard()`` after all that waited."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, agent: Any) -> None:
+    def __init__(self, loop: GuardedLoop, agent: Any) -> None:
         self._loop = loop
         self._agent = agent
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         name = f"scaler-agent-{os.getpid()}-{secrets.token_hex(8)}"
         self.address = f"@{name}"
-        self._socket.bind(f"\0{name}")
-        self._socket.listen(128)
-        self._socket.setblocking(False)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listening.bind(f"\0{name}")
+        listening.listen(128)
+        self._acceptor = Acceptor(listening, "The agent of this host")
         self._sessions: dict[bytes, StreamConnection] = {}
         self._names: dict[StreamConnection, bytes] = {}
-        loop.add_reader(self._socket.fileno(), self._on_connection)
+        loop.add_reader(self._acceptor.fd, self._on_connection)
 
     def send(self, session: bytes, frames: tuple[bytes, ...]) -> None:
         connection = self._sessions.get(session)
@@ -46,33 +54,42 @@ class NestedListener:
         self.send(session, tuple(encode(Envelope(WhoAreYou()))))
 
     def close(self) -> None:
-        self._loop.remove_reader(self._socket.fileno())
-        self._socket.close()
+        self._loop.remove_reader(self._acceptor.fd)
+        self._acceptor.close()
         for connection in list(self._names):
             self._end(connection)
 
     def _on_connection(self) -> None:
-        while True:
-            try:
-                accepted, _ = self._socket.accept()
-            except (BlockingIOError, OSError):
-                return
-            if not _is_same_user(accepted):
-                accepted.close()
-                continue
+        for accepted in self._acceptor.accept():
             connection = StreamConnection(accepted)
             self._names[connection] = b""
-            self._loop.add_reader(connection.fd, self._on_readable, connection)
+            self._loop.add_reader(connection.fd, self._charge, connection)
 
-    def _on_readable(self, connection: StreamConnection) -> None:
-        while connection in self._names and (frames := connection.receive()) is not None:
-            self._handle(connection, frames)
-        if connection.eof and connection in self._names:
+    def _charge(self, connection: StreamConnection) -> None:
+        """What goes wrong with one connection costs that connection."""
+        try:
+            self._on_readable(connection)
+        except Exception:
+            logging.exception("a client inside a task is disconnected")
             self._end(connection)
         self._agent.heard()
 
+    def _on_readable(self, connection: StreamConnection) -> None:
+        for _ in range(MESSAGES_AT_ONCE):
+            frames = connection.receive() if connection in self._names else None
+            if frames is None:
+                break
+            self._handle(connection, frames)
+        else:
+            self._loop.call_soon(self._charge, connection)  # what has been read and not handled wakes nobody
+            return
+        if connection.eof:
+            self._end(connection)
+
     def _handle(self, connection: StreamConnection, frames: list[bytes]) -> None:
         session = self._names[connection]
+        if len(frames) > FRAMES_LIMIT or sum(map(len, frames)) > RELAYED_LIMIT_BYTES:
+            raise ValueError("A message of a client inside a task is too large to be passed on.")
         if frames == [channel.BLOCKED]:
             self._agent.nested_blocked(session, False)
         elif frames == [channel.WAITS_FOR_A_LOCK]:
@@ -105,17 +122,12 @@ class NestedListener:
             self._loop.remove_writer(connection.fd)
 
     def _end(self, connection: StreamConnection) -> None:
-        session = self._names.pop(connection, b"")
+        if connection not in self._names:
+            return
+        session = self._names.pop(connection)
         self._loop.remove_reader(connection.fd)
         self._loop.remove_writer(connection.fd)
         connection.close()
         if session and self._sessions.get(session) is connection:
             del self._sessions[session]
             self._agent.nested_closed(session)
-
-
-def _is_same_user(connected: socket.socket) -> bool:
-    """Abstract sockets have no permissions: ask the kernel who is there."""
-    data = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, user, _ = struct.unpack("3i", data)
-    return user in (os.geteuid(), 0)

@@ -3,11 +3,13 @@ files, handed to processors as descriptors."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from scaler_protocol.messages import ObjectKey
+from scaler_worker.processor.channel import RESULT_SEALS, ChannelError
 
 
 @dataclass(slots=True)
@@ -47,7 +49,11 @@ class MemoryFileStore:
         return self._files[key].fd
 
     def add_result(self, number: int, sequence: int, fd: int, size: int) -> None:
-        """A processor sent a large result; its record on the board follows."""
+        """A processor sent a large result; its record on the board follows. Raises ChannelError when ``fd``, which is
+        closed then, is not what it should be: reading it might fail, or never end."""
+        if (number, sequence) in self._results or not _is_sealed(fd, size):
+            os.close(fd)
+            raise ChannelError("a large result came twice, or not as a sealed memory file")
         self._results[number, sequence] = _File(fd, size)
 
     def catch_up(self, number: int) -> None:
@@ -73,3 +79,10 @@ class MemoryFileStore:
         file = self._files.pop(key, None)
         if file is not None:
             os.close(file.fd)
+
+
+def _is_sealed(fd: int, size: int) -> bool:
+    try:
+        return fcntl.fcntl(fd, fcntl.F_GET_SEALS) == RESULT_SEALS and os.fstat(fd).st_size == size
+    except OSError:  # not a memory file
+        return False

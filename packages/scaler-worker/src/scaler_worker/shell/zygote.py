@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import logging
 import os
@@ -13,10 +12,13 @@ import subprocess
 from collections.abc import Callable
 
 from scaler_protocol.command import module_command
+from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_worker.processor.channel import ProcessorOptions
 
 RESTART_SECONDS = 0.1
-RESTART_LATER_SECONDS = 1.0
+RESTART_LIMIT_SECONDS = 5.0
+"""The pause before another zygote is started: twice as long after each one that has not answered once."""
+
 ANSWER_SECONDS = 5.0
 """A fork takes milliseconds: a zygote that owes one for so long is stuck, and another takes its place."""
 
@@ -26,7 +28,7 @@ UNANSWERED_LIMIT = 16
 
 class Zygote:
     """May be started before there is an event loop or anyone to tell. Once attached, ``on_forked(number, pid)`` is
-    called for every processor asked for, and ``on_lost(numbers)`` for those that a zygote which died has not forked;
+    called for every processor asked for, and ``on_lost(numbers)`` for those that a zygote which died has not reported;
     the next zygote runs by then."""
 
     def __init__(self, descriptor_limit: int | None = None) -> None:
@@ -42,7 +44,8 @@ class Zygote:
         self._waiting: collections.deque[tuple[ProcessorOptions, list[int]]] = collections.deque()
         self._answers = 0
         self._expects = False
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pause = RESTART_SECONDS
+        self._loop: GuardedLoop | None = None
         self._closing = False
 
     @property
@@ -69,7 +72,7 @@ class Zygote:
 
     def attach(
         self,
-        loop: asyncio.AbstractEventLoop,
+        loop: GuardedLoop,
         on_forked: Callable[[int, int], None],
         on_lost: Callable[[list[int]], None],
     ) -> None:
@@ -139,8 +142,9 @@ class Zygote:
             number, pid = pickle.loads(data)
             self._asked.remove(number)
             self._answers += 1
-            self._on_forked(number, pid)
+            self._pause = RESTART_SECONDS
             self._ask()
+            self._on_forked(number, pid)
 
     def _on_end(self) -> None:
         self._unwatch()
@@ -149,7 +153,12 @@ class Zygote:
             code = self._process.wait()
             logging.warning(f"the zygote ended ({code}); starting another")
         if not self._closing and self._loop is not None:
-            self._loop.call_later(RESTART_SECONDS, self._restart)
+            self._restart_later()
+
+    def _restart_later(self) -> None:
+        assert self._loop is not None
+        self._loop.call_later(self._pause, self._restart)
+        self._pause = min(2 * self._pause, RESTART_LIMIT_SECONDS)
 
     def _restart(self) -> None:
         if self._closing or self._loop is None:
@@ -158,7 +167,7 @@ class Zygote:
             self.start()
         except OSError as error:
             logging.error(f"the zygote cannot be started: {error}")
-            self._loop.call_later(RESTART_LATER_SECONDS, self._restart)
+            self._restart_later()
             return
         lost, self._asked = self._asked, []
         self._waiting.clear()

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
+from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Role, WorkerStatus
@@ -35,12 +37,12 @@ class SymphonyAgent:
         self._settings = settings
         self._gateway = gateway
         self._inbox = inbox
-        self._loop = loop
+        self._loop = guarded = GuardedLoop(loop, TurnGuard("Agent"))
         session = new_session()
         hello = make_hello(Role.WORK, session, address=settings.address, distribution="scaler-worker")
         self._core = SymphonyCore(_core_settings(settings), hello, time.monotonic())
         self._conversation = Conversation(
-            self._core, settings.address, session, settings.io_threads, loop,
+            self._core, settings.address, session, settings.io_threads, guarded,
             {OpenSession: gateway.wish, SendInput: gateway.wish, Exit: self._exit},
         )  # fmt: skip
         self._meter = ProcessMeter()
@@ -68,8 +70,7 @@ class SymphonyAgent:
             self._gateway.stop()
 
     def stop(self) -> None:
-        self._core.on_stop(time.monotonic())
-        self._conversation.end_turn()
+        self._conversation.tell(self._core.on_stop)
 
     def disconnect(self) -> None:
         """After ``run``."""
@@ -83,9 +84,8 @@ class SymphonyAgent:
     # ---- what Symphony says ----------------------------------------------------------------------------------
 
     def _take(self, events: list[Event]) -> None:
-        now = time.monotonic()
         for event in events:
-            self._take_in[type(event)](event, now)
+            self._conversation.hear(self._take_in[type(event)], event)
         self._conversation.end_turn()
 
     def _on_opened(self, event: Opened, now: float) -> None:

@@ -252,6 +252,20 @@ class Memory:
         self.serve(now)
         return moved
 
+    def on_not_loaded(self, wanted: Object, now: float) -> None:
+        """There was no room for it after all: its bytes stay on disk."""
+        moved = self._moved(wanted.number)
+        assert moved.extent is not None
+        self.free(moved.extent, False, now)
+        moved.extent = None
+
+    def no_memory(self, size: int, reason: str) -> Refusal:
+        return Refusal(
+            StoreFailure.FULL,
+            f"The object store of this host gets no memory for {size:,} bytes from the system: {reason}. End other "
+            "programs, or raise its limits.",
+        )
+
     def _moved(self, number: int) -> Object:
         moved = self._moving.pop(number)
         moved.moving = False

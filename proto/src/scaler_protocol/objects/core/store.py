@@ -48,6 +48,9 @@ from scaler_protocol.objects.core.peer import Peer
 from scaler_protocol.objects.core.servings import Servings
 from scaler_protocol.objects.core.space import Extent, pages
 
+_MISSING_TEXT = "The object store of this host does not have the object."
+_LOST_LIMIT = 1024
+
 _ITSELF = 0
 """The store is a peer of its own while it fetches. Peers on this host have positive numbers, other stores negative."""
 
@@ -66,7 +69,9 @@ class _Waiting:
 
 class StoreCore:
     def __init__(self, store: bytes, pid: int, capacity_bytes: int) -> None:
+        """``capacity_bytes``: half of what there is."""
         self.memory = Memory(capacity_bytes)
+        self._capacity_limit_bytes = 2 * capacity_bytes
         self.endpoint = ""
         self.fetches = Fetches(self.memory.effects)
         self.servings = Servings(self.memory.effects)
@@ -82,6 +87,7 @@ class StoreCore:
         self._waiting: dict[ObjectKey, list[_Waiting]] = {}
         self._dropped: dict[int, Object] = {}  # by number: still pinned, or on their way
         self._doubts: list[tuple[int, Any]] = []
+        self._lost: dict[ObjectKey, str] = {}  # why the last objects that were lost are missing
         self._next_object = 1
         self._next_pin = 1
         self._pinned_bytes = 0
@@ -119,6 +125,9 @@ class StoreCore:
             raise MalformedRequest(f"A store does not understand {type(body).__name__}.")
         handler(self._peers[peer], body, now)
         self._after(now)
+
+    def has_peer(self, peer: int) -> bool:
+        return peer in self._peers
 
     def on_peer_lost(self, peer: int, now: float) -> None:
         """It says nothing more. Its pins stay until ``on_pins_lost``."""
@@ -493,6 +502,7 @@ class StoreCore:
         moved = self.memory.on_loaded(number, error, now)
         readers, moved.readers = moved.readers, []
         if error and not moved.dropped:
+            self._note_lost(moved.key, f"The object had been moved to disk and cannot be read back: {error}.")
             del self._objects[moved.key]
             moved.readers = readers
             self._drop(moved, now)
@@ -550,9 +560,28 @@ class StoreCore:
         if peer is not None:
             self._stop_writing(peer, wanted, now)
 
+    def on_segment_failed(self, number: int, reason: str, now: float) -> None:
+        """The system gave no memory for a new segment: whoever was promised a part of it is refused."""
+        while (wanted := self._first_in(number)) is not None:  # what one leaves, another may be given
+            if wanted.moving:
+                self.memory.on_not_loaded(wanted, now)
+            self._refuse(wanted, self.memory.no_memory(wanted.size, reason), now)
+        for peer in self._peers.values():
+            peer.segments.discard(number)
+            if peer.region is not None and peer.region.segment == number:
+                self._give_back_region(peer, now)
+                self._answer(peer.number, StoreRegion(0, 0, 0, 0))
+        if number in self.memory.space.empty_segments():
+            self.memory.space.remove_segment(number)
+        self._after(now)
+
+    def _first_in(self, segment: int) -> Object | None:
+        objects = self._numbers.values()
+        return next((each for each in objects if each.extent is not None and each.extent.segment == segment), None)
+
     def _on_settings(self, peer: Peer, body: StoreSettings, now: float) -> None:
         if body.memory_bytes:
-            self.memory.capacity_bytes = max(body.memory_bytes, pages(1))
+            self.memory.capacity_bytes = max(min(body.memory_bytes, self._capacity_limit_bytes), pages(1))
             self.memory.serve(now)
 
     # ---- words ---------------------------------------------------------------------------------------------------
@@ -577,7 +606,12 @@ class StoreCore:
         )
 
     def _say_missing(self, peer: int, key: ObjectKey) -> None:
-        self._answer(peer, ObjectMissing(key, "The object store of this host does not have the object."))
+        self._answer(peer, ObjectMissing(key, self._lost.get(key, _MISSING_TEXT)))
+
+    def _note_lost(self, key: ObjectKey, text: str) -> None:
+        while len(self._lost) >= _LOST_LIMIT:
+            del self._lost[next(iter(self._lost))]
+        self._lost[key] = text
 
     def _answer(self, number: int, body: Any, segment: int | None = None) -> None:
         peer = self._peers.get(number)

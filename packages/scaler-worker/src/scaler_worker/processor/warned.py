@@ -1,0 +1,91 @@
+"""Warnings that tasks raise, on their way to the client.
+
+Python shows a warning once per place and process. A client cannot know which of its tasks was the first in its process,
+so here each task counts anew, and the client, which has filters of its own, decides what is shown.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import warnings
+from collections.abc import Callable
+from typing import TextIO
+
+import cloudpickle
+
+COUNT_LIMIT = 20
+"""Of one task; of the others it is told how many there were."""
+
+TEXT_LIMIT_CHARACTERS = 2000
+PLACE_LIMIT_CHARACTERS = 1000
+
+
+class TaskWarnings:
+    """Takes the place of what shows warnings in this process. ``on_warning`` is called when there is one to take."""
+
+    def __init__(self, on_warning: Callable[[], None]) -> None:
+        self._on_warning = on_warning
+        self._show = warnings.showwarning
+        self._taken: list[tuple[type[Warning], str, str, int, str]] = []
+        self._left_out = 0
+        self._listens = False
+        warnings.showwarning = self._take
+
+    def begin(self) -> None:
+        """A task is about to run for the first time: from now on warnings are its own."""
+        self._listens = True
+
+    def take(self) -> bytes:
+        """What the task has raised. Its successor in this process may raise the same."""
+        taken, left_out = self._taken, self._left_out
+        self._taken, self._left_out = [], 0
+        warnings.simplefilter("default", append=True)  # changes nothing, but Python forgets what it has shown
+        if left_out:
+            taken.append((RuntimeWarning, f"{left_out} more warnings of this task were left out.", "", 0, ""))
+        return pickle.dumps([(_pickled(category), *rest) for category, *rest in taken])
+
+    def _take(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if file is None and self._listens:
+            if len(self._taken) < COUNT_LIMIT:
+                place = str(filename)[:PLACE_LIMIT_CHARACTERS]
+                self._taken.append((category, _beginning(str(message)), place, lineno, _module_of(filename, lineno)))
+            else:
+                self._left_out += 1
+                return
+            self._on_warning()
+            file = sys.__stderr__ or io.StringIO()  # the agent's log, and not what the task prints
+        self._show(message, category, filename, lineno, file, line)
+
+
+def _beginning(text: str) -> str:
+    if len(text) <= TEXT_LIMIT_CHARACTERS:
+        return text
+    return f"{text[:TEXT_LIMIT_CHARACTERS]}... ({len(text):,} characters)"
+
+
+def _module_of(filename: str, lineno: int) -> str:
+    """The module in which the warning was raised, as filters name it."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_lineno == lineno and frame.f_code.co_filename == filename:
+            return str(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
+
+def _pickled(category: type[Warning]) -> bytes:
+    """Empty when it cannot be."""
+    try:
+        return cloudpickle.dumps(category)
+    except Exception:
+        return b""

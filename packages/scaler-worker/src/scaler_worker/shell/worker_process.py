@@ -1,0 +1,144 @@
+"""One worker process, as its agent holds it.
+
+Its life, and what each event does in each state. An event that a state does not name has no effect in it.
+
+======  =========================================  ==============================================================
+state   what there is                              events
+======  =========================================  ==============================================================
+asked   descriptors; the zygote was asked to fork  *forked*: watch it, tell it to start; forked.
+                                                   *not forked*: close; ended, and asked for again after a pause.
+                                                   *zygote lost*: close; ended, and asked for again at once. A fork
+                                                   that the zygote did not report waits to be told to start, finds
+                                                   its stream closed instead, and ends.
+                                                   *kill*: remembered until it is forked.
+forked  a process id; it was told to start         *message*, *news*, *stderr*: heard. *says what cannot be*: killed,
+                                                   and its death says why. *kill*: killed. *exit*: buried; ended.
+ended   nothing                                    none
+======  =========================================  ==============================================================
+
+So nothing is read from a process before its agent knows its process id, can kill it and will learn of its end.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import enum
+import fcntl
+import mmap
+import os
+import socket
+from dataclasses import dataclass, field
+
+from scaler_protocol.transport.stream import StreamConnection
+from scaler_worker.board import BOARD_BYTES, Board
+
+BOARD_NAME = "scaler-board"
+STDERR_LINES = 20
+STDERR_LINE_CHARACTERS = 2000
+FAULT_LIMIT_BYTES = 16 * 1024
+
+
+class ProcessState(enum.Enum):
+    ASKED = "asked"
+    FORKED = "forked"
+    ENDED = "ended"
+
+
+@dataclass(slots=True)
+class WorkerProcess:
+    """``killed``: its end was asked for. ``has_ended``: it was reaped. ``reason``: what it said that cannot be."""
+
+    number: int
+    connection: StreamConnection
+    board: Board
+    news_fd: int
+    fault_fd: int
+    stderr_fd: int
+    state: ProcessState = ProcessState.ASKED
+    pid: int = 0
+    exit_fd: int = -1
+    ready: bool = False
+    killed: bool = False
+    has_ended: bool = False
+    reason: str = ""
+    echoes_streamed_output: bool = True
+    watches_write: bool = False
+    stderr_tail: collections.deque[str] = field(default_factory=lambda: collections.deque(maxlen=STDERR_LINES))
+    stderr_rest: str = ""
+    child_fds: list[int] = field(default_factory=list)
+
+    @property
+    def is_forked(self) -> bool:
+        return self.state is ProcessState.FORKED
+
+    def close_child_fds(self) -> None:
+        for fd in self.child_fds:
+            os.close(fd)
+        self.child_fds = []
+
+    def close(self) -> None:
+        """All descriptors; nobody watches them any more."""
+        self.state = ProcessState.ENDED
+        self.close_child_fds()
+        self.connection.close()
+        for fd in (self.exit_fd, self.stderr_fd, self.news_fd, self.fault_fd):
+            if fd >= 0:
+                os.close(fd)
+
+    def take_stderr(self, data: bytes) -> None:
+        """Keep its last lines."""
+        *lines, self.stderr_rest = (self.stderr_rest + data.decode(errors="replace")).split("\n")
+        self.stderr_rest = self.stderr_rest[-STDERR_LINE_CHARACTERS:]
+        self.stderr_tail.extend(line[:STDERR_LINE_CHARACTERS] for line in lines)
+
+    @property
+    def last_lines(self) -> list[str]:
+        return [*self.stderr_tail, *([self.stderr_rest] if self.stderr_rest else [])]
+
+    @property
+    def stack(self) -> str:
+        """Of the moment when it crashed; empty when it did not."""
+        return os.pread(self.fault_fd, FAULT_LIMIT_BYTES, 0).decode(errors="replace")
+
+    @property
+    def maps_board(self) -> bool:
+        """Whether it runs our program still: one that executed another has lost its mappings."""
+        try:
+            with open(f"/proc/{self.pid}/maps") as file:
+                return BOARD_NAME in file.read()
+        except OSError:  # it has just ended
+            return True
+
+
+def prepare(number: int) -> WorkerProcess:
+    """All that a process needs before it is forked. OSError: nothing stays open."""
+    with contextlib.ExitStack() as opened:
+
+        def kept(fd: int) -> int:
+            opened.callback(os.close, fd)
+            return fd
+
+        ours, theirs = map(opened.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM))
+        board_fd = kept(_new_board())
+        news_fd = kept(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+        fault_fd = kept(os.memfd_create("scaler-fault", os.MFD_CLOEXEC))
+        stderr_fd, stderr_writer = map(kept, os.pipe())
+        os.set_blocking(stderr_fd, False)
+        board = Board(mmap.mmap(board_fd, BOARD_BYTES))
+        opened.pop_all()  # they stay open
+    process = WorkerProcess(number, StreamConnection(ours), board, news_fd, fault_fd, stderr_fd)
+    process.child_fds = [theirs.detach(), board_fd, stderr_writer]
+    return process
+
+
+def _new_board() -> int:
+    """Nobody who gets the descriptor can make it smaller: that would kill whoever reads the board."""
+    fd = os.memfd_create(BOARD_NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(fd, BOARD_BYTES)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

@@ -1,0 +1,28 @@
+"""What a process inherits from whoever started it, and should not.
+
+Through ``exec`` go the signals that are ignored, the signals that are blocked, and a timer that runs. A daemon that
+ignores SIGCHLD would start an agent that never learns of a death; a thread that blocks signals would start workers that
+cannot be interrupted.
+"""
+
+from __future__ import annotations
+
+import signal
+
+_KEPT = (
+    *("SIGINT", "SIGQUIT", "SIGHUP"),  # ignored on purpose: background jobs of a shell, and nohup
+    *("SIGTSTP", "SIGTTIN", "SIGTTOU"),  # job control
+    *("SIGPIPE", "SIGXFSZ"),  # Python itself ignores these
+)
+
+
+def restore_signals() -> None:
+    """Handle all other signals as a new process does, block none, and stop the timer. In the main thread, before any
+    handler is installed. Other systems than Unix pass nothing on."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in signal.valid_signals() - {getattr(signal, name) for name in _KEPT if hasattr(signal, name)}:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -1,0 +1,38 @@
+"""Connections that have not yet said who they are: how many there may be, how long, and how much each may say."""
+
+from __future__ import annotations
+
+HELLO_LIMIT_BYTES = 8 * 1024
+"""Of the first message."""
+
+COUNT_LIMIT = 1024
+SECONDS_LIMIT = 10.0
+
+
+class Newcomers:
+    """By number, the oldest first."""
+
+    def __init__(self, count_limit: int = COUNT_LIMIT, seconds_limit: float = SECONDS_LIMIT) -> None:
+        self._count_limit = count_limit
+        self._seconds_limit = seconds_limit
+        self._came_at: dict[int, float] = {}
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._came_at
+
+    def add(self, number: int, now: float) -> list[int]:
+        """Those that must go for it."""
+        self._came_at[number] = now
+        excess = len(self._came_at) - self._count_limit
+        return [each for each, _ in zip(self._came_at, range(excess), strict=False)]
+
+    def remove(self, number: int) -> None:
+        """It has said who it is, or has gone."""
+        self._came_at.pop(number, None)
+
+    def late(self, now: float) -> list[int]:
+        """Those that have had their time."""
+        return [number for number, came_at in self._came_at.items() if now >= came_at + self._seconds_limit]
+
+    def next_deadline(self) -> float | None:
+        return next(iter(self._came_at.values())) + self._seconds_limit if self._came_at else None

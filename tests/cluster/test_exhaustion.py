@@ -1,0 +1,80 @@
+"""Hosts that run out of something: descriptors, processes, memory, disk. Tasks wait, or fail with a reason; nothing
+hangs, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import Client
+from scaler.utility.exceptions import NoWorkerError
+from tests.support.commands import Command, command_line, free_address, start_scheduler
+from tests.support.sabotage import sabotaged_environment
+
+LIMITED = 'ulimit -n "$0" && exec "$@"'
+DEEPEST = 40
+"""More than the processes that the limits below leave room for."""
+
+FORKS_FAIL_AFTER_SOME = """
+if module == "scaler_worker.processor.zygote":
+    fork, zygote, count = os.fork, os.getpid(), [0]
+    def limited():
+        if os.getpid() == zygote:
+            count[0] += 1
+            if count[0] > 4:
+                raise BlockingIOError(11, "Resource temporarily unavailable")
+        return fork()
+    os.fork = limited
+"""
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    chosen = free_address()
+    with start_scheduler(chosen):
+        yield chosen
+
+
+def nest(depth: int) -> int:
+    if depth == 0:
+        return 0
+    with Client() as client:
+        return client.submit(nest, depth - 1).result() + 1
+
+
+def nest_until_it_fails(depth: int) -> tuple[int, str]:
+    """How deep it went, and why no deeper."""
+    if depth == 0:
+        return 0, ""
+    with Client() as client:
+        try:
+            deeper, why = client.submit(nest_until_it_fails, depth - 1).result()
+        except NoWorkerError as error:
+            return 0, str(error)
+    return deeper + 1, why
+
+
+@pytest.mark.parametrize("limit", [40, 72, 104])
+def test_nesting_beyond_the_descriptors_of_an_agent_is_an_error_and_not_a_standstill(limit: int, address: str) -> None:
+    with Command(["sh", "-c", LIMITED, str(limit), *command_line("scaler_cluster", address, "-n", 1)]) as command:
+        command.wait_for_output("started")
+        with Client(address) as client:
+            with pytest.raises(NoWorkerError, match=r"no more can be started \(Too many open files\)"):
+                client.submit(nest, DEEPEST).result()
+            reached, why = client.submit(nest_until_it_fails, DEEPEST).result()
+            assert "Too many open files" in why
+            assert client.submit(nest, reached).result() == reached
+        assert "Traceback" not in command.output
+
+
+def test_nesting_beyond_the_processes_of_a_host_is_an_error_and_not_a_standstill(tmp_path: Path, address: str) -> None:
+    environment = sabotaged_environment(tmp_path, FORKS_FAIL_AFTER_SOME)
+    with Command(command_line("scaler_cluster", address, "-n", 1), environment) as command:
+        command.wait_for_output("started")
+        with Client(address) as client:
+            with pytest.raises(NoWorkerError, match="allows no more processes"):
+                client.submit(nest, DEEPEST).result()
+            assert client.map(len, ["ab"] * 10) == [2] * 10
+        assert "Traceback" not in command.output and "zygote ended" not in command.output

@@ -1,0 +1,92 @@
+"""Jobs of one client whose results are known beforehand: small tasks, nested ones, large objects, graphs.
+
+A job submits tasks, waits, and returns the expected value and the value that it received.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from scaler import Client
+from scaler.utility.exceptions import ProcessorDiedError, WorkerDiedError
+from tests.faults.functions import (
+    add,
+    count_nodes,
+    executions,
+    make,
+    spin,
+    spin_once,
+    square,
+    total,
+    total_of_nested,
+)
+
+RESULT_TIMEOUT_SECONDS = 240.0
+
+Job = Callable[[Client, random.Random], tuple[object, object]]
+
+
+def small(client: Client, chance: random.Random) -> tuple[object, object]:
+    numbers = range(chance.randrange(1, 3000))
+    return [number * number for number in numbers], client.map(square, numbers)
+
+
+def slow(client: Client, chance: random.Random) -> tuple[object, object]:
+    futures = [client.submit(spin, number, chance.uniform(0.001, 0.3)) for number in range(chance.randrange(1, 30))]
+    return list(range(len(futures))), [future.result(RESULT_TIMEOUT_SECONDS) for future in futures]
+
+
+def once(client: Client, chance: random.Random) -> tuple[object, object]:
+    """Tasks submitted with ``rerun=False``: a result means one execution, an error at most one."""
+    paths = [os.path.join(os.environ["SCALER_HOME"], f"once-{chance.getrandbits(64):x}") for _ in range(10)]
+    futures = [client.submit_verbose(spin_once, (path, chance.uniform(0.001, 0.3)), {}, rerun=False) for path in paths]
+    wrong = []
+    for path, future in zip(paths, futures, strict=True):
+        try:
+            allowed = {future.result(RESULT_TIMEOUT_SECONDS)}
+        except (ProcessorDiedError, WorkerDiedError):
+            allowed = {0, 1}
+        if executions(path) not in allowed:
+            wrong.append(f"{executions(path)} executions where {allowed} are right")
+        Path(path).unlink(missing_ok=True)
+    return [], wrong
+
+
+def nested(client: Client, chance: random.Random) -> tuple[object, object]:
+    depth, width = chance.choice(((1, 8), (2, 3), (3, 2), (6, 1)))
+    expected = sum(width**level for level in range(depth + 1))
+    return expected, client.submit(count_nodes, depth, width).result(RESULT_TIMEOUT_SECONDS)
+
+
+def large(client: Client, chance: random.Random) -> tuple[object, object]:
+    size, count = chance.randrange(5_000, 300_000), chance.randrange(1, 6)
+    futures = [client.submit(add, make(size, value), 1) for value in range(count)]
+    expected = [size * (value + 1) for value in range(count)]
+    return expected, [total(future.result(RESULT_TIMEOUT_SECONDS)) for future in futures]
+
+
+def sent(client: Client, chance: random.Random) -> tuple[object, object]:
+    size, value = chance.randrange(5_000, 300_000), chance.randrange(100)
+    reference = client.send_object(make(size, value))
+    return [size * value] * 6, client.map(total, [reference] * 6)
+
+
+def graph(client: Client, chance: random.Random) -> tuple[object, object]:
+    width, size = chance.randrange(2, 8), chance.choice((10, 50_000))
+    nodes: dict[str, object] = {"size": size}
+    for index in range(width):
+        nodes |= {f"value-{index}": index, f"made-{index}": (make, "size", f"value-{index}")}
+    nodes["total"] = (total, *(f"made-{index}" for index in range(width)))
+    return size * sum(range(width)), client.get(nodes, ["total"])["total"]
+
+
+def nested_large(client: Client, chance: random.Random) -> tuple[object, object]:
+    size, count = chance.randrange(5_000, 100_000), chance.randrange(1, 4)
+    result = client.submit(total_of_nested, size, count).result(RESULT_TIMEOUT_SECONDS)
+    return size * sum(range(count)), result
+
+
+JOBS: tuple[Job, ...] = (small, slow, once, nested, large, sent, graph, nested_large)
