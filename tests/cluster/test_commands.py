@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -672,14 +673,17 @@ def test_echo_streamed_output(flags: tuple[str, ...]) -> None:
     def talk() -> None:
         print("streamed words")
         print("streamed error", file=sys.stderr)
+        warnings.warn("warned words", stacklevel=1)
 
     address = free_address()
     with start_scheduler(address), start_cluster(address, "-n", 1, *flags) as cluster:
         with Client(address, stream_output=True) as streaming, Client(address) as silent:
-            streaming.submit(talk).result(timeout=10)
+            with pytest.warns(UserWarning, match="warned words"):
+                streaming.submit(talk).result(timeout=10)
             silent.submit(print, "other words").result(timeout=10)
             cluster.wait_for_output("other words")
-        assert ("streamed words" in cluster.output, "streamed error" in cluster.output) == (not flags, not flags)
+        written = [words in cluster.output for words in ("streamed words", "streamed error", "warned words")]
+        assert written == [not flags] * 3
 
 
 def test_object_retention_seconds() -> None:

@@ -69,7 +69,7 @@ class ClusterSettings(LoggingSettings):
     )
     spill_directory: str | None = option(None, help="where objects go that are too many for it; default: /var/tmp")
     echo_streamed_output: bool = option(
-        True, help="also write here what tasks print for a client with stream_output, which writes it itself"
+        True, help="also write here the warnings and the streamed output of tasks, which their client shows"
     )
     per_worker_capabilities: tuple[str, ...] = option(
         (), help="what tasks may ask for, such as linux,gpu=1", parse=_capability

@@ -66,7 +66,7 @@ class Processor:
         self._environment = context.TaskEnvironment(
             variables, install_parent_variable, read_parent_variable, self._runner.note_environment
         )
-        self._warnings = TaskWarnings(self._runner.note_warning)
+        self._warnings = TaskWarnings(self._runner.note_warning, options.echoes_streamed_output)
         self._streams: tuple[Any, Any, OutputChannel] | None = None
         self.shield = Shield()
         self._handlers: dict[bytes, Callable[[list[bytes]], None]] = {

@@ -23,10 +23,12 @@ PLACE_LIMIT_CHARACTERS = 1000
 
 
 class TaskWarnings:
-    """Takes the place of what shows warnings in this process. ``on_warning`` is called when there is one to take."""
+    """Takes the place of what shows warnings in this process. ``on_warning`` is called when there is one to take.
+    ``echoes``: what the client is told of is written to the agent's log, too."""
 
-    def __init__(self, on_warning: Callable[[], None]) -> None:
+    def __init__(self, on_warning: Callable[[], None], echoes: bool) -> None:
         self._on_warning = on_warning
+        self._echoes = echoes
         self._show = warnings.showwarning
         self._taken: list[tuple[type[Warning], str, str, int, str]] = []
         self._left_out = 0
@@ -63,6 +65,8 @@ class TaskWarnings:
                 self._left_out += 1
                 return
             self._on_warning()
+            if not self._echoes:
+                return
             file = sys.__stderr__ or io.StringIO()  # the agent's log, and not what the task prints
         self._show(message, category, filename, lineno, file, line)
 
