@@ -25,6 +25,10 @@ UNREAD_MESSAGES_LIMIT = 500_000
 NESTED_SESSIONS_LIMIT = 10_000
 """Clients inside the tasks of one agent."""
 
+IDLE_SESSIONS_LIMIT = 10_000
+"""Clients whose connection has ended and that have no tasks, of all together. The oldest end: should such a client come
+back, it gets a new session and loses nothing."""
+
 DEMANDS_LIMIT = 2_000
 """Different combinations of capabilities and depth that queued or running tasks have, of all clients together."""
 
@@ -58,6 +62,8 @@ def on_tick(core: Endings, now: float) -> None:
         text = _excess_of_agent(agent, nested.get(agent.session, 0))
         if text is not None:
             _end(core, agent, text, now)
+    if len(core.clients) > IDLE_SESSIONS_LIMIT:
+        _limit_idle_sessions(core, now)
     if len(core.allocator.classes) > DEMANDS_LIMIT:
         _limit_demands(core, now)
 
@@ -94,6 +100,13 @@ def _end(core: Endings, peer: Client | Agent, text: str, now: float) -> None:
     core._log(f"The session {peer.session.hex()[:8]} ends: {text}", "WARNING")
     core._refuse(peer.session, Refused(RefusalReason.OTHER, text), peer.route)
     core._end_peer(peer.session, now)
+
+
+def _limit_idle_sessions(core: Endings, now: float) -> None:
+    idle = [client for client in core.clients.values() if client.gone_at is not None and not client.table.unfinished]
+    idle.sort(key=lambda client: client.gone_at or 0.0, reverse=True)
+    for client in idle[IDLE_SESSIONS_LIMIT:]:
+        core._end_peer(client.session, now)
 
 
 def _limit_demands(core: Endings, now: float) -> None:
