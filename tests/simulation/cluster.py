@@ -115,6 +115,9 @@ class Cluster:
     def _check_quiet(self) -> None:
         """When all is done nothing moves any more but signs of life."""
         self.world.run(self.world.now + 3.0)
+        if any(not agent.connected for agent in self.scheduler.core.agents.values()):
+            # It died while the scheduler stood still: it might as well have been stopped, and has the full time.
+            self.world.run(self.world.now + self.scheduler.core.settings.worker_timeout_seconds)
         before = dict(self.scheduler.sent)
         self.world.run(self.world.now + 3.0)
         moved = {

@@ -73,6 +73,7 @@ def test_what_ended_is_no_part_of_the_share():
 def low_limits(monkeypatch):
     monkeypatch.setattr(limits, "UNREAD_MESSAGES_LIMIT", 20)
     monkeypatch.setattr(limits, "DEMANDS_LIMIT", 10)
+    monkeypatch.setattr(limits, "IDLE_SESSIONS_LIMIT", 5)
     monkeypatch.setattr(limits, "NESTED_SESSIONS_LIMIT", 3)
 
 
@@ -166,3 +167,16 @@ def test_a_flood_of_messages_does_not_put_off_what_is_due():
         book.now += 0.1
         loud.says(ExplainRequest(1))  # the shell finds another message whenever it looks, and never an alarm
     assert gone.session not in book.core.clients
+
+
+def test_sessions_that_were_left_without_tasks_do_not_pile_up(low_limits):
+    book = Playbook()
+    busy = book.client("busy")
+    busy.says(tasks(busy, 1, 1))
+    book.lose(busy)
+    for index in range(20):
+        book.now += 0.001
+        book.lose(book.client(f"left {index}"))
+    book.wait(0.5)
+    kept = [client.hello.session for client in book.core.clients.values()]
+    assert kept == [busy.session, *(f"left {index}".encode().ljust(16, b".") for index in range(15, 20))]

@@ -22,8 +22,14 @@ CLIENT_MEMORY_BYTES = 4 << 30
 UNREAD_MESSAGES_LIMIT = 500_000
 """Messages to one peer that it has not acknowledged. Those with results end much earlier: its tasks pause."""
 
+UNREAD_TEXT = f"Cannot keep more than {UNREAD_MESSAGES_LIMIT} messages that a peer has not acknowledged."
+
 NESTED_SESSIONS_LIMIT = 10_000
 """Clients inside the tasks of one agent."""
+
+IDLE_SESSIONS_LIMIT = 10_000
+"""Clients whose connection has ended and that have no tasks, of all together. The oldest end: should such a client come
+back, it gets a new session and loses nothing."""
 
 DEMANDS_LIMIT = 2_000
 """Different combinations of capabilities and depth that queued or running tasks have, of all clients together."""
@@ -54,10 +60,9 @@ def on_tick(core: Endings, now: float) -> None:
         text = None if client.is_broken else _excess_of_client(core, client)
         if text is not None:
             _end(core, client, text, now)
-    for agent in list(core.agents.values()):
-        text = _excess_of_agent(agent, nested.get(agent.session, 0))
-        if text is not None:
-            _end(core, agent, text, now)
+    _limit_agents(core, nested, now)
+    if len(core.clients) > IDLE_SESSIONS_LIMIT:
+        _limit_idle_sessions(core, now)
     if len(core.allocator.classes) > DEMANDS_LIMIT:
         _limit_demands(core, now)
 
@@ -75,25 +80,31 @@ def _excess_of_client(core: Endings, client: Client) -> str | None:
             f"Cannot keep more than {mebibytes} MiB of tasks, objects and results for one client. Submit fewer at a "
             "time, as imap does, or start the scheduler with a larger --client-memory."
         )
-    return _excess_of_link(client)
+    return UNREAD_TEXT if client.link.in_flight > UNREAD_MESSAGES_LIMIT else None
 
 
-def _excess_of_agent(agent: Agent, nested: int) -> str | None:
-    if nested > NESTED_SESSIONS_LIMIT:
-        return f"Cannot have more than {NESTED_SESSIONS_LIMIT} clients inside the tasks of one agent."
-    return _excess_of_link(agent)
-
-
-def _excess_of_link(peer: Client | Agent) -> str | None:
-    if peer.link.in_flight > UNREAD_MESSAGES_LIMIT:
-        return f"Cannot keep more than {UNREAD_MESSAGES_LIMIT} messages that a peer has not acknowledged."
-    return None
+def _limit_agents(core: Endings, nested: dict[bytes, int], now: float) -> None:
+    """There may be thousands of them: those within their limits cost one comparison each."""
+    beyond = [agent for agent in core.agents.values() if agent.link.in_flight > UNREAD_MESSAGES_LIMIT]
+    for agent in beyond:
+        _end(core, agent, UNREAD_TEXT, now)
+    for session, number in nested.items():
+        if number > NESTED_SESSIONS_LIMIT and session in core.agents:
+            text = f"Cannot have more than {NESTED_SESSIONS_LIMIT} clients inside the tasks of one agent."
+            _end(core, core.agents[session], text, now)
 
 
 def _end(core: Endings, peer: Client | Agent, text: str, now: float) -> None:
     core._log(f"The session {peer.session.hex()[:8]} ends: {text}", "WARNING")
     core._refuse(peer.session, Refused(RefusalReason.OTHER, text), peer.route)
     core._end_peer(peer.session, now)
+
+
+def _limit_idle_sessions(core: Endings, now: float) -> None:
+    idle = [client for client in core.clients.values() if client.gone_at is not None and not client.table.unfinished]
+    idle.sort(key=lambda client: client.gone_at or 0.0, reverse=True)
+    for client in idle[IDLE_SESSIONS_LIMIT:]:
+        core._end_peer(client.session, now)
 
 
 def _limit_demands(core: Endings, now: float) -> None:

@@ -160,7 +160,8 @@ class SchedulerCore(FromAgents):
 
     def _keep_house(self, now: float) -> None:
         self._housekeeping_at = None
-        self._for_each(list(self.agents.values()), self._keep_house_of, now)
+        due = [agent for agent in self.agents.values() if agent.releases or agent.link.owes_acknowledgement]
+        self._for_each(due, self._keep_house_of, now)
 
     def _keep_house_of(self, agent: Agent, now: float) -> None:
         if agent.releases:
