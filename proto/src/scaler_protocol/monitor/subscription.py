@@ -65,7 +65,7 @@ class Subscription:
         if key_pair is not None:
             self.socket.setsockopt(zmq.CURVE_SERVERKEY, key_pair.server_public)
             self.socket.setsockopt(zmq.CURVE_SECRETKEY, key_pair.secret)
-            self.socket.setsockopt(zmq.CURVE_PUBLICKEY, key_pair.public)
+            self.socket.setsockopt(zmq.CURVE_PUBLICKEY, zmq.curve_public(key_pair.secret))
         _set_options(self.socket)
         self.socket.setsockopt(zmq.IPV6, ":" in parsed.host)
         for topic in (feed.new_history_topic(), feed.EVENTS_KIND) if events else ():
