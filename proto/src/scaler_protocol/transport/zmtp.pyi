@@ -11,13 +11,26 @@ from collections.abc import Sequence
 WAITING_LIMIT_BYTES: int
 """More than this waits for nobody: whoever reads so little is cut off, begins anew and is told again."""
 
+SKIPPED_LIMIT_BYTES: int
+"""How much of what is no Hello a limited connection may send: what was on its way to a scheduler that has just gone."""
+
 class ZmtpConnection:
     """One end, a DEALER's or a ROUTER's, of a connected stream socket, which it owns from now on. Never blocks. What
     the kernel does not take at once waits here: once ``watch_in`` was called its epoll tells when there is something to
     do, and each ``receive`` writes what it can."""
 
-    def __init__(self, connected: socket.socket, kind: str, identity: bytes = b"") -> None:
-        """``kind``: "DEALER" or "ROUTER". ``identity``: what the other end is to call this one."""
+    def __init__(self, connected: socket.socket, kind: str, identity: bytes = b"", is_limited: bool = False) -> None:
+        """``kind``: "DEALER" or "ROUTER". ``identity``: what the other end is to call this one. ``is_limited``: the
+        other end has not authenticated."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Only messages of one frame, of at most ``HELLO_LIMIT_BYTES``, are taken in, one at a time: what follows stays
+        with the kernel until that one was received. All others are dropped as they come: ``receive`` gives an empty
+        list for each, and after ``SKIPPED_LIMIT_BYTES`` the connection ends."""
+
+    def lift_limits(self) -> None:
+        """The other end has authenticated."""
 
     @property
     def fd(self) -> int: ...
@@ -42,8 +55,8 @@ class ZmtpConnection:
         """How much waits to be written."""
 
     def watch_in(self, epoll: int) -> None:
-        """Have this epoll descriptor watch the connection: for reading, and for writing while something waits. Raises
-        OSError."""
+        """Have this epoll descriptor, and no other any more, watch the connection: for reading, and for writing while
+        something waits. Raises OSError."""
 
     def look(self) -> None:
         """Go on with the handshake, and notice an end behind which nothing is to be read. Nothing else does the first,
@@ -51,6 +64,12 @@ class ZmtpConnection:
 
     def hang_up(self) -> None:
         """End it, as if the other end had."""
+
+    def name_unless_named(self) -> None:
+        """Give the other end a name if it has none."""
+
+    def ping(self) -> bool:
+        """Ask for a sign of life. False: the other end knows no such question (it is older than ZMTP 3.1)."""
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """False: not ready, or ended; then nothing was sent. When ``WAITING_LIMIT_BYTES`` wait already, the connection
