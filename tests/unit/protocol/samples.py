@@ -13,6 +13,7 @@ from scaler_protocol.messages import (
     Body,
     Cancel,
     Capability,
+    Challenge,
     Clear,
     ClusterInfo,
     ClusterInfoRequest,
@@ -184,6 +185,7 @@ def all_bodies() -> list[Body]:
         StoreSegmentClosed(3),
         ClusterInfoRequest(),
         ClusterInfo(b"compressed"),
+        Challenge(b"n" * 32, 4),
     ]
 
 

@@ -56,7 +56,7 @@ from scaler.shell.pump import STOPPED, Pump
 from scaler.shell.waiting import Answer
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError
 from scaler_protocol.address import parse_address
-from scaler_protocol.handshake import make_hello
+from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Role, Status, TaskName, TaskOptions
 from scaler_protocol.objects.layout import Layout
@@ -475,7 +475,6 @@ class Client:
         hello = make_hello(
             Role.SUBMIT,
             identity,
-            address=self._address,
             distribution="scaler-client",
             parent_session=parent.session,
             parent_task=parent.task,
@@ -490,6 +489,7 @@ class Client:
             heartbeat_interval_seconds=heartbeat_interval_seconds,
             serializer=encoder.definition(),
             now=time.monotonic(),
+            handshake=PeerHandshake(connection.place, os.urandom(NONCE_SIZE_BYTES)),
         )
         host_store = HostStore(lambda: session.cluster, agent is not None or parse_address(self._address).is_local)
         pump = Pump(session, connection, host_store, encoder.decode, encoder.decode_object)

@@ -8,7 +8,7 @@ from scaler.core.outcome import Outcome, Sink
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.messages import ObjectKey
 
-__all__ = ["DropObjects", "Effect", "Finish", "Log", "Send", "WriteOutput"]
+__all__ = ["DropObjects", "Effect", "Finish", "Log", "Reconnect", "Send", "WriteOutput"]
 
 
 @dataclass(slots=True)
@@ -34,4 +34,9 @@ class DropObjects:
     keys: list[ObjectKey]
 
 
-Effect = Send | Log | Finish | WriteOutput | DropObjects
+@dataclass(slots=True)
+class Reconnect:
+    """Leave the connection for another one."""
+
+
+Effect = Send | Log | Finish | WriteOutput | DropObjects | Reconnect

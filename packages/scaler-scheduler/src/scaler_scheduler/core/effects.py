@@ -20,6 +20,13 @@ class Describe:
     client: bytes
 
 
-Effect = Union[Send, Log, Quit, Describe]
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Close the connection of this peer, once what it was sent has left."""
 
-__all__ = ["Describe", "Effect", "Log", "Quit", "Send"]
+    peer: bytes
+
+
+Effect = Union[Send, Log, Quit, Describe, Disconnect]
+
+__all__ = ["Describe", "Disconnect", "Effect", "Log", "Quit", "Send"]

@@ -7,11 +7,9 @@ Everything here is per message.
 
 from __future__ import annotations
 
-from scaler_protocol.keys import key_of_user, may_act_as, role_of_user
 from scaler_protocol.messages import (
     Acknowledgement,
     Cancel,
-    Envelope,
     Output,
     Ping,
     RefusalReason,
@@ -23,7 +21,7 @@ from scaler_protocol.monitor.messages import Snapshot
 from scaler_scheduler.core import snapshot
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.effects import Quit, Send
+from scaler_scheduler.core.effects import Quit
 from scaler_scheduler.core.from_agents import FromAgents
 from scaler_scheduler.core.objects import ASK_ANOTHER_SECONDS
 from scaler_scheduler.core.outcomes import held_values
@@ -43,32 +41,12 @@ from scaler_scheduler.core.settings import (
 )
 from scaler_scheduler.core.states import TaskState
 
-OTHERS_SESSION_TEXT = "This session began with another key, or that key may not have it any more."
-
 
 class SchedulerCore(FromAgents):
     """One scheduler. See ``states`` for what every message does to a task in every state."""
 
     def on_connected(self, peer: bytes, now: float) -> None:
         """Connections are silent: a peer exists from its Hello on."""
-
-    def admits(self, peer: bytes, user: bytes) -> bool:
-        """Whether what the connection of ``peer`` says may be taken in. A session belongs to the key that it began
-        with: nobody else goes on with it who has got to know its id."""
-        known = self.agents.get(peer) or self.clients.get(peer)
-        if known is None:
-            self._users[peer] = user
-        elif known.user != user and not self._has_other_role(known, user):
-            self._effects.append(Send(peer, Envelope(Refused(RefusalReason.SESSION, OTHERS_SESSION_TEXT))))
-            return False
-        return True
-
-    def _has_other_role(self, known: Client | Agent, user: bytes) -> bool:
-        """It is the same key, which may do more or less by now, and still this."""
-        if key_of_user(known.user) != key_of_user(user) or not may_act_as(role_of_user(user), known.hello.role):
-            return False
-        known.user = user
-        return True
 
     def on_malformed(self, peer: bytes, text: str, now: float) -> None:
         """What came from the connection of ``peer`` is no message: its session is over."""
@@ -82,7 +60,6 @@ class SchedulerCore(FromAgents):
         """The connection of ``peer`` ended. It may come back: clients within their timeout, agents almost at once."""
         self.events.now = now
         self._ignored.pop(peer, None)
-        self._users.pop(peer, None)
         client = self.clients.get(peer)
         if client is not None and client.connected and client.route is None:
             client.connected = False

@@ -51,7 +51,7 @@ from scaler_worker.core.effects import (
     Suspend,
 )
 from scaler_worker.processor.channel import INTERRUPT_SIGNAL, VALUES, ProcessorOptions, pack_number
-from scaler_worker.shell.conversation import Conversation
+from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.host_store import HostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.processors import ProcessorHost
@@ -71,18 +71,18 @@ class Agent:
         self._settings = settings
         self._loop = loop
         session = new_session()
+        connection = SchedulerConnection(settings.address, session, settings.io_threads)
         self._nested = NestedListener(loop, self)
         self._processors = ProcessorHost(loop, zygote, self._processor_options, self)
         self._core = AgentCore(
             _core_settings(settings, worker_count),
-            make_hello(Role.WORK, session, address=settings.address, distribution="scaler-worker"),
+            make_hello(Role.WORK, session, distribution="scaler-worker"),
             self._processors.store,
             time.monotonic(),
+            connection.handshake,
         )
         self._host_store = HostStore(loop, self, _store_settings(settings))
-        self._conversation = Conversation(
-            self._core, settings.address, session, settings.io_threads, loop, self._effects()
-        )  # fmt: skip
+        self._conversation = Conversation(self._core, connection, loop, self._effects())
         self._meter = ProcessMeter()
         self._announced: set[int] = set()
         self._checks_memory = False

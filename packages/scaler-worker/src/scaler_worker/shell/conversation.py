@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,35 +12,50 @@ from typing import Any
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.command.prompt_loop import add_alarm, add_prompt_reader, remove_prompt_reader
 from scaler_protocol.effects import Log, Send
+from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake
 from scaler_protocol.keys import worker_keys
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_worker.core.agent import SCHEDULER, AgentCore
+from scaler_worker.core.effects import Reconnect
+
+
+class SchedulerConnection:
+    """The socket, and what it needs. ``handshake`` is how its scheduler proves who it is. Raises OSError and
+    ValueError, with a sentence."""
+
+    def __init__(self, address: str, session: bytes, io_threads: int) -> None:
+        self._context = new_context(io_threads)
+        try:
+            self.dealer = DealerConnection(self._context, address, session, worker_keys)
+        except BaseException:
+            self._context.term()
+            raise
+        self.handshake = PeerHandshake(self.dealer.place, secrets.token_bytes(NONCE_SIZE_BYTES))
+
+    def close(self, linger_milliseconds: int = 0) -> None:
+        self.dealer.close(linger_milliseconds)
+        self._context.term()
 
 
 class Conversation:
-    """``carry_out``: what to do for each kind of effect, beside Send and Log. Whoever else tells the core something
-    calls ``end_turn`` behind it."""
+    """``carry_out``: what to do for each kind of effect, beside Send, Log and Reconnect. Whoever else tells the core
+    something calls ``end_turn`` behind it."""
 
     def __init__(
         self,
         core: AgentCore,
-        address: str,
-        session: bytes,
-        io_threads: int,
+        connection: SchedulerConnection,
         loop: asyncio.AbstractEventLoop,
         carry_out: dict[type, Callable[[Any], None]],
     ) -> None:
         self._core = core
         self._loop = loop
-        self._context = new_context(io_threads)
-        try:
-            self._connection = DealerConnection(self._context, address, session, worker_keys)
-        except BaseException:
-            self._context.term()
-            raise
+        self._scheduler = connection
+        self._connection = connection.dealer
         self._carry_out: dict[type, Callable[[Any], None]] = {
             Log: lambda effect: logging.log(logging.getLevelName(effect.level), effect.text),
+            Reconnect: lambda effect: self._connection.reconnect(),
             **carry_out,
         }
         self._alarm = add_alarm(loop, self._on_alarm)
@@ -62,8 +78,7 @@ class Conversation:
         """What was sent last has a moment to leave."""
         remove_prompt_reader(self._loop, self._connection.fd)
         self._loop.remove_reader(self._connection.monitor_fd)
-        self._connection.close(linger_milliseconds=200)
-        self._context.term()
+        self._scheduler.close(linger_milliseconds=200)
 
     # ---- reading ---------------------------------------------------------------------------------------------
 
@@ -77,9 +92,11 @@ class Conversation:
         now = time.monotonic()
         for event in self._connection.connection_events():
             if event == "connected":
-                self._core.on_connected(now)
+                self._core.on_connected(now, self._connection.token)
             elif event == "disconnected":
                 self._core.on_peer_lost(SCHEDULER, now)
+            elif event == "key_refused":
+                self._core.on_key_refused(self._connection.obstacle, now)
         self._read(self._connection.receive(), now)
         self.end_turn()
 
