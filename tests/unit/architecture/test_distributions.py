@@ -32,6 +32,7 @@ ROOMS = {
         "scaler_protocol/transport/",
         "scaler_protocol/monitor/",
         "scaler_scheduler/metrics/process.py",
+        "scaler_scheduler/shell/key_watch.py",
         "scaler_scheduler/shell/publisher_process.py",
         "scaler_scheduler/shell/standstill.py",
         "scaler_scheduler/shell/subscription_limit.py",

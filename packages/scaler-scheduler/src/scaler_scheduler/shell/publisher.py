@@ -168,14 +168,18 @@ class Publisher:
         arguments = [str(theirs.fileno()), self._address, *self._log_arguments]
         command, environment = module_command(_MODULE, *arguments)
         self._children += 1
-        with theirs:
-            self._process = subprocess.Popen(
-                command,
-                env=environment,
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    command,
+                    env=environment,
+                    pass_fds=(theirs.fileno(),),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                )
+        except BaseException:
+            ours.close()
+            raise
         ours.setblocking(False)
         self._socket = ours
         self._started_at = time.monotonic()
@@ -186,9 +190,14 @@ class Publisher:
         self._drop_ring()
         if self._process is None or time.monotonic() - self._started_at < RESTART_INTERVAL_SECONDS:
             return
+        ended = self._process
         self.close()
+        try:
+            self._spawn()
+        except OSError:  # no descriptors, for one: later
+            self._process, self._started_at = ended, time.monotonic()
+            return
         self._warnings.append("The publisher of the monitor address ended by itself: it is started again.")
-        self._spawn()
 
     def _wait_readable(self, deadline: float) -> None:
         assert self._socket is not None

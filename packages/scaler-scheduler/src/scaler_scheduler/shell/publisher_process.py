@@ -31,6 +31,7 @@ from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.transport.doorkeeper import Doorkeeper
 from scaler_scheduler.shell.event_stream import EventStream
+from scaler_scheduler.shell.key_watch import KeyWatch
 from scaler_scheduler.shell.log_keeper import LogKeeper
 from scaler_scheduler.shell.standstill import Standstill
 from scaler_scheduler.shell.subscription_limit import TOPIC_LIMIT_BYTES, TOPICS_LIMIT, SubscriptionLimit
@@ -44,6 +45,7 @@ QUEUE_LIMIT = 64
 snapshot is complete, so the next one is enough."""
 
 DRAIN_MILLISECONDS = 100
+KEYS_MILLISECONDS = 1000
 WATCHER_LIFE_MILLISECONDS = 5000
 """For whoever sends no heartbeats, over tcp: how long what was sent may lie there."""
 
@@ -63,6 +65,7 @@ class PublisherProcess:
         self._last: list[bytes] | None = None
         self._limit = SubscriptionLimit()
         self._standstill = Standstill()
+        self._key_watch: KeyWatch | None = None
         self._complained = False
         self._socket_file: tuple[str, int] | None = None
         _set_options(self._watchers)
@@ -88,13 +91,20 @@ class PublisherProcess:
         poller.register(self._watchers, zmq.POLLIN)
         alive = True
         while alive:
-            ready = dict(poller.poll(DRAIN_MILLISECONDS if self._stream.is_open else None))
+            ready = dict(poller.poll(self._wait_milliseconds()))
             if self._watchers in ready:
                 self._read_watchers()
             if self._scheduler.fileno() in ready:
                 alive = self._read_scheduler()
             self._drain()
             self._standstill.cut(time.monotonic())
+            if self._key_watch is not None:
+                self._key_watch.cut(time.monotonic())
+
+    def _wait_milliseconds(self) -> int | None:
+        if self._stream.is_open:
+            return DRAIN_MILLISECONDS
+        return None if self._key_watch is None else KEYS_MILLISECONDS
 
     def close(self) -> None:
         self._watchers.close()
@@ -123,6 +133,7 @@ class PublisherProcess:
         if keys is None or self._doorkeeper is not None:
             return
         self._doorkeeper = Doorkeeper(self._context, keys.user_of)
+        self._key_watch = KeyWatch(keys.known.users)
         self._watchers.setsockopt(zmq.CURVE_SERVER, 1)
         self._watchers.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
         self._watchers.setsockopt(zmq.ZAP_DOMAIN, b"scaler")
@@ -133,6 +144,8 @@ class PublisherProcess:
             request = frame.bytes
             if request[:1] == b"\x01":
                 self._standstill.watch(frame)
+                if self._key_watch is not None:
+                    self._key_watch.watch(frame)
                 self._count(frame, request[1:])
                 self._on_watcher(request[1:])
             elif request[:1] == b"\x00":

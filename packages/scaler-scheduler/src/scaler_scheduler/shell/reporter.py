@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import threading
 import time
@@ -25,6 +26,7 @@ _LOOK_SECONDS = 0.2
 _RING_SECONDS = 0.02
 """The same for memory that was asked of the publisher: until it is there, nothing is recorded for that watcher."""
 
+_NO_DESCRIPTOR_SECONDS = 0.2
 _START_SECONDS = 0.25
 """How long the publisher waits: when a whole cluster starts, the first tasks need the processors more."""
 
@@ -84,10 +86,16 @@ class Reporter:
             self._loop.call_soon_threadsafe(self._started)
 
     def _start(self) -> None:
-        try:
-            self._publisher.start()
-        except OSError as error:
-            self.error = str(error)
+        """Where others have taken all descriptors, until there are some again: connections come and go."""
+        while not self._closed:
+            try:
+                self._publisher.start()
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    time.sleep(_NO_DESCRIPTOR_SECONDS)
+                    continue
+                self.error = str(error)
+            return
 
     def _record_from_the_start(self) -> None:
         if self.error is not None:
