@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import socket
 import struct
@@ -31,6 +32,7 @@ from scaler_protocol.messages import (
     Tasks,
     Welcome,
 )
+from scaler_protocol.security import ensure_token
 from tests.support import functions
 from tests.support.commands import (
     Stopwatch,
@@ -40,6 +42,7 @@ from tests.support.commands import (
     start_cluster,
     start_scheduler,
 )
+from tests.support.routers import introduce
 from tests.support.waiting import wait_until
 from tests.support.zmtp import greet, has_ended, send_some
 
@@ -91,10 +94,14 @@ def test_garbage_packets(client: Client, dealer: tuple[zmq.Socket, bytes]) -> No
     expect_all_is_well(client)
 
 
+def say_hello(peer: zmq.Socket, address: str, session: bytes, token: bytes | None = None) -> Any:
+    """The scheduler's answer."""
+    return introduce(peer.send_multipart, lambda: receive(peer), address, session, token=token)
+
+
 def test_garbage_after_hello_closes_that_session_alone(client: Client, dealer: tuple[zmq.Socket, bytes]) -> None:
     peer, session = dealer
-    peer.send_multipart(encode(Envelope(make_hello(Role.SUBMIT, session))))
-    assert isinstance(receive_body(peer), Welcome)
+    assert isinstance(say_hello(peer, client.address, session), Welcome)
     peer.send_multipart([b"\x00" * 40, b"garbage"])
     body = receive_body(peer)
     assert isinstance(body, Refused) and body.reason == RefusalReason.MALFORMED
@@ -119,8 +126,7 @@ def test_a_client_role_must_not_work(client: Client, dealer: tuple[zmq.Socket, b
     from scaler_protocol.messages import AgentAttach, Tasks
 
     peer, session = dealer
-    peer.send_multipart(encode(Envelope(make_hello(Role.SUBMIT, session))))
-    receive_body(peer)
+    assert isinstance(say_hello(peer, client.address, session), Welcome)
     peer.send_multipart(encode(Envelope(AgentAttach("a", "h", 1, tuple("abcdefgh")), 1, 0)))
     expect_all_is_well(client)
     while peer.poll(50):
@@ -129,8 +135,6 @@ def test_a_client_role_must_not_work(client: Client, dealer: tuple[zmq.Socket, b
 
 
 def test_wrong_protocol_version(dealer: tuple[zmq.Socket, bytes]) -> None:
-    import dataclasses
-
     peer, session = dealer
     hello = dataclasses.replace(make_hello(Role.SUBMIT, session), major=99)
     peer.send_multipart(encode(Envelope(hello)))
@@ -139,11 +143,19 @@ def test_wrong_protocol_version(dealer: tuple[zmq.Socket, bytes]) -> None:
     assert "99" in body.text
 
 
-def test_wrong_token(dealer: tuple[zmq.Socket, bytes]) -> None:
+def test_wrong_token(combo: SchedulerClusterCombo, dealer: tuple[zmq.Socket, bytes]) -> None:
     peer, session = dealer
-    peer.send_multipart(encode(Envelope(make_hello(Role.SUBMIT, session, token=b"x" * 32))))
-    body = receive_body(peer)
+    body = say_hello(peer, combo.get_address(), session, b"0" * 64)
     assert isinstance(body, Refused) and body.reason == RefusalReason.TOKEN
+
+
+def test_a_peer_of_an_older_version_is_told_to_upgrade(dealer: tuple[zmq.Socket, bytes]) -> None:
+    """It sends the token itself, which nobody does any more."""
+    peer, session = dealer
+    hello = dataclasses.replace(make_hello(Role.SUBMIT, session), minor=1, token=ensure_token())
+    peer.send_multipart(encode(Envelope(hello)))
+    body = receive_body(peer)
+    assert isinstance(body, Refused) and body.reason == RefusalReason.TOKEN and "upgrade" in body.text
 
 
 def test_a_session_that_is_not_the_routing_id(dealer: tuple[zmq.Socket, bytes]) -> None:
@@ -222,8 +234,7 @@ def test_a_function_that_never_arrives() -> None:
             peer.linger = 0
             peer.routing_id = session = new_session()
             peer.connect(address)
-            peer.send_multipart(encode(Envelope(make_hello(Role.SUBMIT, session))))
-            assert isinstance(receive_body(peer), Welcome)
+            assert isinstance(say_hello(peer, address, session), Welcome)
             digest = b"a digest of 16 b"
             run = TaskRun(session, digest, "f", b"", 1, 1, (), TaskOptions(), [[b"1"]])
             body = Tasks([run], [FunctionDefinition(digest, "f", b"", 1_000_000)])

@@ -327,8 +327,10 @@ def test_cluster_event_loop() -> None:
         assert c.map(functions.square, range(100)) == [n * n for n in range(100)]
 
 
-def test_io_threads(tmp_path: Path) -> None:
-    address = f"ipc://{tmp_path}/scheduler"  # beside a loopback port there would be none
+def test_io_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "keys"))  # without keys libzmq would have nothing to do
+    assert run_command("scaler_keygen", tmp_path / "keys").returncode == 0
+    address = free_address()
     with start_scheduler(address, "--io-threads", 3) as scheduler, start_cluster(address, "-n", 1, "-it", 2) as cluster:
         assert io_threads(scheduler.pid) == 3
         assert io_threads(cluster.pid) == 2

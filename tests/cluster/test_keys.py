@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +24,7 @@ from scaler_protocol.messages import Envelope, Goodbye, Refused, Role
 from scaler_protocol.monitor.feed import Received
 from scaler_protocol.monitor.subscription import RefusedError, Subscription
 from scaler_protocol.transport.dealer_connection import DealerConnection
-from tests.support.commands import free_address, run_command, start_scheduler
+from tests.support.commands import free_address, run_command, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
 
 
@@ -101,7 +104,7 @@ def test_an_unknown_key_is_told_and_let_in_once_it_is_known(
     own = make_keys(tmp_path / "own")
     for half in ("key", "pub"):
         shutil.copy2(own / f"submit.{half}", submitter)
-    with pytest.raises(DisconnectedError, match="does not know this peer's key: .* as submit.pub or submit-NAME.pub"):
+    with pytest.raises(DisconnectedError, match="does not know this key.* as ROLE-NAME.pub"):
         Client(public_address)
     known = shutil.copy2(own / "submit.pub", keys.parent / "servers" / "submit-alice.pub")
     try:
@@ -220,3 +223,121 @@ def heard_from(subscription: Subscription) -> Received | RefusedError | None:
         return subscription.receive()
     except RefusedError as error:
         return error
+
+
+# ---- keys that end ---------------------------------------------------------------------------------------------------
+
+
+def add_key(own: Path, server: Path, name: str) -> Path:
+    """A key of that name, which the scheduler knows, for this process alone. Its public half there."""
+    run_keygen(own, "--name", name)
+    shutil.copy2(server / "scheduler.pub", own)
+    return Path(shutil.copy2(own / f"submit-{name}.pub", server))
+
+
+def run_keygen(folder: Path, *arguments: str) -> None:
+    command = [sys.executable, "-m", "scaler_protocol.keygen", str(folder), *arguments]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@pytest.fixture
+def server_keys(keys: Path) -> Path:
+    return keys.parent / "servers"
+
+
+def test_when_a_key_is_taken_away_its_client_is_told_and_its_tasks_end(
+    public_address: str,
+    submitter: Path,
+    server_keys: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Client(public_address) as other:
+        known = add_key(tmp_path / "alice", server_keys, "alice")
+        monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "alice"))
+        client = Client(public_address)
+        started = tmp_path / "started"
+        future = client.submit(linger, str(started))
+        wait_until(started.exists)
+        known.unlink()
+        with pytest.raises(DisconnectedError, match="does not know this (peer's )?key.*, or it has expired"):
+            future.result(timeout=20)  # it is told, or finds out when it connects again, if that comes first
+        wait_until((tmp_path / "started.over").exists)
+        assert other.submit(math.sqrt, 4).result() == 2.0
+        with pytest.raises(DisconnectedError, match="does not know this key"):
+            Client(public_address)
+        client.disconnect()
+
+
+def linger(path: str) -> None:
+    Path(path).touch()
+    try:
+        time.sleep(60)
+    finally:
+        Path(path + ".over").touch()
+
+
+def test_when_a_key_expires_its_connection_ends(
+    public_address: str, server_keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = add_key(tmp_path / "bob", server_keys, "bob")
+    monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "bob"))
+    with Client(public_address) as client:
+        assert client.submit(math.sqrt, 4).result() == 2.0
+        soon = datetime.now(UTC) + timedelta(seconds=2)
+        known.write_bytes(known.read_bytes() + f"expires {soon:%Y-%m-%dT%H:%M:%SZ}\n".encode())
+        with pytest.raises(DisconnectedError, match="or it has expired"):
+            while True:
+                client.submit(math.sqrt, 4).result()
+    known.unlink()
+
+
+def test_a_watcher_whose_key_is_taken_away_sees_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, monitor_address = make_keys(tmp_path / "keys"), free_address()
+    (keys / "admin.key").unlink()
+    monkeypatch.setenv("SCALER_KEYS", str(keys))
+    with start_scheduler(free_address(), "--monitor-address", monitor_address), zmq.Context() as context:
+        subscription = Subscription(context, monitor_address, keys=keys)
+        try:
+            assert isinstance(wait_until(lambda: heard_from(subscription)), Received)
+            (keys / "observe.pub").unlink()
+            wait_until(lambda: isinstance(heard_from(subscription), RefusedError))
+        finally:
+            subscription.close()
+
+
+def test_keys_are_replaced_while_a_task_runs(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old ones stay valid until everybody has the new ones; nothing is run twice."""
+    operator = copy_keys(keys, tmp_path / "operator", "scheduler", "submit", "work")
+    servers = copy_keys(operator, tmp_path / "servers", "scheduler")
+    workers = copy_keys(operator, tmp_path / "workers", "work")
+    clients = copy_keys(operator, tmp_path / "clients", "submit")
+    address = free_address()
+    with (
+        start_scheduler(address, "--monitor-address", free_address(), SCALER_KEYS=str(servers)) as scheduler,
+        start_cluster(address, "-n", 1, SCALER_KEYS=str(workers)) as agent,
+    ):
+        monkeypatch.setenv("SCALER_KEYS", str(clients))
+        with Client(address) as client:
+            future = client.submit(count_and_wait, str(tmp_path / "runs"), str(tmp_path / "go on"))
+            wait_until((tmp_path / "runs").exists)
+            run_keygen(operator, "--rotate", "--keep-days", str(4 / 86_400))
+            for path in sorted(operator.glob("*.pub")):
+                shutil.copy2(path, servers)
+            shutil.copy2(operator / "work.key", workers)
+            shutil.copy2(operator / "submit.key", clients)
+            for holder in ("submit", "work"):
+                scheduler.wait_for_output(f"A newer key has replaced that of {holder}")
+            (tmp_path / "go on").touch()
+            assert future.result(timeout=20) == "done"
+            assert (tmp_path / "runs").read_text() == "x"
+            assert client.submit(math.sqrt, 4).result() == 2.0
+            assert "does not know" not in agent.output
+
+
+def count_and_wait(runs: str, go_on: str) -> str:
+    with open(runs, "a") as file:
+        file.write("x")
+    while not os.path.exists(go_on):
+        time.sleep(0.01)
+    return "done"

@@ -225,7 +225,7 @@ LACKING = "has no file descriptor left"
 def no_descriptors(pid: int) -> Iterator[None]:
     """The process can open nothing; what it has open it keeps."""
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (8, limits[1]))  # poll refuses more descriptors than that
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (4, limits[1]))  # poll refuses more descriptors than that
     try:
         yield
     finally:

@@ -195,8 +195,10 @@ def test_a_logging_configuration_file(symphony: Symphony, tmp_path: Path) -> Non
     assert "Worker[0] started" in log.read_text()
 
 
-def test_io_threads(symphony: Symphony, tmp_path: Path) -> None:
-    address = f"ipc://{tmp_path}/scheduler"  # beside a loopback port there would be none
+def test_io_threads(symphony: Symphony, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "keys"))  # without keys libzmq would have nothing to do
+    assert run_command("scaler_keygen", tmp_path / "keys").returncode == 0
+    address = free_address()
 
     def threads(count: int) -> int:
         with start_symphony_cluster(symphony, address, "-it", count) as command:

@@ -20,6 +20,7 @@ from scaler_worker.core.effects import (
     JoinStore,
     Kill,
     ReadStored,
+    Reconnect,
     RenewNested,
     SendNested,
     StartProcessor,
@@ -29,6 +30,7 @@ from tests.simulation.nested import NestedClient
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
 from tests.simulation.processor import SimulatedProcessor
+from tests.simulation.scheduler import TOKEN, new_handshake
 from tests.simulation.stores import Host
 from tests.simulation.world import World
 from tests.unit.worker.playbook import DictStore
@@ -61,9 +63,10 @@ class AgentNode(Node):
         self._executions = executions
         self._deaths = deaths
         names = tuple(f"worker {number}" for number in range(slots))
-        hello = make_hello(Role.WORK, self.session, token=b"")
+        hello = make_hello(Role.WORK, self.session)
         self.store = DictStore()
-        self.core = AgentCore(AgentSettings("agent", names, uses_store=host is not None), hello, self.store, world.now)
+        settings = AgentSettings("agent", names, uses_store=host is not None)
+        self.core = AgentCore(settings, hello, self.store, world.now, new_handshake(world))
         self.connection: Connection = network.join(self)
         self.post(lambda now: None)
         self._report()
@@ -106,7 +109,7 @@ class AgentNode(Node):
         self.post(lambda now: self.core.on_message(SCHEDULER, self.decode(frames), now))
 
     def on_connected(self) -> None:
-        self.post(self.core.on_connected)
+        self.post(lambda now: self.core.on_connected(TOKEN, now))
 
     def on_disconnected(self) -> None:
         self.post(lambda now: self.core.on_peer_lost(SCHEDULER, now))
@@ -142,6 +145,8 @@ class AgentNode(Node):
         elif isinstance(effect, RenewNested):
             if effect.session in self.nested:
                 self.nested[effect.session].renew()
+        elif isinstance(effect, Reconnect):
+            self.connection.cut()
         else:
             assert not isinstance(effect, Exit), effect
             assert self.host is not None, effect

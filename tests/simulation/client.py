@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.core.effects import Finish, WriteOutput
+from scaler.core.effects import Finish, Reconnect, WriteOutput
 from scaler.core.functions import Function, Shape
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER, Session
@@ -14,6 +14,7 @@ from scaler_protocol.messages import Role, Status, TaskOptions
 from tests.simulation.locks import Keeper, LockUser
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
+from tests.simulation.scheduler import TOKEN, new_handshake
 from tests.simulation.world import World
 
 TIMEOUT_SECONDS = 60.0
@@ -68,9 +69,14 @@ class ClientNode(Node):
         self.sinks: list[TaskSink] = []
         self.groups: list[tuple[Any, list[Any]]] = []
         self.graph_sinks: list[Any] = []
-        hello = make_hello(Role.SUBMIT, self.session, token=b"")
+        hello = make_hello(Role.SUBMIT, self.session)
         self.core = Session(
-            hello, timeout_seconds=TIMEOUT_SECONDS, heartbeat_interval_seconds=2.0, serializer=None, now=world.now
+            hello,
+            timeout_seconds=TIMEOUT_SECONDS,
+            heartbeat_interval_seconds=2.0,
+            serializer=None,
+            now=world.now,
+            handshake=new_handshake(world),
         )
         self._shapes = [
             Shape(Function(name, name.encode()), 1, (), options_of(name, priority))
@@ -142,7 +148,7 @@ class ClientNode(Node):
         self.post(lambda now: self.core.on_message(SCHEDULER, self.decode(frames), now))
 
     def on_connected(self) -> None:
-        self.post(self.core.on_connected)
+        self.post(lambda now: self.core.on_connected(now, TOKEN))
 
     def on_disconnected(self) -> None:
         self.post(lambda now: self.core.on_peer_lost(SCHEDULER, now))
@@ -152,6 +158,8 @@ class ClientNode(Node):
             self.connection.send_up(self.encode(effect.envelope))
         elif isinstance(effect, Finish):
             effect.sink.finish(effect.outcome)
+        elif isinstance(effect, Reconnect):
+            self.connection.cut()
         else:
             assert isinstance(effect, WriteOutput), f"{self.name}: {effect}"
 

@@ -115,7 +115,7 @@ class NestedClient(Node):
         self._shapes = {name: Shape(Function(name, name.encode()), 1, (), TaskOptions()) for name in names}
         self._critical: Critical | None = None
         hello = make_hello(
-            Role.SUBMIT, self.session, token=b"",
+            Role.SUBMIT, self.session,
             parent_session=parent.session, parent_task=parent.task, parent_attempt=parent.attempt,
             parent_depth=parent.depth,
         )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 from scaler_protocol.codec import MalformedMessage
 from scaler_protocol.effects import Send
+from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, ServerHandshake, place_of, places_of
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.records import AGAIN
@@ -20,6 +21,12 @@ from tests.simulation.node import Node
 from tests.simulation.world import World
 
 ADDRESS = "tcp://127.0.0.1:2345"
+TOKEN = b"0" * 64
+
+
+def new_handshake(world: World) -> PeerHandshake:
+    """A peer's end."""
+    return PeerHandshake(place_of(ADDRESS), world.chance.randbytes(NONCE_SIZE_BYTES))
 
 
 class SchedulerNode(Node):
@@ -34,6 +41,7 @@ class SchedulerNode(Node):
                 address=ADDRESS,
                 session=world.chance.randbytes(16),
                 epoch=world.chance.randrange(1, 2**63),
+                handshake=ServerHandshake(TOKEN, world.chance.randbytes(NONCE_SIZE_BYTES), places_of(ADDRESS)),
                 **settings,
             ),
             world.now,

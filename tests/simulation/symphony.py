@@ -9,6 +9,7 @@ from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.messages import Role, Status
 from scaler_worker.core.agent import SCHEDULER, AgentSettings
+from scaler_worker.core.effects import Reconnect
 from scaler_worker.symphony.core.agent import SymphonyCore
 from scaler_worker.symphony.core.answer import Answer
 from scaler_worker.symphony.core.effects import OpenSession, SendInput
@@ -17,6 +18,7 @@ from tests.simulation.graphs import result_of
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
 from tests.simulation.processor import DURATIONS_SECONDS
+from tests.simulation.scheduler import TOKEN, new_handshake
 from tests.simulation.world import World
 
 OPEN_SECONDS = (0.001, 0.2)
@@ -37,8 +39,8 @@ class SymphonyNode(Node):
         self._open: int | None = None
         self._there: dict[int, bool] = {}
         names = tuple(f"slot {number}" for number in range(slots))
-        hello = make_hello(Role.WORK, self.session, token=b"")
-        self.core: SymphonyCore = SymphonyCore(AgentSettings("symphony", names), hello, world.now)
+        hello = make_hello(Role.WORK, self.session)
+        self.core: SymphonyCore = SymphonyCore(AgentSettings("symphony", names), hello, world.now, new_handshake(world))
         self.connection: Connection = network.join(self)
         self.post(lambda now: None)
         self._report()
@@ -82,7 +84,7 @@ class SymphonyNode(Node):
         self.post(lambda now: self.core.on_message(SCHEDULER, self.decode(frames), now))
 
     def on_connected(self) -> None:
-        self.post(self.core.on_connected)
+        self.post(lambda now: self.core.on_connected(TOKEN, now))
 
     def on_disconnected(self) -> None:
         self.post(lambda now: self.core.on_peer_lost(SCHEDULER, now))
@@ -94,6 +96,8 @@ class SymphonyNode(Node):
             self._take(effect)
         elif isinstance(effect, OpenSession):
             self.world.after(self.world.between(*OPEN_SECONDS), lambda: self._open_session(effect.session))
+        elif isinstance(effect, Reconnect):
+            self.connection.cut()
         else:
             raise AssertionError(effect)
 
@@ -106,6 +110,7 @@ class SymphonyNode(Node):
         if self.world.chance.random() < REFUSED_SESSIONS_SHARE:
             self.post(lambda now: self.core.on_session_failed(session, "busy", now))
             return
+        self._there.clear()  # of the session before: if it has not ended, its agent has given it up
         self._open = session
         self.post(lambda now: self.core.on_session_opened(session, now))
 

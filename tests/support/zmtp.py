@@ -7,16 +7,14 @@ import socket
 from scaler_protocol.ids import new_session
 
 
-def greet(address: str) -> socket.socket:
+def greet(address: str, identity: bytes | None = None, version: bytes = b"\x03\x01") -> socket.socket:
     """A connection that speaks ZeroMQ's protocol by hand, far enough to send messages."""
     host, port = address.removeprefix("tcp://").split(":")
     connection = socket.create_connection((host, int(port)), timeout=10)
-    connection.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
-    ready = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity\x00\x00\x00\x10" + new_session()
+    connection.sendall(b"\xff" + bytes(8) + b"\x7f" + version + b"NULL".ljust(20, b"\0") + bytes(32))
+    name = new_session() if identity is None else identity
+    ready = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity" + len(name).to_bytes(4, "big") + name
     connection.sendall(bytes([4, len(ready)]) + ready)
-    theirs = b""
-    while len(theirs) < 66 or len(theirs) < 66 + theirs[65]:  # libzmq refuses messages before it has said READY
-        theirs += connection.recv(4096)
     return connection
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from scaler_protocol.messages import Envelope
+from scaler_protocol.messages import Envelope, Hello
 from scaler_protocol.result_run import ResultRun, ResultRunBuilder
 from scaler_protocol.task_run import TaskRun, TaskRunBuilder
 
@@ -15,6 +15,7 @@ __all__ = [
     "TaskRun",
     "TaskRunBuilder",
     "decode",
+    "decode_hello",
     "encode",
     "split",
     "split_results",
@@ -34,6 +35,10 @@ def encode(envelope: Envelope) -> list[bytes]:
 
 def decode(frames: Sequence[bytes]) -> Envelope:
     """Raises MalformedMessage, whatever the bytes are. Runs keep the payload frame alive and copy nothing."""
+
+def decode_hello(frames: Sequence[bytes]) -> Hello | None:
+    """The Hello of a peer that has not authenticated; None: another message, which is not looked into. Raises
+    MalformedMessage."""
 
 def split(runs: Iterable[TaskRun], limit_bytes: int = ...) -> Iterator[list[TaskRun]]:
     """Groups (and slices where one run is too large) so that each group is one message under the limit."""

@@ -62,9 +62,11 @@ from scaler_protocol.wire cimport (
 from scaler_protocol import bodies, limits
 from scaler_protocol.messages import (
     DEFAULT_OPTIONS,
+    HELLO_LIMIT_BYTES,
     MESSAGE_LIMIT_BYTES as _MESSAGE_LIMIT_BYTES,
     Capability,
     FunctionDefinition,
+    Hello,
     Status,
     TaskName,
     TaskOptions,
@@ -81,6 +83,7 @@ __all__ = [
     "TaskRun",
     "TaskRunBuilder",
     "decode",
+    "decode_hello",
     "encode",
     "split",
     "split_results",
@@ -545,6 +548,10 @@ cdef int write_result_runs(Writer* writer, uint64_t pointer, list runs) except -
 
 cdef tuple _bodies = bodies.BODIES
 cdef uint8_t _last_status = max(Status)
+cdef uint32_t _hello_tag = _bodies.index(Hello)
+
+FEATURES_LIMIT = 64
+TEXT_LIMIT = 256
 
 
 def decode(frames):
@@ -573,6 +580,26 @@ def decode(frames):
     else:
         return decode_cold(kind, frames)
     return envelope_of(body, field64(&root, 0), field64(&root, 1))
+
+
+def decode_hello(frames):
+    cdef Reader reader
+    cdef StructView root
+    cdef bytes head = bytes(frames[0]) if len(frames) == 1 else b""
+    if not 0 < len(head) <= HELLO_LIMIT_BYTES:
+        return None
+    if not open_message(&reader, <const uint8_t*> PyBytes_AS_STRING(head), PyBytes_GET_SIZE(head)):
+        raise MalformedMessage("The first frame is not a Cap'n Proto message.")
+    if reader.segments[0].words == 0 or not read_struct(&reader, 0, 0, &root):
+        raise MalformedMessage("The root of the message is out of bounds.")
+    if field32(&root, 4) & 0xFFFF != _hello_tag:
+        return None
+    hello = decode_cold(Hello, [head]).body
+    texts = hello.distribution, hello.distribution_version, hello.python_version, hello.host, *hello.features
+    data = hello.session, hello.token, hello.parent_session, hello.nonce, hello.challenge, hello.proof
+    if len(hello.features) > FEATURES_LIMIT or max(map(len, texts)) > TEXT_LIMIT or max(map(len, data)) > TEXT_LIMIT:
+        raise MalformedMessage("Hello says more than any peer has to say.")
+    return hello
 
 
 cdef object decode_cold(object kind, list frames):

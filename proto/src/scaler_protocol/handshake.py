@@ -1,26 +1,66 @@
-"""Hello: what a peer says first, and whether it is welcome."""
+"""Hello: what a peer says first, whether it is welcome, and how both ends prove that they are who they should be.
+
+On addresses of this machine peers of one user share a token, which is never sent. Each end proves that it knows the
+token by an HMAC over fresh nonces of both:
+
+    peer       hello{nonce}
+    scheduler  challenge{nonce}
+    peer       hello{nonce, challenge, proof}
+    scheduler  welcome{proof}
+
+What both HMACs cover names the address, so a process that listens elsewhere cannot pass the messages on to the
+scheduler and back. The scheduler keeps nothing of a peer in between: its nonce is made of the peer's, of the time and
+of a secret. A peer does nothing that the scheduler says before it has verified the Welcome.
+
+The same is done with an object store of this host, and between stores with the ticket of the one that serves.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import hmac
+import ipaddress
 import os
 import platform
 import socket
 import sys
+from typing import Literal
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.ids import ID_SIZE_BYTES
 from scaler_protocol.keys import may_act_as, role_of_user
-from scaler_protocol.messages import PROTOCOL_MAJOR, PROTOCOL_MINOR, Hello, RefusalReason, Refused, Role
-from scaler_protocol.security import read_token
+from scaler_protocol.messages import (
+    PROTOCOL_MAJOR,
+    PROTOCOL_MINOR,
+    Challenge,
+    Hello,
+    RefusalReason,
+    Refused,
+    Role,
+    Welcome,
+)
+
+NONCE_SIZE_BYTES = 32
+WINDOW_SECONDS = 10.0
+"""A challenge can be answered during the window in which it was made, and the next one."""
+
+_TIME_SIZE_BYTES = 8
+_ANSWERS_LIMIT = 3
+"""For one Hello: a challenge may have become too old on its way, and is then replaced."""
+
+_PEER_LABEL = b"scaler peer 1"
+_SCHEDULER_LABEL = b"scaler scheduler 1"
+_PEER_NONCE_LABEL = b"scaler peer nonce 1"
+_SCHEDULER_NONCE_LABEL = b"scaler scheduler nonce 1"
+
+Verdict = Literal["genuine", "late", "forged"]
 
 
 def make_hello(
     role: Role,
     session: bytes,
     *,
-    address: Address | str | None = None,
-    token: bytes | None = None,
     distribution: str = "scaler-protocol",
     distribution_version: str = "",
     epoch: int = 0,
@@ -31,8 +71,7 @@ def make_hello(
     parent_attempt: int = 0,
     parent_depth: int = 0,
 ) -> Hello:
-    """Fills in versions, host, pid and, unless given, this user's token. When ``address`` names another machine the
-    token stays here: it would tell that machine how to enter this one."""
+    """Fills in versions, host and pid."""
     return Hello(
         role=role,
         session=session,
@@ -43,7 +82,6 @@ def make_hello(
         python_version=platform.python_version(),
         host=socket.gethostname(),
         pid=os.getpid(),
-        token=_token_for(address) if token is None else token,
         features=features,
         parent_session=parent_session,
         parent_task=parent_task,
@@ -52,21 +90,214 @@ def make_hello(
     )
 
 
-def refusal_for(hello: Hello, *, address: Address | str, token: bytes, user: bytes = b"") -> Refused | None:
-    """Why a scheduler that listens on ``address`` and knows ``token`` refuses ``hello``; None: it is welcome. ``user``:
-    whose key the connection showed; empty: the scheduler has none."""
-    parsed = parse_address(address) if isinstance(address, str) else address
+def refusal_for(hello: Hello, user: bytes = b"") -> Refused | None:
+    """Why ``hello`` is refused, whatever it may prove; None: it is not. ``user``: whose key the connection showed;
+    empty: there are no keys."""
     if hello.major != PROTOCOL_MAJOR:
         return Refused(RefusalReason.VERSION, _version_text(hello))
     if len(hello.session) != ID_SIZE_BYTES:
         return Refused(RefusalReason.MALFORMED, f"A session has {ID_SIZE_BYTES} bytes, not {len(hello.session)}.")
-    if parsed.is_local and parsed.scheme != "inproc" and not hmac.compare_digest(hello.token, token):
-        return Refused(RefusalReason.TOKEN, _token_text(hello))
     if user and not may_act_as(role_of_user(user), hello.role):
         return Refused(RefusalReason.ROLE, _role_text(hello.role, user))
     return None
 
 
+# ---- addresses -------------------------------------------------------------------------------------------------------
+
+
+def place_of(address: Address | str) -> str:
+    """What both ends call an address in their proofs. A path may be another one in a container, so it does not count;
+    empty: nothing is proved within one process."""
+    parsed = parse_address(address) if isinstance(address, str) else address
+    if parsed.scheme != "tcp":
+        return "ipc" if parsed.scheme == "ipc" else ""
+    host = "127.0.0.1" if parsed.host == "localhost" else parsed.host
+    try:
+        host = ipaddress.ip_address(host).compressed
+    except ValueError:
+        pass  # a name
+    return str(Address("tcp", host, parsed.port))
+
+
+def places_of(address: Address | str) -> tuple[str, ...]:
+    """What peers of this machine may call the address at which a scheduler listens."""
+    parsed = parse_address(address) if isinstance(address, str) else address
+    if parsed.is_local:
+        return (place_of(parsed),)
+    return tuple(place_of(Address("tcp", host, parsed.port)) for host in ("127.0.0.1", "::1"))
+
+
+# ---- the peer's end --------------------------------------------------------------------------------------------------
+
+
+class PeerHandshake:
+    """A peer's end, over all its connections. ``place``: what both ends call the address; empty: nothing is proved,
+    because keys, the agent's connection or the process protect it, or nothing does. ``seed``: 32 random bytes, of which
+    the nonces are made. ``token`` may be set before each Hello."""
+
+    def __init__(self, place: str = "", seed: bytes = b"", token: bytes = b"") -> None:
+        if place and len(seed) != NONCE_SIZE_BYTES:
+            raise ValueError(f"A seed has {NONCE_SIZE_BYTES} bytes, not {len(seed)}.")
+        self.token = token
+        self._place = place
+        self._seed = seed
+        self._said: Hello | None = None
+        self._count = 0
+        self._answers = 0
+
+    @property
+    def forged_text(self) -> str:
+        """Why a forged Welcome is not believed."""
+        return (
+            f"Cannot trust what listens at {self._place}: it did not prove that it knows this user's token. Run the"
+            " scheduler as this user and with the same SCALER_HOME, and forward a port to the same number."
+        )
+
+    def begin(self, hello: Hello) -> Hello:
+        """A new Hello: numbered, and with a new nonce."""
+        self._count += 1
+        self._answers = 0
+        nonce = b""
+        if self._place:
+            nonce = _hmac(self._seed, _PEER_NONCE_LABEL, _number(self._count))
+        self._said = dataclasses.replace(hello, number=self._count, nonce=nonce, challenge=b"", proof=b"")
+        return self._said
+
+    def answer(self, challenge: Challenge) -> Hello | None:
+        """The last Hello again, with the proof; None: the challenge answers an earlier one, or is none."""
+        said = self._said
+        if said is None or not said.nonce or challenge.number != said.number or self._answers >= _ANSWERS_LIMIT:
+            return None
+        if len(challenge.nonce) != NONCE_SIZE_BYTES or not self.token:
+            return None
+        self._answers += 1
+        asked = dataclasses.replace(said, challenge=challenge.nonce)
+        self._said = dataclasses.replace(asked, proof=_peer_proof(self.token, self._place, asked))
+        return self._said
+
+    def judge(self, welcome: Welcome) -> Verdict:
+        """Whether the scheduler may be believed. ``late``: the Welcome answers an earlier Hello; another answer is on
+        its way."""
+        said = self._said
+        if said is None or welcome.number != said.number:
+            return "late"
+        if not self._place:
+            return "genuine"
+        if not self.token or not said.challenge:
+            return "forged"
+        expected = _scheduler_proof(self.token, self._place, said, welcome)
+        return "genuine" if hmac.compare_digest(expected, welcome.proof) else "forged"
+
+
+# ---- the end that listens --------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServerHandshake:
+    """The end that listens: a scheduler's, or a store's. ``seed``: random bytes, new with each start. ``places``: what
+    peers may call the address. ``is_required``: who proves nothing is refused; otherwise a proof is given to whoever
+    asks for one."""
+
+    token: bytes
+    seed: bytes
+    places: tuple[str, ...]
+    is_required: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.seed) != NONCE_SIZE_BYTES:
+            raise ValueError(f"A seed has {NONCE_SIZE_BYTES} bytes, not {len(self.seed)}.")
+        if self.is_required and not self.token:
+            raise ValueError("There is no token to be proved.")
+
+    def answer(self, hello: Hello, now: float) -> Challenge | Refused | None:
+        """What is said to ``hello``; None: it has proved what it must, and may be welcomed."""
+        if not hello.nonce:
+            return Refused(RefusalReason.TOKEN, _no_proof_text(hello)) if self.is_required else None
+        if len(hello.nonce) != NONCE_SIZE_BYTES:
+            return Refused(RefusalReason.MALFORMED, f"A nonce has {NONCE_SIZE_BYTES} bytes, not {len(hello.nonce)}.")
+        if not self.token:
+            return Refused(RefusalReason.TOKEN, _NO_TOKEN_TEXT)
+        if not self._is_fresh(hello, now):
+            return Challenge(self._nonce(hello, _window(now)), hello.number)
+        if self._place(hello) is None:
+            return Refused(RefusalReason.TOKEN, _WRONG_PROOF_TEXT)
+        return None
+
+    def prove(self, hello: Hello, welcome: Welcome) -> Welcome:
+        """The Welcome for a peer that ``answer`` let pass, with the scheduler's own proof if it is asked for."""
+        place = self._place(hello) if hello.nonce else None
+        if place is None:
+            return welcome
+        return dataclasses.replace(welcome, proof=_scheduler_proof(self.token, place, hello, welcome))
+
+    def _nonce(self, hello: Hello, window: int) -> bytes:
+        time = _number(window)
+        made = _hmac(self.seed, _SCHEDULER_NONCE_LABEL, hello.session, hello.nonce, time)
+        return time + made[: NONCE_SIZE_BYTES - len(time)]
+
+    def _is_fresh(self, hello: Hello, now: float) -> bool:
+        """Whether it answers a challenge made here for it, not long ago."""
+        window = int.from_bytes(hello.challenge[:_TIME_SIZE_BYTES], "little")
+        if window not in (_window(now), _window(now) - 1):
+            return False
+        return hmac.compare_digest(hello.challenge, self._nonce(hello, window))
+
+    def _place(self, hello: Hello) -> str | None:
+        """What the peer calls this address; None: it does not know the token, or means another address."""
+        for place in self.places:
+            if hmac.compare_digest(hello.proof, _peer_proof(self.token, place, hello)):
+                return place
+        return None
+
+
+# ---- proofs ----------------------------------------------------------------------------------------------------------
+
+
+def _peer_proof(token: bytes, place: str, hello: Hello) -> bytes:
+    return _hmac(token, _PEER_LABEL, *_transcript(place, hello))
+
+
+def _scheduler_proof(token: bytes, place: str, hello: Hello, welcome: Welcome) -> bytes:
+    """It covers all fields of version 1.2, in the order of their numbers."""
+    return _hmac(
+        token,
+        _SCHEDULER_LABEL,
+        *_transcript(place, hello),
+        welcome.session,
+        *map(_number, (welcome.epoch, welcome.received, welcome.resumed, welcome.protected)),
+        *map(_number, (welcome.major, welcome.minor)),
+        welcome.distribution_version.encode(),
+        welcome.python_version.encode(),
+        _number(len(welcome.features)),
+        *(feature.encode() for feature in welcome.features),
+        _number(welcome.number),
+        welcome.cluster,
+    )
+
+
+def _transcript(place: str, hello: Hello) -> tuple[bytes, ...]:
+    numbers = _number(hello.role), _number(hello.number)
+    return (place.encode(), hello.session, *numbers, hello.nonce, hello.challenge)
+
+
+def _hmac(key: bytes, *parts: bytes) -> bytes:
+    """HMAC-SHA256 of the parts, each behind its length."""
+    data = b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+    return hmac.digest(key, data, "sha256")
+
+
+def _number(number: int) -> bytes:
+    return int(number).to_bytes(8, "little")
+
+
+def _window(now: float) -> int:
+    return int(now // WINDOW_SECONDS)
+
+
+# ---- words -----------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
 def installed_version(distribution: str) -> str:
     """The version of an installed distribution; empty when it is used from a source tree. Reads names of folders only:
     to import ``importlib.metadata`` would take longer than all the rest of a Hello."""
@@ -82,9 +313,13 @@ def installed_version(distribution: str) -> str:
     return ""
 
 
-def _token_for(address: Address | str | None) -> bytes:
-    parsed = parse_address(address) if isinstance(address, str) else address
-    return read_token() if parsed is None or parsed.is_local else b""
+_NO_TOKEN_TEXT = (
+    "The scheduler has no token, so it cannot prove what this peer asks for: connect by the address of its network."
+)
+_WRONG_PROOF_TEXT = (
+    "The token of this peer is not the scheduler's, or it means another address: run both as one user with one"
+    " SCALER_HOME, and forward a port to the same number."
+)
 
 
 def _version_text(hello: Hello) -> str:
@@ -97,20 +332,17 @@ def _version_text(hello: Hello) -> str:
 def _role_text(wanted: Role, user: bytes) -> str:
     role, name = role_of_user(user), wanted.name.lower()
     if role is None:
-        return (
-            "The scheduler does not know this peer's key: copy its public half into the scheduler's folder of keys, "
-            f"as {name}.pub or {name}-NAME.pub."
-        )
+        return "The scheduler does not know this peer's key any more, or it has expired: ask its operator for another."
     return (
         f"This peer's key may {role.name.lower()}, not {name}: "
         f"it needs {name}.key or admin.key of the scheduler's set in its folder of keys."
     )
 
 
-def _token_text(hello: Hello) -> str:
-    if not hello.token:
+def _no_proof_text(hello: Hello) -> str:
+    if hello.token or (hello.major, hello.minor) < (1, 2):
         return (
-            "The scheduler runs as another user, or with another SCALER_HOME, than this peer, which has no token: "
-            "run both as one user with one SCALER_HOME."
+            f"This peer speaks protocol {hello.major}.{hello.minor}, which sends the user's token instead of proving"
+            " that it knows it: upgrade it to the version of the scheduler."
         )
-    return "The token is not the scheduler's: run both as one user with one SCALER_HOME."
+    return "This peer has not asked for a proof, which every peer on the scheduler's machine must: upgrade it."

@@ -2,43 +2,94 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from scaler_protocol import keys
+from scaler_protocol import key_files, keys
 from scaler_protocol.command.errors import BadInput
 from scaler_protocol.command.runner import run_command
-from scaler_protocol.command.settings import argument
+from scaler_protocol.command.settings import argument, option
 from scaler_protocol.transport.doorkeeper import new_key_pair
+
+_DAY_SECONDS = 86_400.0
+_DAYS_LIMIT = 36_500.0
 
 
 @dataclass(frozen=True)
 class KeygenSettings:
     directory: str = argument(help="where to write the keys; made when it does not exist")
+    name: str = option("", help="make keys of this name, such as alice: ROLE-NAME.key")
+    roles: tuple[str, ...] = option((), help="of observe,submit,work,admin; with --name: submit, otherwise all")
+    expires_days: float = option(
+        0.0, minimum=0.0, maximum=_DAYS_LIMIT, help="let the new keys expire after so many days; 0: never"
+    )
+    rotate: bool = option(False, help="replace the peers' keys in the directory; the old ones stay valid for a while")
+    keep_days: float = option(
+        7.0, minimum=0.0, maximum=_DAYS_LIMIT, help="with --rotate: for how many days the old keys stay valid"
+    )
 
 
 def main() -> NoReturn:
     run_command(
         KeygenSettings,
-        _generate,
+        _run,
         program="scaler_keygen",
         section="keygen",
         description="Make CURVE keys, which protect a scheduler that other machines can reach.",
     )
 
 
-def _generate(settings: KeygenSettings) -> None:
+def _run(settings: KeygenSettings) -> None:
     directory = Path(settings.directory)
     try:
-        paths = keys.generate(directory, new_key_pair)
+        paths = _rotate(settings, directory) if settings.rotate else _generate(settings, directory)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
     except OSError as error:
         raise BadInput(str(error) if error.errno is None else f"{directory}: {error.strerror}.") from error
     for path in paths:
         print(path)
-    print("The scheduler's host needs scheduler.key, other hosts the .key of what they do: observe, submit, work, or")
-    print("admin for all of it. The .pub files are for all hosts.")
-    print(f"Set {keys.VARIABLE}={directory.absolute()} on each.")
+    for line in _advice(settings, directory):
+        print(line)
+
+
+def _generate(settings: KeygenSettings, directory: Path) -> list[Path]:
+    return key_files.generate(directory, new_key_pair, _names(settings), _expiry(settings))
+
+
+def _rotate(settings: KeygenSettings, directory: Path) -> list[Path]:
+    keep_seconds = settings.keep_days * _DAY_SECONDS
+    return key_files.rotate(directory, new_key_pair, keep_seconds, _names(settings), _expiry(settings))
+
+
+def _names(settings: KeygenSettings) -> list[str]:
+    """None: those that there usually are."""
+    roles = settings.roles or (("submit",) if settings.name else ())
+    return [key_files.name_of_file(role, settings.name) for role in roles]
+
+
+def _expiry(settings: KeygenSettings) -> float | None:
+    return time.time() + settings.expires_days * _DAY_SECONDS if settings.expires_days else None
+
+
+def _advice(settings: KeygenSettings, directory: Path) -> list[str]:
+    if settings.rotate:
+        return [
+            f"The old keys are valid for {settings.keep_days:g} days more. Until then, copy the .pub files to the",
+            "scheduler's host first, then each .key file to the hosts that use it, and restart workers with work.key.",
+        ]
+    if settings.name:
+        return [
+            "Copy the .pub files into the scheduler's folder of keys, and give the .key files and scheduler.pub to",
+            f"{settings.name}, who names their folder with {keys.VARIABLE}.",
+        ]
+    return [
+        "The scheduler's host needs scheduler.key, other hosts the .key of what they do: observe, submit, work, or",
+        "admin for all of it. The .pub files are for all hosts.",
+        f"Set {keys.VARIABLE}={directory.absolute()} on each.",
+    ]
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ tcp connection is encrypted, and what a peer may do is the role of its key:
     admin     all of it, and shut down          admin.key
 
 The scheduler's host has scheduler.key and the public halves of those who may connect: ROLE.pub, and ROLE-NAME.pub for
-as many more of that role as there are. Every other host has the public halves and the secret keys of what it is to do:
-the object stores of hosts fetch from one another.
+as many more of that role as there are. A second line in such a file, ``expires 2027-01-31``, ends the key with that day
+(UTC). Every other host has scheduler.pub, work.pub and the secret keys of what it is to do: the object stores of hosts
+fetch from one another.
 """
 
 from __future__ import annotations
@@ -18,57 +19,131 @@ from __future__ import annotations
 import errno
 import os
 import re
+import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from scaler_protocol.address import Address
 from scaler_protocol.messages import Role
-from scaler_protocol.private_file import read_private_file, write_private_file
+from scaler_protocol.private_file import read_private_file
 
 VARIABLE = "SCALER_KEYS"
+SCHEDULER = "scheduler"
+REREAD_SECONDS = 1.0
+"""How long it takes at most until a key that was taken away, or has expired, is noticed."""
+
+_MISSED_SECONDS = 0.1
+"""A key that is not known may have been written just now: then the files are read again, not more often than this."""
+
 _KEY = re.compile(rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")  # Z85
-_SCHEDULER = "scheduler"
+_EXPIRES = re.compile(r"expires (\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})Z)?")
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)
 """Errors that are no fault of a file."""
 
 _ROLES = {role.name.lower(): role for role in Role}
+_PUBLIC_FILE = re.compile(rf"({'|'.join(_ROLES)})(?:-([^:]+?))?(?:\.before-\d{{8}}T\d{{6}}Z)?\.pub")
+
+
+class PublicKey(NamedTuple):
+    """``expires``: seconds since 1970; infinite for one that does not. ``name`` is empty in ROLE.pub."""
+
+    key: bytes
+    role: Role
+    name: str
+    expires: float
+
+    @property
+    def user(self) -> bytes:
+        """Names its holder: role, name and key, with colons between."""
+        return b":".join((self.role.name.lower().encode(), self.name.encode("utf-8", "surrogateescape"), self.key))
+
+
+class KnownKeys:
+    """The public keys in a directory, which may change at any time. May be used from several threads. Raises OSError
+    while the directory cannot be read."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._keys: dict[bytes, PublicKey] = {}
+        self._read_at = float("-inf")
+        self._changed_at = 0
+
+    def find(self, public: bytes) -> PublicKey | None:
+        """None: it is not known, or has expired."""
+        with self._lock:
+            if time.monotonic() >= self._read_at + REREAD_SECONDS:
+                self._read()
+            found = self._keys.get(public)
+            if found is None and (self._has_new_files() or time.monotonic() >= self._read_at + _MISSED_SECONDS):
+                self._read()
+                found = self._keys.get(public)
+        return found if found is not None and time.time() < found.expires else None
+
+    def users(self) -> frozenset[bytes]:
+        """All whose keys are valid now."""
+        with self._lock:
+            if time.monotonic() >= self._read_at + REREAD_SECONDS / 2:
+                self._read()
+            now = time.time()
+            return frozenset(key.user for key in self._keys.values() if now < key.expires)
+
+    def _has_new_files(self) -> bool:
+        return os.stat(self._directory).st_mtime_ns != self._changed_at
+
+    def _read(self) -> None:
+        self._changed_at = os.stat(self._directory).st_mtime_ns
+        self._keys = {each.key: each for each in public_keys(self._directory, _read_if_good)}
+        self._read_at = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
 class ServerKeys:
-    """What a listener needs. ``admitted``: the roles that it lets in; None among them: also who is known to nobody, to
-    be told so in words."""
+    """What a listener needs. ``admitted``: the roles that it lets in."""
 
     secret: bytes
     directory: Path
-    admitted: frozenset[Role | None]
+    admitted: frozenset[Role]
+    known: KnownKeys = field(compare=False)
 
     def user_of(self, public: bytes) -> bytes | None:
-        """Names whoever has the secret half of ``public``; None: it is not let in. Reads the directory each time, so
-        that a key can be added or taken away while the listener runs. OSError: it cannot be read now."""
-        role = _roles_in(self.directory, _read_if_good).get(public)
-        if role not in self.admitted:
-            return None
-        return b":".join(((role.name.lower() if role is not None else "").encode(), public))
+        """Names whoever has the secret half of ``public``; None: it is not let in. Keys can be added and taken away
+        while the listener runs. OSError: they cannot be read now."""
+        found = self.known.find(public)
+        return found.user if found is not None and found.role in self.admitted else None
 
 
 @dataclass(frozen=True, slots=True)
 class PeerKeys:
+    """What a peer needs: its secret key, of which the public one is made, and the public key of the other end."""
+
     secret: bytes
-    public: bytes
     server_public: bytes
 
 
 def role_of_user(user: bytes) -> Role | None:
-    """The role of whom ``ServerKeys.user_of`` named so; None: its key is not known."""
+    """The role of whom ``PublicKey.user`` names so."""
     return _ROLES.get(user.partition(b":")[0].decode())
 
 
 def key_of_user(user: bytes) -> bytes:
-    """The public key of whom ``ServerKeys.user_of`` named so."""
-    return user.partition(b":")[2]
+    """The public key of whom ``PublicKey.user`` names so."""
+    return user.split(b":", 2)[-1]
+
+
+def holder_of_user(user: bytes) -> str:
+    """Whom ``PublicKey.user`` names so, as the file is called: ``submit`` or ``submit-alice``."""
+    return "-".join(part.decode("utf-8", "backslashreplace") for part in user.split(b":", 2)[:2] if part)
+
+
+def is_same_holder(one: bytes, other: bytes) -> bool:
+    """Whether these users have the same key, or an older and a newer one of the same name and role."""
+    return key_of_user(one) == key_of_user(other) or one.split(b":", 2)[:2] == other.split(b":", 2)[:2]
 
 
 def may_act_as(role: Role | None, wanted: Role) -> bool:
@@ -87,12 +162,12 @@ def keys_directory() -> Path | None:
 def scheduler_keys(address: Address) -> ServerKeys | None:
     """What a scheduler that listens on ``address`` needs; None without a directory, or off the network. Raises
     ValueError with a sentence when a key is missing or wrong, PermissionError when others can read it."""
-    return _server_keys(address, _SCHEDULER, frozenset((None, *Role)))
+    return _server_keys(address, SCHEDULER, frozenset(Role))
 
 
 def monitor_keys(address: Address) -> ServerKeys | None:
-    """As ``scheduler_keys``, for the monitor address. There nothing can be said to who is not let in."""
-    return _server_keys(address, _SCHEDULER, frozenset((Role.OBSERVE, Role.ADMIN)))
+    """As ``scheduler_keys``, for the monitor address."""
+    return _server_keys(address, SCHEDULER, frozenset((Role.OBSERVE, Role.ADMIN)))
 
 
 def store_keys(address: Address) -> ServerKeys | None:
@@ -100,43 +175,71 @@ def store_keys(address: Address) -> ServerKeys | None:
     return _server_keys(address, "work", frozenset((Role.SUBMIT, Role.WORK, Role.ADMIN)))
 
 
-def _server_keys(address: Address, name: str, admitted: frozenset[Role | None]) -> ServerKeys | None:
+def _server_keys(address: Address, name: str, admitted: frozenset[Role]) -> ServerKeys | None:
     directory = keys_directory()
     if directory is None or address.scheme != "tcp":
         return None
-    secret = _read(directory / f"{name}.key")
-    if not _roles_in(directory, _read):
+    secret = read_key(directory / f"{name}.key")
+    if not public_keys(directory):
         raise ValueError(f"{directory} has no public key of a peer, such as submit.pub: nobody could connect.")
-    return ServerKeys(secret, directory, admitted)
+    return ServerKeys(secret, directory, admitted, KnownKeys(directory))
 
 
-def _roles_in(directory: Path, read: Callable[[Path], bytes]) -> dict[bytes, Role]:
-    """By public key, in the order of the roles: a key that is there twice has the last of them."""
-    files = [name for name in sorted(os.listdir(directory)) if name.endswith(".pub")]
-    return {
-        read(directory / file): role
-        for name, role in _ROLES.items()
-        for file in files
-        if file.startswith((f"{name}.", f"{name}-"))
-    }
+def public_keys(directory: Path, read: Callable[[Path], bytes] | None = None) -> list[PublicKey]:
+    """In the order of the roles: of a key that is there twice, the last one counts. Raises as ``scheduler_keys``."""
+    found = []
+    for file in sorted(os.listdir(directory)):
+        match = _PUBLIC_FILE.fullmatch(file)
+        content = (read or read_public_file)(directory / file) if match is not None else b""
+        if match is not None and content:
+            key, expires = parse_public_key(directory / file, content)
+            found.append(PublicKey(key, _ROLES[match[1]], match[2] or "", expires))
+    return sorted(found, key=lambda each: each.role)
+
+
+def parse_public_key(path: Path, content: bytes) -> tuple[bytes, float]:
+    """The key, and when it expires. ValueError, with a sentence, for what is neither."""
+    first, _, rest = content.partition(b"\n")
+    if not _KEY.fullmatch(first.strip()):
+        raise ValueError(f"{path} is not a key: make keys with scaler_keygen.")
+    match = _EXPIRES.fullmatch(rest.decode(errors="replace").strip())
+    if rest.strip() and match is None:
+        raise ValueError(f"{path}: expected a second line such as 'expires 2027-01-31', in UTC.")
+    try:
+        return first.strip(), _expiry(match) if match is not None else float("inf")
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}.") from None
+
+
+def _expiry(match: re.Match[str]) -> float:
+    """A day counts to its end."""
+    day = datetime.fromisoformat(match[1] + "T" + (match[2] or "00:00:00")).replace(tzinfo=UTC)
+    return (day if match[2] else day + timedelta(days=1)).timestamp()
 
 
 # ---- what connects ---------------------------------------------------------------------------------------------------
 
 
-def peer_keys(address: Address, role: Role, directory: Path | None = None, server: str = _SCHEDULER) -> PeerKeys | None:
+def peer_keys(address: Address, role: Role, directory: Path | None = None, server: str = SCHEDULER) -> PeerKeys | None:
     """What a peer of this role needs that connects to ``address``: it uses admin.key when it has one, else the key of
     its role. ``directory`` None: the one that $SCALER_KEYS names. Otherwise as ``scheduler_keys``."""
     directory = directory or keys_directory()
     if directory is None or address.scheme != "tcp":
         return None
-    return PeerKeys(*map(_read, files_of_peer(directory, role, server)))
+    secret, public = files_of_peer(directory, role, server)
+    return PeerKeys(read_key(secret), parse_public_key(public, read_public_file(public))[0])
 
 
-def files_of_peer(directory: Path, role: Role, server: str = _SCHEDULER) -> tuple[Path, Path, Path]:
-    """Where its secret key, its public key and that of the other end are."""
-    name = "admin" if (directory / "admin.key").exists() else role.name.lower()
-    return directory / f"{name}.key", directory / f"{name}.pub", directory / f"{server}.pub"
+def files_of_peer(directory: Path, role: Role, server: str = SCHEDULER) -> tuple[Path, Path]:
+    """Where its secret key is, and the public one of the other end: admin.key, ROLE.key, or ROLE-NAME.key when there is
+    one of that role alone."""
+    name = role.name.lower()
+    named = sorted(directory.glob(f"{name}-*.key"))
+    usual = directory / f"{name}.key"
+    secret = next((path for path in (directory / "admin.key", usual) if path.exists()), None)
+    if secret is None:
+        secret = named[0] if len(named) == 1 else usual
+    return secret, directory / f"{server}.pub"
 
 
 client_keys: Callable[[Address], PeerKeys | None] = partial(peer_keys, role=Role.SUBMIT)
@@ -146,41 +249,40 @@ worker_keys: Callable[[Address], PeerKeys | None] = partial(peer_keys, role=Role
 def store_peer_keys(address: Address) -> PeerKeys | None:
     """What a store needs that fetches from another: hosts that only submit have stores, too."""
     directory = keys_directory()
-    works = directory is not None and (directory / "work.key").exists()
+    works = directory is not None and files_of_peer(directory, Role.WORK)[0].exists()
     return peer_keys(address, Role.WORK if works else Role.SUBMIT, server="work")
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def generate(directory: Path, new_pair: Callable[[], tuple[bytes, bytes]]) -> list[Path]:
-    """Write a new set of keys, each readable by this user only; ``new_pair`` makes a public and a secret key. Raises
-    FileExistsError rather than replace any."""
-    paths = [directory / f"{name}.key" for name in (_SCHEDULER, *_ROLES)]
-    for path in (*paths, *(path.with_suffix(".pub") for path in paths)):
-        if path.exists():
-            raise FileExistsError(f"{path} exists already: remove it first, or choose another directory.")
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for path in paths:
-        public, secret = new_pair()
-        write_private_file(path, secret + b"\n")
-        write_private_file(path.with_suffix(".pub"), public + b"\n")
-    return paths
-
-
-def _read_if_good(path: Path) -> bytes:
-    try:
-        return _read(path)
-    except (ValueError, OSError) as error:  # a file that has just been put there wrongly shuts nobody else out
-        if isinstance(error, OSError) and error.errno in _PASSING:
-            raise
-        return b""
-
-
-def _read(path: Path) -> bytes:
-    key = read_private_file(path, is_secret=path.suffix == ".key")
-    if key is None:
-        raise ValueError(f"{path} is missing: make keys with scaler_keygen, or unset {VARIABLE}.")
+def read_key(path: Path) -> bytes:
+    """A secret key. Raises as ``scheduler_keys``."""
+    key = _read_file(path)
     if not _KEY.fullmatch(key):
         raise ValueError(f"{path} is not a key: make keys with scaler_keygen.")
     return key
+
+
+def read_public_file(path: Path) -> bytes:
+    """Raises as ``scheduler_keys``."""
+    return _read_file(path)
+
+
+def _read_file(path: Path) -> bytes:
+    content = read_private_file(path, is_secret=path.suffix == ".key")
+    if content is None:
+        raise ValueError(f"{path} is missing: make keys with scaler_keygen, or unset {VARIABLE}.")
+    return content
+
+
+def _read_if_good(path: Path) -> bytes:
+    """Empty for a file that has just been put there wrongly: it shuts nobody else out."""
+    try:
+        content = read_public_file(path)
+        parse_public_key(path, content)
+        return content
+    except (ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in _PASSING:
+            raise
+        return b""

@@ -19,6 +19,9 @@ from scaler_protocol.value import value
 PROTOCOL_MAJOR = 1
 PROTOCOL_MINOR = 2
 
+HELLO_LIMIT_BYTES = 8 * 1024
+"""Nothing larger is read of a peer that has not authenticated."""
+
 INLINE_LIMIT_BYTES = 32 * 1024
 """An argument, function or result above this size travels as an object, in chunks."""
 
@@ -146,13 +149,25 @@ class Hello:
     python_version: str = ""
     host: str = ""
     pid: int = 0
-    token: bytes = b""
+    token: bytes = b""  # always empty: versions before 1.2 sent the token here
     features: tuple[str, ...] = ()
     parent_session: bytes = b""  # a nested client: the task it lives in
     parent_task: int = 0
     parent_attempt: int = 0
     number: int = 0  # counts the Hellos of this session
     parent_depth: int = 0  # how deep the task it lives in is nested itself
+    nonce: bytes = b""  # 32 bytes, fresh for each number; empty: no proof is asked for or given
+    challenge: bytes = b""  # the nonce of the Challenge that this answers
+    proof: bytes = b""  # see ``handshake``
+
+
+@value(frozen=True, slots=True)
+class Challenge:
+    """Answers the Hello with the same number when that has a nonce: the peer says the Hello again, with its proof.
+    Unnumbered."""
+
+    nonce: bytes
+    number: int = 0
 
 
 @value(frozen=True, slots=True)
@@ -173,6 +188,7 @@ class Welcome:
     features: tuple[str, ...] = ()
     number: int = 0
     cluster: bytes = b""  # 16 bytes by which a host's object store is found; empty: there is none
+    proof: bytes = b""  # see ``handshake``
 
 
 @value(frozen=True, slots=True)
@@ -456,11 +472,6 @@ class Goodbye:
     withdrawn or finished all it held."""
 
 
-@value(frozen=True, slots=True)
-class Challenge:
-    """Part of the handshake."""
-
-
 # ---- coordination ----------------------------------------------------------------------------------------------
 
 
@@ -705,15 +716,15 @@ class StoreSegmentClosed:
 
 
 Body = Union[
-    Hello, Welcome, Refused, WhoAreYou, Tasks, Results, Acknowledgement, Cancel, Clear, Withdraw, Withdrawn,
+    Hello, Challenge, Welcome, Refused, WhoAreYou, Tasks, Results, Acknowledgement, Cancel, Clear, Withdraw, Withdrawn,
     ResultsReleased, AgentAttach, Heartbeat, HeartbeatEcho, Ping, Blocked, Relay, RelayClosed, ObjectChunk,
     ObjectRequest, ObjectCredit, ObjectMissing, ObjectRelease, ExplainRequest, Explanation, Output, ShutdownRequest,
     ShutdownReply, Stop, Goodbye, ObjectStored, ObjectLocations, ObjectsLost, StoreAttached,
     StoreSettings, StoreCreate, StoreGranted, StoreRefused, StoreSeal, StoreAbandon, StoreReserve, StoreRegion,
     StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
-    StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfo, Challenge,
+    StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfo,
     LockRequest, LockReply,
 ]  # fmt: skip
 
-UNNUMBERED = (Hello, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)
+UNNUMBERED = (Hello, Challenge, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)
 """Bodies that travel with sequence 0: losing one loses nothing, receiving one twice does no harm."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from pathlib import Path
 
@@ -24,10 +25,54 @@ def read_private_file(path: Path, is_secret: bool = True) -> bytes | None:
 
 
 def write_private_file(path: Path, data: bytes) -> None:
-    """Make a file that only this user can read. Raises FileExistsError instead of replacing one."""
+    """Make a file that only this user can read, and sync it. Raises FileExistsError instead of replacing one. Its name
+    is safe from a power loss once ``sync_directory`` was called."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(descriptor, "wb") as file:
         file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def create_private_file(path: Path, data: bytes) -> bool:
+    """As ``write_private_file``, in one step: no reader, and no power loss, ever leaves half a file under this name.
+    False: there is one already, which stays."""
+    temporary = _temporary(path)
+    write_private_file(temporary, data)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink()
+    sync_directory(path.parent)
+    return True
+
+
+def replace_private_file(path: Path, data: bytes) -> None:
+    """As ``create_private_file``, also where there is a file already: readers see the old one or the new one."""
+    temporary = _temporary(path)
+    write_private_file(temporary, data)
+    try:
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink()
+        raise
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """The names in it survive a power loss."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _temporary(path: Path) -> Path:
+    """A name beside ``path`` that nothing reads."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
 
 
 def _check_private(path: Path, status: os.stat_result, is_secret: bool) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from pathlib import Path
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import scheduler_keys
-from scaler_protocol.private_file import read_private_file, write_private_file
+from scaler_protocol.private_file import create_private_file, read_private_file, sync_directory
 
 TOKEN_FILE_NAME = "token"
 _TOKEN_SIZE_BYTES = 32
+_TOKEN = re.compile(rb"[0-9A-Fa-f]{64}")
 
 
 def home_directory() -> Path:
@@ -20,29 +22,47 @@ def home_directory() -> Path:
     return Path(configured) if configured else Path.home() / ".scaler"
 
 
+def is_token(token: bytes) -> bool:
+    """Whether these are exactly 64 hexadecimal characters."""
+    return _TOKEN.fullmatch(token) is not None
+
+
 def read_token() -> bytes:
-    """This user's token, or nothing when no scheduler of this user has made one yet. Raises PermissionError when the
-    file is another user's or others may read it."""
-    return read_private_file(home_directory() / TOKEN_FILE_NAME) or b""
+    """This user's token, or nothing when there is none yet. Raises PermissionError when the file belongs to another
+    user or others may read it, and ValueError when it contains anything but a token."""
+    path = home_directory() / TOKEN_FILE_NAME
+    token = read_private_file(path)
+    if token is None:
+        return b""
+    if not is_token(token):
+        raise ValueError(
+            f"Cannot use the token in {path}: it is not 64 hexadecimal characters. "
+            "Stop your schedulers, workers and clients, and delete the file: the next one to start makes a new token."
+        )
+    return token
 
 
 def ensure_token() -> bytes:
-    """This user's token, made when there is none. Two processes that make it at once get the same. Raises
-    PermissionError as ``read_token`` does, and ValueError when it cannot be kept."""
+    """This user's token, made when there is none. Two processes that make it at once get the same. Raises as
+    ``read_token`` does, and ValueError when it cannot be read or kept."""
     path = home_directory() / TOKEN_FILE_NAME
-    return read_private_file(path) or _make_token(path)
+    try:
+        return read_token() or _make_token(path)
+    except OSError as error:
+        if error.errno is None:  # a sentence of private_file's
+            raise
+        raise ValueError(
+            f"Cannot keep the token of this user in {path.parent}: {error.strerror}. "
+            "Set SCALER_HOME to a directory that you can write."
+        ) from None
 
 
 def _make_token(path: Path) -> bytes:
-    try:
+    if not path.parent.is_dir():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _create_token(path)
-    except OSError as error:
-        raise ValueError(
-            f"The token that local peers show cannot be kept in {path.parent} ({error.strerror}): "
-            "set SCALER_HOME to a folder of yours."
-        ) from None
-    return read_private_file(path) or b""
+        sync_directory(path.parent.parent)
+    create_private_file(path, secrets.token_hex(_TOKEN_SIZE_BYTES).encode())
+    return read_token()
 
 
 def check_bind_allowed(address: Address | str, insecure: bool) -> None:
@@ -59,15 +79,3 @@ def check_bind_allowed(address: Address | str, insecure: bool) -> None:
         f"{parsed} can be reached from other machines: set up CURVE keys (scaler_keygen DIR, then SCALER_KEYS=DIR), "
         "or pass --insecure to let anyone on the network run code here."
     )
-
-
-def _create_token(path: Path) -> None:
-    """Written beside and linked into place, so that nobody ever reads half a token."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    write_private_file(temporary, secrets.token_hex(_TOKEN_SIZE_BYTES).encode())
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        pass
-    finally:
-        temporary.unlink()

@@ -26,7 +26,7 @@ from scaler_protocol.messages import (
     Tasks,
     Welcome,
 )
-from scaler_protocol.transport.router_socket import RouterSocket
+from tests.support.routers import Greeter, OpenRouter
 
 
 class FakeScheduler:
@@ -42,8 +42,9 @@ class FakeScheduler:
         self._links: dict[bytes, Link] = {}
         self._stop = threading.Event()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._socket = RouterSocket(self._context)
+        self._socket = OpenRouter(self._context)
         self.address = self._socket.bind(address)
+        self._greeter = Greeter(self._socket, self.address)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -91,11 +92,10 @@ class FakeScheduler:
             self._socket.send(peer, encode(Envelope(refused)))
             return
         resumed = hello.epoch == self.epoch and peer in self._links
-        if not resumed:
-            self._links[peer] = Link()
-        link = self._links[peer]
+        link = self._links[peer] if resumed else Link()
         welcome = Welcome(new_session(), self.epoch, link.received, resumed, number=hello.number)
-        self._socket.send(peer, encode(Envelope(welcome)))
+        if self._greeter.greet(peer, hello, welcome):
+            self._links[peer] = link
 
     def _run_tasks(self, peer: bytes, run: TaskRun) -> None:
         rows = []

@@ -131,7 +131,7 @@ def test_a_wrong_size_is_no_object(hosts: list[Host]) -> None:
 
 
 def test_with_keys_only_their_holders_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from scaler_protocol.keys import generate
+    from scaler_protocol.key_files import generate
     from scaler_protocol.transport.doorkeeper import new_key_pair
 
     generate(tmp_path / "keys", new_key_pair)

@@ -190,7 +190,7 @@ def all_bodies() -> list[Body]:
         StoreSegmentClosed(3),
         ClusterInfoRequest(),
         ClusterInfo(b"compressed"),
-        Challenge(),
+        Challenge(b"n" * 32, 4),
         LockRequest(CoordinationKind.LOCK, LockAction.ACQUIRE, 2**40, "größe", SESSION, 2**33, 2**32 - 1),
         LockReply(CoordinationKind.LOCK, LockState.LOST, 2**40, "Its task has ended."),
     ]

@@ -15,8 +15,8 @@ import pytest
 
 from scaler_protocol.ids import new_session
 from scaler_protocol.transport.dealer_connection import DealerConnection
-from scaler_protocol.transport.router_socket import RouterSocket
 from tests.support.namespaces import apart
+from tests.support.routers import OpenRouter
 from tests.support.waiting import wait_until
 
 pytestmark = [
@@ -36,14 +36,13 @@ while True:
 """
 SCHEDULER = """
 import select, zmq
-from scaler_protocol.transport.router_socket import RouterSocket
-router = RouterSocket(zmq.Context())
+from tests.support.routers import OpenRouter
+router = OpenRouter(zmq.Context())
 print(router.bind("tcp://127.0.0.1:0"), flush=True)
 while True:
     select.select([router.fd, router.monitor_fd], [], [], 0.1)
     router.disconnected_events()
     while message := router.receive():
-        router.welcome(message[0])
         router.send(*message)
 """
 EVENTS = """
@@ -76,7 +75,7 @@ def contained(code: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str
 
 
 def test_a_peer_in_a_container_is_heard_and_its_death_is_noticed(context: Any, closing: Closing) -> None:
-    router = closing(RouterSocket(context))
+    router = closing(OpenRouter(context))
     with contained(PEER, router.bind("tcp://127.0.0.1:0")) as (_, peer):
         assert wait_until(router.receive, 20) == (b"a peer", [b"hello"])
         assert router.probe(b"a peer") and router.disconnected_events() == 0
@@ -85,7 +84,7 @@ def test_a_peer_in_a_container_is_heard_and_its_death_is_noticed(context: Any, c
 
 
 def test_a_stopped_peer_in_a_container_is_gone_after_its_heartbeats(context: Any, closing: Closing) -> None:
-    router = closing(RouterSocket(context))
+    router = closing(OpenRouter(context))
     with contained(PEER, router.bind("tcp://127.0.0.1:0")) as (_, peer):
         assert wait_until(router.receive, 20) == (b"a peer", [b"hello"])
         peer.suspend()

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from zmq.utils import z85
 from scaler_protocol import keys
 from scaler_protocol.address import parse_address
 from scaler_protocol.ids import new_session
+from scaler_protocol.key_files import generate, rotate
 from scaler_protocol.messages import Role
 from scaler_protocol.security import check_bind_allowed
 from scaler_protocol.transport.dealer_connection import DealerConnection
@@ -27,7 +31,7 @@ NETWORK = parse_address("tcp://0.0.0.0:1")
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    keys.generate(tmp_path / "keys", new_key_pair)
+    generate(tmp_path / "keys", new_key_pair)
     monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "keys"))
     yield tmp_path / "keys"
 
@@ -62,7 +66,7 @@ def test_keys_protect_the_network_and_nothing_else(directory: Path) -> None:
     assert keys.client_keys(parse_address("inproc://x")) is None
     served, used = keys.scheduler_keys(NETWORK), keys.client_keys(NETWORK)
     assert served is not None and used is not None
-    assert zmq.curve_public(served.secret) == used.server_public and zmq.curve_public(used.secret) == used.public
+    assert zmq.curve_public(served.secret) == used.server_public
     check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
 
 
@@ -109,17 +113,14 @@ def test_a_peer_uses_the_key_of_its_role_or_that_of_an_administrator(directory: 
 
 
 def used_by(choose: Any) -> bytes:
-    chosen = choose(NETWORK)
-    assert zmq.curve_public(chosen.secret) == chosen.public
-    return bytes(chosen.public)
+    return bytes(zmq.curve_public(choose(NETWORK).secret))
 
 
 def test_who_is_let_in_where(directory: Path) -> None:
-    """By the scheduler everybody, to be told in words what is wrong."""
     stranger, _ = new_key_pair()
     publics = {path.stem: path.read_bytes().strip() for path in directory.glob("*.pub")} | {"stranger": stranger}
     for choose, expected in (
-        (keys.scheduler_keys, {*publics}),
+        (keys.scheduler_keys, {"observe", "submit", "work", "admin"}),
         (keys.monitor_keys, {"observe", "admin"}),
         (keys.store_keys, {"submit", "work", "admin"}),
     ):
@@ -133,23 +134,155 @@ def test_keys_are_added_and_taken_away_while_a_scheduler_runs(directory: Path) -
     assert served is not None
     public, _ = new_key_pair()
 
-    def role() -> Role | None:
+    def holder() -> str:
         user = served.user_of(public)
-        assert user is not None and public in user
-        return keys.role_of_user(user)
+        assert user is None or keys.key_of_user(user) == public
+        return keys.holder_of_user(user) if user is not None else ""
 
-    assert role() is None
+    def is_listed() -> bool:
+        return any(public in user for user in served.known.users())
+
+    assert holder() == ""
     (directory / "submit-alice.pub").write_bytes(public)
     (directory / "submit-alice.pub").chmod(0o622)
-    assert role() is None, "anybody could have written it"
+    with pytest.raises(AssertionError):  # anybody could have written it
+        wait_until(holder, 0.5)
     (directory / "submit-alice.pub").chmod(0o644)
-    assert role() == Role.SUBMIT
+    assert wait_until(holder) == "submit-alice" and is_listed()
     (directory / "submit-broken.pub").write_bytes(b"broken")
     (directory / "submit-folder.pub").mkdir()
+    (directory / "submit-a:b.pub").write_bytes(b"broken")
     os.mkfifo(directory / "submit-pipe.pub", 0o600)
-    assert role() == Role.SUBMIT
+    assert holder() == "submit-alice"
     (directory / "submit-alice.pub").unlink()
-    assert role() is None
+    wait_until(lambda: holder() == "" and not is_listed())
+
+
+# ---- the end of a key ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", ["expires 2001-01-31", "expires 2001-01-31T12:00:00Z"])
+def test_an_expired_key_is_not_let_in(directory: Path, line: str) -> None:
+    served = keys.scheduler_keys(NETWORK)
+    assert served is not None
+    public = (directory / "submit.pub").read_bytes().strip()
+    assert served.user_of(public) is not None
+    (directory / "submit.pub").write_bytes(public + f"\n{line}\n".encode())
+    wait_until(lambda: served.user_of(public) is None)
+    assert not any(public in user for user in served.known.users())
+    (directory / "submit.pub").write_bytes(public + b"\nexpires 2999-12-31")
+    wait_until(lambda: served.user_of(public) is not None)
+
+
+def test_a_key_is_valid_to_the_end_of_its_last_day(directory: Path) -> None:
+    public = (directory / "submit.pub").read_bytes()
+    today = datetime.now(UTC).date()
+    for day, is_valid in ((today, True), (today - timedelta(days=1), False)):
+        (directory / "submit.pub").write_bytes(public + f"expires {day}".encode())
+        [found] = [each for each in keys.public_keys(directory) if each.role == Role.SUBMIT]
+        assert (time.time() < found.expires) is is_valid
+
+
+@pytest.mark.parametrize("line", [b"expire 2027-01-31", b"expires tomorrow", b"expires 2027-13-31", b"more\nlines"])
+def test_a_wrong_second_line_is_told(directory: Path, line: bytes) -> None:
+    public = (directory / "submit.pub").read_bytes()
+    (directory / "submit.pub").write_bytes(public + line)
+    with pytest.raises(ValueError, match=r"submit\.pub: "):
+        check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
+
+
+def test_while_a_directory_cannot_be_read_no_key_ends(directory: Path) -> None:
+    served = keys.scheduler_keys(NETWORK)
+    assert served is not None
+    away = directory.with_name("away")
+    directory.rename(away)
+    with pytest.raises(OSError):
+        served.known.users()
+    away.rename(directory)
+    assert len(served.known.users()) == 4
+
+
+# ---- names and new keys ----------------------------------------------------------------------------------------------
+
+
+def test_keys_of_a_name(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = keygen(str(tmp_path / "hers"), "--name", "alice", "--expires-days", "1")
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(tmp_path / "hers")) == ["submit-alice.key", "submit-alice.pub"]
+    shutil.copy2(tmp_path / "hers" / "submit-alice.pub", directory)
+    served = keys.scheduler_keys(NETWORK)
+    assert served is not None
+    shutil.copy2(directory / "scheduler.pub", tmp_path / "hers")
+    monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "hers"))
+    user = served.user_of(used_by(keys.client_keys))
+    assert user is not None and keys.holder_of_user(user) == "submit-alice"
+    [hers] = [each for each in keys.public_keys(directory) if each.name == "alice"]
+    assert 0 < hers.expires - time.time() <= 86_400
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--name", "a/b"), ("--name", "a:b"), ("--roles", "king"), ("--name", "a", "--roles", "scheduler")]
+)
+def test_names_that_cannot_be(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = keygen(str(tmp_path), *arguments)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and not os.listdir(tmp_path), done.stderr
+
+
+def test_new_keys_take_the_place_of_old_ones(directory: Path) -> None:
+    served = keys.scheduler_keys(NETWORK)
+    assert served is not None
+    generate(directory, new_key_pair, ["submit-alice"])
+    before = {each.key: each for each in keys.public_keys(directory)}
+    unchanged = [(directory / name).read_bytes() for name in ("scheduler.key", "scheduler.pub")]
+    done = keygen(str(directory), "--rotate", "--keep-days", "2")
+    assert done.returncode == 0, done.stderr
+    after = {each.key: each for each in keys.public_keys(directory)}
+    assert len(before) == 5 and len(after) == 10 and set(before) < set(after)
+    for key, old in before.items():
+        assert (after[key].role, after[key].name) == (old.role, old.name)
+        assert 86_400 < after[key].expires - time.time() <= 2 * 86_400
+        [new] = [each for each in after.values() if each[1:3] == old[1:3] and each.key not in before]
+        assert new.expires == float("inf") and keys.is_same_holder(new.user, old.user)
+        assert wait_until(lambda key=new.key: served.user_of(key)) == new.user
+    (directory / "admin.key").unlink()
+    assert used_by(keys.client_keys) == (directory / "submit.pub").read_bytes().strip()
+    assert unchanged == [(directory / name).read_bytes() for name in ("scheduler.key", "scheduler.pub")]
+
+
+def test_expired_keys_are_swept_when_new_ones_are_made(directory: Path) -> None:
+    for _ in range(2):
+        assert keygen(str(directory), "--rotate", "--keep-days", "0", "--roles", "submit").returncode == 0
+    assert len(list(directory.glob("submit*.pub"))) == 2
+    assert not list(directory.glob("work.before-*"))
+
+
+def test_there_is_a_valid_key_at_every_moment(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever step is the last one before the power fails, each secret key in the directory has a public half."""
+    replace, seen = os.replace, 0
+
+    def check(*paths: Path) -> None:
+        nonlocal seen
+        replace(*paths)
+        seen += 1
+        known = {each.key for each in keys.public_keys(directory)}
+        for path in directory.glob("*.key"):
+            assert path.stem == "scheduler" or zmq.curve_public(path.read_bytes().strip()) in known
+
+    monkeypatch.setattr(os, "replace", check)
+    for _ in range(3):
+        rotate(directory, new_key_pair, 1000.0)
+    assert seen == 3 * 4 * 2
+    assert len(keys.public_keys(directory)) == 4 * 4
+
+
+@pytest.mark.parametrize("arguments", [("--roles", "work"), ("--name", "bob")])
+def test_only_keys_that_there_are_can_be_replaced(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    generate(tmp_path, new_key_pair, ["submit"])
+    done = keygen(str(tmp_path), "--rotate", *arguments)
+    assert done.returncode == 2 and "has no" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+# ---- sockets ---------------------------------------------------------------------------------------------------------
 
 
 def test_peers_with_the_keys_talk(context: Any, closing: Closing, directory: Path) -> None:
@@ -176,6 +309,38 @@ def test_messages_come_with_the_user_of_their_connection(context: Any, closing: 
         assert user.endswith(used_by(choose))
 
 
+def test_what_tells_of_connections_is_known_before_it_listens(context: Any, closing: Closing, directory: Path) -> None:
+    """A scheduler waits for it from its start on."""
+    router = closing(RouterSocket(context))
+    bound = router.reserve("tcp://127.0.0.1:0")
+    before = router.monitor_fd
+    router.listen()
+    assert router.monitor_fd == before
+    dealer = closing(DealerConnection(context, bound, new_session()))
+    assert wait_until(dealer.connection_events) == ["connected"]
+    assert readable(before)
+
+
+def test_only_welcomed_peers_are_looked_for(context: Any, closing: Closing, directory: Path) -> None:
+    """Whoever else comes and goes costs the welcomed ones nothing."""
+    router = closing(RouterSocket(context))
+    bound = router.bind("tcp://127.0.0.1:0")
+    session = new_session()
+    for is_welcome in (False, True):
+        dealer = DealerConnection(context, bound, session)
+        assert wait_until(dealer.connection_events) == ["connected"] and dealer.send([b"hello"])
+        assert wait_until(router.receive) == (session, [b"hello"])
+        router.disconnected_events()
+        if is_welcome:
+            router.admit(session)
+        dealer.close()
+        if is_welcome:
+            wait_until(router.disconnected_events)
+        else:
+            wait_until(lambda: router.probe(session) is False)
+            assert router.disconnected_events() == 0
+
+
 def test_a_peer_without_keys_is_kept_out(
     context: Any, closing: Closing, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,11 +357,11 @@ def test_a_store_keeps_out_whose_key_it_does_not_know(
 ) -> None:
     router = closing(RouterSocket(context, keys.store_keys))
     bound = router.bind("tcp://127.0.0.1:0")
-    keys.generate(tmp_path / "others", new_key_pair)
+    generate(tmp_path / "others", new_key_pair)
     (tmp_path / "others" / "work.pub").write_bytes((directory / "work.pub").read_bytes())
     monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "others"))
     stranger = closing(DealerConnection(context, bound, new_session(), keys.store_peer_keys))
-    assert "handshake_failed" in wait_until(stranger.connection_events)
+    assert "key_refused" in wait_until(stranger.connection_events)
     assert not stranger.send([b"x"]) and router.receive() is None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaler_protocol import security
-from scaler_protocol.security import check_bind_allowed, ensure_token, read_token
+from scaler_protocol.security import check_bind_allowed, ensure_token, is_token, read_token
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_token_is_made_once_and_private(home: Path) -> None:
     assert read_token() == b""
     token = ensure_token()
-    assert len(token) >= 32 and ensure_token() == read_token() == token
+    assert is_token(token) and ensure_token() == read_token() == token
     assert (home / "token").stat().st_mode & 0o777 == 0o600
     assert home.stat().st_mode & 0o777 == 0o700
     assert os.listdir(home) == ["token"]
@@ -55,8 +55,45 @@ def test_token_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     file.touch()
     monkeypatch.setenv("SCALER_HOME", str(file / "home"))
     assert read_token() == b""
-    with pytest.raises(ValueError, match="cannot be kept in .*Not a directory.*set SCALER_HOME"):
+    with pytest.raises(ValueError, match="Cannot keep the token .*Not a directory. Set SCALER_HOME"):
         ensure_token()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_home_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o500)
+    monkeypatch.setenv("SCALER_HOME", str(tmp_path / "home"))
+    with pytest.raises(ValueError, match="Cannot keep the token .*Permission denied. Set SCALER_HOME"):
+        ensure_token()
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"x" * 64, b"0" * 63, b"0" * 65, b"0" * 32 + b" " + b"0" * 31])
+def test_a_damaged_token_is_an_error_that_names_the_file(home: Path, content: bytes) -> None:
+    """Also an empty one, which a power loss may leave: it must not pass for having none."""
+    ensure_token()
+    (home / "token").write_bytes(content)
+    for call in (read_token, ensure_token):
+        with pytest.raises(ValueError, match=f"Cannot use the token in {home / 'token'}: .* delete the file"):
+            call()
+
+
+def test_a_token_is_on_disk_before_it_has_its_name(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a power loss could leave the name without the content."""
+    steps: list[str] = []
+    sync, link = os.fsync, os.link
+
+    def note_sync(descriptor: int) -> None:
+        steps.append("directory" if os.path.isdir(f"/proc/self/fd/{descriptor}") else "file")
+        sync(descriptor)
+
+    def note_link(*arguments: Path) -> None:
+        steps.append("link")
+        link(*arguments)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "link", note_link)
+    ensure_token()
+    assert steps[-3:] == ["file", "link", "directory"]
 
 
 def test_home_is_in_the_users_directory_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

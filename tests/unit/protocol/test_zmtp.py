@@ -22,11 +22,11 @@ import zmq
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.ids import new_session
-from scaler_protocol.transport import zmtp_listener
+from scaler_protocol.transport import unauthenticated
 from scaler_protocol.transport.dealer_connection import DealerConnection
-from scaler_protocol.transport.router_socket import RouterSocket
 from scaler_protocol.transport.twin import twin_of
 from scaler_protocol.transport.zmtp import WAITING_LIMIT_BYTES, ZmtpConnection
+from tests.support.routers import OpenRouter
 from tests.support.waiting import wait_until
 
 pytestmark = [
@@ -77,7 +77,7 @@ def ends(closing: Closing) -> tuple[ZmtpConnection, socket.socket]:
     return closing(ZmtpConnection(ours, "DEALER", b"me")), closing(theirs)
 
 
-class Router(RouterSocket):
+class Router(OpenRouter):
     """One that listens."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
@@ -319,7 +319,7 @@ def test_who_has_no_name_gets_one(router: Router, closing: Closing) -> None:
 def test_who_does_not_end_his_handshake_is_cut_off(
     router: Router, closing: Closing, monkeypatch: pytest.MonkeyPatch, word: bytes
 ) -> None:
-    monkeypatch.setattr(zmtp_listener, "HANDSHAKE_SECONDS_LIMIT", 0.2)
+    monkeypatch.setattr(unauthenticated, "HANDSHAKE_SECONDS_LIMIT", 0.2)
     slow, quick = closing(plain(router)), closing(plain(router))
     slow.sendall(word)
     quick.sendall(GREETING + ready(b"DEALER", b"quick") + message([b"hello"]))
@@ -342,7 +342,8 @@ def ended(theirs: socket.socket) -> bool:
 def test_of_too_many_half_open_connections_the_oldest_goes(
     router: Router, closing: Closing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zmtp_listener, "HALF_OPEN_LIMIT", 5)
+    monkeypatch.setattr(unauthenticated, "COUNT_LIMIT", 5)
+    monkeypatch.setattr(unauthenticated, "GRACE_SECONDS", 0.0)
     done = closing(plain(router))
     done.sendall(GREETING + ready(b"DEALER", b"done") + message([b"hello"]))
     assert wait_until(router.receive) == (b"done", [b"hello"])
@@ -351,6 +352,21 @@ def test_of_too_many_half_open_connections_the_oldest_goes(
         each.setblocking(False)
     wait_until(lambda: router.receive() or [ended(each) for each in several] == [True] * 3 + [False] * 5)
     assert router.probe(b"done") and router.disconnected_events() == 0
+
+
+def test_who_asks_and_reads_no_answers_is_cut_off(closing: Closing) -> None:
+    """As long as it has not authenticated it gets little to wait for it."""
+    ours, theirs = socket.socketpair()
+    connection = closing(ZmtpConnection(ours, "ROUTER", is_limited=True))
+    theirs.setblocking(False)
+    closing(theirs).sendall(GREETING + ready(b"DEALER"))
+    pings, sent = command(b"PING", b"\0\0") * 500, 0
+    while not connection.has_ended:
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            sent += theirs.send(pings)
+        connection.look()
+        connection.receive()
+        assert sent < 20e6
 
 
 # ---- wake-ups -------------------------------------------------------------------------------------------------------

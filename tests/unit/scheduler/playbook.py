@@ -34,7 +34,6 @@ from scaler_scheduler.core.effects import Log, Quit, Send, Trouble
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
 
-TOKEN = b"token"
 PICKLES = {digest(pickle): pickle for pickle in (b"pickle", b"another pickle")}
 FUNCTION, OTHER_FUNCTION = PICKLES
 ROUTINE = (Acknowledgement, Ping, HeartbeatEcho, ResultsReleased)
@@ -58,7 +57,6 @@ class Peer:
             "session": self.session,
             "epoch": self.epoch,
             "received": self.link.received,
-            "token": TOKEN,
             "host": "host",
             "pid": 1,
         }
@@ -91,7 +89,7 @@ class Peer:
 class Playbook:
     def __init__(self, now: float = 100.0, epoch: int = 1, **settings) -> None:
         self.now = now
-        values = {"address": "tcp://127.0.0.1:2345", "session": b"scheduler.......", "epoch": epoch, "token": TOKEN}
+        values = {"address": "inproc://scheduler", "session": b"scheduler.......", "epoch": epoch}
         self.core = SchedulerCore(Settings(**{**values, **settings}), now)
         self.peers: dict[bytes, Peer] = {}
         self.logs: list[str] = []

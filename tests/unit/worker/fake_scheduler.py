@@ -30,7 +30,7 @@ from scaler_protocol.messages import (
     Tasks,
     Welcome,
 )
-from scaler_protocol.transport.router_socket import RouterSocket
+from tests.support.routers import Greeter, OpenRouter
 from tests.unit.worker.playbook import CLIENT
 
 
@@ -39,8 +39,9 @@ class FakeScheduler:
 
     def __init__(self, address: str = "tcp://127.0.0.1:0") -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._router = RouterSocket(self._context)
+        self._router = OpenRouter(self._context)
         self.address = self._router.bind(address)
+        self._greeter = Greeter(self._router, self.address)
         self.epoch = 1
         self.results: dict[int, tuple[int, bytes, int, int, int]] = {}
         self.others: list[Any] = []
@@ -127,8 +128,8 @@ class FakeScheduler:
     def _handle(self, peer: bytes, envelope: Envelope) -> None:
         body = envelope.body
         if isinstance(body, Hello):
-            self._peer, self._link = peer, Link()
-            self._router.send(peer, encode(Envelope(Welcome(self._session, self.epoch, number=body.number))))
+            if self._greeter.greet(peer, body, Welcome(self._session, self.epoch, number=body.number)):
+                self._peer, self._link = peer, Link()
             return
         if self._link is None or not self._link.accept(envelope):
             return

@@ -9,6 +9,7 @@ from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun, decode, encode
 from scaler_protocol.effects import Send
+from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.ids import digest
 from scaler_protocol.link import Link
 from scaler_protocol.messages import (
@@ -159,12 +160,14 @@ class StageProcessor:
 class Stage:
     """``now`` moves only when the test moves it. Effects are carried out by ``turn``."""
 
-    def __init__(self, workers: int = 2, *, welcome: bool = True, **settings: Any) -> None:
+    def __init__(
+        self, workers: int = 2, *, welcome: bool = True, handshake: PeerHandshake | None = None, **settings: Any
+    ) -> None:
         self.now = time.monotonic() + 1e6  # the runner reads the real clock, and must find its lease valid
         self.store = DictStore()
         names = tuple(f"w{index}" for index in range(workers))
         hello = Hello(Role.WORK, AGENT, host="stage", pid=1)
-        self.core = AgentCore(AgentSettings("agent", names, **settings), hello, self.store, self.now)
+        self.core = AgentCore(AgentSettings("agent", names, **settings), hello, self.store, self.now, handshake)
         self.processors: dict[int, StageProcessor] = {}
         self.sent: list[Envelope] = []
         self.effects: list[Any] = []
@@ -177,7 +180,7 @@ class Stage:
     # ---- the scheduler ---------------------------------------------------------------------------------------
 
     def connect(self, epoch: int = 1, resumed: bool = False, received: int = 0) -> None:
-        self.core.on_connected(self.now)
+        self.core.on_connected(b"", self.now)
         self.turn()
         self.welcome(epoch, resumed, received)
 

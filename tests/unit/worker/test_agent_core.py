@@ -87,8 +87,8 @@ def test_it_says_hello_attaches_and_pings() -> None:
 
 def test_a_welcome_to_an_earlier_hello_is_ignored() -> None:
     stage = Stage(1, welcome=False)
-    stage.core.on_connected(stage.now)
-    stage.core.on_connected(stage.now)
+    stage.core.on_connected(b"", stage.now)
+    stage.core.on_connected(b"", stage.now)
     stage.turn()
     stage.say_raw(Welcome(b"S" * 16, 1, number=1))
     assert not stage.bodies(AgentAttach)
@@ -104,7 +104,7 @@ def test_who_are_you_is_answered_with_hello() -> None:
 
 def test_a_refusal_ends_it() -> None:
     stage = Stage(1, welcome=False)
-    stage.core.on_connected(stage.now)
+    stage.core.on_connected(b"", stage.now)
     stage.say_raw(Refused(RefusalReason.TOKEN, "run both as one user"))
     assert [effect.code for effect in stage.effects if isinstance(effect, Exit)] == [1]
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 import scaler_scheduler
-from scaler_protocol.address import parse_address
+from scaler_protocol.address import Address, parse_address
 from scaler_protocol.command import (
     BadInput,
     current_parent,
@@ -24,7 +24,9 @@ from scaler_protocol.command import (
     setup_logging,
 )
 from scaler_protocol.command.descriptors import allow_many_descriptors
+from scaler_protocol.handshake import NONCE_SIZE_BYTES, ServerHandshake, places_of
 from scaler_protocol.ids import new_session
+from scaler_protocol.keys import scheduler_keys
 from scaler_protocol.objects.capacity import default_capacity_bytes
 from scaler_protocol.objects.names import cluster_id
 from scaler_protocol.security import check_bind_allowed, ensure_token
@@ -55,7 +57,7 @@ def run(settings: SchedulerSettings) -> int:
     try:
         for address in filter(None, (settings.address, settings.monitor_address)):
             check_bind_allowed(parse_address(address), settings.insecure)
-        token = ensure_token()
+        token = _token_for(parse_address(settings.address))
     except (ValueError, OSError) as error:
         raise BadInput(str(error)) from None
     setup_logging(settings)
@@ -73,9 +75,32 @@ def run(settings: SchedulerSettings) -> int:
         loop.close()
 
 
+def _token_for(address: Address) -> bytes:
+    """What peers of this machine must prove to know. On the network they need none: it is there for those who ask for a
+    proof. Raises as ``ensure_token``."""
+    try:
+        return ensure_token()
+    except (ValueError, OSError):
+        if _needs_token(address):
+            raise
+        return b""
+
+
+def _needs_token(address: Address) -> bool:
+    return address.is_local and address.scheme != "inproc" and scheduler_keys(address) is None
+
+
 def _bind(router: RouterSocket, address: str) -> str:
     try:
-        return router.bind(address)
+        return router.reserve(address)
+    except OSError as error:
+        raise BadInput(str(error)) from None
+
+
+def _listen(router: RouterSocket) -> None:
+    """Once all that takes a descriptor has one: from now on others take them."""
+    try:
+        router.listen()
     except OSError as error:
         raise BadInput(str(error)) from None
 
@@ -96,6 +121,7 @@ def _serve(
         metrics = _start_metrics(settings, _watched_address(monitor_socket, monitor_address))
         reporter.start()
         if reporter.error is None:
+            _listen(router)
             gateway.start()
             _report_ready(address, monitor_address)
             loop.run_forever()
@@ -155,7 +181,7 @@ def _core_settings(settings: SchedulerSettings, address: str, token: bytes) -> S
         address=address,
         session=new_session(),
         epoch=secrets.randbelow(2**63 - 1) + 1,
-        token=token,
+        handshake=_handshake(address, token),
         cluster=cluster_id(address, socket.gethostname(), str(os.getuid())),
         protected=settings.protected,
         max_number_of_tasks_waiting=settings.max_number_of_tasks_waiting,
@@ -171,6 +197,11 @@ def _core_settings(settings: SchedulerSettings, address: str, token: bytes) -> S
         host=socket.gethostname(),
         pid=os.getpid(),
     )
+
+
+def _handshake(address: str, token: bytes) -> ServerHandshake:
+    seed = secrets.token_bytes(NONCE_SIZE_BYTES)
+    return ServerHandshake(token, seed, places_of(address), _needs_token(parse_address(address)))
 
 
 if __name__ == "__main__":

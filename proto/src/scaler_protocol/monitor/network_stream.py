@@ -60,7 +60,7 @@ class NetworkStream:
         if keys is not None:
             self.socket.setsockopt(zmq.CURVE_SERVERKEY, keys.server_public)
             self.socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
-            self.socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public)
+            self.socket.setsockopt(zmq.CURVE_PUBLICKEY, zmq.curve_public(keys.secret))
         _set_options(self.socket)
         self.socket.setsockopt(zmq.IPV6, ":" in address.host)
         for topic in topics:

@@ -1,39 +1,29 @@
 """Other stores: the socket where they fetch from this one, and the connections to those it fetches from.
 
 The same sockets and keys as everywhere. An endpoint is ``tcp://host:port#ticket``: whoever knows the ticket, which the
-scheduler tells the agents of its cluster, may read objects.
+scheduler tells the agents of its cluster, may read objects. It is not sent: both ends prove that they know it.
 """
 
 from __future__ import annotations
 
-import hmac
 import itertools
-import logging
+import os
 import time
 from typing import Any
 
-from scaler_protocol.address import Address, parse_address
-from scaler_protocol.codec import MalformedMessage, decode, encode
-from scaler_protocol.handshake import make_hello
+from scaler_protocol.address import Address
+from scaler_protocol.codec import MalformedMessage, decode, decode_hello, encode
+from scaler_protocol.handshake import NONCE_SIZE_BYTES, ServerHandshake, place_of, refusal_for
 from scaler_protocol.ids import new_session
-from scaler_protocol.keys import store_keys, store_peer_keys
-from scaler_protocol.messages import (
-    PROTOCOL_MAJOR,
-    Envelope,
-    Hello,
-    ObjectCredit,
-    ObjectRequest,
-    RefusalReason,
-    Refused,
-    Role,
-    Welcome,
-)
-from scaler_protocol.objects.arrival import CUT, GONE, Arrival
+from scaler_protocol.keys import store_keys
+from scaler_protocol.messages import Envelope, Hello, ObjectCredit, ObjectRequest, Welcome
+from scaler_protocol.objects.arrival import GONE, Arrival
+from scaler_protocol.objects.source import Source
 from scaler_protocol.transport.context import new_context
-from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_protocol.transport.router_socket import RouterSocket
 
 _PROBE_SECONDS = (0.0, 0.2, 2.0)
+_KEYS_SECONDS = 1.0
 
 
 class Exchange:
@@ -44,10 +34,14 @@ class Exchange:
         self._context = new_context()
         self._router: RouterSocket | None = None
         self._ticket = new_session().hex()
+        self._handshake: ServerHandshake | None = None
         self._numbers = itertools.count(-1, -1)
         self._peers: dict[bytes, int] = {}  # by routing id
         self._routing_ids: dict[int, bytes] = {}
-        self._sources: dict[str, DealerConnection] = {}
+        self._users: dict[bytes, bytes] = {}  # by routing id: whose key its connection showed
+        self._valid_users: frozenset[bytes] | None = None
+        self._look_at = 0.0
+        self._sources: dict[str, Source] = {}
         self._probes: list[float] = []
 
     def listen(self, host: str) -> str:
@@ -59,20 +53,19 @@ class Exchange:
             router.close()
             raise
         self._router = router
+        seed = os.urandom(NONCE_SIZE_BYTES)
+        self._handshake = ServerHandshake(self._ticket.encode(), seed, (place_of(address),))
         self.version += 1
         return f"{address}#{self._ticket}"
 
     def fds(self) -> list[int]:
         """Something may have come when one of them is readable, and after every sending."""
-        found = [fd for each in self._sources.values() for fd in (each.fd, each.monitor_fd)]
+        found = [fd for each in self._sources.values() for fd in each.fds()]
         return found + ([self._router.fd, self._router.monitor_fd] if self._router is not None else [])
 
     def open(self, endpoint: str) -> None:
         """Raises OSError and ValueError."""
-        address, _, _ = endpoint.partition("#")
-        if parse_address(address).scheme != "tcp":
-            raise ValueError(f"{address} is not an endpoint of an object store.")
-        self._sources[endpoint] = DealerConnection(self._context, address, new_session(), store_peer_keys)
+        self._sources[endpoint] = Source(self._context, endpoint)
         self.version += 1
 
     def close_source(self, endpoint: str) -> None:
@@ -84,7 +77,7 @@ class Exchange:
     def ask(self, endpoint: str, body: Any) -> None:
         """A message that is lost with its connection is asked for again after the next Welcome."""
         if endpoint in self._sources:
-            self._sources[endpoint].send(encode(Envelope(body)))
+            self._sources[endpoint].send(body)
 
     def answer(self, peer: int, body: Any) -> bool:
         """False: it is gone."""
@@ -97,6 +90,7 @@ class Exchange:
         routing_id = self._routing_ids.pop(peer, None)
         if routing_id is not None:
             del self._peers[routing_id]
+            self._users.pop(routing_id, None)
 
     def close(self) -> None:
         for endpoint in list(self._sources):
@@ -107,7 +101,8 @@ class Exchange:
 
     def next_deadline(self) -> float | None:
         """When to call ``receive`` though nothing is readable."""
-        return self._probes[0] if self._probes else None
+        times = [*self._probes[:1], *([self._look_at] if self._users else [])]
+        return min(times, default=None)
 
     # ---- what comes ----------------------------------------------------------------------------------------------
 
@@ -115,38 +110,76 @@ class Exchange:
         """All that waits."""
         arrivals: list[Arrival] = []
         if self._router is not None:
+            self._end_revoked(self._router, time.monotonic())
             arrivals += self._lost_peers(self._router) + self._from_peers(self._router)
         for endpoint, source in list(self._sources.items()):
-            arrivals += self._from_source(endpoint, source)
+            for body in source.bodies():
+                arrivals.append(Arrival(0, endpoint, body))
+                if body == GONE:
+                    break
         return arrivals
 
     def _from_peers(self, router: RouterSocket) -> list[Arrival]:
         arrivals = []
-        for routing_id, frames, _ in router.receive_many(1000):
+        for routing_id, frames, user in router.receive_many(1000):
+            if routing_id not in self._peers:
+                arrivals += self._on_first_message(router, routing_id, frames, user)
+                continue
             try:
                 body = decode(frames).body
             except MalformedMessage:
-                body = None
+                continue
             if isinstance(body, Hello):
-                arrivals += self._on_hello(router, routing_id, body)
-            elif routing_id in self._peers and isinstance(body, (ObjectRequest, ObjectCredit)):
+                arrivals += self._on_hello(router, routing_id, body, user)
+            elif isinstance(body, (ObjectRequest, ObjectCredit)):
                 arrivals.append(Arrival(self._peers[routing_id], "", body))
+        for routing_id, frames in router.unauthenticated_messages():
+            arrivals += self._on_first_message(router, routing_id, frames, b"")
         return arrivals
 
-    def _on_hello(self, router: RouterSocket, routing_id: bytes, hello: Hello) -> list[Arrival]:
+    def _on_first_message(
+        self, router: RouterSocket, routing_id: bytes, frames: list[bytes], user: bytes
+    ) -> list[Arrival]:
+        """Of a connection that has proved nothing: only a Hello is read."""
+        try:
+            hello = decode_hello(frames)
+        except MalformedMessage:
+            hello = None
+        return self._on_hello(router, routing_id, hello, user) if hello is not None else []
+
+    def _on_hello(self, router: RouterSocket, routing_id: bytes, hello: Hello, user: bytes) -> list[Arrival]:
         """One that says Hello again has lost what was on its way."""
+        assert self._handshake is not None
+        answer = refusal_for(hello) or self._handshake.answer(hello, time.monotonic())
+        if answer is not None:
+            router.answer(routing_id, encode(Envelope(answer)))
+            return []
         gone = [Arrival(self._peers[routing_id], "", GONE)] if routing_id in self._peers else []
         for each in gone:
             self.forget(each.peer)
-        if hello.major != PROTOCOL_MAJOR or not hmac.compare_digest(hello.token, self._ticket.encode()):
-            refused = Refused(RefusalReason.TOKEN, "This object store is not the one that was meant.")
-            router.send(routing_id, encode(Envelope(refused)))
-            return gone
         number = next(self._numbers)
         self._peers[routing_id], self._routing_ids[number] = number, routing_id
-        router.welcome(routing_id)
-        router.send(routing_id, encode(Envelope(Welcome(self._store, 0))))
+        if user:
+            self._users[routing_id] = user
+        router.admit(routing_id)
+        welcome = self._handshake.prove(hello, Welcome(self._store, 0, number=hello.number))
+        router.answer(routing_id, encode(Envelope(welcome)))
         return [*gone, Arrival(number, "", hello)]
+
+    def _end_revoked(self, router: RouterSocket, now: float) -> None:
+        """Connections of keys that were taken away, or have expired. One that is missing twice in a row is gone: its
+        file may be replaced just now."""
+        if not self._users or now < self._look_at:
+            return
+        self._look_at, before = now + _KEYS_SECONDS, self._valid_users
+        try:
+            self._valid_users = router.users()
+        except OSError:  # they cannot be read now
+            return
+        valid = (self._valid_users or frozenset()) | (before or frozenset())
+        for routing_id, user in list(self._users.items()):
+            if before is not None and user not in valid:
+                router.disconnect(routing_id)
 
     def _lost_peers(self, router: RouterSocket) -> list[Arrival]:
         """The news that a connection has ended may come before a probe can tell which, so they are probed again."""
@@ -160,21 +193,3 @@ class Exchange:
         for each in gone:
             self.forget(each.peer)
         return gone
-
-    def _from_source(self, endpoint: str, source: DealerConnection) -> list[Arrival]:
-        arrivals: list[Arrival] = []
-        for event in source.connection_events():
-            if event == "connected":
-                ticket = endpoint.partition("#")[2].encode()
-                source.send(encode(Envelope(make_hello(Role.WORK, new_session(), token=ticket))))
-            elif event == "handshake_failed":
-                return [Arrival(0, endpoint, GONE)]
-            else:
-                arrivals.append(Arrival(0, endpoint, CUT))
-        while (frames := source.receive()) is not None:
-            try:
-                arrivals.append(Arrival(0, endpoint, decode(frames).body))
-            except MalformedMessage as error:
-                logging.warning(f"The object store at {endpoint.partition('#')[0]} is not understood: {error}")
-                return [*arrivals, Arrival(0, endpoint, GONE)]
-        return arrivals

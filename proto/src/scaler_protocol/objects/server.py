@@ -12,11 +12,12 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.codec import MalformedMessage, decode, decode_hello, encode
 from scaler_protocol.command.turn_guard import TurnGuard
-from scaler_protocol.handshake import refusal_for
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import (
+    HELLO_LIMIT_BYTES,
+    Challenge,
     Envelope,
     Hello,
     ObjectChunk,
@@ -44,10 +45,10 @@ from scaler_protocol.objects.core.effects import (
 )
 from scaler_protocol.objects.core.store import MalformedRequest, StoreCore
 from scaler_protocol.objects.disk import Disk
+from scaler_protocol.objects.entrance import Entrance
 from scaler_protocol.objects.memory_files import MemoryFiles
-from scaler_protocol.security import read_token
 from scaler_protocol.transport.acceptor import ACCEPTED_AT_ONCE, Acceptor
-from scaler_protocol.transport.newcomers import HELLO_LIMIT_BYTES, Newcomers
+from scaler_protocol.transport.newcomers import Newcomers
 from scaler_protocol.transport.stream import SIZE_LIMIT_BYTES, StreamConnection
 
 if TYPE_CHECKING:
@@ -63,8 +64,6 @@ _RELEASES_BYTES = 64 * 1024
 _DESCRIPTORS_LIMIT = 64
 """A peer sends one, with its Hello."""
 
-_LOCAL = "ipc://store"  # what Hellos are checked against: peers here show the user's token
-
 
 class Server:
     def __init__(self, listening: socket.socket) -> None:
@@ -73,6 +72,7 @@ class Server:
         self._guard = TurnGuard("Object store")
         self._why = ""  # a turn failed
         self._store = new_session()
+        self._entrance = Entrance("@" + listening.getsockname()[1:].decode())
         self._core = StoreCore(self._store, os.getpid(), default_capacity_bytes())
         self._files = MemoryFiles()
         self._disk = Disk(self._files.fd)
@@ -206,7 +206,10 @@ class Server:
         stream = self._streams[number]
         try:
             while (frames := stream.receive()) is not None:
-                self._on_body(number, decode(frames).body)
+                if number in self._welcomed:
+                    self._on_body(number, decode(frames).body)
+                else:
+                    self._on_hello(number, decode_hello(frames))
         except (MalformedMessage, MalformedRequest) as error:
             logging.warning(f"A peer of the object store is disconnected: {error}")
             self._lose(number)
@@ -215,9 +218,6 @@ class Server:
             self._lose(number)
 
     def _on_body(self, number: int, body: Any) -> None:
-        if number not in self._welcomed:
-            self._on_hello(number, body)
-            return
         self._core.on_message(number, body, time.monotonic())
         if isinstance(body, StoreSettings):
             self._on_settings(body)
@@ -231,14 +231,15 @@ class Server:
             except (OSError, ValueError) as error:
                 logging.warning(f"Other hosts cannot fetch objects from here: {error}")
 
-    def _on_hello(self, number: int, body: Any) -> None:
+    def _on_hello(self, number: int, hello: Hello | None) -> None:
         stream = self._streams[number]
-        refused: Refused | None = Refused(RefusalReason.MALFORMED, "Say Hello first.")
-        if isinstance(body, Hello):
-            refused = refusal_for(body, address=_LOCAL, token=read_token())
-        stream.send(encode(Envelope(refused or Welcome(self._store, 0))))
-        if refused is not None:
-            raise MalformedRequest(refused.text)
+        welcome = Welcome(self._store, 0, number=hello.number if hello is not None else 0)
+        answer = self._entrance.answer(hello, welcome, time.monotonic())
+        stream.send(encode(Envelope(answer)))
+        if isinstance(answer, Refused):
+            raise MalformedRequest(answer.text)
+        if isinstance(answer, Challenge):
+            return
         self._newcomers.remove(number)
         stream.limit_bytes = SIZE_LIMIT_BYTES
         self._welcomed.add(number)

@@ -11,8 +11,9 @@ from scaler_protocol.codec import decode, encode
 from scaler_protocol.command.interpreter import module_command
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
-from scaler_protocol.messages import Envelope, Refused, Role, Welcome
+from scaler_protocol.messages import Body, Challenge, Envelope, Hello, Refused, Role, Welcome
 from scaler_protocol.objects import silence
+from scaler_protocol.objects.entrance import handshake_with
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.memory import AVAILABLE, Releases
 from scaler_protocol.objects.names import is_same_user, socket_name
@@ -58,11 +59,17 @@ def _try(cluster: bytes, deadline: float) -> Reached | None:
     try:
         if not is_same_user(stream.plain_socket):
             raise StoreUnavailable("Another user's process pretends to be the object store of this cluster.")
-        releases = _say_hello(stream)
+        handshake = handshake_with(cluster)
+        releases = _say_hello(stream, handshake.begin(make_hello(Role.WORK, new_session())))
         answer = _first(stream, deadline)
+        while isinstance(answer, Challenge) and (proved := handshake.answer(answer)) is not None:
+            stream.send(encode(Envelope(proved)))
+            answer = _first(stream, deadline)
         if isinstance(answer, Refused):
             raise StoreUnavailable(answer.text)
         if isinstance(answer, Welcome):
+            if handshake.judge(answer) != "genuine":
+                raise StoreUnavailable(handshake.forged_text)
             return Reached(stream, answer.session, releases)
     except BaseException:
         stream.close()
@@ -72,17 +79,17 @@ def _try(cluster: bytes, deadline: float) -> Reached | None:
     return None
 
 
-def _say_hello(stream: StreamConnection) -> Releases:
+def _say_hello(stream: StreamConnection, hello: Hello) -> Releases:
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     releases = Releases(writing)
     try:
-        stream.send(encode(Envelope(make_hello(Role.WORK, new_session()))), (reading,))
+        stream.send(encode(Envelope(hello)), (reading,))
     finally:
         os.close(reading)
     return releases
 
 
-def _first(stream: StreamConnection, deadline: float) -> object:
+def _first(stream: StreamConnection, deadline: float) -> Body | None:
     """None: it has ended, perhaps since it said nothing."""
     silent = silence.Silence(stream.plain_socket)
     while True:

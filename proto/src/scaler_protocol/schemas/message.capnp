@@ -69,7 +69,7 @@ struct Message {
     # again between clients and scheduler
     clusterInfoRequest @57 :Void;
     clusterInfo @58 :ClusterInfo;
-    challenge @59 :Void;
+    challenge @59 :Challenge;  # answers a hello with a nonce
     lockRequest @60 :LockRequest;
     lockReply @61 :LockReply;
   }
@@ -96,13 +96,21 @@ struct Hello {
   pythonVersion @8 :Text;
   host @9 :Text;
   pid @10 :UInt64;
-  token @11 :Data;
+  token @11 :Data;  # unused since 1.2, always empty: a token is never sent
   features @12 :List(Text);
   parentSession @13 :Data;
   parentTask @14 :UInt64;
   parentAttempt @15 :UInt32;
   number @16 :UInt64;  # counts the Hellos of this session
   parentDepth @17 :UInt32;
+  nonce @18 :Data;      # 32 bytes, fresh for each Hello; empty: no proof is asked for or given
+  challenge @19 :Data;  # the nonce of the Challenge that this answers; empty: the first of two
+  proof @20 :Data;      # that this peer knows the token
+}
+
+struct Challenge {
+  nonce @0 :Data;
+  number @1 :UInt64;  # of the Hello that this answers
 }
 
 struct Welcome {
@@ -118,6 +126,7 @@ struct Welcome {
   features @9 :List(Text);
   number @10 :UInt64;  # of the Hello that this answers
   cluster @11 :Data;   # by which the object store of a host is found; empty: there is none
+  proof @12 :Data;     # that the scheduler knows the token, over all fields before this one
 }
 
 enum RefusalReason {

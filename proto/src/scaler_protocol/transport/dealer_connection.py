@@ -1,8 +1,12 @@
-"""A peer's connection to its scheduler, over whichever of two ways is there.
+"""A peer's connection to its scheduler.
 
-What listens on the loopback interface without keys listens on a unix socket, too (its ``twin``), where ZeroMQ's
-protocol is spoken without libzmq, in the threads of those who send and receive. Such a connection needs no heartbeats:
-it ends when one of the two processes does, or when one reads nothing while too much waits for it.
+To an address of its own machine (a loopback port without keys, an ipc path) a peer speaks through a unix socket, in the
+threads of those who send and receive, without libzmq: the one of the path, or the ``twin`` of the port. Such a
+connection needs no heartbeats: it ends when one of the two processes does, or when one reads nothing while too much
+waits for it. Where the scheduler's process cannot be seen libzmq connects, whose heartbeats notice its end. In both
+cases this class decides when to connect, because it looks first whose the listening socket is.
+
+To all other addresses libzmq connects, again and again by itself.
 """
 
 from __future__ import annotations
@@ -10,37 +14,52 @@ from __future__ import annotations
 import errno
 import logging
 import select
+import sys
 from collections.abc import Callable
 
 import zmq
 
 from scaler_protocol.address import Address, parse_address
+from scaler_protocol.handshake import place_of
 from scaler_protocol.keys import PeerKeys, client_keys
 from scaler_protocol.transport.endpoints import connect_error
 from scaler_protocol.transport.gate import Gate
 from scaler_protocol.transport.inproc_event import InprocEvent
 from scaler_protocol.transport.libzmq_dealer import ConnectionEvent, LibzmqDealer
+from scaler_protocol.transport.local_token import LocalToken
+from scaler_protocol.transport.local_way import Way, find_way
 from scaler_protocol.transport.peer_process import PeerProcess
 from scaler_protocol.transport.timer import Timer
-from scaler_protocol.transport.twin import connect_to_twin, twin_of
 from scaler_protocol.transport.zeromq import DealerFrames
 from scaler_protocol.transport.zmtp import ZmtpConnection
-from scaler_protocol.transport.zmtp_listener import peer_of
 
-_RETRY_SECONDS = 0.2
+_RETRY_SECONDS = 0.02
+_RETRY_LIMIT_SECONDS = 0.1
+_RECONNECT_SECONDS = 1.0
+_NO_DESCRIPTOR_RETRY_SECONDS = 0.2
+_FAILED_HANDSHAKES_LIMIT = 5
+"""So many in a row that broke off are no accident, such as a scheduler that ends."""
+
 _NO_DESCRIPTOR_TEXT = (
     "The connection to %s was lost, and this process has no file descriptor left for a new one. It tries again until it"
     " has: close files or connections, or raise the limit (ulimit -n)."
+)
+_KEY_REFUSED_TEXT = (
+    "Cannot connect to {}: the scheduler does not know this key, or it has expired. Ask its operator to copy its public"
+    " half (.pub) into the scheduler's folder of keys, as ROLE-NAME.pub."
+)
+_BROKEN_OFF_TEXT = (
+    "Cannot connect to {}: each handshake is broken off. The other end has other keys than scheduler.pub says, or one"
+    " of the two has none: set SCALER_KEYS to the keys of its scheduler."
 )
 
 
 class DealerConnection(DealerFrames):
     """Made, and made again. It may be used from several threads only under a lock of the caller's. ``keys`` tells the
-    CURVE keys for an address.
+    CURVE keys for an address. Raises OSError and ValueError, with a sentence.
 
-    While the twin of the address cannot be reached there is libzmq's socket, which also tells when to look for the
-    twin again: it says so when the scheduler comes, goes, or is still not there. Without descriptors for that socket
-    there is neither, and both are tried again after a while."""
+    ``place`` is what both ends call the address when they prove that they know the ``token``; empty: they do not.
+    ``obstacle`` says why there is no connection; empty: nothing is known, or there is one."""
 
     def __init__(
         self,
@@ -52,17 +71,22 @@ class DealerConnection(DealerFrames):
         self._context = context
         self._address = parse_address(address) if isinstance(address, str) else address
         self._session = session
+        self._keys_of = keys
+        self._keys: PeerKeys | None = None
         self._closed = False
         self._libzmq: LibzmqDealer | None = None
         self._inproc_event = InprocEvent() if self._address.scheme == "inproc" else None
         self._gates: tuple[Gate, Gate] | None = None  # for messages, for connection events
         self._retry: Timer | None = None
-        self._lacked_descriptors = False
-        self._told_connected = False
-        self._avoids_twin = False
+        self._retry_seconds = _RETRY_SECONDS
+        self._lacks_descriptors = False
+        self._is_connected = False
+        self._avoids_stream = False
+        self._failed_handshakes = 0
         self._peer_process = PeerProcess(0)
+        self.obstacle = ""
         try:
-            self._begin(keys)
+            self._begin()
         except zmq.ZMQError as error:
             self.close()
             raise connect_error(self._address, error) from None
@@ -70,15 +94,24 @@ class DealerConnection(DealerFrames):
             self.close()
             raise
 
-    def _begin(self, keys: Callable[[Address], PeerKeys | None]) -> None:
-        self._keys = keys(self._address)
-        self._twin = twin_of(self._address) if self._keys is None else None
-        if self._twin is not None:
-            self._gates = Gate(), Gate()
-            self._retry = Timer()
-            self._gates[1].add(self._retry.fd, select.EPOLLIN)
-        if not self._use_twin():
+    def _begin(self) -> None:
+        self._keys = self._keys_of(self._address)
+        is_local = self._address.is_local and self._keys is None and self._inproc_event is None
+        self.place = place_of(self._address) if is_local else ""
+        self._token = LocalToken() if is_local else None
+        self._looks = is_local and sys.platform == "linux"
+        if not self._looks:
             self._use_libzmq()
+            return
+        self._gates = Gate(), Gate()
+        self._retry = Timer()
+        self._gates[1].add(self._retry.fd, select.EPOLLIN)
+        self._look()
+
+    @property
+    def token(self) -> bytes:
+        """As it is now; empty without a ``place``."""
+        return self._token.read() if self._token is not None else b""
 
     @property
     def fd(self) -> int:
@@ -99,12 +132,27 @@ class DealerConnection(DealerFrames):
         return self._libzmq.monitor_fd
 
     def connection_events(self) -> list[ConnectionEvent]:
-        """What happened to the connection since the last call, in order. Say Hello at each "connected"."""
-        if self.stream is not None:
-            return self._stream_events(self.stream)
-        if self._libzmq is not None:
-            return self._libzmq_events(self._libzmq)
-        return self._try_again()
+        """What happened to the connection since the last call, in order. Say Hello at each "connected"; at
+        "key_refused" nothing more happens until ``reconnect``."""
+        if self._retry is not None and self._retry.take():
+            self._look()
+        events = self._stream_events(self.stream) if self.stream is not None else self._libzmq_events()
+        if "connected" in events:
+            self._retry_seconds, self._failed_handshakes, self.obstacle = _RETRY_SECONDS, 0, ""
+        return events
+
+    def reconnect(self) -> None:
+        """Leave this connection for another one: the other end is not who it should be, or it has refused the key, of
+        which there may be another by now."""
+        self._is_connected = False
+        if self._looks:
+            self._leave_stream(0)
+            self._leave_libzmq(0)
+            self._retry_seconds = _RECONNECT_SECONDS
+            self._look_later()
+        elif self._libzmq is not None:
+            self._use_new_keys()
+            self._libzmq.connect_again(self._keys)
 
     def close(self, linger_milliseconds: int = 0) -> None:
         """May be called twice. ``linger_milliseconds``: how long what was sent may still take to leave."""
@@ -113,43 +161,83 @@ class DealerConnection(DealerFrames):
         self._closed = True
         if self._inproc_event is not None:
             self._inproc_event.close()
-        self._leave_twin(linger_milliseconds)
+        self._leave_stream(linger_milliseconds)
         self._leave_libzmq(linger_milliseconds)
+        self.end()
         for used in (*(self._gates or ()), self._retry):
             if used is not None:
                 used.close()
 
-    # ---- the twin ------------------------------------------------------------------------------------------------
+    # ---- to a scheduler on this machine --------------------------------------------------------------------------
 
-    def _use_twin(self) -> bool:
-        """Speak through it, if somebody listens there. Its messages are waited for once it is connected: till then all
-        that comes is for who waits for connection events."""
-        connected = connect_to_twin(self._twin) if self._twin is not None else None
-        if connected is None or self._gates is None:
-            return False
-        self._leave_libzmq(0)
-        self._peer_process = PeerProcess(peer_of(connected)[0])
-        stream = ZmtpConnection(connected, "DEALER", self._session)
+    def _look(self) -> None:
+        """Connect if somebody listens who may be spoken to, else look again soon."""
+        if self.stream is not None or self._libzmq is not None:
+            return
+        try:
+            self._take(find_way(self._address, self._avoids_stream))
+        except (OSError, zmq.ZMQError) as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            self._wait_for_descriptors()
+        else:
+            self._lacks_descriptors = False
+
+    def _take(self, way: Way) -> None:
+        self._avoids_stream = False
+        if way.connected is not None:
+            self._use_stream(way)
+        elif way.by_libzmq:
+            self._use_libzmq()
+        else:
+            self._note_obstacle(way.obstacle)
+            self._look_later()
+
+    def _look_later(self) -> None:
+        """Nothing is sent, and nothing comes, till then."""
+        assert self._retry is not None
+        self.detach()
+        self._retry.set(self._retry_seconds)
+        self._retry_seconds = min(2 * self._retry_seconds, _RETRY_LIMIT_SECONDS)
+
+    def _wait_for_descriptors(self) -> None:
+        assert self._retry is not None
+        self.detach()
+        self._retry.set(_NO_DESCRIPTOR_RETRY_SECONDS)
+        if not self._lacks_descriptors:
+            logging.warning(_NO_DESCRIPTOR_TEXT, self._address)
+        self._lacks_descriptors = True
+
+    def _note_obstacle(self, text: str) -> None:
+        """Said once, until there is a connection, or another obstacle."""
+        if text and text != self.obstacle:
+            logging.warning(text)
+        self.obstacle = text
+
+    def _use_stream(self, way: Way) -> None:
+        """Its messages are waited for once it is connected: till then all that comes is for who waits for connection
+        events."""
+        assert self._gates is not None and way.connected is not None
+        self._peer_process = PeerProcess(way.process)
+        stream = ZmtpConnection(way.connected, "DEALER", self._session)
         self._gates[1].add(stream.fd, select.EPOLLIN | (select.EPOLLOUT if stream.waiting_bytes else 0))
         self.use(stream)
-        return True
 
     def _stream_events(self, stream: ZmtpConnection) -> list[ConnectionEvent]:
         assert self._gates is not None
         events: list[ConnectionEvent] = []
         stream.look()
-        if stream.is_ready and not self._told_connected:
-            self._told_connected = True
+        if stream.is_ready and not self._is_connected:
+            self._is_connected = True
             self._gates[1].change(stream.fd, select.EPOLLRDHUP)
             stream.watch_in(self._gates[0].fd)
-            self._lacked_descriptors = False
             events.append("connected")
         if stream.has_ended:
-            if self._told_connected:
+            if self._is_connected:
                 events.append("disconnected")
-            self._avoids_twin = not self._told_connected
-            self._leave_twin(0)
-            self._fall_back()
+            self._avoids_stream = not self._is_connected
+            self._leave_stream(0)
+            self._look_later()
         return events
 
     def look_after_peer(self) -> None:
@@ -158,56 +246,55 @@ class DealerConnection(DealerFrames):
         if self._peer_process.stays_stopped() and self.stream is not None:
             self.stream.hang_up()
 
-    def _leave_twin(self, linger_milliseconds: int) -> None:
+    def _leave_stream(self, linger_milliseconds: int) -> None:
         if self.stream is not None and self._gates is not None:
             self._gates[1].remove(self.stream.fd)
             self.stream.close(linger_milliseconds)
             self.use(None)
-            self._told_connected = False
-
-    # ---- neither -------------------------------------------------------------------------------------------------
-
-    def _fall_back(self) -> None:
-        """To libzmq, now or later."""
-        try:
-            self._use_libzmq()
-        except zmq.ZMQError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE) or self._retry is None:
-                raise
-            self._retry.set(_RETRY_SECONDS)
-            self.detach()
-            if not self._lacked_descriptors:
-                logging.warning(_NO_DESCRIPTOR_TEXT, self._address)
-            self._lacked_descriptors = True
-
-    def _try_again(self) -> list[ConnectionEvent]:
-        if self._retry is None or not self._retry.take():
-            return []
-        if self._use_twin():
-            return self.connection_events()
-        self._fall_back()
-        return []
+            self._is_connected = False
 
     # ---- libzmq --------------------------------------------------------------------------------------------------
 
     def _use_libzmq(self) -> None:
-        self._libzmq = LibzmqDealer(self._context, self._address, self._session, self._keys)
+        self._libzmq = LibzmqDealer(self._context, self._address, self._session, self._keys, not self._looks)
         self.attach(self._libzmq.socket)
-        self._lacked_descriptors = False
         if self._gates is not None:
             self._gates[0].add(self._libzmq.fd, select.EPOLLIN)
             self._gates[1].add(self._libzmq.monitor_fd, select.EPOLLIN)
 
-    def _libzmq_events(self, dealer: LibzmqDealer) -> list[ConnectionEvent]:
-        events, has_news = dealer.take_events()
+    def _libzmq_events(self) -> list[ConnectionEvent]:
+        if self._libzmq is None:
+            return []
+        events = self._libzmq.take_events()
         if self._inproc_event is not None and self._inproc_event.take():
             events.append("connected")
-        if "disconnected" in events:
-            self._avoids_twin = False
-        is_connected = bool(events) and events[-1] == "connected"
-        if has_news and not (is_connected and self._avoids_twin) and self._use_twin():
-            return [*(events[:-1] if is_connected else events), *self.connection_events()]
+        for event in events:
+            self._note_handshake(event)
+        if self._libzmq.is_over:
+            self._leave_libzmq(0)
+            self._look_later()
+        elif ("disconnected" in events or "key_refused" in events) and self._use_new_keys():
+            self._libzmq.connect_again(self._keys)
+            return [event for event in events if event != "key_refused"]
         return events
+
+    def _use_new_keys(self) -> bool:
+        """Whether there are others than it has connected with: their files are replaced now and then."""
+        before = self._keys
+        if before is not None:
+            try:
+                self._keys = self._keys_of(self._address)
+            except (OSError, ValueError):
+                pass  # in the middle of that, or gone
+        return self._keys != before
+
+    def _note_handshake(self, event: ConnectionEvent) -> None:
+        if event == "key_refused":
+            self.obstacle = _KEY_REFUSED_TEXT.format(self._address)
+        elif event == "handshake_failed":
+            self._failed_handshakes += 1
+            if self._failed_handshakes >= _FAILED_HANDSHAKES_LIMIT:
+                self.obstacle = _BROKEN_OFF_TEXT.format(self._address)
 
     def _leave_libzmq(self, linger_milliseconds: int) -> None:
         if self._libzmq is None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-HELLO_LIMIT_BYTES = 8 * 1024
-"""Of the first message."""
-
 COUNT_LIMIT = 1024
 SECONDS_LIMIT = 10.0
 

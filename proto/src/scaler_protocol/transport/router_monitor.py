@@ -16,6 +16,9 @@ from scaler_protocol.transport.timer import Timer
 _LOOK_SECONDS = 0.05
 """How often strangers are looked at while there are some: what they send meanwhile nobody can refuse."""
 
+_REST_SECONDS = 0.02
+"""After events were read, until they are waited for again: connections may come and go by the thousand."""
+
 
 class RouterMonitor:
     """``on_ended`` is told the descriptor of each connection of libzmq's that has ended."""
@@ -32,6 +35,9 @@ class RouterMonitor:
         self._strangers = Strangers()
         self._gate: Gate | None = None
         self._timer: Timer | None = None
+        self._rest: Timer | None = None
+        self._rests = False
+        self._welcomed: set[int] = set()
 
     @property
     def fd(self) -> int:
@@ -43,9 +49,9 @@ class RouterMonitor:
         if self._gate is not None:
             return
         self._gate = Gate()
-        self._timer = Timer()
-        self._gate.add(self._monitor.fd, select.EPOLLIN)
-        self._gate.add(self._timer.fd, select.EPOLLIN)
+        self._timer, self._rest = Timer(), Timer()
+        for fd in (self._monitor.fd, self._timer.fd, self._rest.fd):
+            self._gate.add(fd, select.EPOLLIN)
 
     def watch(self, fd: int) -> None:
         """One more descriptor that makes ours readable; after ``guard``."""
@@ -61,10 +67,21 @@ class RouterMonitor:
         self._read()  # or it might be told later that they have come
         for fd in fds:
             self._strangers.remove(fd)
+            self._welcomed.add(fd)
+
+    def end(self, fds: Iterable[int]) -> None:
+        """End these connections."""
+        self._read()
+        for fd in fds:
+            self._strangers.end(fd)
 
     def take_lost(self) -> int:
-        """How many connections of libzmq's have ended since the last call."""
-        self._read()
+        """How many connections have ended since the last call, apart from strangers' (after ``guard``)."""
+        if self._rest is not None and self._rest.take() and self._gate is not None:
+            self._rests = False
+            self._gate.add(self._monitor.fd, select.EPOLLIN)
+        if self._read():
+            self._rest_for_a_while()
         if self._timer is not None and self._timer.take():
             self._strangers.cut(time.monotonic())
             self._look_later()
@@ -74,20 +91,31 @@ class RouterMonitor:
     def close(self) -> None:
         """Before its socket."""
         self._monitor.close()
-        for used in (self._gate, self._timer):
+        self._strangers.close()
+        for used in (self._gate, self._timer, self._rest):
             if used is not None:
                 used.close()
 
-    def _read(self) -> None:
-        for event, fd in self._monitor.events():
+    def _read(self) -> bool:
+        """Whether anything has happened."""
+        events = self._monitor.events()
+        for event, fd in events:
             if event == zmq.EVENT_DISCONNECTED:
-                self._lost_count += 1
+                self._lost_count += self._timer is None or fd in self._welcomed
+                self._welcomed.discard(fd)
                 self._strangers.remove(fd)
                 self._on_ended(fd)
             elif self._timer is not None:
                 self._strangers.add(fd, time.monotonic())
                 if len(self._strangers) == 1:
                     self._look_later()
+        return bool(events)
+
+    def _rest_for_a_while(self) -> None:
+        if self._gate is not None and self._rest is not None and not self._rests:
+            self._rests = True
+            self._gate.remove(self._monitor.fd)
+            self._rest.set(_REST_SECONDS)
 
     def _look_later(self) -> None:
         if self._timer is not None and self._strangers:

@@ -1,140 +1,234 @@
-"""The scheduler's socket: ZeroMQ's ROUTER, and beside a loopback port without keys its twin (see ``twin``), which peers
-of the same user find by themselves.
+"""The scheduler's socket. With keys, and within one process, it is ZeroMQ's ROUTER. Otherwise it is served without
+libzmq (``zmtp_listener``), which can be told what peers that have not authenticated may cost. Beside a loopback port
+there is its ``twin`` then, which peers of the same user find by themselves.
 
 Without ``ROUTER_HANDOVER`` a peer that comes back can be ignored for ever.
 """
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import zmq
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import ServerKeys, scheduler_keys
 from scaler_protocol.transport.doorkeeper import Doorkeeper
-from scaler_protocol.transport.endpoints import bind_error, to_bind
+from scaler_protocol.transport.endpoints import bind_error, bound_address, bound_socket, to_bind
 from scaler_protocol.transport.router_monitor import RouterMonitor
-from scaler_protocol.transport.socket_file import SocketFile, check_path_free
+from scaler_protocol.transport.socket_file import SocketFile, prepare_path
 from scaler_protocol.transport.socket_options import fd_of, set_options
-from scaler_protocol.transport.twin import twin_of
-from scaler_protocol.transport.twin_listener import TwinListener
+from scaler_protocol.transport.twin import bound_twin
+from scaler_protocol.transport.unauthenticated import Listening
 from scaler_protocol.transport.zeromq import RouterFrames
+from scaler_protocol.transport.zmtp_listener import ZmtpListener
+
+_BACKLOG = 4096
+_HANDSHAKE_MILLISECONDS = 10_000
 
 
 class RouterSocket(RouterFrames):
-    """A peer is named by its routing id, which is its session. ``keys`` tells the CURVE keys for an address. Who
-    connects over the network and is not ``welcome`` is cut off before long (see ``strangers``)."""
+    """A peer is named by its routing id, which is its session. ``keys`` tells the CURVE keys for an address. Whoever
+    connects over the network and is not admitted is cut off before long."""
 
     def __init__(
         self,
         context: zmq.Context[zmq.Socket[bytes]],
         keys: Callable[[Address], ServerKeys | None] = scheduler_keys,
     ) -> None:
-        self._keys = keys
-        self._socket = context.socket(zmq.ROUTER)
-        self.attach(self._socket)
-        set_options(self._socket)
-        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        self._monitor = RouterMonitor(context, self._socket, self.forget_source)
         self._context = context
+        self._keys_of = keys
+        self._keys: ServerKeys | None = None
         self._doorkeeper: Doorkeeper | None = None
-        self._twin: TwinListener | None = None
+        self._socket: zmq.Socket[bytes] | None = None
+        self._monitor: RouterMonitor | None = None
+        self._lost_fd = -1
         self._file: SocketFile | None = None
+        self._bound: tuple[Address, socket.socket] | None = None  # and does not listen yet
         self._closed = False
 
     def bind(self, address: Address | str) -> str:
-        """The address bound (port 0 became a free one). Raises OSError with a plain sentence when it is in use."""
+        """Reserve and listen. The address bound (port 0 became a free one). Raises OSError with a plain sentence when
+        it is in use."""
+        bound = self.reserve(address)
+        self.listen()
+        return bound
+
+    def reserve(self, address: Address | str) -> str:
+        """As ``bind``; but nobody can connect before ``listen``, so nobody can take what the caller still needs to
+        start, such as descriptors."""
         wanted = parse_address(address) if isinstance(address, str) else address
-        if wanted.scheme == "ipc":
-            check_path_free(wanted)
-        self._use_keys(wanted)
-        if wanted.scheme == "tcp" and sys.platform == "linux":
+        self._keys = self._keys_of(wanted)
+        if wanted.scheme == "inproc" or sys.platform != "linux":
+            return str(self._bind_libzmq(wanted))
+        try:
+            prepare_path(wanted)
+            plain = bound_socket(wanted)
+        except OSError as error:
+            raise bind_error(wanted, error) from None
+        bound = bound_address(wanted, plain)
+        self._bound = bound, plain
+        if self._keys is None:
+            self._make_listener()
+        else:
+            self._open().guard()
             self.note_sources()
-            self._monitor.guard()
-        if wanted.port:
-            self._listen_beside(wanted)  # first: who comes by the other looks for it
-        bound = self._bind(wanted)
-        if not wanted.port:
-            self._listen_beside(bound)
         self._file = SocketFile(bound)
         return str(bound)
 
-    def _bind(self, address: Address) -> Address:
-        """With the port that it got."""
-        try:
-            self._socket.setsockopt(zmq.IPV6, ":" in address.host)
-            self._socket.bind(to_bind(address))
-        except zmq.ZMQError as error:
-            self._close_beside(0)
-            raise bind_error(address, error) from None
-        if address.scheme != "tcp" or address.port:
-            return address
-        endpoint = self._socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
-        return Address("tcp", address.host, parse_address(endpoint).port)
-
-    def _use_keys(self, address: Address) -> None:
-        keys = self._keys(address)
-        if keys is None or self._doorkeeper is not None:
+    def listen(self) -> None:
+        """Raises OSError with a plain sentence."""
+        if self._bound is None:
             return
-        self._doorkeeper = Doorkeeper(self._context, keys.user_of)
-        self.name_users()
-        self._socket.setsockopt(zmq.CURVE_SERVER, 1)
-        self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
-        self._socket.setsockopt(zmq.ZAP_DOMAIN, b"scaler")
-
-    def _listen_beside(self, address: Address) -> None:
-        """On the twin of the address, if it has one."""
-        twin = twin_of(address) if self._doorkeeper is None else None
-        if twin is None:
-            return
+        (address, plain), self._bound = self._bound, None
         try:
-            self._twin = TwinListener(twin, fd_of(self._socket))
-        except OSError as error:
+            if self.listener is None:
+                self._listen_with_libzmq(address, plain)
+            else:
+                self._listen(self.listener, address, plain)
+        except (OSError, zmq.ZMQError) as error:
+            plain.close()
             raise bind_error(address, error) from None
-        self._monitor.watch(self._twin.lost_fd)
-        self.serve_beside(self._twin.connections)
-
-    def _close_beside(self, linger_milliseconds: int) -> None:
-        if self._twin is not None:
-            self.serve_beside(None)
-            self._monitor.forget(self._twin.lost_fd)
-            self._twin.close(linger_milliseconds)
-            self._twin = None
 
     @property
     def fd(self) -> int:
         """Readable when something may be there. Edge-triggered: drain ``receive`` until None, also after a send."""
-        return self._twin.connections.fd if self._twin is not None else fd_of(self._socket)
+        if self.listener is not None:
+            return self.listener.fd
+        assert self._socket is not None
+        return fd_of(self._socket)
 
     @property
     def monitor_fd(self) -> int:
         """Readable when ``disconnected_events`` may have some."""
-        return self._monitor.fd
+        return self._monitor.fd if self._monitor is not None else self._lost_fd
 
-    def welcome(self, peer: bytes) -> None:
-        """It has said who it is, and may stay."""
-        self._monitor.welcome(self.sources_of(peer))
+    # ---- peers ---------------------------------------------------------------------------------------------------
+
+    def unauthenticated_messages(self) -> Iterator[tuple[bytes, list[bytes]]]:
+        """What peers say that were not admitted: for a short time only, after all that ``receive_many`` gave. Frames
+        are empty for what is no Hello and was dropped. With keys there are no such peers."""
+        return iter(()) if self.listener is None else self.listener.unauthenticated_messages()
+
+    def answer(self, peer: bytes, frames: Sequence[bytes]) -> str:
+        """As ``send``, to the connection that has said Hello as ``peer``, whether it was admitted or not."""
+        return self.send(peer, frames) if self.listener is None else self.listener.answer(peer, frames)
+
+    def admit(self, peer: bytes) -> None:
+        """It has proved who it is, and may stay."""
+        if self.listener is not None:
+            self.listener.admit(peer)
+        elif self._monitor is not None:
+            self._monitor.welcome(self.sources_of(peer))
+
+    def disconnect(self, peer: bytes) -> None:
+        """End its connections."""
+        if self.listener is not None:
+            self.listener.disconnect(peer)
+        elif self._monitor is not None:
+            self._monitor.end(self.sources_of(peer))
 
     def probe(self, peer: bytes) -> bool:
         """Whether the connection of ``peer`` is still there."""
         return self.send(peer, [b""]) != "gone"
 
+    def users(self) -> frozenset[bytes] | None:
+        """All whose keys are valid now. None: there are no keys. Raises OSError when they cannot be read now."""
+        return self._keys.known.users() if self._keys is not None else None
+
     def disconnected_events(self) -> int:
         """How many connections ended since the last call; ``probe`` tells whose."""
-        return self._monitor.take_lost() + (self._twin.take_lost() if self._twin is not None else 0)
+        if self._monitor is not None:
+            return self._monitor.take_lost()
+        if self.listener is None:
+            return 0
+        try:
+            os.eventfd_read(self._lost_fd)
+        except BlockingIOError:
+            pass
+        return self.listener.take_lost()
 
     def close(self, linger_milliseconds: int = 0) -> None:
         """May be called twice. Removes the socket file of an ipc address."""
         if self._closed:
             return
         self._closed = True
-        self._close_beside(linger_milliseconds)
-        self._monitor.close()
-        self._socket.close(linger_milliseconds)
+        if self._bound is not None:
+            self._bound[1].close()
+        if self.listener is not None:
+            self.listener.close(linger_milliseconds)
+            self.serve(None)
+            os.close(self._lost_fd)
+        if self._monitor is not None:
+            self._monitor.close()
+        if self._socket is not None:
+            self._socket.close(linger_milliseconds)
         if self._doorkeeper is not None:
             self._doorkeeper.close()
         if self._file is not None:
             self._file.remove()
+
+    # ---- without libzmq ------------------------------------------------------------------------------------------
+
+    def _make_listener(self) -> None:
+        self._lost_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.serve(ZmtpListener(self._tell_lost))
+
+    def _listen(self, listener: ZmtpListener, address: Address, plain: socket.socket) -> None:
+        """The twin first: who finds the port looks for it."""
+        twin = bound_twin(address)
+        if twin is not None:
+            listener.listen(Listening(twin, needs_process=True))
+        listener.listen(Listening(plain, is_local=address.is_local))
+
+    def _tell_lost(self) -> None:
+        os.eventfd_write(self._lost_fd, 1)
+
+    # ---- libzmq --------------------------------------------------------------------------------------------------
+
+    def _listen_with_libzmq(self, address: Address, plain: socket.socket) -> None:
+        """On a socket made here, which libzmq owns from then on."""
+        assert self._socket is not None
+        plain.setblocking(False)
+        plain.listen(_BACKLOG)
+        self._socket.setsockopt(zmq.USE_FD, plain.fileno())
+        self._socket.setsockopt(zmq.IPV6, plain.family == socket.AF_INET6)
+        host, port = plain.getsockname()[:2]
+        self._socket.bind(str(Address("tcp", host, port)))
+        plain.detach()
+
+    def _bind_libzmq(self, address: Address) -> Address:
+        if self._socket is None:
+            self._open()
+        assert self._socket is not None
+        try:
+            self._socket.setsockopt(zmq.IPV6, ":" in address.host)
+            self._socket.bind(to_bind(address))
+        except zmq.ZMQError as error:
+            raise bind_error(address, error) from None
+        if address.scheme != "tcp" or address.port:
+            return address
+        endpoint = self._socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
+        return Address("tcp", address.host, parse_address(endpoint).port)
+
+    def _open(self) -> RouterMonitor:
+        self._socket = self._context.socket(zmq.ROUTER)
+        self.attach(self._socket)
+        set_options(self._socket)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        self._monitor = RouterMonitor(self._context, self._socket, self.forget_source)
+        if self._keys is not None:
+            self._use_keys(self._socket, self._keys)
+        return self._monitor
+
+    def _use_keys(self, socket: zmq.Socket[bytes], keys: ServerKeys) -> None:
+        self._doorkeeper = Doorkeeper(self._context, keys.user_of)
+        self.name_users()
+        socket.setsockopt(zmq.CURVE_SERVER, 1)
+        socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
+        socket.setsockopt(zmq.ZAP_DOMAIN, b"scaler")
+        socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MILLISECONDS)

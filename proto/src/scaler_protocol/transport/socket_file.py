@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
 
 from scaler_protocol.address import Address
-from scaler_protocol.transport.endpoints import in_use
+from scaler_protocol.transport.endpoints import in_use, sentence
 
 
-def check_path_free(address: Address) -> None:
-    """libzmq would silently take a socket file over from a process that still listens on it. Raises OSError."""
-    name = "\0" + address.path[1:] if address.path.startswith("@") else address.path
+def prepare_path(address: Address) -> None:
+    """Remove a socket file at which no process listens any more. Raises OSError when one does, or when it is a file of
+    another kind."""
+    if address.scheme != "ipc" or address.path.startswith("@"):
+        return
     with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
         try:
-            probe.connect(name)
+            probe.connect(address.path)
+        except BlockingIOError:  # more wait there than it has room for
+            raise in_use(address) from None
         except OSError:
+            _remove_stale(address)
             return
     raise in_use(address)
+
+
+def _remove_stale(address: Address) -> None:
+    try:
+        is_socket = stat.S_ISSOCK(os.lstat(address.path).st_mode)
+    except FileNotFoundError:
+        return
+    if not is_socket:
+        raise sentence(errno.EEXIST, f"Cannot listen on {address}: a file with this name exists. Remove it.")
+    os.unlink(address.path)
 
 
 class SocketFile:

@@ -27,5 +27,11 @@ class Strangers:
     def remove(self, fd: int) -> None:
         """It has ended, or is no stranger any more."""
 
+    def end(self, fd: int) -> None:
+        """End this connection, whoever it belongs to."""
+
+    def close(self) -> None:
+        """May be called twice."""
+
     def cut(self, now: float) -> int:
         """End those that have passed a limit. How many they were."""

@@ -12,15 +12,19 @@ from scaler_protocol.transport.descriptors cimport received_bytes
 BYTES_LIMIT = 4 * 1024 * 1024
 TOTAL_BYTES_LIMIT = 16 * 1024 * 1024
 SECONDS_LIMIT = 30.0
-COUNT_LIMIT = 8192
+COUNT_LIMIT = 1024
 GRACE_SECONDS = 2.0
 
 
 cdef class Strangers:
     cdef dict _found  # by descriptor: since when, inode
+    cdef int _null_fd
+    cdef int _spare_fd
 
     def __init__(self):
         self._found = {}
+        self._null_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._spare_fd = os.dup(self._null_fd)
 
     def __len__(self):
         return len(self._found)
@@ -56,13 +60,38 @@ cdef class Strangers:
             self._end(fd)
         return before - len(self._found)
 
+    def end(self, int fd):
+        try:
+            self._shut_down(fd, os.fstat(fd).st_ino)
+        except OSError:
+            pass  # it has ended
+        self.remove(fd)
+
     cdef int _end(self, int fd) except -1:
         """Its number may belong to another one by now: that one is left alone."""
         _, inode = self._found.pop(fd)
         try:
-            with plain_socket.socket(fileno=os.dup(fd)) as connected:
-                if os.fstat(connected.fileno()).st_ino == inode:
-                    connected.shutdown(plain_socket.SHUT_RDWR)
+            self._shut_down(fd, inode)
         except OSError:
             pass  # it has ended
         return 0
+
+    cdef int _shut_down(self, int fd, object inode) except -1:
+        """Through a descriptor that is there for it: there may be no other left."""
+        os.dup2(fd, self._spare_fd, inheritable=False)
+        try:
+            if os.fstat(self._spare_fd).st_ino == inode:
+                with plain_socket.socket(fileno=self._spare_fd) as connected:
+                    try:
+                        connected.shutdown(plain_socket.SHUT_RDWR)
+                    finally:
+                        connected.detach()
+        finally:
+            os.dup2(self._null_fd, self._spare_fd, inheritable=False)
+        return 0
+
+    def close(self):
+        if self._spare_fd >= 0:
+            os.close(self._spare_fd)
+            os.close(self._null_fd)
+        self._spare_fd = -1

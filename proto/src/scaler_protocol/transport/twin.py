@@ -1,22 +1,19 @@
 """The unix socket beside a loopback address: the same listener for the same user, at a lower price. What is said there
-is ZMTP as well, but spoken without libzmq (``zmtp``).
+is ZMTP as well.
 
 It is an abstract one, so it lives in the network namespace in which the loopback interface is, and ends with its
-process. Its name is made of the user's token: nobody else can listen there before the scheduler does, to be shown the
-token by those who take him for it.
+process. Its name is made of the user's token, so that other users cannot listen there before the scheduler does.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
+import logging
 import socket
 import sys
 
 from scaler_protocol.address import Address
 from scaler_protocol.security import read_token
-from scaler_protocol.transport.peer_process import can_watch
-from scaler_protocol.transport.zmtp_listener import peer_of
 
 _NAME_SIZE_BYTES = 16
 
@@ -28,7 +25,7 @@ def twin_of(address: Address) -> str | None:
         return None
     try:
         token = read_token()
-    except OSError:
+    except (OSError, ValueError):
         return None
     if not token:
         return None
@@ -37,19 +34,17 @@ def twin_of(address: Address) -> str | None:
     return f"scaler-{name.hexdigest()}"
 
 
-def connect_to_twin(name: str) -> socket.socket | None:
-    """None: nobody listens there, or another user, who is not to be told anything, or one that could not be watched
-    from here, or there is no descriptor left."""
-    try:
-        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    except OSError:
+def bound_twin(address: Address) -> socket.socket | None:
+    """A socket bound to the name of its twin. None: it has none, or somebody else has taken the name, who was turned
+    away from the port. Then peers use the port."""
+    name = twin_of(address)
+    if name is None:
         return None
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connected.connect("\0" + name)
-        process, user = peer_of(connected)
-        if user == os.geteuid() and can_watch(process):
-            return connected
-    except OSError:
-        pass
-    connected.close()
-    return None
+        made.bind("\0" + name)
+    except OSError as error:
+        made.close()
+        logging.warning(f"Cannot listen on the unix socket beside {address}: {error.strerror}. Peers use the port.")
+        return None
+    return made

@@ -28,6 +28,9 @@ class DealerFrames(Socket):
     def detach(self) -> None:
         """There is no socket until ``attach``: nothing is sent and nothing comes."""
 
+    def end(self) -> None:
+        """From now on every call raises, as after pyzmq's socket was closed."""
+
     def look_after_peer(self) -> None:
         """Called by ``send`` once a second, at most, while there is a stream: it has no heartbeats."""
 
@@ -39,10 +42,10 @@ class DealerFrames(Socket):
 
 class RouterFrames(Socket):
     @property
-    def beside(self) -> ZmtpListener | None:
-        """Connections that are served beside those of the socket. Who is there is not asked for at the socket."""
+    def listener(self) -> ZmtpListener | None:
+        """What it speaks through in place of a socket."""
 
-    def serve_beside(self, listener: ZmtpListener | None) -> None: ...
+    def serve(self, listener: ZmtpListener | None) -> None: ...
     def send(self, peer: bytes, frames: Sequence[bytes]) -> Literal["sent", "full", "gone"]:
         """Never blocks. "full": the peer takes nothing now; "gone": no such connection; then nothing was sent."""
 

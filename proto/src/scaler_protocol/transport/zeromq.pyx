@@ -242,6 +242,10 @@ cdef class DealerFrames(Socket):
     def detach(self):
         self.is_apart = True
 
+    def end(self):
+        self.is_apart = False
+        self.handle = NULL
+
     def look_after_peer(self):
         pass
 
@@ -272,15 +276,16 @@ cdef class DealerFrames(Socket):
 
 
 cdef class RouterFrames(Socket):
+    cdef readonly ZmtpListener listener
     cdef bint names_users
-    cdef readonly ZmtpListener beside
-    cdef bint is_drained  # libzmq has nothing for us, and has done nothing since it said so
-    cdef bint has_looked  # and all that waited beside it has been taken: the descriptor tells when there is more
     cdef list waiting
     cdef dict sources  # who spoke last through which descriptor of libzmq's
 
     def __cinit__(self):
         self.waiting = []
+
+    def serve(self, listener):
+        self.listener = listener
 
     def note_sources(self):
         self.sources = {}
@@ -295,16 +300,10 @@ cdef class RouterFrames(Socket):
     def name_users(self):
         self.names_users = True
 
-    def serve_beside(self, listener):
-        self.beside = listener
-
     def send(self, peer, frames):
         cdef int number
-        if self.beside is not None:
-            answer = self.beside.send(peer, frames)
-            if answer is not None:
-                return answer
-        self.is_drained = False
+        if self.listener is not None:
+            return self.listener.send(peer, frames)
         number = send_frames(self.live(), peer, frames)
         if number == 0:
             return "sent"
@@ -333,19 +332,11 @@ cdef class RouterFrames(Socket):
 
     def receive_many(self, Py_ssize_t limit):
         cdef list messages = []
-        if self.beside is not None:
-            if self.has_looked and self.is_drained:
-                self.has_looked = False
-                return messages
-            messages = self.beside.receive_many()
-            if self.is_drained and not self.beside.other_is_ready:
-                self.has_looked = bool(messages)
-                return messages
-        self.is_drained = False
+        if self.listener is not None:
+            return self.listener.receive_many()
         while len(messages) < limit:
             message = self.next_message()
             if message is None:
-                self.is_drained = True
                 break
             messages.append(message)
         return messages

@@ -13,7 +13,12 @@ cdef class ZmtpConnection:
     cdef object socket
     cdef object process  # that made it: a forked child closes its own descriptors, and nothing else
     cdef int epoll
+    cdef readonly bint is_limited
     # What came
+    cdef bint was_heard
+    cdef bint is_skipping  # a message of a limited connection
+    cdef uint64_t to_skip  # of a frame
+    cdef uint64_t skipped
     cdef list messages
     cdef Py_ssize_t taken
     cdef bint is_drained  # the next look would be for nothing
@@ -33,6 +38,7 @@ cdef class ZmtpConnection:
     cdef Py_ssize_t written
     cdef readonly uint64_t waiting_bytes
     cdef uint64_t waiting_limit
+    cdef uint64_t full_waiting_limit  # of a connection that is not limited
 
     cdef list next_message(self)
     cdef bint pull(self) except -1
@@ -40,6 +46,8 @@ cdef class ZmtpConnection:
     cdef int feed(self, const uint8_t* data, Py_ssize_t size) except -1
     cdef int check_greeting(self) except -1
     cdef int begin_frame(self) except -1
+    cdef int skip_frame(self, uint64_t length) except -1
+    cdef int end_skipped_frame(self) except -1
     cdef int end_frame(self) except -1
     cdef int end_message(self) except -1
     cdef int on_command(self, bytes command) except -1

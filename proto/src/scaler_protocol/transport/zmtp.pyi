@@ -11,6 +11,9 @@ from collections.abc import Sequence
 WAITING_LIMIT_BYTES: int
 """More than this waits for nobody: whoever reads so little is cut off, begins anew and is told again."""
 
+SKIPPED_LIMIT_BYTES: int
+"""How much of what is no Hello a limited connection may send: what was on its way to a scheduler that has just gone."""
+
 class ZmtpConnection:
     """One end, a DEALER's, ROUTER's, PUB's or SUB's, of a connected stream socket, which it owns from now on. Never
     blocks. What the kernel does not take at once waits here: once ``watch_in`` was called its epoll tells when there is
@@ -23,12 +26,23 @@ class ZmtpConnection:
         identity: bytes = b"",
         message_limit_bytes: int = 0,
         waiting_limit_bytes: int = 0,
+        is_limited: bool = False,
     ) -> None:
         """``kind``: "DEALER", "ROUTER", "PUB" or "SUB". ``identity``: what the other end is to call this one. The other
-        end is cut off when it sends a longer message, or leaves more untaken; 0: the usual limits.
+        end is cut off when it sends a longer message, or leaves more untaken; 0: the usual limits. ``is_limited``: the
+        other end has not authenticated.
 
         Subscriptions are left to the caller: a PUB receives each one as a message that begins with 1 (its end: with 0),
         and sends to the other end whatever it is told to send."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Only messages of one frame, of at most ``HELLO_LIMIT_BYTES``, are taken in, one at a time: what follows stays
+        with the kernel until that one was received. All others are dropped as they come: ``receive`` gives an empty
+        list for each, and after ``SKIPPED_LIMIT_BYTES`` the connection ends."""
+
+    def lift_limits(self) -> None:
+        """The other end has authenticated."""
 
     @property
     def fd(self) -> int: ...
@@ -53,8 +67,8 @@ class ZmtpConnection:
         """How much waits to be written."""
 
     def watch_in(self, epoll: int) -> None:
-        """Have this epoll descriptor watch the connection: for reading, and for writing while something waits. Raises
-        OSError."""
+        """Have this epoll descriptor, and no other any more, watch the connection: for reading, and for writing while
+        something waits. Raises OSError."""
 
     def look(self) -> None:
         """Go on with the handshake, and notice an end behind which nothing is to be read. Nothing else does the first,
@@ -62,6 +76,12 @@ class ZmtpConnection:
 
     def hang_up(self) -> None:
         """End it, as if the other end had."""
+
+    def name_unless_named(self) -> None:
+        """Give the other end a name if it has none."""
+
+    def ping(self) -> bool:
+        """Ask for a sign of life. False: the other end knows no such question (it is older than ZMTP 3.1)."""
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """False: not ready, or ended; then nothing was sent. When ``WAITING_LIMIT_BYTES`` wait already, the connection

@@ -29,6 +29,7 @@ from scaler_protocol.transport.descriptors cimport (
     watch,
 )
 
+from scaler_protocol.messages import HELLO_LIMIT_BYTES as _HELLO_LIMIT_BYTES
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES as _MESSAGE_LIMIT_BYTES
 
 cdef enum:
@@ -42,10 +43,15 @@ cdef enum:
     READ_SIZE = 64 * 1024
     WAITING_PIECE = 64 * 1024  # short messages that wait are written together
     SEND_BUFFER = 1024 * 1024  # asked of the kernel, which gives what it allows
+    PULLS_LIMIT = 8  # of a limited connection, in one go: others wait meanwhile
+    LIMITED_WAITING = 16 * 1024
 
 _SIZE_LIMIT_BYTES = 4 * _MESSAGE_LIMIT_BYTES
+cdef uint64_t _hello_limit = _HELLO_LIMIT_BYTES
 
 WAITING_LIMIT_BYTES = 256 * 1024 * 1024
+SKIPPED_LIMIT_BYTES = 4 * _MESSAGE_LIMIT_BYTES
+_PING = b"\x04PING" + (20).to_bytes(2, "big")  # good for two seconds
 
 _GREETING = (b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0")).ljust(GREETING_SIZE, b"\0")
 _COUNTERPARTS = {
@@ -85,9 +91,10 @@ cdef inline Py_ssize_t put_head(uint8_t* at, uint8_t flags, uint64_t length) noe
 
 
 cdef class ZmtpConnection:
-    def __init__(self, connected, kind, identity=b"", message_limit_bytes=0, waiting_limit_bytes=0):
+    def __init__(
+        self, connected, kind, identity=b"", message_limit_bytes=0, waiting_limit_bytes=0, is_limited=False
+    ):
         connected.setblocking(False)
-        connected.setsockopt(plain_socket.SOL_SOCKET, plain_socket.SO_SNDBUF, SEND_BUFFER)
         self.socket = connected
         self.fd = connected.fileno()
         self.process = os.getpid()
@@ -96,16 +103,29 @@ cdef class ZmtpConnection:
         self.messages = []
         self.frames = []
         self.waiting = deque()
-        self.waiting_limit = waiting_limit_bytes or WAITING_LIMIT_BYTES
+        self.full_waiting_limit = waiting_limit_bytes or WAITING_LIMIT_BYTES
         self.size_limit = message_limit_bytes or _SIZE_LIMIT_BYTES
         self.is_publisher = kind == "PUB"
+        self.is_limited = True
+        self.waiting_limit = LIMITED_WAITING
+        if not is_limited:
+            self.lift_limits()
         self.counterparts = _COUNTERPARTS[kind]
         self.waiting.append(bytearray(_GREETING))
         self.waiting_bytes = len(_GREETING)
         self.write((_ready_command(kind, identity),), COMMAND)
         self.flush()
 
+    def lift_limits(self):
+        self.is_limited = False
+        self.waiting_limit = self.full_waiting_limit
+        if self.socket.family == plain_socket.AF_UNIX:  # tcp finds its own size
+            self.socket.setsockopt(plain_socket.SOL_SOCKET, plain_socket.SO_SNDBUF, SEND_BUFFER)
+
     def watch_in(self, int epoll):
+        if self.epoll >= 0:
+            watch(self.epoll, REMOVE, self.fd, 0)
+            self.epoll = -1
         if watch(epoll, ADD, self.fd, READABLE | (WRITABLE if self.waiting_bytes else 0)) < 0:
             raise OSError("This process can watch no more descriptors.")
         self.epoll = epoll
@@ -130,6 +150,16 @@ cdef class ZmtpConnection:
 
     def hang_up(self):
         self.fail()
+
+    def name_unless_named(self):
+        if not self.identity:
+            self.identity = b"\0" + os.urandom(4)
+
+    def ping(self):
+        if self.is_ready and not self.is_cut and self.greeting[11] >= 1:
+            self.write((_PING,), COMMAND)
+            return True
+        return False
 
     # ---- what comes ----------------------------------------------------------------------------------------------
 
@@ -165,11 +195,13 @@ cdef class ZmtpConnection:
 
     cdef list next_message(self):
         cdef list message
+        cdef int pulls = 0
         while self.taken == len(self.messages):
             if self.is_drained:
                 self.is_drained = False
                 return None
-            if self.has_ended or not self.pull():
+            pulls += 1
+            if self.has_ended or (self.is_limited and pulls > PULLS_LIMIT) or not self.pull():
                 return None
         message = self.messages[self.taken]
         self.taken += 1
@@ -198,16 +230,20 @@ cdef class ZmtpConnection:
         except MemoryError:  # what has been read is lost: others do not suffer, and this one begins anew
             self.fail()
             return False
-        self.is_drained = 0 < count < size
+        self.is_drained = 0 < count < size and not self.is_limited
         if count == 0 or count == -2:
             self.end()
+        elif count > 0:
+            self.was_heard = True
         return count > 0
 
     cdef Py_ssize_t wanted(self):
         """How much to read at once. Until both are ready no more than belongs to the handshake: who looks at that is not
-        the one who waits for messages."""
-        if self.is_ready:
+        the one who waits for messages. While it is limited, no more than belongs to one message."""
+        if self.is_ready and not self.is_limited:
             return READ_SIZE
+        if self.to_skip:
+            return min(self.to_skip, READ_SIZE)
         if self.greeting_size < GREETING_SIZE:
             return GREETING_SIZE - self.greeting_size
         if self.body is not None:
@@ -224,6 +260,12 @@ cdef class ZmtpConnection:
                 self.greeting_size += part
                 used += part
                 self.check_greeting()
+            elif self.to_skip:
+                part = min(self.to_skip, size - used)
+                self.to_skip -= part
+                used += part
+                if not self.to_skip:
+                    self.end_skipped_frame()
             elif self.body is None:
                 self.head[self.head_size] = data[used]
                 self.head_size += 1
@@ -262,12 +304,32 @@ cdef class ZmtpConnection:
             self.fail()
         elif not flags & COMMAND and (not self.is_ready or len(self.frames) == FRAME_COUNT_LIMIT):
             self.fail()
+        elif not flags & COMMAND and self.is_limited and (self.is_skipping or flags & MORE or length > _hello_limit):
+            self.skip_frame(length)
         else:
             self.body = PyBytes_FromStringAndSize(NULL, length)
             self.length = length
             self.filled = 0
             if length == 0:
                 self.end_frame()
+        return 0
+
+    cdef int skip_frame(self, uint64_t length) except -1:
+        """Of a message that is no Hello: its bytes are dropped as they come."""
+        self.is_skipping = True
+        self.skipped += length + self.head_size
+        self.to_skip = length
+        if self.skipped > SKIPPED_LIMIT_BYTES:
+            self.fail()
+        elif not length:
+            self.end_skipped_frame()
+        return 0
+
+    cdef int end_skipped_frame(self) except -1:
+        self.head_size = 0
+        if not self.head[0] & MORE:
+            self.is_skipping = False
+            self.messages.append([])
         return 0
 
     cdef int end_frame(self) except -1:

@@ -1,29 +1,43 @@
-"""Connections of peers on this machine, without libzmq: what a ROUTER does, in the caller's thread."""
+"""Connections of peers that speak ZMTP without keys: what a ROUTER does, in the caller's thread.
 
-import socket
-from collections.abc import Callable
+Peers that have not authenticated are apart (``unauthenticated``): what they say comes by ``unauthenticated_messages``,
+and they are sent something by ``answer`` only.
+"""
 
-HANDSHAKE_SECONDS_LIMIT: float
-"""Who has not shaken hands after it is cut off."""
+from collections.abc import Callable, Iterator, Sequence
 
-HALF_OPEN_LIMIT: int
-"""How many may be about to shake hands: beyond it the oldest is cut off."""
+from scaler_protocol.transport.unauthenticated import Listening, Unauthenticated
 
-def peer_of(connected: socket.socket) -> tuple[int, int]:
-    """The process at the other end of a unix socket, or 0 when it cannot be seen from here, and its user. At the end
-    that connected: who listens there."""
+BEAT_SECONDS: float
+"""How often a peer whose process cannot be watched is asked for a sign of life, while it says nothing."""
+
+SILENT_BEATS_LIMIT: int
+"""So many times without an answer: then it is gone."""
 
 class ZmtpListener:
-    """Served by ``RouterFrames``, which asks it before it asks libzmq. ``other_fd``: one more descriptor to watch,
-    libzmq's. ``tell_lost`` is called when connections have ended; ``take_lost`` says how many."""
+    """Served by ``RouterFrames``. ``tell_lost`` is called when connections have ended; ``take_lost`` says how many."""
 
-    def __init__(self, other_fd: int, tell_lost: Callable[[], object]) -> None: ...
+    def __init__(self, tell_lost: Callable[[], object]) -> None: ...
     @property
     def fd(self) -> int:
-        """Readable when something may be there, on ``other_fd`` as well (level-triggered)."""
+        """Readable when something may be there (level-triggered)."""
 
-    def listen(self, name: str) -> None:
-        """On the abstract unix socket of this name (without its leading ``@``). Raises OSError."""
+    @property
+    def unauthenticated(self) -> Unauthenticated: ...
+    def listen(self, listening: Listening) -> None:
+        """On a socket that is bound, and belongs to this listener from now on. Raises OSError."""
+
+    def unauthenticated_messages(self) -> Iterator[tuple[bytes, list[bytes]]]:
+        """Peer and frames, for a short time only. The frames are empty for what is no Hello and was dropped."""
+
+    def answer(self, peer: bytes, frames: Sequence[bytes]) -> str:
+        """As ``send``: to the connection of this name that has not authenticated, if there is one."""
+
+    def admit(self, peer: bytes) -> None:
+        """The connection of this name has authenticated: it takes the place of an earlier one."""
+
+    def disconnect(self, peer: bytes) -> None:
+        """End its connections."""
 
     def take_lost(self) -> int:
         """How many connections have ended since the last call."""

@@ -57,7 +57,7 @@ from scaler.shell.pump import STOPPED, Pump
 from scaler.shell.waiting import Answer
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError
 from scaler_protocol.address import parse_address
-from scaler_protocol.handshake import make_hello
+from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Role, Status, TaskName, TaskOptions
 from scaler_protocol.objects.proxies import is_private
@@ -744,7 +744,6 @@ class Client:
         hello = make_hello(
             Role.SUBMIT,
             identity,
-            address=self._address,
             distribution="scaler-client",
             parent_session=parent.session,
             parent_task=parent.task,
@@ -759,6 +758,7 @@ class Client:
             heartbeat_interval_seconds=heartbeat_interval_seconds,
             serializer=encoder.definition(),
             now=time.monotonic(),
+            handshake=PeerHandshake(connection.place, os.urandom(NONCE_SIZE_BYTES)),
             address=self._address,
         )
         host_store = HostStore(lambda: session.cluster, agent is not None or parse_address(self._address).is_local)

@@ -8,7 +8,7 @@ from scaler.core.outcome import Outcome, Sink
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.messages import ObjectKey
 
-__all__ = ["DropObjects", "Effect", "Finish", "IssueWarnings", "Log", "Send", "WriteOutput"]
+__all__ = ["DropObjects", "Effect", "Finish", "IssueWarnings", "Log", "Reconnect", "Send", "WriteOutput"]
 
 
 @dataclass(slots=True)
@@ -41,4 +41,9 @@ class DropObjects:
     keys: list[ObjectKey]
 
 
-Effect = Send | Log | Finish | WriteOutput | IssueWarnings | DropObjects
+@dataclass(slots=True)
+class Reconnect:
+    """Leave the connection for another one."""
+
+
+Effect = Send | Log | Finish | WriteOutput | IssueWarnings | DropObjects | Reconnect

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scaler.core.absence import Absence
 from scaler.core.coordination import Claims
 from scaler.core.definitions import Definitions
-from scaler.core.effects import Effect, IssueWarnings, WriteOutput
+from scaler.core.effects import Effect, IssueWarnings, Reconnect, WriteOutput
 from scaler.core.endings import Endings
 from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup, GraphRange
@@ -28,11 +28,13 @@ from scaler.core.ranges import ClosedRanges, FutureRange, MapRange, MapSink, Ran
 from scaler.core.uploads import Upload
 from scaler_protocol.codec import TaskRunBuilder, split
 from scaler_protocol.effects import Log, Send
+from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.link import Link
 from scaler_protocol.messages import (
     Acknowledgement,
     Body,
     Cancel,
+    Challenge,
     Clear,
     ClusterInfo,
     Envelope,
@@ -72,6 +74,10 @@ _CANCELS_PER_MESSAGE = 20_000
 _CANCEL_DELAY_SECONDS = 0.001
 _FLUSHES_UNDER_WAY_LIMIT = 8
 _HELLO_AGAIN_SECONDS = 1.0
+_HELLO_AGAIN_LIMIT_SECONDS = 8.0
+_RECONNECT_SECONDS = 2.0
+"""How soon it connects again after its key was refused."""
+
 _TURN_MASK = 63
 
 
@@ -89,9 +95,11 @@ class Session:
         heartbeat_interval_seconds: float,
         serializer: Function | None,
         now: float,
+        handshake: PeerHandshake | None = None,
         address: str = "",
     ) -> None:
-        """``address``: the scheduler's, for people."""
+        """``handshake``: how the scheduler proves who it is; None: something else protects the connection.
+        ``address``: the scheduler's, for people."""
         self.session = hello.session
         self.welcomed = False
         self.protected = True
@@ -106,10 +114,13 @@ class Session:
         self._heartbeat_interval_seconds = heartbeat_interval_seconds
         self._link = Link()
         self._epoch = 0
-        self._hellos = 0
+        self._handshake = handshake or PeerHandshake()
+        self._obstacle = ""
+        self._reconnect_at: float | None = None
         self._connected = False
         self._lost_since: float | None = now
-        self._hello_sent_at = now
+        self._hello_again_at = now
+        self._hello_again_seconds = _HELLO_AGAIN_SECONDS
         self._acknowledge_at: float | None = None
         self._last_sent_at = now
         self.open_runs: list[FutureRange] = []
@@ -132,6 +143,7 @@ class Session:
             Welcome: self._on_welcome,
             Refused: self._on_refused,
             WhoAreYou: lambda body, now: self._say_hello(now),
+            Challenge: self._on_challenge,
         }
         self._handlers: dict[type, Callable[[Any, float], None]] = {
             Results: self.endings.on_results,
@@ -149,14 +161,26 @@ class Session:
 
     # ---- what every core has -----------------------------------------------------------------------------------
 
-    def on_connected(self, now: float) -> None:
-        """The connection is there, perhaps again: say who this is."""
+    def on_connected(self, now: float, token: bytes = b"") -> None:
+        """The connection is there, perhaps again: say who this is. ``token``: what both ends prove to know."""
         self._connected = True
+        self._handshake.token = token
+        self._hello_again_seconds = _HELLO_AGAIN_SECONDS
         self._say_hello(now)
 
     def on_peer_lost(self, peer: bytes, now: float) -> None:
         self._connected = False
         self._leave_welcome(now)
+
+    def on_obstacle(self, text: str) -> None:
+        """Why there is no connection, if that is known: it is said when the scheduler was out of reach for too long."""
+        self._obstacle = text or self._obstacle
+
+    def on_key_refused(self, text: str, now: float) -> None:
+        """The scheduler does not let this key in. It may later."""
+        self._connected = False
+        self._give_up(text, now)
+        self._reconnect_at = now + _RECONNECT_SECONDS
 
     def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
         body = envelope.body
@@ -181,9 +205,13 @@ class Session:
 
     def on_deadline(self, now: float) -> None:
         if self._lost_since is not None and self._is_waiting and now >= self._lost_since + self._timeout_seconds:
-            self._give_up(f"The scheduler was out of reach for {self._timeout_seconds:g} seconds.", now)
-        if self._connected and not self.welcomed and now >= self._hello_sent_at + _HELLO_AGAIN_SECONDS:
-            self._say_hello(now)
+            text = f"The scheduler was out of reach for {self._timeout_seconds:g} seconds."
+            self._give_up(f"{text} {self._obstacle}".rstrip(), now)
+        if self._connected and not self.welcomed and now >= self._hello_again_at:
+            self._say_hello_again(now)
+        if self._reconnect_at is not None and now >= self._reconnect_at:
+            self._reconnect_at = None
+            self._outgoing.effects.append(Reconnect())
         due = self._absence.due(self._lost_since)
         if due is not None and now >= due:
             self._outgoing.effects.append(self._absence.tell(self._connected))
@@ -205,7 +233,9 @@ class Session:
         if self._lost_since is not None and self._is_waiting:
             candidates.append(self._lost_since + self._timeout_seconds)
         if self._connected:
-            candidates.append(self._hello_sent_at + _HELLO_AGAIN_SECONDS)
+            candidates.append(self._hello_again_at)
+        if self._reconnect_at is not None:
+            candidates.append(self._reconnect_at)
         return min(candidates) if candidates else None
 
     def take_effects(self, now: float) -> list[Effect]:
@@ -383,10 +413,27 @@ class Session:
 
     def _say_hello(self, now: float) -> None:
         self._leave_welcome(now)
-        self._hello_sent_at = now
-        self._hellos += 1
-        hello = dataclasses.replace(self._hello, epoch=self._epoch, received=self._link.received, number=self._hellos)
-        self._outgoing.effects.append(Send(SCHEDULER, Envelope(hello)))
+        self._hello_again_at = now + self._hello_again_seconds
+        hello = dataclasses.replace(self._hello, epoch=self._epoch, received=self._link.received)
+        self._outgoing.effects.append(Send(SCHEDULER, Envelope(self._handshake.begin(hello))))
+
+    def _say_hello_again(self, now: float) -> None:
+        """No answer has come: the scheduler is busy, or something else listens there."""
+        if self._hello_again_seconds >= _HELLO_AGAIN_LIMIT_SECONDS:
+            self._leave_connection()
+            return
+        self._hello_again_seconds *= 2
+        self._say_hello(now)
+
+    def _leave_connection(self) -> None:
+        self._connected = False
+        self._outgoing.effects.append(Reconnect())
+
+    def _on_challenge(self, challenge: Challenge, now: float) -> None:
+        proved = self._handshake.answer(challenge) if self._connected and not self.welcomed else None
+        if proved is not None:
+            self._hello_again_at = now + self._hello_again_seconds
+            self._outgoing.effects.append(Send(SCHEDULER, Envelope(proved)))
 
     def _leave_welcome(self, now: float) -> None:
         self.welcomed = False
@@ -394,10 +441,15 @@ class Session:
             self._lost_since = now
 
     def _on_welcome(self, welcome: Welcome, now: float) -> None:
-        if self.refusal or welcome.number != self._hellos:
+        verdict = self._handshake.judge(welcome)
+        if self.refusal or self.welcomed or verdict == "late":
             return  # to an earlier Hello: another answer is on its way
+        if verdict == "forged":
+            self._on_forged_welcome()
+            return
         restated = bool(self._epoch) and not welcome.resumed
         self.welcomed = True
+        self._obstacle = ""
         self.protected = welcome.protected
         self.cluster = welcome.cluster
         self._lost_since = None
@@ -418,6 +470,14 @@ class Session:
             self._clear_when_welcomed = False
             self._outgoing.waiting.appendleft(Clear())
         self.questions.on_welcome()
+
+    def _on_forged_welcome(self) -> None:
+        """The scheduler itself may listen there later."""
+        text = self._handshake.forged_text
+        if self._obstacle != text:
+            self._outgoing.effects.append(Log("WARNING", text))
+        self._obstacle = text
+        self._leave_connection()
 
     def _on_refused(self, refused: Refused, now: float) -> None:
         self.refusal = refused.text

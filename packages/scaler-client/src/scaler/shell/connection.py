@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from scaler_protocol.messages import TaskName
+from scaler_protocol.transport.socket_owner import credentials_of, is_foreign
 from scaler_protocol.transport.stream import StreamConnection
 
 AGENT_SOCKET_VARIABLE = "SCALER_AGENT_SOCKET"
@@ -15,9 +16,17 @@ PARENT_VARIABLE = "SCALER_PARENT"
 
 
 class Connection(Protocol):
-    """What the pump needs. ``fd`` may be edge-triggered: receive until None, also after a send."""
+    """What the pump needs. ``fd`` may be edge-triggered: receive until None, also after a send. ``place``, ``token``
+    and ``obstacle``: see DealerConnection."""
 
     nested: bool
+
+    @property
+    def place(self) -> str: ...
+    @property
+    def token(self) -> bytes: ...
+    @property
+    def obstacle(self) -> str: ...
 
     @property
     def fd(self) -> int: ...
@@ -28,17 +37,24 @@ class Connection(Protocol):
     def send(self, frames: Sequence[bytes]) -> bool: ...
     def receive(self) -> list[bytes] | None: ...
     def events(self) -> list[str]: ...
+    def reconnect(self) -> None: ...
     def close(self, linger: bool) -> None: ...
 
 
 class AgentConnection:
-    """A stream to the agent of the task that this client lives in; the agent relays to the scheduler."""
+    """A stream to the agent of the task that this client lives in; the agent relays to the scheduler, to which it has
+    proved who it is."""
 
     nested = True
     monitor_fd = None
+    place = obstacle = ""
+    token = b""
 
     def __init__(self, address: str) -> None:
         self._stream = StreamConnection.connect(address)
+        if is_foreign(credentials_of(self._stream.plain_socket)[1]):
+            self._stream.close()
+            raise ConnectionError("Cannot trust the agent of this task: the process at its socket is another user's.")
         self.fd = self._stream.fd
         self._told_connected = False
         self._told_lost = False
@@ -63,6 +79,9 @@ class AgentConnection:
             self._told_lost = True
             return ["disconnected"]
         return []
+
+    def reconnect(self) -> None:
+        """A task's agent is one and the same."""
 
     def close(self, linger: bool) -> None:
         if linger:

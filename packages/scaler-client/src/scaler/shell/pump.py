@@ -26,7 +26,7 @@ from concurrent.futures._base import LOGGER
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from scaler.core.effects import DropObjects, Effect, Finish, IssueWarnings, Log, WriteOutput
+from scaler.core.effects import DropObjects, Effect, Finish, IssueWarnings, Log, Reconnect, WriteOutput
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
@@ -146,6 +146,8 @@ class Pump:
                 for effect in effects:
                     if type(effect) is Send:
                         self._connection.send(encode(effect.envelope))
+                    elif type(effect) is Reconnect:
+                        self._connection.reconnect()
                     else:
                         self.notices.append(effect)
                 if has_received and not effects:
@@ -439,9 +441,12 @@ class Pump:
         if poller.monitor_ready:
             for event in self._connection.events():
                 if event == "connected":
-                    self.session.on_connected(now)
+                    self.session.on_connected(now, self._connection.token)
+                elif event == "key_refused":
+                    self.session.on_key_refused(self._connection.obstacle, now)
                 else:
                     self.session.on_peer_lost(SCHEDULER, now)
+            self.session.on_obstacle(self._connection.obstacle)
         if due is not None and now >= due:
             self.session.on_deadline(now)
         self.turn(now)

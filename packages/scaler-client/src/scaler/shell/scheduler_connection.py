@@ -27,8 +27,18 @@ class SchedulerConnection:
             raise
         self.fd = self._dealer.fd
         self.monitor_fd: int | None = self._dealer.monitor_fd
+        self.place = self._dealer.place
         self.send = self._dealer.send
         self.receive = self._dealer.receive
+        self.reconnect = self._dealer.reconnect
+
+    @property
+    def token(self) -> bytes:
+        return self._dealer.token
+
+    @property
+    def obstacle(self) -> str:
+        return self._dealer.obstacle
 
     def events(self) -> list[str]:
         return list(self._dealer.connection_events())

@@ -55,7 +55,6 @@ class SchedulerState(Path):
         self.transfers = Transfers(BYTES_PER_SECOND)
         self.unclaimed = Unclaimed()
         self._stopping: list[Client] = []
-        self._users: dict[bytes, bytes] = {}  # of peers that have no session yet
         self._malformed = Repetition()
         self._refused = Repetition()
         self._unreleased = Repetition()

@@ -28,6 +28,13 @@ class Trouble:
     error: Exception
 
 
-Effect = Union[Send, Log, Quit, Describe, Trouble]
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Close the connection of this peer, once what it was sent has left."""
 
-__all__ = ["Describe", "Effect", "Log", "Quit", "Send", "Trouble"]
+    peer: bytes
+
+
+Effect = Union[Send, Log, Quit, Describe, Disconnect, Trouble]
+
+__all__ = ["Describe", "Disconnect", "Effect", "Log", "Quit", "Send", "Trouble"]

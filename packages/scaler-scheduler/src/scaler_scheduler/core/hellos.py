@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scaler_protocol.handshake import refusal_for
-from scaler_protocol.messages import Hello, RefusalReason, Refused, Role, TaskName, Welcome
+from scaler_protocol.messages import Challenge, Hello, Role, TaskName, Welcome
 from scaler_scheduler.core import coordination
+from scaler_scheduler.core.admission import answer_to_hello
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.from_clients import FromClients
@@ -14,13 +14,18 @@ from scaler_scheduler.core.settings import HOLD_SECONDS
 class Hellos(FromClients):
     """Who connects, and whether a link goes on where it was."""
 
-    def _on_hello(self, peer: bytes, hello: Hello, route: bytes | None, now: float) -> None:
+    def _on_hello(self, peer: bytes, hello: Hello, route: bytes | None, now: float, user: bytes = b"") -> None:
+        """``user``: whose key the connection showed, if it is not the one that the session began with."""
         known = self.agents.get(peer) or self.clients.get(peer)
-        user = known.user if known is not None else self._users.get(peer, b"")
-        refused = self._refusal(peer, hello, route, user)
-        if refused is not None:
-            self._refuse(peer, refused, route)
-            self._warn(self._refused, f"Refused {peer.hex()[:8]}: {refused.text}", now)
+        if known is not None and not user:
+            user = known.user
+        answer = answer_to_hello(self.settings, peer, hello, route, user, now)
+        if isinstance(answer, Challenge):
+            self._answer(peer, None, answer, now)
+            return
+        if answer is not None:
+            self._refuse(peer, answer, route)
+            self._warn(self._refused, f"Refused {peer.hex()[:8]}: {answer.text}", now)
             return
         self._ignored.pop(peer, None)
         self._arm(now)
@@ -38,19 +43,6 @@ class Hellos(FromClients):
             self._new_agent(hello, user, now)
         else:
             self._new_client(hello, route, user, now)
-        self._users.pop(peer, None)
-
-    def _refusal(self, peer: bytes, hello: Hello, route: bytes | None, user: bytes) -> Refused | None:
-        if hello.session != peer:
-            return Refused(RefusalReason.SESSION, "The session in Hello is not the routing id of its connection.")
-        if route is not None:
-            if hello.role == Role.WORK:
-                return Refused(RefusalReason.ROLE, "A nested session is a client's.")
-            return None
-        refused = refusal_for(hello, address=self.settings.address, token=self.settings.token, user=user)
-        if refused is None and hello.role == Role.OBSERVE:
-            return Refused(RefusalReason.ROLE, "Monitors connect to the monitor address.")
-        return refused
 
     def _may_resume(self, known: Client | Agent, hello: Hello, route: bytes | None) -> bool:
         """Not when the peer speaks of a link that ended here: it has received more than this one sent, or begins after
@@ -62,7 +54,7 @@ class Hellos(FromClients):
 
     def _welcome(self, hello: Hello, received: int, resumed: bool) -> Welcome:
         settings = self.settings
-        return Welcome(
+        welcome = Welcome(
             session=settings.session,
             epoch=settings.epoch,
             received=received,
@@ -73,6 +65,7 @@ class Hellos(FromClients):
             number=hello.number,
             cluster=settings.cluster,
         )
+        return welcome if settings.handshake is None else settings.handshake.prove(hello, welcome)
 
     def _resume(self, peer: Client | Agent, hello: Hello, now: float) -> None:
         peer.connected = True

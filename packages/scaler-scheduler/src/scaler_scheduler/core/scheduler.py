@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from scaler_protocol.keys import key_of_user, may_act_as, role_of_user
 from scaler_protocol.messages import (
     Acknowledgement,
     Cancel,
-    Envelope,
     Output,
     Ping,
     RefusalReason,
@@ -26,7 +24,7 @@ from scaler_scheduler.core import audit, coordination, faults, limits, pauses, s
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.dispatch import in_messages
-from scaler_scheduler.core.effects import Quit, Send
+from scaler_scheduler.core.effects import Quit
 from scaler_scheduler.core.from_agents import FromAgents
 from scaler_scheduler.core.outcomes import held_values
 from scaler_scheduler.core.settings import (
@@ -49,7 +47,6 @@ from scaler_scheduler.core.states import TaskState
 _Peer = TypeVar("_Peer", Agent, Client)
 
 RELEASES_PER_MESSAGE = 50_000
-OTHERS_SESSION_TEXT = "This session began with another key, or that key may not have it any more."
 
 
 class SchedulerCore(FromAgents):
@@ -57,24 +54,6 @@ class SchedulerCore(FromAgents):
 
     def on_connected(self, peer: bytes, now: float) -> None:
         """Connections are silent: a peer exists from its Hello on."""
-
-    def admits(self, peer: bytes, user: bytes) -> bool:
-        """Whether what the connection of ``peer`` says may be taken in. A session belongs to the key that it began
-        with: nobody else goes on with it who has got to know its id."""
-        known = self.agents.get(peer) or self.clients.get(peer)
-        if known is None:
-            self._users[peer] = user
-        elif known.user != user and not self._has_other_role(known, user):
-            self._effects.append(Send(peer, Envelope(Refused(RefusalReason.SESSION, OTHERS_SESSION_TEXT))))
-            return False
-        return True
-
-    def _has_other_role(self, known: Client | Agent, user: bytes) -> bool:
-        """It is the same key, which may do more or less by now, and still this."""
-        if key_of_user(known.user) != key_of_user(user) or not may_act_as(role_of_user(user), known.hello.role):
-            return False
-        known.user = user
-        return True
 
     def on_malformed(self, peer: bytes, text: str, now: float) -> None:
         """What came from the connection of ``peer`` is no message: its session is over."""
@@ -88,7 +67,6 @@ class SchedulerCore(FromAgents):
         """The connection of ``peer`` ended. It may come back: clients within their timeout, agents almost at once."""
         self.events.now = now
         self._ignored.pop(peer, None)
-        self._users.pop(peer, None)
         client = self.clients.get(peer)
         if client is not None and client.connected and client.route is None:
             client.connected = False

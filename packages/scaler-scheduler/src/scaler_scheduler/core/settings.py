@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scaler_protocol.handshake import ServerHandshake
 from scaler_scheduler.core.limits import CLIENT_MEMORY_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Times are in seconds. ``token`` is what local peers must show in Hello, ``cluster`` names this cluster over
-    restarts."""
+    """Times are in seconds. ``handshake``: how peers of this machine and the scheduler prove who they are; None: they
+    cannot. ``cluster`` names this cluster over restarts."""
 
     address: str
     session: bytes
     epoch: int
-    token: bytes = b""
+    handshake: ServerHandshake | None = None
     cluster: bytes = b""
     protected: bool = True
     max_number_of_tasks_waiting: int = -1

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from scaler_protocol import codec
 from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.command.turn_guard import TurnGuard
-from scaler_protocol.messages import Tasks, Welcome
+from scaler_protocol.messages import Challenge, Envelope, Refused, Tasks, Welcome, WhoAreYou
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.transport.router_socket import RouterSocket
-from scaler_scheduler.core.effects import Describe, Effect, Log, Quit, Send, Trouble
+from scaler_scheduler.core import admission
+from scaler_scheduler.core.effects import Describe, Disconnect, Effect, Log, Quit, Send, Trouble
 from scaler_scheduler.core.from_clients import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
@@ -33,6 +34,16 @@ _RETRY_SECONDS = 0.1
 
 def _guarded(loop: asyncio.AbstractEventLoop) -> GuardedLoop:
     return GuardedLoop(loop, TurnGuard("Scheduler"))
+
+
+_DISCONNECT_SECONDS = 0.1
+"""What was sent last has so long to leave."""
+
+_KEYS_SECONDS = 1.0
+"""How often it is looked for keys that are gone, or have expired."""
+
+_ANSWERS = frozenset((Challenge, Refused, Welcome, WhoAreYou))
+"""Bodies for a connection that may not have authenticated."""
 
 
 class Gateway:
@@ -53,10 +64,13 @@ class Gateway:
         self._probe_timer: asyncio.TimerHandle | None = None
         self._probes_made = 0
         self._monitor_fd = router.monitor_fd
+        self._users: frozenset[bytes] | None = None
+        self._keys_timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         self._loop.add_prompt_reader(self._router.fd, self._on_readable)
         self._loop.add_reader(self._monitor_fd, self._on_disconnections)
+        self._look_at_keys()
         self._turn(time.monotonic())
 
     def stop(self, grace_seconds: float) -> None:
@@ -78,7 +92,7 @@ class Gateway:
         self._loop.remove_prompt_reader(self._router.fd)
         self._loop.remove_reader(self._monitor_fd)
         self._alarm.set(None)
-        for timer in (self._probe_timer, self._retry_timer):
+        for timer in (self._probe_timer, self._retry_timer, self._keys_timer):
             if timer is not None:
                 timer.cancel()
 
@@ -114,10 +128,28 @@ class Gateway:
         while messages := self._router.receive_many(_DRAIN_LIMIT):
             now = time.monotonic()
             for peer, frames, user in messages:
-                if not user or self.core.admits(peer, user):
+                if not admission.knows(self.core, peer):
+                    self._feed_unknown(peer, frames, user, now)
+                elif not user or admission.admits(self.core, peer, user):
                     self._feed(peer, frames, now)
             self._flush(now)
+        for peer, frames in self._router.unauthenticated_messages():
+            now = time.monotonic()
+            self._feed_unknown(peer, frames, b"", now)
+            self._flush(now)
         self._alarm.set(self.core.next_deadline())
+
+    def _feed_unknown(self, peer: bytes, frames: list[bytes], user: bytes, now: float) -> None:
+        """Nothing but a Hello is decoded of a connection that has no session."""
+        try:
+            hello = codec.decode_hello(frames)
+            if hello is not None:
+                self.received[type(hello)] += 1
+            admission.on_first_message(self.core, peer, hello, user, now)
+        except codec.MalformedMessage as error:
+            admission.on_malformed_first_message(self.core, peer, str(error), now)
+        except Exception:
+            logging.exception(f"A Hello from {peer.hex()[:8]} could not be taken in")
 
     def _feed(self, peer: bytes, frames: list[bytes], now: float) -> None:
         self._peers[peer] = None
@@ -165,9 +197,9 @@ class Gateway:
                 if type(effect) is Send:
                     envelope = effect.envelope
                     self.sent[type(envelope.body)] += 1
-                    if type(envelope.body) is Welcome:
-                        self._router.welcome(effect.peer)
-                    if self._router.send(effect.peer, codec.encode(envelope)) == "gone":
+                    if type(envelope.body) in _ANSWERS:
+                        self._answer(effect.peer, envelope, now)
+                    elif self._router.send(effect.peer, codec.encode(envelope)) == "gone":
                         self._lose(effect.peer, now)
                 else:
                     self._carry_out(effect)
@@ -176,6 +208,15 @@ class Gateway:
                 if type(effect) is Send:
                     self.core.on_unsendable(effect.peer, error, now)
 
+    def _answer(self, peer: bytes, envelope: Envelope, now: float) -> None:
+        """To the connection that has said Hello."""
+        is_welcome = type(envelope.body) is Welcome
+        if is_welcome:
+            self._router.admit(peer)
+            self._peers[peer] = None
+        if self._router.answer(peer, codec.encode(envelope)) == "gone" and is_welcome:
+            self._lose(peer, now)
+
     def _carry_out(self, effect: Effect) -> None:
         if type(effect) is Log:
             logging.log(logging.getLevelName(effect.level), effect.text)
@@ -183,6 +224,8 @@ class Gateway:
             self._describe_to(effect.client)
         elif type(effect) is Trouble:
             logging.error(effect.text, exc_info=effect.error)
+        elif type(effect) is Disconnect:
+            self._loop.call_later(_DISCONNECT_SECONDS, self._router.disconnect, effect.peer)
         elif type(effect) is Quit:
             self._loop.call_later(_FLUSH_SECONDS, self._end_loop)
 
@@ -190,6 +233,25 @@ class Gateway:
         now = time.monotonic()
         self.core.on_described(client, self.describe(), now)
         self._flush(now)
+
+    # ---- keys ------------------------------------------------------------------------------------------------------
+
+    def _look_at_keys(self) -> None:
+        """A key that is missing twice in a row is gone: its file may be replaced just now."""
+        try:
+            users = self._router.users()
+        except OSError as error:
+            logging.warning(f"The scheduler's keys cannot be read: {error}")
+            users = self._users
+        else:
+            if users is None:
+                return
+        self._keys_timer = self._loop.call_later(_KEYS_SECONDS, self._look_at_keys)
+        before, self._users = self._users, users
+        if before is not None and users is not None:
+            now = time.monotonic()
+            admission.on_keys_changed(self.core, users | before, now)
+            self._turn(now)
 
     # ---- time ------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.effects import Log, Send
+from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.link import Link, LinkGap
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
@@ -21,6 +22,7 @@ from scaler_protocol.messages import (
     Blocked,
     Cancel,
     Capability,
+    Challenge,
     Envelope,
     Goodbye,
     Heartbeat,
@@ -65,6 +67,7 @@ from scaler_worker.core.effects import (
     Interrupt,
     JoinStore,
     ReadStored,
+    Reconnect,
     RenewNested,
     Resume,
     SendNested,
@@ -81,6 +84,10 @@ from scaler_worker.core.slots import Slots
 __all__ = ["SCHEDULER", "AgentCore", "AgentSettings"]
 
 HELLO_SECONDS = 1.0
+HELLO_LIMIT_SECONDS = 8.0
+KEY_REFUSED_SECONDS = 2.0
+"""How soon it connects again after its key was refused."""
+
 BAD_INPUT_CODE = 2
 OUTPUT_BUDGET_BYTES = 4 * 1024 * 1024
 """What tasks have printed and the scheduler has not yet received; beyond it, tasks that print wait."""
@@ -109,8 +116,16 @@ class AgentSettings:
 
 
 class AgentCore(AgentPath):
-    def __init__(self, settings: AgentSettings, hello: Hello, store: Store, now: float) -> None:
-        """``hello``: what this agent says first; epoch and received are filled in here."""
+    def __init__(
+        self,
+        settings: AgentSettings,
+        hello: Hello,
+        store: Store,
+        now: float,
+        handshake: PeerHandshake | None = None,
+    ) -> None:
+        """``hello``: what this agent says first; epoch and received are filled in here. ``handshake``: how the
+        scheduler proves who it is; None: something else protects the connection."""
         super().__init__([], ObjectExchange(store), Lease(now), Link(), settings.hard_suspend, now)
         self._settings = settings
         self._hello = hello
@@ -118,13 +133,16 @@ class AgentCore(AgentPath):
         self._nested = NestedClients()
         self._output_bytes = 0
         self._epoch = 0
-        self._hellos = 0
+        self._handshake = handshake or PeerHandshake()
+        self._obstacle = ""
+        self._reconnect_at: float | None = None
         self._connected = False
         self._cluster = b""
         self._store_status: StoreStatus | None = None
         self._relayed: dict[ObjectKey, bool] = {}
         self._fetched: dict[ObjectKey, int] = {}
-        self._hello_at = now
+        self._hello_again_at = now
+        self._hello_again_seconds = HELLO_SECONDS
         self._away_since: float | None = now
         self._lag_seconds = 0.0
         self._heartbeat: Heartbeat | None = None
@@ -132,6 +150,7 @@ class AgentCore(AgentPath):
         self._ended = False
         greetings: dict[type, Callable[[Any, float], None]] = {
             Welcome: self._on_welcome,
+            Challenge: self._on_challenge,
             WhoAreYou: self._on_who_are_you,
             Refused: self._on_refused,
         }
@@ -163,9 +182,11 @@ class AgentCore(AgentPath):
 
     # ---- the connection --------------------------------------------------------------------------------------
 
-    def on_connected(self, now: float) -> None:
-        """The transport is connected (again): say who this is."""
+    def on_connected(self, token: bytes, now: float) -> None:
+        """The transport is connected (again): say who this is. ``token``: what both ends prove to know."""
         self._connected = True
+        self._handshake.token = token
+        self._hello_again_seconds = HELLO_SECONDS
         self._say_hello(now)
 
     def on_peer_lost(self, peer: bytes, now: float) -> None:
@@ -173,16 +194,46 @@ class AgentCore(AgentPath):
         self._connected = False
         self._leave(now)
 
+    def on_key_refused(self, text: str, now: float) -> None:
+        """The scheduler does not let this key in. It may later."""
+        self._connected = False
+        self._leave(now)
+        self._note_obstacle(text)
+        self._reconnect_at = now + KEY_REFUSED_SECONDS
+
+    def _note_obstacle(self, text: str) -> None:
+        """Said once, until the scheduler has welcomed this agent."""
+        if text != self._obstacle:
+            self._effects.append(Log("ERROR", text))
+        self._obstacle = text
+
     def _on_gap(self, gap: LinkGap, now: float) -> None:
         self._effects.append(Log("WARNING", f"{gap}: saying hello again"))
         self._say_hello(now)
 
     def _say_hello(self, now: float) -> None:
         self._leave(now)
-        self._hello_at = now
-        self._hellos += 1
-        hello = replace(self._hello, epoch=self._epoch, received=self._link.received, number=self._hellos)
-        self._send(Envelope(hello), now)
+        self._hello_again_at = now + self._hello_again_seconds
+        hello = replace(self._hello, epoch=self._epoch, received=self._link.received)
+        self._send(Envelope(self._handshake.begin(hello)), now)
+
+    def _say_hello_again(self, now: float) -> None:
+        """No answer has come: the scheduler is busy, or something else listens there."""
+        if self._hello_again_seconds >= HELLO_LIMIT_SECONDS:
+            self._leave_connection()
+            return
+        self._hello_again_seconds *= 2
+        self._say_hello(now)
+
+    def _leave_connection(self) -> None:
+        self._connected = False
+        self._effects.append(Reconnect())
+
+    def _on_challenge(self, challenge: Challenge, now: float) -> None:
+        proved = self._handshake.answer(challenge) if self._connected and not self._welcomed else None
+        if proved is not None:
+            self._hello_again_at = now + self._hello_again_seconds
+            self._send(Envelope(proved), now)
 
     def _on_who_are_you(self, question: WhoAreYou, now: float) -> None:
         if self._farewell_at is None:
@@ -196,8 +247,14 @@ class AgentCore(AgentPath):
         self._welcomed = False
 
     def _on_welcome(self, welcome: Welcome, now: float) -> None:
-        if welcome.number != self._hellos:
+        verdict = self._handshake.judge(welcome)
+        if self._welcomed or verdict == "late":
             return  # it answers an earlier Hello: another answer is on its way
+        if verdict == "forged":
+            self._note_obstacle(self._handshake.forged_text)
+            self._leave_connection()
+            return
+        self._obstacle = ""
         self._away_since = None
         self._welcomed = True
         if self._settings.uses_store and welcome.cluster != self._cluster:
@@ -650,7 +707,9 @@ class AgentCore(AgentPath):
             if self._away_since is not None:
                 first = _earlier(first, self._away_since + self._settings.death_timeout_seconds)
             if self._connected:
-                first = _earlier(first, self._hello_at + HELLO_SECONDS)
+                first = _earlier(first, self._hello_again_at)
+            if self._reconnect_at is not None:
+                first = _earlier(first, self._reconnect_at)
         if self._farewell_at is not None:
             first = _earlier(first, self._farewell_at + FAREWELL_SECONDS)
         elif self._stop_at is not None:
@@ -664,8 +723,11 @@ class AgentCore(AgentPath):
             self._keep_alive(now)
         elif self._away_since is not None and now >= self._away_since + self._settings.death_timeout_seconds:
             self._exit(1, f"the scheduler is away for {self._settings.death_timeout_seconds:g} seconds")
-        elif self._connected and now >= self._hello_at + HELLO_SECONDS:
-            self._say_hello(now)
+        elif self._connected and now >= self._hello_again_at:
+            self._say_hello_again(now)
+        elif self._reconnect_at is not None and now >= self._reconnect_at:
+            self._reconnect_at = None
+            self._effects.append(Reconnect())
 
     def _keep_alive(self, now: float) -> None:
         if now < self._sent_at + PING_SECONDS:

@@ -9,7 +9,8 @@ from scaler_worker.core.hand_over import HandOver
 
 __all__ = [
     "AttachStore", "DropObjects", "DropStored", "Exit", "FetchStored", "FindStored", "HandOver", "Interrupt",
-    "JoinStore", "Kill", "ReadOutput", "ReadStored", "RenewNested", "Resume", "SendNested", "StartProcessor", "Suspend",
+    "JoinStore", "Kill", "ReadOutput", "ReadStored", "Reconnect", "RenewNested", "Resume", "SendNested",
+    "StartProcessor", "Suspend",
 ]  # fmt: skip
 
 
@@ -111,6 +112,11 @@ class RenewNested:
     """Ask a client inside a task for a new Hello: the scheduler does not know it any more."""
 
     session: bytes
+
+
+@dataclass(slots=True)
+class Reconnect:
+    """Leave the connection to the scheduler for another one."""
 
 
 @dataclass(slots=True)

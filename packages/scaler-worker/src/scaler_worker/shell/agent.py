@@ -53,7 +53,7 @@ from scaler_worker.core.effects import (
     Suspend,
 )
 from scaler_worker.processor.channel import INTERRUPT_SIGNAL, VALUES, ProcessorOptions, pack_number
-from scaler_worker.shell.conversation import Conversation
+from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.host_store import HostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.processors import ProcessorHost
@@ -73,18 +73,18 @@ class Agent:
         self._settings = settings
         self._loop = guarded = GuardedLoop(loop, TurnGuard("Agent"))
         session = new_session()
+        connection = SchedulerConnection(settings.address, session, settings.io_threads)
         self._nested = NestedListener(guarded, self)
         self._processors = ProcessorHost(guarded, zygote, self._processor_options, self)
         self._core = AgentCore(
             _core_settings(settings, worker_count),
-            make_hello(Role.WORK, session, address=settings.address, distribution="scaler-worker"),
+            make_hello(Role.WORK, session, distribution="scaler-worker"),
             self._processors.store,
             time.monotonic(),
+            connection.handshake,
         )
         self._host_store = HostStore(guarded, self, _store_settings(settings))
-        self._conversation = Conversation(
-            self._core, settings.address, session, settings.io_threads, guarded, self._effects()
-        )  # fmt: skip
+        self._conversation = Conversation(self._core, connection, guarded, self._effects())
         self._meter = ProcessMeter()
         self._announced: set[int] = set()
         self._checks_memory = False

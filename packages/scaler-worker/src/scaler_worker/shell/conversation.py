@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +12,32 @@ from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.effects import Log, Send
+from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake
 from scaler_protocol.keys import worker_keys
 from scaler_protocol.messages import Envelope
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_worker.core.agent import SCHEDULER, AgentCore
+from scaler_worker.core.effects import Reconnect
+
+
+class SchedulerConnection:
+    """The socket, and what it needs. ``handshake`` is how its scheduler proves who it is. Raises OSError and
+    ValueError, with a sentence."""
+
+    def __init__(self, address: str, session: bytes, io_threads: int) -> None:
+        self._context = new_context(io_threads)
+        try:
+            self.dealer = DealerConnection(self._context, address, session, worker_keys)
+        except BaseException:
+            self._context.term()
+            raise
+        self.handshake = PeerHandshake(self.dealer.place, secrets.token_bytes(NONCE_SIZE_BYTES))
+
+    def close(self, linger_milliseconds: int = 0) -> None:
+        self.dealer.close(linger_milliseconds)
+        self._context.term()
+
 
 RETRY_SECONDS = 0.1
 """After a turn that failed, the next one comes after so long, or when something happens."""
@@ -24,8 +46,8 @@ _TURN = "turn"
 
 
 class Conversation:
-    """``carry_out``: what to do for each kind of effect, beside Send and Log. Whoever has something to tell the core
-    uses ``tell``, or calls ``end_turn`` behind it.
+    """``carry_out``: what to do for each kind of effect, beside Send, Log and Reconnect. Whatever has something to tell
+    the core uses ``tell``, or calls ``end_turn`` behind it.
 
     What fails is survived: the core is told of a message that was not taken in and of an effect that was not carried
     out, and a turn that failed is repeated soon. An agent in which one kind of event fails again and again ends, even
@@ -34,22 +56,17 @@ class Conversation:
     def __init__(
         self,
         core: AgentCore,
-        address: str,
-        session: bytes,
-        io_threads: int,
+        connection: SchedulerConnection,
         loop: GuardedLoop,
         carry_out: dict[type, Callable[[Any], None]],
     ) -> None:
         self._core = core
         self._loop = loop
-        self._context = new_context(io_threads)
-        try:
-            self._connection = DealerConnection(self._context, address, session, worker_keys)
-        except BaseException:
-            self._context.term()
-            raise
+        self._scheduler = connection
+        self._connection = connection.dealer
         self._carry_out: dict[type, Callable[[Any], None]] = {
             Log: lambda effect: logging.log(logging.getLevelName(effect.level), effect.text),
+            Reconnect: lambda effect: self._connection.reconnect(),
             **carry_out,
         }
         self._alarm = loop.add_alarm(self._on_alarm)
@@ -74,8 +91,7 @@ class Conversation:
         """What was sent last has a moment to leave."""
         self._loop.remove_prompt_reader(self._connection.fd)
         self._loop.remove_reader(self._connection.monitor_fd)
-        self._connection.close(linger_milliseconds=200)
-        self._context.term()
+        self._scheduler.close(linger_milliseconds=200)
 
     # ---- reading ---------------------------------------------------------------------------------------------
 
@@ -88,9 +104,11 @@ class Conversation:
     def _on_monitor(self) -> None:
         for event in self._connection.connection_events():
             if event == "connected":
-                self.hear(self._core.on_connected)
+                self.hear(self._core.on_connected, self._connection.token)
             elif event == "disconnected":
                 self.hear(self._core.on_peer_lost, SCHEDULER)
+            elif event == "key_refused":
+                self.hear(self._core.on_key_refused, self._connection.obstacle)
         self._read(self._connection.receive(), time.monotonic())
         self.end_turn()
 

@@ -19,7 +19,7 @@ from scaler_protocol.messages import Role, WorkerStatus
 from scaler_worker.config import OBJECT_RETENTION_SECONDS
 from scaler_worker.core.agent import AgentSettings
 from scaler_worker.core.effects import Exit
-from scaler_worker.shell.conversation import Conversation
+from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.resources import ProcessMeter, free_bytes
 from scaler_worker.symphony.config import SymphonySettings
 from scaler_worker.symphony.core.agent import SymphonyCore
@@ -39,12 +39,15 @@ class SymphonyAgent:
         self._inbox = inbox
         self._loop = guarded = GuardedLoop(loop, TurnGuard("Agent"))
         session = new_session()
-        hello = make_hello(Role.WORK, session, address=settings.address, distribution="scaler-worker")
-        self._core = SymphonyCore(_core_settings(settings), hello, time.monotonic())
-        self._conversation = Conversation(
-            self._core, settings.address, session, settings.io_threads, guarded,
-            {OpenSession: gateway.wish, SendInput: gateway.wish, Exit: self._exit},
-        )  # fmt: skip
+        connection = SchedulerConnection(settings.address, session, settings.io_threads)
+        hello = make_hello(Role.WORK, session, distribution="scaler-worker")
+        self._core = SymphonyCore(_core_settings(settings), hello, time.monotonic(), connection.handshake)
+        effects: dict[type, Callable[[Any], None]] = {
+            OpenSession: gateway.wish,
+            SendInput: gateway.wish,
+            Exit: self._exit,
+        }
+        self._conversation = Conversation(self._core, connection, guarded, effects)
         self._meter = ProcessMeter()
         self._was_announced = False
         self._ended = loop.create_future()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.messages import Hello, Withdrawn
 from scaler_worker.core.agent import AgentCore, AgentSettings
 from scaler_worker.core.slots import Slots
@@ -19,11 +20,13 @@ class SymphonyCore(AgentCore):
     """While Symphony is away for longer it stands aside: it leaves, as far as tasks are concerned, and joins anew with
     the next session."""
 
-    def __init__(self, settings: AgentSettings, hello: Hello, now: float) -> None:
+    def __init__(
+        self, settings: AgentSettings, hello: Hello, now: float, handshake: PeerHandshake | None = None
+    ) -> None:
         self._started_at = now
         self._stands_aside = False
         self._store = MemoryStore()
-        super().__init__(settings, hello, self._store, now)
+        super().__init__(settings, hello, self._store, now, handshake)
 
     def _make_slots(self) -> Slots:
         self.grid = Grid(

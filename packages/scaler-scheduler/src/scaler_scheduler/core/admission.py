@@ -1,0 +1,119 @@
+"""Which peers are let in: what they must prove before anything they say counts, and what ends with their keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scaler_protocol.address import parse_address
+from scaler_protocol.handshake import refusal_for
+from scaler_protocol.keys import holder_of_user, is_same_holder, key_of_user, may_act_as, role_of_user
+from scaler_protocol.messages import Challenge, Envelope, Hello, RefusalReason, Refused, Role, WhoAreYou
+from scaler_scheduler.core.effects import Disconnect, Send
+
+if TYPE_CHECKING:
+    from scaler_scheduler.core.agents import Agent
+    from scaler_scheduler.core.clients import Client
+    from scaler_scheduler.core.hellos import Hellos
+    from scaler_scheduler.core.settings import Settings
+
+OTHERS_SESSION_TEXT = "This session began with another key, or that key may not have it any more."
+REVOKED_TEXT = (
+    "The scheduler does not know this peer's key any more, or it has expired: ask its operator for another one."
+)
+_UNPROTECTED = Refused(
+    RefusalReason.TOKEN, "This scheduler cannot check who connects on its own machine: it was started without a token."
+)
+
+
+def knows(state: Hellos, peer: bytes) -> bool:
+    """Whether ``peer`` has a session of its own: only then is anything but a Hello of it looked at."""
+    if peer in state.agents:
+        return True
+    client = state.clients.get(peer)
+    return client is not None and client.route is None
+
+
+def on_first_message(state: Hellos, peer: bytes, hello: Hello | None, user: bytes, now: float) -> None:
+    """From a connection that has not been welcomed, or has no session any more. ``hello`` None: something else, which
+    was not looked at. ``user``: whose key the connection showed."""
+    state.events.now = now
+    if hello is not None:
+        state._on_hello(peer, hello, None, now, user)
+    elif peer not in state._ignored:
+        state._effects.append(Send(peer, Envelope(WhoAreYou())))
+
+
+def on_malformed_first_message(state: Hellos, peer: bytes, text: str, now: float) -> None:
+    """The connection has proved nothing, so the session that it names is not touched."""
+    state._warn(state._malformed, f"A message from {peer.hex()[:8]} is malformed: {text}", now)
+    state._refuse(peer, Refused(RefusalReason.MALFORMED, f"The message is malformed: {text}"), None)
+
+
+def answer_to_hello(
+    settings: Settings, peer: bytes, hello: Hello, route: bytes | None, user: bytes, now: float
+) -> Refused | Challenge | None:
+    """What is said to ``hello`` before anything else is done about it; None: it is welcome."""
+    if hello.session != peer:
+        return Refused(RefusalReason.SESSION, "The session in Hello is not the routing id of its connection.")
+    if route is not None:  # its agent has proved who it is
+        return Refused(RefusalReason.ROLE, "A nested session is a client's.") if hello.role == Role.WORK else None
+    refused = refusal_for(hello, user)
+    if refused is not None:
+        return refused
+    if hello.role == Role.OBSERVE:
+        return Refused(RefusalReason.ROLE, "Monitors connect to the monitor address.")
+    if user:  # the key is the proof
+        return None
+    if settings.handshake is not None:
+        return settings.handshake.answer(hello, now)
+    return _UNPROTECTED if _needs_proof(settings.address) else None
+
+
+def _needs_proof(address: str) -> bool:
+    parsed = parse_address(address)
+    return parsed.is_local and parsed.scheme != "inproc"
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------------
+
+
+def admits(state: Hellos, peer: bytes, user: bytes) -> bool:
+    """Whether what the connection of ``peer`` says may be taken in. A session belongs to the holder of the key that it
+    began with: nobody else goes on with it who has got to know its id."""
+    known = state.agents.get(peer) or state.clients.get(peer)
+    if known is None or known.user == user:
+        return True
+    if not is_same_holder(known.user, user) or not may_act_as(role_of_user(user), known.hello.role):
+        state._effects.append(Send(peer, Envelope(Refused(RefusalReason.SESSION, OTHERS_SESSION_TEXT))))
+        return False
+    known.user = user
+    return True
+
+
+def on_keys_changed(state: Hellos, users: frozenset[bytes], now: float) -> None:
+    """``users`` are all whose keys are known and have not expired. Connections of other keys end. Who has a newer key
+    may come back with it; the tasks of all others end as if they had left."""
+    state.events.now = now
+    valid = sorted(users)
+    peers: list[Client | Agent] = [*state.agents.values(), *state.clients.values()]
+    for known in peers:
+        if known.user and known.route is None and known.user not in users:
+            _revoke(state, known, valid, now)
+
+
+def _revoke(state: Hellos, known: Client | Agent, valid: list[bytes], now: float) -> None:
+    peer, user, role = known.session, known.user, known.hello.role
+    same_key = [
+        each for each in valid if key_of_user(each) == key_of_user(user) and may_act_as(role_of_user(each), role)
+    ]
+    if same_key:  # its file has another name by now
+        known.user = same_key[0]
+        return
+    shown = f"{holder_of_user(user)}: {peer.hex()[:8]} is disconnected"
+    if any(is_same_holder(each, user) and may_act_as(role_of_user(each), role) for each in valid):
+        state._log(f"A newer key has replaced that of {shown}, and may come back with it")
+    else:
+        state._log(f"The key is not valid any more of {shown}", "WARNING")
+        state._refuse(peer, Refused(RefusalReason.ROLE, REVOKED_TEXT), None)
+        state._end_peer(peer, now)
+    state._effects.append(Disconnect(peer))
