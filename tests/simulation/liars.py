@@ -7,14 +7,30 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from scaler_protocol.codec import encode
+from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, place_of
 from scaler_protocol.link import Link, LinkGap
-from scaler_protocol.messages import AgentAttach, Envelope, Hello, Results, Role, Status, TaskColumn, Tasks, Welcome
+from scaler_protocol.messages import (
+    AgentAttach,
+    Challenge,
+    Envelope,
+    Hello,
+    Results,
+    Role,
+    Status,
+    TaskColumn,
+    Tasks,
+    Welcome,
+)
 from tests.simulation import lies
 from tests.simulation.lies import Lies, Lore
 from tests.simulation.network import Connection, Frames, Network
+from tests.simulation.scheduler import ADDRESS, TOKEN
 from tests.simulation.world import World
 
 ACT_SECONDS = (0.0, 0.3)
+
+PROVEN_SHARE = 0.9
+"""Of Hellos: without a proof a liar is not heard."""
 
 
 class Lying(Protocol):
@@ -46,6 +62,7 @@ class Liar:
         self._is_attached = False
         self._kinds = lies.FROM_AGENTS if role == Role.WORK else lies.FROM_CLIENTS
         self._answers: list[Tasks] = []
+        self._handshake = PeerHandshake(place_of(ADDRESS), chance.randbytes(NONCE_SIZE_BYTES), TOKEN)
         lore.sessions.append(self.session)
         network.liars.add(self.session)
         self.connection: Connection = network.join(self)
@@ -93,6 +110,9 @@ class Liar:
         if isinstance(envelope.body, Welcome):
             self._on_welcome(envelope.body)
             return
+        if isinstance(envelope.body, Challenge):
+            self._prove(envelope.body)
+            return
         try:
             if not self._link.accept(envelope):
                 return
@@ -117,7 +137,14 @@ class Liar:
 
     def _say_hello(self) -> None:
         hello = self.lies.hello(self.role)
+        if self._chance.random() < PROVEN_SHARE:
+            hello = self._handshake.begin(hello)
         self._send(Envelope(hello))
+
+    def _prove(self, challenge: Challenge) -> None:
+        hello = self._handshake.answer(challenge)
+        if hello is not None:
+            self._send(Envelope(hello))
 
     def _on_welcome(self, welcome: Welcome) -> None:
         if welcome.resumed and welcome.epoch == self._epoch:

@@ -15,13 +15,13 @@ import pytest
 from scaler_protocol.codec import encode
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
-from scaler_protocol.messages import Envelope, ObjectKey, Role, StoreSettings
+from scaler_protocol.messages import HELLO_LIMIT_BYTES, Envelope, ObjectKey, Role, StoreSettings
 from scaler_protocol.objects.agent_connection import AgentConnection
 from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.errors import StoreFull, StoreUnavailable
 from scaler_protocol.objects.names import peer_process, socket_name
 from scaler_protocol.transport.framing import SIZE_LIMIT_BYTES, pack
-from scaler_protocol.transport.newcomers import COUNT_LIMIT, HELLO_LIMIT_BYTES
+from scaler_protocol.transport.newcomers import COUNT_LIMIT
 from tests.unit.objects.conftest import Connect
 
 KEY = ObjectKey(b"an owner of it..", 1)
@@ -93,7 +93,7 @@ FIRST_MESSAGES = {
     "garbage": b"\xff" * 100,
     "another message than Hello": pack(encode(Envelope(StoreSettings(1, "/", "")))),
     "something else than a message": pack([b"GET / HTTP/1.1"]),
-    "the Hello of a stranger": pack(encode(Envelope(make_hello(Role.WORK, new_session(), token=b"0" * 64)))),
+    "the Hello of a stranger": pack(encode(Envelope(make_hello(Role.WORK, new_session())))),
 }
 
 

@@ -81,10 +81,12 @@ class Endings(Watching):
     def _spread(self, client: Client, news: GraphNews, now: float) -> None:
         self._push(client, news.ready, False)
         for index, (tasks, attempts) in news.cancels.items():
-            if index in self.agent_by_index:
-                self.agent_by_index[index].cancel(client.session, tasks, attempts)
+            agent = self.agent_by_index.get(index)
+            if agent is None:
+                continue
+            agent.cancel(client.session, tasks, attempts)
             for task in tasks if self.relays else ():
-                self.relays.drop(ObjectKey(client.session, task))
+                self.relays.end(ObjectKey(client.session, task), agent.session)
         for task in news.cascaded if self._lineage else ():
             self._stop_children(client.session, task, now)
         for task in news.delivered:

@@ -62,6 +62,12 @@ class Relays:
             del self._relays[key]
         return bool(relay.readers)
 
+    def end(self, key: ObjectKey, holder: bytes) -> None:
+        """``holder`` is to drop the value, which nobody needs from it any more. It may go on from another holder."""
+        relay = self._relays.get(key)
+        if relay is not None and relay.holder == holder:
+            del self._relays[key]
+
     def drop(self, key: ObjectKey) -> list[bytes]:
         """The value is gone; the readers that will not get it."""
         relay = self._relays.pop(key, None)
