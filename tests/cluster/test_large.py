@@ -139,7 +139,7 @@ def test_a_large_closure(client: Client) -> None:
 
 
 def test_cancelling_an_upload_on_its_way(client: Client) -> None:
-    future = client.submit(len, fill(50_000_000))
+    future = client.submit_verbose(len, (fill(50_000_000),), {}, capabilities={"absent": 1})
     assert future.cancel()
     assert client.submit(len, fill(1_000_000)).result(timeout=30) == 1_000_000
 

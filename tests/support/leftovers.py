@@ -82,11 +82,11 @@ def _ports(processes: list[psutil.Process]) -> dict[str, str]:
 
 
 def _socket_files() -> dict[str, str]:
-    """Socket files that nobody listens on any more. One that a living process holds goes with that process, and may
-    belong to someone else on this machine."""
+    """Socket files that no process listens on any more. One that a living process holds goes with that process, and may
+    belong to someone else on this machine. The folder of monitor sockets is left out: what a killed scheduler leaves
+    there is removed by the next one."""
     held = _held_socket_files()
-    home = Path(os.environ.get("SCALER_HOME", "/tmp"))
-    folders = {Path("/tmp"), Path(tempfile.gettempdir()), home, home / socket.gethostname()}
+    folders = {Path("/tmp"), Path(tempfile.gettempdir()), Path(os.environ.get("SCALER_HOME", "/tmp"))}
     paths = {str(path) for folder in folders for path in _sockets_in(folder)}
     deserted = [path for path in sorted(paths - held) if _is_deserted(path)]
     return {f"socket-file {path}": f"socket file {path}" for path in [*deserted, *_dangling_links()]}
