@@ -45,9 +45,15 @@ class FakeRouter:
         messages, self._waiting = self._waiting[:1], self._waiting[1:]
         return messages
 
-    def send(self, peer: bytes, frames: list[bytes]) -> str:
+    def answer(self, peer: bytes, frames: list[bytes]) -> str:
         self.answers += 1
         return "sent"
+
+    def unauthenticated_messages(self) -> Iterator[tuple[bytes, list[bytes]]]:
+        return iter(())
+
+    def users(self) -> None:
+        """There are no keys."""
 
     def close(self) -> None:
         self._reading.close()

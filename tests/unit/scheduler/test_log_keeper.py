@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scaler_protocol.monitor import feed, records
-from scaler_protocol.monitor.messages import SchedulerStatus, Snapshot
+from scaler_protocol.monitor.messages import SchedulerStatus, Setting, Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.records import Kind, Naming
 from scaler_protocol.monitor.replay import Replay
@@ -49,8 +49,8 @@ class Log:
         return [self.keeper.keep(feed.EVENTS_KIND, payload, self.stream) for payload in self.stream.take()]
 
     def says_snapshot(self, padding_bytes: int) -> str:
-        padding = os.urandom(padding_bytes // 2).hex()
-        snapshot = Snapshot(SchedulerStatus(padding, EPOCH, "1", "host", 1, 1.0), time=self.time)
+        padding = tuple(Setting(f"{place}", os.urandom(500).hex()) for place in range(padding_bytes // 1000))
+        snapshot = Snapshot(SchedulerStatus("address", EPOCH, "1", "host", 1, 1.0), time=self.time, settings=padding)
         return self.keeper.keep(feed.SNAPSHOT_KIND, feed.encode(snapshot), self.stream)
 
     def files(self) -> list[Path]:
