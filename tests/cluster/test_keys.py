@@ -265,7 +265,7 @@ def test_when_a_key_is_taken_away_its_client_is_told_and_its_tasks_end(
         wait_until((tmp_path / "started.over").exists)
         assert other.submit(math.sqrt, 4).result() == 2.0
         with pytest.raises(DisconnectedError, match="does not know this key"):
-            Client(public_address)
+            Client(public_address, timeout_seconds=1).submit(math.sqrt, 4).result(timeout=20)
         client.disconnect()
 
 

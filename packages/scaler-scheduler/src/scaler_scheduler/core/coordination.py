@@ -197,8 +197,15 @@ def on_session_ended(core: Endings, session: bytes, now: float) -> None:
     requests = core.coordination.by_session.pop(session, None)
     for request in _holders_last(core.coordination, requests.by_number.values()) if requests is not None else ():
         if _holds(core.coordination, request):
-            _warn(core, request, f"client {session.hex()[:8]}, which held it, is gone", now)
+            _warn(core, request, _left_text(request), now)
         _end(core, request, now)
+
+
+def _left_text(request: Request) -> str:
+    if not request.owner:
+        return f"client {request.session.hex()[:8]}, which held it, is gone"
+    task, _ = request.execution
+    return f"task {task} of client {request.owner.hex()[:8]} closed its client without releasing it"
 
 
 def on_results(core: Endings, run: ResultRun, now: float) -> None:
