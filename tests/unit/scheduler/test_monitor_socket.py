@@ -220,6 +220,16 @@ def test_sockets_of_dead_schedulers_are_removed_and_others_stay(runtime: Path, n
     living.close()
 
 
+def test_a_publisher_that_leaves_late_takes_nothing_from_the_next_scheduler(runtime: Path, name: str) -> None:
+    late = open_for(name)
+    socket.socket(fileno=os.dup(late.fileno())).shutdown(socket.SHUT_RDWR)  # nothing listens there any more
+    opened = open_for(name)
+    late.close()
+    connect(f"/tmp/{name}")
+    opened.close()
+    assert not os.path.lexists(f"/tmp/{name}")
+
+
 def test_an_abstract_address_has_no_file(name: str) -> None:
     opened = listen_at(Address("ipc", path=f"@{name}"))
     with socket.socket(socket.AF_UNIX) as made:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -48,10 +49,15 @@ class SocketFile:
             status = os.stat(self._path)
             self._inode = status.st_ino if stat.S_ISSOCK(status.st_mode) else 0
 
+    def is_there(self) -> bool:
+        """Whether it has not been removed or replaced."""
+        try:
+            return bool(self._inode) and os.stat(self._path).st_ino == self._inode
+        except FileNotFoundError:
+            return False
+
     def remove(self) -> None:
         """Unless it is another one by now."""
-        try:
-            if self._inode and os.stat(self._path).st_ino == self._inode:
+        if self.is_there():
+            with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path)
-        except FileNotFoundError:
-            pass

@@ -70,12 +70,14 @@ class MonitorFiles:
         self._file = SocketFile(Address("ipc", path=path)) if path else None
 
     def remove(self) -> None:
-        """Unless others have replaced them."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.remove()
-        if self._link:
-            _remove_link(self._link, self._path)
+        """Unless others have replaced them. The link goes first: a later scheduler removes a file that is left alone,
+        and only with it the link."""
+        if self._file is None:
+            return
+        with contextlib.suppress(OSError):
+            if self._link and self._file.is_there():
+                _remove_link(self._link, self._path)
+            self._file.remove()
 
 
 def listen_at(address: Address) -> MonitorSocket | None:
@@ -301,6 +303,8 @@ def _make_link(link: str, path: str) -> str:
     """``link`` when it leads to ``path`` now; empty when there is none. What belongs to another user, and what leads to
     another scheduler that runs, stays as it is."""
     try:
+        if link and _is_link_to(link, path):  # of a scheduler that was killed: its socket's path is this one's
+            return link
         if link and _is_free(link):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(link)
@@ -313,8 +317,13 @@ def _make_link(link: str, path: str) -> str:
 
 def _remove_link(link: str, path: str) -> None:
     with contextlib.suppress(OSError):
-        if os.lstat(link).st_uid == os.geteuid() and os.readlink(link) == path:
+        if _is_link_to(link, path):
             os.unlink(link)
+
+
+def _is_link_to(link: str, path: str) -> bool:
+    """Whether this user has made it."""
+    return os.path.islink(link) and os.lstat(link).st_uid == os.geteuid() and os.readlink(link) == path
 
 
 # ---- sentences -----------------------------------------------------------------------------------------------------
