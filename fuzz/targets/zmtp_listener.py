@@ -1,46 +1,56 @@
-"""A scheduler's listener beside its port: connections that come, say anything, and go, several at a time.
+"""A scheduler's listener: authenticated peers that come, say anything, and go, several at a time, beside strangers.
 
-All messages of an honest peer arrive, in order and with its identity, and no descriptor is left open.
+All messages of an honest peer arrive, in order and with its identity; whoever has not been admitted reaches nobody as a
+peer; and no descriptor is left open.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
-from collections.abc import Iterator
-
-import zmq
+from collections.abc import Callable, Iterator
 
 from fuzz import zmtp as protocol
 from fuzz.choices import Choices
 from fuzz.sockets import no_descriptor_left, send
+from scaler_protocol.transport.unauthenticated import Listening
 from scaler_protocol.transport.zeromq import RouterFrames
 from scaler_protocol.transport.zmtp_listener import ZmtpListener
 
 NAME = f"scaler-fuzz-{os.getpid()}"
 IDENTITIES = (b"", b"one", b"two", b"i" * 255, b"i" * 256, b"honest")
 HONEST = b"the honest peer"
-SOCKET = zmq.Context.instance().socket(zmq.ROUTER)
-"""libzmq's, which nobody reaches."""
+HELLO = b"hello"
+"""Whoever says so is admitted."""
 
-SOCKET.setsockopt(zmq.ROUTER_MANDATORY, 1)
+CONNECTIONS_LIMIT = 8
+CALLS_LIMIT = 5000
+"""Of the listener until it has heard all: a share of the time is spent on strangers, so time may have to pass."""
+
+
+def listening_socket() -> socket.socket:
+    bound = socket.socket(socket.AF_UNIX)
+    bound.bind("\0" + NAME)
+    return bound
 
 
 class Conversation:
     """Connections to one listener. ``honest`` is never taken over and says one message a step."""
 
     def __init__(self) -> None:
-        self.listener = ZmtpListener(SOCKET.getsockopt(zmq.FD), lambda: None)
-        self.listener.listen(NAME)
+        self.listener = ZmtpListener(lambda: None)
+        self.listener.listen(Listening(listening_socket()))
         self.router = RouterFrames()
-        self.router.attach(SOCKET)
-        self.router.serve_beside(self.listener)
+        self.router.serve(self.listener)
+        self.admitted: set[bytes] = set()
         self.connections: list[socket.socket] = []
         self.honest = self.connect()
-        send(self.honest, protocol.GREETING + protocol.ready(b"DEALER", HONEST))
+        send(self.honest, protocol.GREETING + protocol.ready(b"DEALER", HONEST) + protocol.message([HELLO]))
         self.said = 0
         self.heard = 0
+        self.serve_until(lambda: HONEST in self.admitted)
 
     def connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX)
@@ -49,8 +59,8 @@ class Conversation:
         return connection
 
     def step(self, choices: Choices) -> None:
-        operation = choices.below(8)
-        if operation == 0 and len(self.connections) < 8:
+        operation = choices.below(9)
+        if operation == 0 and len(self.connections) < CONNECTIONS_LIMIT:
             self.connections.append(self.connect())
         elif operation == 1:
             self.say(choices, protocol.GREETING + protocol.ready(b"DEALER", choices.pick(IDENTITIES)))
@@ -64,6 +74,8 @@ class Conversation:
             self.connections.pop(choices.below(len(self.connections))).close()
         elif operation == 6:
             self.answer(choices)
+        elif operation == 7:
+            self.say(choices, protocol.message([HELLO]))
         else:
             self.serve()
 
@@ -73,14 +85,36 @@ class Conversation:
                 send(choices.pick(self.connections), data)
 
     def answer(self, choices: Choices) -> None:
-        self.router.send(choices.pick(IDENTITIES[1:4]), [b"answer", choices.take(4)])
+        """To a peer, or to a stranger; or one of them is cut off."""
+        peer, frames = choices.pick(IDENTITIES[1:5]), [b"answer", choices.take(4)]
+        how = choices.below(3)
+        if how == 0:
+            assert self.router.send(peer, frames) == "gone" or peer in self.admitted
+        elif how == 1:
+            self.listener.answer(peer, frames)
+        else:
+            self.listener.disconnect(peer)
 
     def serve(self) -> None:
         for peer, frames, _ in self.router.receive_many(64):
+            assert peer in self.admitted, "Someone speaks as a peer who has not been admitted."
             assert frames and frames != [b""]
             if peer == HONEST:
                 assert frames == [b"%d" % self.heard]
                 self.heard += 1
+        for peer, frames in self.listener.unauthenticated_messages():
+            assert len(frames) < 2
+            if frames == [HELLO]:
+                self.listener.admit(peer)
+                self.admitted.add(peer)
+
+    def serve_until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(CALLS_LIMIT):
+            self.serve()
+            if condition():
+                return
+            select.select([self.listener.fd], [], [], 0.01)
+        raise AssertionError("An honest peer was not served.")
 
     def speak(self) -> None:
         send(self.honest, protocol.message([b"%d" % self.said]))
@@ -89,9 +123,7 @@ class Conversation:
     def end(self) -> None:
         for connection in self.connections:
             connection.close()
-        for _ in range(8):
-            self.serve()
-        assert self.heard == self.said, "Messages of an honest peer were lost."
+        self.serve_until(lambda: self.heard == self.said)
         self.honest.close()
         self.listener.close()
 
@@ -108,5 +140,7 @@ def one_input(data: bytes) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    yield bytes([0, 0, 1, 0, 1, 0, 7, 0, 2, 0, 2, 1, 97, 0, 7, 0])
-    yield bytes([0, 3, 1, 0, 1, 3, 0, 3, 1, 1, 1, 3, 7, 3, 7, 3, 2, 1, 1, 3, 97, 98, 99, 3, 7, 3, 5, 0, 3, 7, 3])
+    hello, served, message = [1, 0, 1, 3, 7, 0, 3], [8, 3], [2, 1, 3, 97, 98, 0, 3]
+    yield bytes([0, 0, 1, 0, 1, 0, 8, 0, 2, 0, 2, 1, 97, 0, 8, 0])
+    yield bytes([0, 3, *hello, *served, *message, *served, 6, 1, 0, *served, 6, 1, 2, *served, 5, 0, *served])
+    yield bytes([0, 3, 0, 3, *hello, *hello, *served, 7, 1, 3, *served, *message, *served, 3, 2, 9, 9, 0, *served])

@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -41,6 +41,7 @@ _MISSED_SECONDS = 0.1
 """A key that is not known may have been written just now: then the files are read again, not more often than this."""
 
 _KEY = re.compile(rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")  # Z85
+_DAY_SECONDS = 24 * 60 * 60.0
 _EXPIRES = re.compile(r"expires (\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})Z)?")
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)
 """Errors that are no fault of a file."""
@@ -214,7 +215,7 @@ def parse_public_key(path: Path, content: bytes) -> tuple[bytes, float]:
 def _expiry(match: re.Match[str]) -> float:
     """A day counts to its end."""
     day = datetime.fromisoformat(match[1] + "T" + (match[2] or "00:00:00")).replace(tzinfo=UTC)
-    return (day if match[2] else day + timedelta(days=1)).timestamp()
+    return day.timestamp() + (0.0 if match[2] else _DAY_SECONDS)
 
 
 # ---- what connects ---------------------------------------------------------------------------------------------------

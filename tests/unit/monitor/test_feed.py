@@ -134,7 +134,7 @@ def test_any_float_arrives_within_bounds(number: float) -> None:
     found = feed.decode(feed.encode(whole)).message
     agent = found.agents[0]
     measures = (agent.lag_seconds, agent.cpu_percent, found.scheduler.uptime_seconds, found.scheduler.cpu_percent)
-    assert all(0 <= value <= 1.01 * MEASURE_LIMIT for value in (*measures, found.functions[0].duration_seconds))
+    assert all(0 <= value <= MEASURE_LIMIT for value in (*measures, found.functions[0].duration_seconds))
     assert found.functions[1:] == whole.functions[1:] and agent.workers == whole.agents[0].workers
 
 

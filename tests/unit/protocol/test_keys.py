@@ -183,6 +183,11 @@ def test_a_key_is_valid_to_the_end_of_its_last_day(directory: Path) -> None:
         assert (time.time() < found.expires) is is_valid
 
 
+def test_a_key_may_be_valid_to_the_last_day_there_is(directory: Path) -> None:
+    path = directory / "submit.pub"
+    assert time.time() < keys.parse_public_key(path, path.read_bytes() + b"expires 9999-12-31")[1] < float("inf")
+
+
 @pytest.mark.parametrize("line", [b"expire 2027-01-31", b"expires tomorrow", b"expires 2027-13-31", b"more\nlines"])
 def test_a_wrong_second_line_is_told(directory: Path, line: bytes) -> None:
     public = (directory / "submit.pub").read_bytes()

@@ -242,3 +242,21 @@ def test_a_processor_keeps_its_values_no_longer_than_the_host_s_store(how: str) 
         stage.core.on_store_lost(stage.now)
         stage.turn()
     assert [(each.number, each.keys) for each in stage.effects if isinstance(each, DropObjects)] == [(0, [key(1)])]
+
+
+def test_a_node_that_waits_already_and_comes_again_replaces_the_first() -> None:
+    """Only a scheduler that errs says so. What waited for the first one leaves, and the counts stay right."""
+    stage = Stage()
+    stage.give(node(2, 1), node(3, 2), function=add)
+    stage.give(node(2), function=add)
+    stage.core.check()
+    assert given_back(stage) == [3]
+    stage.run_all()
+    assert statuses(stage) == {2: Status.SUCCESS}
+
+
+def test_a_whole_chain_that_waits_comes_again() -> None:
+    stage = Stage()
+    for _ in range(2):
+        stage.give(*(node(number + 1, number) for number in (1, 2, 3)), function=add)
+        stage.core.check()

@@ -18,8 +18,8 @@ snapshot with 100,000 workers takes 8."""
 TEXT_LIMIT = 1000
 """Characters of a name or a sentence."""
 
-MEASURE_LIMIT = 1e15
-"""Largest measured value, in whatever unit; a greater one is nonsense."""
+MEASURE_LIMIT = 2.0**50
+"""Largest measured value, in whatever unit; a greater one is nonsense. About 1e15, and exact in 32 bits as well."""
 
 COUNT_LIMIT = 2**64 - 1
 IDENTITY_LIMIT_BYTES = 64

@@ -23,9 +23,12 @@ class Nodes:
     def has_deferred(self, number: int) -> bool:
         """Whether something could follow what this processor has, and found no room yet."""
 
-    def add(self, run: TaskRun, lacks_objects: bool) -> tuple[list[TaskRun], list[ObjectKey], list[ObjectKey]]:
+    def add(
+        self, run: TaskRun, lacks_objects: bool
+    ) -> tuple[list[TaskRun], list[ObjectKey], list[ObjectKey], list[tuple[bytes, int, int]]]:
         """Enter the tasks of a run: (runs that may be queued, keys of values to be fetched, keys of large values of
-        earlier attempts, which are free)."""
+        earlier attempts, which are free, what cannot run here any more). A task that waits already is replaced, and
+        what waited for it leaves."""
 
     def objects_here(self, run: TaskRun) -> list[TaskRun]:
         """The objects that these tasks lacked are here; the runs that may be queued."""

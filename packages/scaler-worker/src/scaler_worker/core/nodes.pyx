@@ -84,9 +84,8 @@ cdef class Nodes:
     # ---- coming in -----------------------------------------------------------------------------------------------
 
     def add(self, run, bint lacks_objects):
-        """Enter the tasks of a run. Returns (runs that may be queued, keys of values to be fetched, keys of large
-        values of earlier attempts, which are free)."""
-        cdef list freed = []
+        """See nodes.pyi."""
+        cdef list freed = [], back = []
         cdef bytes session = run.session
         cdef uint64_t task, first = run.first_task
         cdef int64_t index, count = run.count
@@ -102,6 +101,8 @@ cdef class Nodes:
             if node is None or node.state != FETCHING:  # what was to be fetched may be made here now
                 if node is not None and node.state == DONE:
                     self.release(<dict> table, node, freed)
+                elif node is not None and node.state == WAITING:
+                    self.remove(node, back)
                 node = Node(session, task)
                 (<dict> table)[task] = node
             node.stand_for(run, index)
@@ -109,10 +110,11 @@ cdef class Nodes:
                 node.lacks_objects = True
                 node.pending += 1
             made.append(node)
+        self.tables[session] = table  # which may have become empty meanwhile
         self.waiting += count
         if run.has_references:
             self.link(<dict> table, made, run, fetch)
-        return self.made_ready(made), fetch, freed
+        return self.made_ready(made), fetch, freed, [each for each in back if not first <= each[1] < first + count]
 
     cdef link(self, dict table, list made, run, list fetch):
         cdef const uint64_t[::1] pairs = run.inputs()

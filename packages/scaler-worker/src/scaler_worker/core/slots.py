@@ -364,8 +364,9 @@ class Slots(SlotsPath):
 
     def add_nodes(self, run: TaskRun, lacks_objects: bool) -> list[ObjectKey]:
         """Nodes of a graph came; what must be asked for."""
-        ready, fetch, freed = self.nodes.add(run, lacks_objects)
+        ready, fetch, freed, back = self.nodes.add(run, lacks_objects)
         self.freed.extend(freed)
+        self.given_back.extend(back)
         for each in ready:
             self.queue.push(each)
         self._objects.give_up_values(run.session, run.first_task, run.first_task + run.count)
