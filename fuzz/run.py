@@ -43,7 +43,8 @@ def main(name: str, tally_path: str, *arguments: str) -> None:
     target = Target(name)
     with atheris.instrument_imports(include=PACKAGES):
         loaded = target.load()
-    command = [sys.argv[0], f"-max_len={loaded.longest_input_bytes}", *arguments]
+    itself = f"{sys.executable} -m fuzz.run {name} {tally_path}"  # libFuzzer starts it again to merge, through a shell
+    command = [itself, f"-max_len={loaded.longest_input_bytes}", *arguments]
     atheris.Setup(command, bounded(loaded.one_input), enable_python_coverage=True)
     atheris.Fuzz()
 

@@ -177,7 +177,7 @@ def read_hello(data: bytes) -> None:
 
 
 def seeds() -> Iterator[bytes]:
-    begin, prove, believe = [0, 0, 0, 0, 2, 1, 0], [1, 0, 1, 0, 2, 2, 0], [3, 0, 1, 0]
+    begin, prove, believe = [0, 0, 0, 0, 2, 1, 0], [1, 0, 1, 0, 2, 2, 0, 0], [3, 0, 1, 0]
     yield bytes([0, *begin, *prove, *believe])
     yield bytes([0, *begin, *prove, 4, 2, 2, 2, 0, 1, 0, 2, 0, 2, 3, 0, *believe, 5, 0, 1, 0, 1, 0, 1, 0, *believe])
     proving = PeerHandshake(place_of(ADDRESS), SEEDS[0], TOKEN)

@@ -10,6 +10,7 @@ from fuzz.choices import Choices
 from fuzz.events import a_snapshot, some_events
 from fuzz.screens import look_at
 from fuzz.tally import TALLY
+from scaler_protocol.monitor.format import is_time
 from scaler_protocol.monitor.model import Model
 
 TASK_LIMIT = 200
@@ -25,8 +26,10 @@ def one_input(data: bytes) -> None:
         if not choices.more:
             break
         now += choices.below(4)
-        model.apply(a_snapshot(choices) if choices.flag(4) else some_events(choices), now)
-        TALLY.count_messages()
+        message = a_snapshot(choices) if choices.flag(4) else some_events(choices)
+        if is_time(message.time):  # readers refuse others
+            model.apply(message, now)
+            TALLY.count_messages()
         if choices.flag():
             look_at(model, choices, now)
     look_at(model, choices, now)

@@ -1,7 +1,7 @@
 """Connections of strangers to a scheduler: Hellos in pieces, floods, connections that come and go.
 
-Nothing but single frames of at most a Hello's size is given to the owner, and not more than they have sent. There are no
-more of them than the limit, only a bounded amount of what each has sent is taken in, and an honest peer is served.
+Nothing but single frames of at most a Hello's size is given to the owner, and not more than they have sent. There are
+no more of them than the limit, none is taken for a peer, and an honest peer is served.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHUNKS = (1, 2, 3, 9, 64, 1000, 100_000)
 
 
 class Stranger:
-    """``waiting``: what it has yet to send. ``left``: it has no more to say."""
+    """``waiting``: what it has yet to send."""
 
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
