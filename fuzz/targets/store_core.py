@@ -29,7 +29,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.objects.core.space import Extent, pages
 from scaler_protocol.objects.core.store import MalformedRequest
 from tests.simulation.lies import ALL, Lies, Lore
-from tests.unit.objects.test_core import ENDPOINTS, MEBIBYTE, OWNERS, World, finish
+from tests.unit.objects.world import ENDPOINTS, MEBIBYTE, OWNERS, World, finish
 
 LIAR = b"owner of a lie.."
 KINDS = (*(each for each in ALL if each.__name__.startswith("Store")), ObjectRequest, ObjectCredit, ObjectChunk)
