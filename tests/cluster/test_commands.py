@@ -240,7 +240,8 @@ def test_a_public_address_with_insecure() -> None:
 
 def test_precedence_of_settings(tmp_path: Path) -> None:
     file = tmp_path / "scaler.toml"
-    file.write_text('[scheduler]\nevent-loop = "uvloop"\nmonitor-address = "ipc:///tmp/from-file"\nprotected = false\n')
+    address = f"ipc://{tmp_path}/from-file"
+    file.write_text(f'[scheduler]\nevent-loop = "uvloop"\nmonitor-address = "{address}"\nprotected = false\n')
 
     def log(*flags: str, **environment: str) -> str:
         with start_scheduler(free_address(), "--config", file, *flags, **environment) as scheduler:
@@ -248,7 +249,7 @@ def test_precedence_of_settings(tmp_path: Path) -> None:
             return scheduler.output
 
     from_file = log()
-    assert "use event loop: uvloop" in from_file and "monitor address is ipc:///tmp/from-file" in from_file
+    assert "use event loop: uvloop" in from_file and f"monitor address is {address}" in from_file
     other = f"ipc://{tmp_path}/environment"
     from_environment = log(SCALER_SCHEDULER_MONITOR_ADDRESS=other)
     assert f"monitor address is {other}" in from_environment and "uvloop" in from_environment
