@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz import sanitizers, tally
+from fuzz import sanitizers, scratch, tally
 from fuzz.target import Target
 
 WORK = sanitizers.REPOSITORY / ".fuzz" / "work"
@@ -94,9 +94,10 @@ def run(target: Target, folder: Path, arguments: list[str]) -> tuple[int, str]:
     """One process of the fuzzer; its exit code and what it said."""
     command = [str(sanitizers.PYTHON), "-m", "fuzz.run", target.name, str(folder / "tally"), *arguments]
     log = folder / "log"
-    with open(log, "wb") as output:
+    with open(log, "wb") as output, scratch.environment() as variables:
+        environment = {**sanitizers.environment(), **variables}
         code = subprocess.run(
-            command, cwd=sanitizers.REPOSITORY, env=sanitizers.environment(), stdout=output, stderr=output, check=False
+            command, cwd=sanitizers.REPOSITORY, env=environment, stdout=output, stderr=output, check=False
         ).returncode
     return code, log.read_text(encoding="utf-8", errors="replace")
 

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 _MEMORY = "/dev/shm"
+_PREFIX = "scaler-fuzz-"
+_VARIABLE = "TMPDIR"
 _folders: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def scratch() -> Path:
     """The same for all targets of a process, until ``clean``."""
     if not _folders:
-        place = _MEMORY if os.access(_MEMORY, os.W_OK) else None
-        _folders.append(tempfile.TemporaryDirectory(prefix="scaler-fuzz-", dir=place))
+        place = os.environ.get(_VARIABLE) or _memory()
+        _folders.append(tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place))
     return Path(_folders[0].name)
+
+
+@contextlib.contextmanager
+def environment() -> Iterator[dict[str, str]]:
+    """The environment variable that gives another process a folder, which is removed however that process ends."""
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_memory()) as folder:
+        yield {_VARIABLE: folder}
+
+
+def _memory() -> str | None:
+    return _MEMORY if os.access(_MEMORY, os.W_OK) else None
 
 
 def clean() -> None:

@@ -49,6 +49,9 @@ class Node:
     def carry_out(self, effect: Any) -> None:
         raise NotImplementedError
 
+    def note(self, log: Log, now: float) -> None:
+        self.log.append(f"{now:.4f} {log.level} {log.text}")
+
     def encode(self, envelope: Envelope) -> list[bytes]:
         return encode(envelope)
 
@@ -83,7 +86,7 @@ class Node:
         self._look_at_timer(now)
         for effect in self.core.take_effects(now):
             if isinstance(effect, Log):
-                self.log.append(f"{now:.4f} {effect.level} {effect.text}")
+                self.note(effect, now)
             elif self.alive:
                 self.carry_out(effect)
         if not self.alive:

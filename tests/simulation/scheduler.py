@@ -6,13 +6,13 @@ from collections import Counter
 from typing import Any
 
 from scaler_protocol.codec import MalformedMessage
-from scaler_protocol.effects import Send
+from scaler_protocol.effects import Log, Send
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, ServerHandshake, place_of, places_of
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
-from scaler_scheduler.core.effects import Describe, Quit
+from scaler_scheduler.core.effects import Describe, Quit, Trouble
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.core.states import TaskState
@@ -74,6 +74,10 @@ class SchedulerNode(Node):
     def on_disconnected(self, peer: bytes) -> None:
         self.post(lambda now: self.core.on_peer_lost(peer, now))
 
+    def note(self, log: Log, now: float) -> None:
+        assert not log.text.startswith("A count was wrong"), log.text
+        super().note(log, now)
+
     def carry_out(self, effect: Any) -> None:
         if isinstance(effect, Send):
             name = type(effect.envelope.body).__name__
@@ -83,6 +87,8 @@ class SchedulerNode(Node):
             self.network.send_down(effect.peer, self.encode(effect.envelope))
         elif isinstance(effect, Describe):
             self.post(lambda now: self.core.on_described(effect.client, b"a snapshot", now))
+        elif isinstance(effect, Trouble):
+            raise AssertionError(f"{effect.text}: {self.log[-3:]}") from effect.error
         elif isinstance(effect, Quit):
             raise AssertionError(f"the scheduler wants {effect}: {self.log[-3:]}")
         else:
