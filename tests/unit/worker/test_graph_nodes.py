@@ -260,3 +260,14 @@ def test_a_whole_chain_that_waits_comes_again() -> None:
     for _ in range(2):
         stage.give(*(node(number + 1, number) for number in (1, 2, 3)), function=add)
         stage.core.check()
+
+
+def test_a_node_that_comes_again_while_it_runs_counts_as_ended_once() -> None:
+    """With an input that it lacked not at first: it waits, and its value is there all the same."""
+    stage = Stage()
+    stage.give(node(2), function=add)
+    stage.give(node(2, 1), function=add)
+    stage.run_all()
+    stage.core.check()
+    assert statuses(stage) == {2: Status.SUCCESS}
+    assert stage.core.slots.nodes.waiting == 0

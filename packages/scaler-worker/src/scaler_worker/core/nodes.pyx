@@ -306,6 +306,8 @@ cdef class Nodes:
     cdef finish(self, Node node, payload, bint is_large, list woken):
         cdef Node dependant
         cdef bint was_open = node.state != HANDED
+        if node.state == WAITING:  # it came again while its first run was at a processor
+            self.waiting -= 1
         node.state = DONE
         node.is_large = is_large
         node.value = payload
