@@ -1,7 +1,8 @@
 """The agent's core, attacked by its worker processes: real boards, scribbled over by user code, and deaths at any time.
 
 No exception escapes, and the core's own check holds after each step. Every task that the agent was given is answered,
-whatever became of the processes.
+whatever became of the processes, once those that were scribbled over have ended: one that skips a task is like one that
+never ends it.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ END_ROUNDS = 30
 
 
 class Workshop(Stage):
-    """``given``: tasks that the agent has to answer."""
+    """``given``: tasks that the agent has to answer. ``scribbled``: processes whose boards were written over."""
 
     def __init__(self) -> None:
         super().__init__(2)
         self.given: list[int] = []
         self.next_task = 1
+        self.scribbled: set[int] = set()
 
     def step(self, choices: Choices) -> None:
         operation = choices.below(8)
@@ -71,6 +73,7 @@ class Workshop(Stage):
         if not numbers:
             return
         number = choices.pick(numbers)
+        self.scribbled.add(number)
         memory = self.processors[number].memory
         new = choices.pick(NUMBERS).to_bytes(8, "little") if choices.flag() else choices.take(8)
         place = choices.pick(PLACES)
@@ -91,6 +94,20 @@ class Workshop(Stage):
                 self.die(number, signal="SIGKILL")
         self.ready()
 
+    def end(self) -> None:
+        """All goes its way; then what was scribbled over ends, and the rest goes on."""
+        self.finish_some()
+        for number in self.scribbled & set(self.processors):
+            self.die(number, signal="SIGKILL")
+        self.ready()
+        self.finish_some()
+
+    def finish_some(self) -> None:
+        for number in range(END_ROUNDS):
+            self.work(Choices(bytes([number])))
+            self.pass_time(0.2)
+            self.end_killed()
+
     def check_answers(self) -> None:
         """Results and what was given back."""
         back = [task for body in self.bodies(Withdrawn) for column in body.columns for task in column.tasks]
@@ -105,8 +122,5 @@ def one_input(data: bytes) -> None:
         if not choices.more:
             break
         workshop.step(choices)
-    for number in range(END_ROUNDS):
-        workshop.work(Choices(bytes([number])))
-        workshop.pass_time(0.2)
-        workshop.end_killed()
+    workshop.end()
     workshop.check_answers()
