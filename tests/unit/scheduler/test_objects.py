@@ -25,7 +25,7 @@ from scaler_protocol.messages import (
     Tasks,
     Withdrawn,
 )
-from scaler_scheduler.core.objects import GONE_TEXT, SENDER_SECONDS, SENDERS_AT_ONCE, SILENT_TEXT
+from scaler_scheduler.core.objects import GONE_TEXT, SENDER_SECONDS, SENDERS_AT_ONCE, SILENT_TEXT, ObjectStore
 from tests.unit.scheduler.playbook import Playbook, handed, results, run, statuses, tasks
 from tests.unit.scheduler.test_graphs import done, nodes
 
@@ -531,3 +531,15 @@ def test_a_value_that_its_holder_asks_for_is_made_again():
     agent.says(done(client, 1))
     said = agent.says(ObjectRequest(ObjectKey(client.session, 1)), Withdrawn((TaskColumn(client.session, (2,), (1,)),)))
     assert (1, 2) in handed(said, agent)
+
+
+def test_what_only_a_lost_agent_asked_for_is_forgotten() -> None:
+    """Also while its owner may still speak of it."""
+    store, key = ObjectStore(), ObjectKey(b"o" * 16, 0)
+    store.on_request(b"agent", key, 1.0, {})
+    store.expire(2.0, lambda _, now: now + 1)
+    assert key in store.objects
+    store.forget_agent(b"agent")
+    assert store.expire(4.0, lambda _, now: now + 1) == []
+    assert not store.objects and not store.unstated
+    store.check()

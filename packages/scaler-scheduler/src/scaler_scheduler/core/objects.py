@@ -223,12 +223,13 @@ class ObjectStore:
         """Owners have not spoken of some objects in time: nobody gets them. ``until``: as of ``on_request``, now."""
         replies: Replies = []
         for key in [key for key, deadline in self.unstated.items() if deadline <= now]:
+            stored = self.objects[key]
             later = until(key, now)
-            if later is not None:
+            if later is not None and (stored.holders or stored.readers or stored.waiting):
                 self.unstated[key] = later
                 continue
             del self.unstated[key]
-            stored = self.objects.pop(key)
+            del self.objects[key]
             waiting = {**stored.readers, **stored.waiting}
             replies += [(agent, ObjectMissing(key, GONE_TEXT)) for agent in waiting]
             replies += [(agent, ObjectRelease((key,))) for agent in stored.holders if agent not in waiting]
