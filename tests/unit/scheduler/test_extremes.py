@@ -20,6 +20,7 @@ from scaler_protocol.messages import (
     Role,
     TaskOptions,
     Tasks,
+    Welcome,
 )
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.shell.gateway import Gateway
@@ -113,6 +114,27 @@ def test_a_message_that_the_core_stumbles_over_costs_only_its_sender(monkeypatch
     router.close()
     loop.close()
     assert answered[-1] == (bad, Refused) and [peer for peer, _ in answered].count(bad) == 2
+    assert list(gateway.core.clients) == [good]
+
+
+def test_a_hello_that_the_core_stumbles_over_leaves_no_session(monkeypatch):
+    bad, good = b"b" * 16, b"g" * 16
+    router = FakeRouter(*((peer, encode(Envelope(Hello(Role.SUBMIT, peer))), b"") for peer in (bad, good)))
+    loop = asyncio.new_event_loop()
+    gateway = Gateway(loop, router, Settings(address="tcp://0.0.0.0:1", session=b"s" * 16, epoch=1))
+    take, answered = gateway.core._note_client_joined, []
+
+    def stumble(client):
+        take(client)
+        if client.session == bad:
+            raise OverflowError("too large")
+
+    monkeypatch.setattr(gateway.core, "_note_client_joined", stumble)
+    monkeypatch.setattr(router, "send", lambda peer, frames: answered.append((peer, type(decode(frames).body))))
+    gateway._turn(0.0)
+    router.close()
+    loop.close()
+    assert answered == [(bad, Refused), (good, Welcome)]
     assert list(gateway.core.clients) == [good]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from scaler_protocol import codec
 from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.command.turn_guard import TurnGuard
-from scaler_protocol.messages import Challenge, Envelope, Refused, Tasks, Welcome, WhoAreYou
+from scaler_protocol.messages import Challenge, Envelope, Hello, Refused, Tasks, Welcome, WhoAreYou
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.transport.router_socket import RouterSocket
 from scaler_scheduler.core import admission
@@ -148,8 +148,11 @@ class Gateway:
             admission.on_first_message(self.core, peer, hello, user, now)
         except codec.MalformedMessage as error:
             admission.on_malformed_first_message(self.core, peer, str(error), now)
-        except Exception:
-            logging.exception(f"A Hello from {peer.hex()[:8]} could not be taken in")
+        except Exception as error:
+            if admission.knows(self.core, peer):  # since this Hello
+                self.core.on_fault(peer, Hello.__name__, error, now)
+            else:  # it has proved nothing, so the session that it names is not touched
+                logging.exception(f"A Hello from {peer.hex()[:8]} could not be taken in")
 
     def _feed(self, peer: bytes, frames: list[bytes], now: float) -> None:
         self._peers[peer] = None
