@@ -44,6 +44,7 @@ REGRESSION_SEEDS = [
     ("everything", 20),  # an object whose size nobody had said was handed on
     ("everything", 28),  # a fetch whose task had run again and failed was remembered for ever
     ("everything", 31),  # a node that was being made again was cancelled, since its client needed it no more
+    ("everything", 54),  # an object that was found in the store was used as far as it had come by another way
     ("stores die", 3),  # an agent that had fetched an object again was not told that it was dropped
     ("everything, streams", 3),  # an agent asked for ever for a value that it should have had itself
     ("everything, streams", 4),  # a large result that came after its graph had ended was kept for ever

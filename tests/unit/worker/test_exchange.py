@@ -57,3 +57,15 @@ def test_an_object_whose_size_changes_on_the_way_is_missing() -> None:
     stage.say(ObjectChunk(key, 1000, 5, bytes(900)))
     assert stage.results() == {0: (Status.OBJECT_MISSING, b"The chunks of an object disagree about its size.")}
     assert key not in stage.store.objects
+
+
+def test_an_object_that_is_found_in_the_store_while_it_comes_is_used_from_there() -> None:
+    store = DictStore()
+    exchange = ObjectExchange(store)
+    run, key = run_of(1), ObjectKey(CLIENT, 2**64 - 1)
+    exchange.require(run, [key])
+    first, last = chunks(key, b"0123456789")
+    exchange.on_chunk(first)
+    assert exchange.on_found(key) == [run]
+    assert exchange.on_chunk(last) == ([], None)
+    assert key in exchange.stored and key not in store.objects

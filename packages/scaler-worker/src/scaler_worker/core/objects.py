@@ -107,9 +107,13 @@ class ObjectExchange:
         return key in self._incoming
 
     def on_found(self, key: ObjectKey) -> list[TaskRun]:
-        """It is in the host's store; the runs that need nothing more."""
-        if key not in self._incoming:
+        """It is in the host's store; the runs that need nothing more. What has come of it by another way is only a
+        part."""
+        incoming = self._incoming.get(key)
+        if incoming is None:
             return []
+        if incoming.size is not None:
+            self.store.drop(key)
         self.stored[key] = True
         return self._completed(key)
 
