@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ BUILD_SECONDS = 900
 @pytest.mark.skipif(not MINUTES, reason="SCALER_FUZZ_MINUTES says how long to fuzz, and is not set")
 @pytest.mark.timeout(BUILD_SECONDS + 120 + 120 * float(MINUTES or 0))
 def test_fuzzing_finds_nothing() -> None:
+    faulthandler.cancel_dump_traceback_later()  # which pytest has asked for: this takes as long as it was told to
     command = [sys.executable, "-m", "fuzz", "--minutes", str(MINUTES)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     print(done.stdout)
