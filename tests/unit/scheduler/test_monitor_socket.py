@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,12 +20,12 @@ from tests.support.users import another_user, listen
 
 
 @pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "run"
-    folder.mkdir(0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    monkeypatch.setenv("SCALER_HOME", str(tmp_path / "home"))
-    return folder
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A short path: that of a socket has 107 bytes at most."""
+    with tempfile.TemporaryDirectory(prefix="run-", dir="/tmp") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        monkeypatch.setenv("SCALER_HOME", str(tmp_path / "home"))
+        yield Path(folder)
 
 
 @pytest.fixture
