@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from scaler.utility.exceptions import ObjectStoreError
 from scaler_protocol.messages import Status
 from scaler_worker.processor.errors import PAYLOAD_LIMIT_BYTES, exception_payload
 from scaler_worker.processor.shortening import PART_LIMIT_BYTES
@@ -84,3 +85,27 @@ def test_a_cause_that_is_too_large_is_left_out() -> None:
 def test_what_cannot_travel_is_told_by_name() -> None:
     status, error, name, _ = sent(raised(RuntimeError(threading.Lock())))
     assert (status, error, name) == (Status.EXCEPTION_NOT_SERIALIZABLE, None, "RuntimeError")
+
+
+class OfAnApplication(Exception):
+    """The root of an application's exceptions."""
+
+
+class OutOfRoom(OfAnApplication, MemoryError):
+    """``MemoryError.__new__`` refuses this type, whose layout is that of its first base."""
+
+
+class Numbered(Exception):
+    """``__new__`` needs an argument, and ``__init__`` does not pass it on."""
+
+    def __new__(cls, number: int) -> Numbered:
+        return super().__new__(cls, number)
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+
+
+@pytest.mark.parametrize("error", [OutOfRoom("full"), Numbered(7), ObjectStoreError("full")], ids=repr)
+def test_an_exception_that_cannot_be_made_without_its_arguments_keeps_its_type(error: Exception) -> None:
+    status, received, _, _ = sent(raised(error))
+    assert (status, type(received), received.args) == (Status.EXCEPTION, type(error), error.args)

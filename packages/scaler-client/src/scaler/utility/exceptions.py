@@ -34,7 +34,7 @@ class MissingObjects(ScalerError):
     """An object that the task needs is gone: cleared, of another client, or lost with its last host."""
 
 
-class ObjectStoreError(ScalerError, MemoryError):
+class ObjectStoreError(MemoryError, ScalerError):  # in this order: MemoryError.__new__ serves no type based on another
     """The object store of a host has no room for a large argument or result."""
 
 

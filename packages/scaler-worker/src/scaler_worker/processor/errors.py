@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import pickle
 import traceback
 
@@ -69,9 +70,25 @@ def _dumps(error: BaseException | None) -> bytes:
     """Empty when it cannot be pickled."""
     try:
         pickling_support.install(error)
-        return cloudpickle.dumps(error) if error is not None else b""
+        data = cloudpickle.dumps(error) if error is not None else b""
+        return data if not data or _is_loadable(data) else _dumps_alone(error)
     except BaseException:
         return b""
+
+
+def _is_loadable(data: bytes) -> bool:
+    """tblib calls ``__new__`` without arguments for some types; not every type allows it."""
+    try:
+        pickle.loads(data)
+    except BaseException:
+        return False
+    return True
+
+
+def _dumps_alone(error: BaseException | None) -> bytes:
+    """As the exception's type pickles it: without what it was raised from."""
+    copyreg.dispatch_table.pop(type(error), None)
+    return cloudpickle.dumps(error)
 
 
 def _chain(error: BaseException) -> list[BaseException]:
