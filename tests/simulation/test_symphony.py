@@ -46,15 +46,8 @@ class SymphonyCluster(Cluster):
         return SymphonyNode(self.world, self.network, self.scenario.slots, self.executions)
 
 
-KNOWN_FAILURES = [("everything", 1, False)]
-"""(scenario, seed, mixed)."""
-
-
 @pytest.mark.parametrize("mixed", [False, True], ids=["alone", "mixed"])
 @pytest.mark.parametrize("seed", range(1, SEEDS_PER_SCENARIO // 4 + 2))
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_task_ends_exactly_once(request: pytest.FixtureRequest, name: str, seed: int, mixed: bool) -> None:
-    if (name, seed, mixed) in KNOWN_FAILURES:
-        reason = "a task that Symphony had is cancelled, in about one of 50 seeds with faults of every kind"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+def test_every_task_ends_exactly_once(name: str, seed: int, mixed: bool) -> None:
     SymphonyCluster(seed, SCENARIOS[name], mixed).run()

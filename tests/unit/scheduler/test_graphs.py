@@ -271,6 +271,18 @@ def test_after_a_restart_held_values_are_not_made_again():
     assert statuses(said, client) == {4: Status.SUCCESS}
 
 
+def test_an_agent_that_comes_back_too_late_is_given_another_attempt_of_a_node_that_waits():
+    """The answer to the Cancel of its old execution does not end the new one."""
+    book = Playbook(epoch=2)
+    client = book.client()
+    client.says(*chain(client, 2, resubmitted=True))
+    book.wait(1.5)
+    agent = book.agent(holds=(TaskColumn(client.session, (2,), (1,)),))
+    assert freed(agent.joined, agent) == [(2, 1)]
+    assert handed(agent.joined, agent) == [(1, 1), (2, 2)]
+    assert statuses(agent.says(done(client, 2, status=Status.CANCELLED)), client) == {}
+
+
 def test_a_value_nobody_comes_back_for_is_freed():
     book = Playbook(epoch=2)
     agent = book.agent()

@@ -293,7 +293,7 @@ cdef class TaskTable(NodeTable):
                 unknown.append(index)
             elif page.agent[offset] != agent.index or page.attempt[offset] != <uint32_t> attempts[index]:
                 stale.append(index)
-                if state == QUEUED:  # what is still said of that execution is not of the next one, perhaps there again
+                if state == QUEUED or state == PENDING or state == WAITING:  # what is said of it is not of the next one
                     page.attempt[offset] = max(page.attempt[offset], next_attempt(plausible(attempts[index])))
         return stale, unknown
 
