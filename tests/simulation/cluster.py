@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler_protocol.messages import Status
+from scaler_scheduler.core.settings import HOLD_SECONDS
 from tests.simulation.agent import AgentNode
 from tests.simulation.client import ClientNode
 from tests.simulation.locks import LOCKER, Keeper
@@ -118,6 +119,9 @@ class Cluster:
         if any(not agent.connected for agent in self.scheduler.core.agents.values()):
             # It died while the scheduler stood still: it might as well have been stopped, and has the full time.
             self.world.run(self.world.now + self.scheduler.core.settings.worker_timeout_seconds)
+        # An agent that came back late has brought objects whose clients have the usual time to claim them.
+        joined_at = max((agent.attached_at for agent in self.scheduler.core.agents.values()), default=0.0)
+        self.world.run(max(self.world.now, joined_at + 2 * HOLD_SECONDS))
         before = dict(self.scheduler.sent)
         self.world.run(self.world.now + 3.0)
         moved = {

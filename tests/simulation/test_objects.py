@@ -49,6 +49,8 @@ REGRESSION_SEEDS = [
     ("everything, streams", 3),  # an agent asked for ever for a value that it should have had itself
     ("everything, streams", 4),  # a large result that came after its graph had ended was kept for ever
     ("everything, streams", 6),  # monitors were told of a success that was a cancel
+    ("everything, streams", 95),  # a node's large value that came late, of a client that had left, was released by half
+    ("everything, streams", 181),  # a value that was made where it was missed before was given up, and kept
 ]
 """(scenario, seed) of failures that were found."""
 

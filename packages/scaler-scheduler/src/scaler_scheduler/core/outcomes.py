@@ -26,7 +26,7 @@ class Outcomes(Endings):
         if _is_fresh(agent, now):
             self._keep_results(agent, run, delivery, now)
         else:
-            self._refuse_large(agent, run, range(run.count), now)
+            self._refuse_unknown(agent, run, range(run.count), now)
 
     def _accept_others(
         self,
@@ -42,7 +42,7 @@ class Outcomes(Endings):
         if unknown and _is_fresh(agent, now):
             self._keep_results(agent, run.select(unknown), delivery, now)
         elif unknown:
-            self._refuse_large(agent, run, unknown, now)
+            self._refuse_unknown(agent, run, unknown, now)
         for index, task, what in special:
             _SPECIAL[what](self, client, agent, run, index, task, now)
 
@@ -70,6 +70,12 @@ class Outcomes(Endings):
         """Have a value sent by its holder to whoever asked for it, when it is that reader's turn."""
         if self.relays.join(key, holder.session, reader, relayed):
             self._send(holder, self.relays.request(key), now)
+
+    def _refuse_unknown(self, agent: Agent, run: ResultRun, indices: Iterable[int], now: float) -> None:
+        """No client waits for these results: the agent frees those that it keeps, for the client or for other nodes."""
+        held = held_values(run, indices)
+        self._cancel_at(agent, run.session, run.task_column, run.attempt_column, held)
+        self._refuse_large(agent, run, held, now)
 
     def _refuse_large(self, agent: Agent, run: ResultRun, indices: Iterable[int], now: float) -> None:
         """Nobody wants these: what is large among them need not be kept."""
@@ -138,13 +144,14 @@ class Outcomes(Endings):
             delivery.let_go()
 
 
-def held_values(run: ResultRun) -> list[int]:
+def held_values(run: ResultRun, indices: Iterable[int]) -> list[int]:
     """The rows by which an agent says that it holds the value of a node, since no result is empty, or what is large."""
-    rows = zip(range(run.count), run.status_column, strict=True)
+    statuses = run.status_column
     return [
         index
-        for index, status in rows
-        if status == Status.SUCCESS_LARGE or (status == Status.SUCCESS and not len(run.payload(index)))
+        for index in indices
+        if statuses[index] == Status.SUCCESS_LARGE
+        or (statuses[index] == Status.SUCCESS and not len(run.payload(index)))
     ]
 
 

@@ -26,7 +26,6 @@ from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.dispatch import in_messages
 from scaler_scheduler.core.effects import Quit
 from scaler_scheduler.core.from_agents import FromAgents
-from scaler_scheduler.core.outcomes import held_values
 from scaler_scheduler.core.settings import (
     ALIVE_SECONDS,
     ATTACH_SECONDS,
@@ -265,9 +264,7 @@ class SchedulerCore(FromAgents):
         for agent, session, tasks, attempts in holds:
             agent.cancel(session, list(tasks), list(attempts))
         for agent, run, delivery in results:
-            values = held_values(run)
-            self._cancel_at(agent, run.session, run.task_column, run.attempt_column, values)
-            self._refuse_large(agent, run, values, now)
+            self._refuse_unknown(agent, run, range(run.count), now)
             delivery.let_go()
 
     def _end_when_stopped(self, now: float) -> None:

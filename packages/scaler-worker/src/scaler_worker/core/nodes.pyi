@@ -56,6 +56,10 @@ class Nodes:
     def gone(self, session: bytes, tasks: Iterable[int]) -> list[Named]:
         """These ended without a value, or left this host. What waited for them and must leave, too."""
 
+    def missing(self, key: ObjectKey) -> list[Named]:
+        """A value that was to be fetched is nowhere: what waited for it must leave. A task that came here meanwhile
+        to make the value is not affected."""
+
     def put_back(self, run: TaskRun) -> tuple[list[TaskRun], list[Named]]:
         """A processor gave these back unstarted: (runs to be queued, nodes to give back)."""
 

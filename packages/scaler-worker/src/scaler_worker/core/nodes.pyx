@@ -353,6 +353,14 @@ cdef class Nodes:
                 self.remove(node, back)
         return back
 
+    def missing(self, key):
+        """See nodes.pyi."""
+        cdef list back = []
+        cdef Node node = self.find(key.owner, key.number)
+        if node is not None and node.state == FETCHING:
+            self.remove(node, back)
+        return back
+
     def put_back(self, run):
         """A processor gave these back unstarted: (runs to be queued, what cannot run here any more)."""
         cdef list nodes = [], back = []

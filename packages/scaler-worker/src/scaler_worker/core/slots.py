@@ -392,7 +392,7 @@ class Slots(SlotsPath):
                 self.given_back.extend(back)
 
     def value_missing(self, key: ObjectKey) -> None:
-        self.given_back.extend(self.nodes.gone(key.owner, (key.number,)))
+        self.given_back.extend(self.nodes.missing(key))
 
     # ---- results made here -----------------------------------------------------------------------------------
 
