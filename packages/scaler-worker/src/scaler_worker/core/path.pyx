@@ -80,7 +80,7 @@ cdef class SlotsPath:
         if board is None or not board.has_results():
             return
         self._starts.failures = 0
-        harvest = board.harvest(processor.handed, self._place_of(processor) if self.is_watched else None)
+        harvest = board.harvest(processor.handed, now, self._place_of(processor) if self.is_watched else None)
         if board.broken is not None:
             self._end_broken(processor)
         for entry, count, seconds in harvest.totals:

@@ -17,8 +17,8 @@ from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.effects import Log
+from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import ObjectKey, Status, TaskColumn
-from scaler_protocol.monitor.records import NO_WORKER
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed, Harvest
 from scaler_worker.core.columns import columns_of, joined
 from scaler_worker.core.durations import Durations

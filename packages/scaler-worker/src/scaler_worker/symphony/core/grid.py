@@ -15,8 +15,8 @@ from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.effects import Log
+from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, UPLOAD_NUMBER, ObjectKey, Status, TaskColumn
-from scaler_protocol.monitor.records import NO_WORKER
 from scaler_worker.core.columns import columns_of
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import ObjectExchange
