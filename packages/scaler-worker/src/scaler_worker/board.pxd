@@ -1,9 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-cdef uint64_t monotonic_ns() noexcept nogil
-cdef uint64_t process_cpu_ns() noexcept nogil
-
 cdef class Handed:
     cdef readonly object run
     cdef readonly bytes session

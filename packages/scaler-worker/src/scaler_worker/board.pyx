@@ -26,7 +26,6 @@ from array import array
 cdef extern from *:
     """
     #include <stdint.h>
-    #include <time.h>
     static inline uint64_t scaler_load(uint8_t *p) { return __atomic_load_n((uint64_t *)p, __ATOMIC_ACQUIRE); }
     static inline void scaler_store(uint8_t *p, uint64_t v) { __atomic_store_n((uint64_t *)p, v, __ATOMIC_RELEASE); }
     static inline int scaler_swap(uint8_t *p, uint8_t expected, uint8_t wanted) {
@@ -34,21 +33,12 @@ cdef extern from *:
     }
     static inline uint8_t scaler_load_cell(uint8_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
     static inline void scaler_store_cell(uint8_t *p, uint8_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
-    static inline uint64_t scaler_clock(clockid_t id) {
-        struct timespec t;
-        clock_gettime(id, &t);
-        return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-    }
-    static inline uint64_t scaler_monotonic(void) { return scaler_clock(CLOCK_MONOTONIC); }
-    static inline uint64_t scaler_process_cpu(void) { return scaler_clock(CLOCK_PROCESS_CPUTIME_ID); }
     """
     uint64_t scaler_load(uint8_t* p) noexcept nogil
     void scaler_store(uint8_t* p, uint64_t v) noexcept nogil
     bint scaler_swap(uint8_t* p, uint8_t expected, uint8_t wanted) noexcept nogil
     uint8_t scaler_load_cell(uint8_t* p) noexcept nogil
     void scaler_store_cell(uint8_t* p, uint8_t v) noexcept nogil
-    uint64_t scaler_monotonic() noexcept nogil
-    uint64_t scaler_process_cpu() noexcept nogil
 
 cdef enum:
     # offsets of words, each group on a cache line of its own, by who writes it
@@ -97,14 +87,6 @@ WINDOW = CELL_COUNT
 """More tasks than this are never handed over and unfinished at a time."""
 
 BOARD_BYTES = ARENA + ARENA_SIZE
-
-
-cdef uint64_t monotonic_ns() noexcept nogil:
-    return scaler_monotonic()
-
-
-cdef uint64_t process_cpu_ns() noexcept nogil:
-    return scaler_process_cpu()
 
 
 cdef inline uint64_t _padded(uint64_t size) noexcept nogil:
