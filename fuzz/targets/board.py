@@ -81,7 +81,7 @@ class Bench:
 
     def harvest(self, choices: Choices) -> None:
         before = sum(entry.unfinished for entry in self.handed)
-        harvest = self.board.harvest(self.handed, choices.pick([None, 0, 3]))
+        harvest = self.board.harvest(self.handed, 0.0, choices.pick([None, 0, 3]))
         ended = before - sum(entry.unfinished for entry in self.handed)
         assert all(entry.unfinished >= 0 for entry in self.handed)
         assert ended == sum(count for _, count, _ in harvest.totals)

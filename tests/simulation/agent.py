@@ -7,7 +7,7 @@ from typing import Any
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.messages import ObjectKey, Role
-from scaler_worker.core.agent import SCHEDULER, AgentCore, AgentSettings
+from scaler_worker.core.agent import SCHEDULER, AgentSettings
 from scaler_worker.core.effects import (
     AttachStore,
     DropObjects,
@@ -25,6 +25,7 @@ from scaler_worker.core.effects import (
     SendNested,
     StartProcessor,
 )
+from scaler_worker.core.worker import WorkerCore
 from tests.simulation.locks import Keeper
 from tests.simulation.nested import NestedClient
 from tests.simulation.network import Connection, Frames, Network
@@ -66,7 +67,7 @@ class AgentNode(Node):
         hello = make_hello(Role.WORK, self.session)
         self.store = DictStore()
         settings = AgentSettings("agent", names, uses_store=host is not None)
-        self.core = AgentCore(settings, hello, self.store, world.now, new_handshake(world))
+        self.core = WorkerCore(settings, hello, self.store, world.now, new_handshake(world))
         self.connection: Connection = network.join(self)
         self.post(lambda now: None)
         self._report()
@@ -94,13 +95,13 @@ class AgentNode(Node):
     def check_empty(self) -> None:
         """Nothing is left of the tasks that ended."""
         assert self.core.slots.is_idle
-        assert not self.core.slots.nodes, "values are kept for ever"
+        assert not self.core.state.nodes, "values are kept for ever"
         assert not self.store.objects, list(self.store.objects)
-        objects = self.core._objects
+        objects = self.core.state.objects
         assert not objects._complete and not objects.stored and not objects._incoming, "objects are kept for ever"
         if self.host is not None:
             assert not self.host.store.objects, list(self.host.store.objects)
-        assert not self.core._retained, f"{len(self.core._retained)} results are kept for ever"
+        assert not self.core.state.retained, f"{len(self.core.state.retained)} results are kept for ever"
 
     # ---- the network -------------------------------------------------------------------------------------------
 

@@ -114,7 +114,7 @@ class SimulatedBoard:
     def has_results(self) -> bool:
         return bool(self._records)
 
-    def harvest(self, handed: list[Any], worker: int | None = None) -> SimulatedHarvest:
+    def harvest(self, handed: list[Any], now: float, worker: int | None = None) -> SimulatedHarvest:
         harvest = SimulatedHarvest()
         while self._records:
             sequence, status, payload, seconds = self._records.popleft()

@@ -73,10 +73,10 @@ class SymphonyNode(Node):
         """Nothing is left of the tasks that ended."""
         grid = self.core.grid
         assert grid.is_idle and not grid.sent.by_number and not self._there
-        assert not grid.nodes, "values are kept for ever"
+        assert not self.core.state.nodes, "values are kept for ever"
         assert not grid._losses and not grid._refusals
         assert not self.core._store._contents and not self.core._store._results
-        assert not self.core._retained, f"{len(self.core._retained)} results are kept for ever"
+        assert not self.core.state.retained, f"{len(self.core.state.retained)} results are kept for ever"
 
     # ---- the network -------------------------------------------------------------------------------------------
 

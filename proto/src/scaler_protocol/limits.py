@@ -20,6 +20,9 @@ OBJECT_LIMIT_BYTES = 2**48
 WORKERS_LIMIT = 10_000
 """Workers of one agent."""
 
+NO_WORKER = 0xFFFF
+"""In place of the index of a worker: the worker is unknown or has no index."""
+
 CAPABILITIES_LIMIT = 64
 """Capabilities of one task, or of one agent."""
 

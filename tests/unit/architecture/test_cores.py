@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
+from tests.unit.architecture.reach import c_headers, imported, modules, path_to, reached
 from tests.unit.architecture.sources import Source, sources
 
 FORBIDDEN = {
@@ -14,16 +16,70 @@ FORBIDDEN = {
     "tempfile", "threading", "time", "uuid", "uvloop", "zmq",
 }  # fmt: skip
 CORES = [source for source in sources() if source.is_core]
+CORE_MODULES = sorted(name for name, found in modules().items() if found[0].is_core)
+
+MAY_REACH = {
+    "scaler_protocol.address": {"ipaddress"},  # parses addresses, and asks no network
+    "scaler_protocol.handshake": {"ipaddress", "os", "socket"},  # for ``make_hello``
+    "scaler_protocol.ids": {"os"},  # for ``new_session``
+    "scaler_protocol.keys": {"datetime", "os", "pathlib", "threading", "time"},  # reads the files of keys for shells
+    "scaler_protocol.layout": {"pathlib"},  # reads the schema once, when it is imported
+    "scaler_protocol.monitor.format": {"time"},  # shows times on screens
+    "scaler_protocol.private_file": {"os", "pathlib", "secrets"},  # for ``keys``
+}
+"""What modules outside of the cores may import although cores import them: no function that a core calls uses it."""
+
+FOR_SHELLS = re.compile(r"\b(new_session|make_hello)\b")
+"""Functions of these modules that do use it."""
+
+C_HEADERS = {"stddef.h", "stdint.h", "string.h"}
+"""The only headers of C that a compiled core, or what it imports, may include."""
 
 
 def test_there_are_cores() -> None:
-    assert {source.distribution for source in CORES} >= {"scaler", "scaler_scheduler", "scaler_worker"}
+    assert {source.distribution for source in CORES} == {
+        "scaler",
+        "scaler_protocol",
+        "scaler_scheduler",
+        "scaler_worker",
+    }
 
 
 @pytest.mark.parametrize("source", CORES, ids=lambda source: source.name)
 def test_a_core_imports_nothing_of_the_world(source: Source) -> None:
     found = [f"{source.name}:{each.line} {each.module}" for each in source.imports() if _top(each.module) in FORBIDDEN]
     assert not found
+
+
+@pytest.mark.parametrize("name", CORE_MODULES)
+def test_a_core_reaches_nothing_of_the_world_through_other_modules(name: str) -> None:
+    found = [
+        f"{each} <- {path_to(reached(name), importer)}"
+        for each, importer in _imports_beyond(name)
+        if _top(each) not in MAY_REACH.get(importer, ())
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize("name", CORE_MODULES)
+def test_a_core_reaches_no_header_of_the_system(name: str) -> None:
+    importers = reached(name)
+    assert not [path_to(importers, each) for each in importers if c_headers(each) - C_HEADERS]
+
+
+@pytest.mark.parametrize("source", CORES, ids=lambda source: source.name)
+def test_a_core_calls_nothing_that_is_for_shells(source: Source) -> None:
+    assert not FOR_SHELLS.search(source.text)
+
+
+def test_nothing_is_allowed_in_vain() -> None:
+    pairs = {(importer, _top(each)) for name in CORE_MODULES for each, importer in _imports_beyond(name)}
+    assert pairs == {(importer, each) for importer, allowed in MAY_REACH.items() for each in allowed}
+
+
+def test_the_test_follows_imports() -> None:
+    assert reached("scaler_worker.core.agent")["scaler_protocol.ids"] == "scaler_worker.core.objects"
+    assert path_to(reached("scaler_worker.core.path"), "scaler_worker.board").endswith(" <- scaler_worker.core.path")
 
 
 @pytest.mark.parametrize("source", CORES, ids=lambda source: source.name)
@@ -71,6 +127,12 @@ def set_iterations(tree: ast.Module) -> list[int]:
     names = _set_names(tree)
     iterated = [each for node in ast.walk(tree) for each in _iterated(node)]
     return sorted(each.lineno for each in iterated if _is_set(each, names))
+
+
+def _imports_beyond(name: str) -> list[tuple[str, str]]:
+    """Forbidden modules and the modules that import them, of all that is reached."""
+    pairs = [(each, importer) for importer in reached(name) for each in imported(importer)]
+    return [(each, importer) for each, importer in pairs if _top(each) in FORBIDDEN]
 
 
 def _top(module: str) -> str:

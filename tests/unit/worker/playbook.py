@@ -25,8 +25,9 @@ from scaler_protocol.messages import (
     Welcome,
 )
 from scaler_worker.board import BOARD_BYTES, Board
-from scaler_worker.core.agent import SCHEDULER, AgentCore, AgentSettings
+from scaler_worker.core.agent import SCHEDULER, AgentSettings
 from scaler_worker.core.effects import HandOver, Interrupt, Kill, StartProcessor
+from scaler_worker.core.worker import WorkerCore
 from scaler_worker.processor.errors import ObjectMissing
 from scaler_worker.processor.runner import Runner
 
@@ -167,7 +168,7 @@ class Stage:
         self.store = DictStore()
         names = tuple(f"w{index}" for index in range(workers))
         hello = Hello(Role.WORK, AGENT, host="stage", pid=1)
-        self.core = AgentCore(AgentSettings("agent", names, **settings), hello, self.store, self.now, handshake)
+        self.core = WorkerCore(AgentSettings("agent", names, **settings), hello, self.store, self.now, handshake)
         self.processors: dict[int, StageProcessor] = {}
         self.sent: list[Envelope] = []
         self.effects: list[Any] = []

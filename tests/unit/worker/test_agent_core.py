@@ -254,7 +254,7 @@ def test_finished_results_do_not_hide_behind_a_long_task() -> None:
 def test_nothing_is_handed_over_when_the_scheduler_is_silent() -> None:
     stage = Stage(1)
     stage.pass_time(1.2, heard=False)
-    stage.core.slots.queue.push(run_of(1))
+    stage.core.state.queue.push(run_of(1))
     stage.turn()
     assert not stage.processors[0].pending
 
@@ -430,7 +430,7 @@ def test_a_run_that_cannot_be_taken_in_fails_alone() -> None:
     def refuse(run: TaskRun) -> None:
         raise ValueError("it cannot be")
 
-    stage.core._accept = refuse  # type: ignore[method-assign]
+    stage.core.agent.accept = refuse  # type: ignore[method-assign]
     stage.give(run_of(1, slots=[ObjectKey(CLIENT, 2**64 - 1)]), run_of(1, first=1))
     stage.run_all()
     assert stage.results()[0] == (
@@ -597,7 +597,7 @@ def test_tasks_are_not_failed_because_all_processes_wait_for_locks() -> None:
         stage.core.on_nested_blocked(b"N" * 16, True, stage.now)
         stage.give(run_of(1, first=60))
         stage.turn()
-        assert not stage.results() and stage.core.slots.queue.count == 1
+        assert not stage.results() and stage.core.state.queue.count == 1
 
     running(stage, 0, waiter)
 
@@ -661,7 +661,7 @@ def test_a_processor_whose_blocked_task_ended_is_not_blocked() -> None:
         stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
 
     running(stage, 0, parent)
-    assert stage.core.slots.lent() == (0, 0, False)
+    assert stage.core.state.lent == (0, 0, False)
 
 
 def test_a_task_lends_its_slot_although_a_client_of_an_earlier_one_waits() -> None:
@@ -677,12 +677,12 @@ def test_a_task_lends_its_slot_although_a_client_of_an_earlier_one_waits() -> No
         open_nested(stage, b"M" * 16, 1)
         stage.core.on_nested_blocked(b"M" * 16, False, stage.now)
         stage.turn()
-        assert stage.core.slots.lent() == (1, 0, False)
+        assert stage.core.state.lent == (1, 0, False)
 
     running(stage, 0, first)
     stage.give(run_of(1, first=1))
     running(stage, 0, second)
-    assert stage.core.slots.lent() == (0, 0, False)
+    assert stage.core.state.lent == (0, 0, False)
 
 
 def test_while_a_task_is_blocked_one_spare_is_ready_for_the_next() -> None:
@@ -745,7 +745,7 @@ def test_a_task_that_runs_too_long_is_interrupted_then_killed() -> None:
     def endless() -> None:
         started = stage.core.slots.processors[0].board.started  # type: ignore[union-attr]
         stage.now = started + 0.4
-        stage.core._lease.heard(stage.now)
+        stage.core.state.lease.heard(stage.now)
         stage.pass_time(0.05)
         assert not stage.interrupts
         stage.pass_time(0.3)

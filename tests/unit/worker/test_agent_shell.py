@@ -58,6 +58,7 @@ def test_a_processor_that_could_not_be_forked_is_told_and_nobody_is_killed(
     agent._conversation.end_turn()
     (number,) = agent._processors.processes
     agent._processors._on_forked(number, 0)
+    agent._conversation.end_turn()
     assert killed == [] and agent._processors.processes == {}
     agent.disconnect()
     loop.close()

@@ -43,7 +43,7 @@ class Pair:
     def rows(self) -> list[tuple[int, int, int, bytes]]:
         return [
             (row[0], row[1], row[2], bytes(row[3]))
-            for run in self.board.harvest(self.handed).runs
+            for run in self.board.harvest(self.handed, 0.0).runs
             for row in run.rows()
         ]
 
@@ -96,7 +96,7 @@ def test_another_view_of_the_memory_goes_on_where_the_first_was() -> None:
     run = run_of(4, function=echo)
     agent.hand_over(0, 4)
     runner.run_tasks([run])
-    harvest = agent.harvest([Handed(run, 0)])
+    harvest = agent.harvest([Handed(run, 0)], 0.0)
     assert sum(each.count for each in harvest.runs) == 4
 
 

@@ -95,7 +95,7 @@ def test_an_intermediate_is_reported_without_its_value_and_kept() -> None:
     (chunk,) = stage.bodies(ObjectChunk)
     assert pickle.loads(chunk.data) == 1
     free(stage, 1)
-    assert not stage.core.slots.nodes
+    assert not stage.core.state.nodes
     stage.say(ObjectRequest(key(1)))
     assert stage.bodies(ObjectMissing)
 
@@ -105,7 +105,7 @@ def test_a_target_is_reported_with_its_value_and_kept() -> None:
     stage.give(node(1, target=True), function=add)
     stage.run_all()
     assert pickle.loads(stage.results()[1][1]) == 1
-    assert stage.core.slots.nodes
+    assert stage.core.state.nodes
 
 
 def test_a_chain_is_one_hand_over() -> None:
@@ -150,7 +150,7 @@ def test_a_value_of_another_host_is_fetched_and_freed() -> None:
     assert pickle.loads(stage.results()[2][1]) == 6
     free(stage, 1, attempt=0)
     free(stage, 2)
-    assert not stage.core.slots.nodes and not stage.store.objects
+    assert not stage.core.state.nodes and not stage.store.objects
 
 
 def test_a_value_that_is_nowhere_sends_its_dependants_back() -> None:
@@ -158,7 +158,7 @@ def test_a_value_that_is_nowhere_sends_its_dependants_back() -> None:
     stage.give(node(2, 1), node(3, 2, target=True), function=add)
     stage.say(ObjectMissing(key(1), "nowhere"))
     assert sorted(given_back(stage)) == [2, 3]
-    assert not stage.core.slots.nodes
+    assert not stage.core.state.nodes
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -170,7 +170,7 @@ def test_what_needs_a_failed_node_goes_back(workers: int) -> None:
     stage.run_all()
     assert statuses(stage) == {1: Status.EXCEPTION}
     assert sorted(given_back(stage)) == [2, 3, 4]
-    assert not stage.core.slots.nodes and stage.core.slots.is_idle
+    assert not stage.core.state.nodes and stage.core.slots.is_idle
 
 
 def test_a_processor_dies_in_the_middle_of_a_chain() -> None:
@@ -190,7 +190,7 @@ def test_cancelled_before_they_run() -> None:
     stage.run_all()
     ended = {task for task, status in statuses(stage).items() if status == Status.CANCELLED}
     assert ended | set(given_back(stage)) == {1, 2, 3}
-    assert not stage.core.slots.nodes and stage.core.slots.is_idle
+    assert not stage.core.state.nodes and stage.core.slots.is_idle
 
 
 def test_withdrawn_nodes_take_along_what_waits_for_them() -> None:
@@ -223,9 +223,9 @@ def test_a_new_attempt_replaces_what_is_left_of_an_old_one() -> None:
     stage.run_all()
     assert not stage.store.objects
     free(stage, 1, attempt=1)
-    assert stage.core.slots.nodes
+    assert stage.core.state.nodes
     free(stage, 1, attempt=2)
-    assert not stage.core.slots.nodes
+    assert not stage.core.state.nodes
 
 
 @pytest.mark.parametrize("how", ["freed", "made again", "store lost"])
@@ -270,4 +270,4 @@ def test_a_node_that_comes_again_while_it_runs_counts_as_ended_once() -> None:
     stage.run_all()
     stage.core.check()
     assert statuses(stage) == {2: Status.SUCCESS}
-    assert stage.core.slots.nodes.waiting == 0
+    assert stage.core.state.nodes.waiting == 0

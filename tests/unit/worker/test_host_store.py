@@ -46,9 +46,6 @@ class Told:
     def stored_view(self, key: ObjectKey, view: memoryview | None) -> None:
         self.words.append(("view", key, None if view is None else bytes(view)))
 
-    def heard(self) -> None:
-        pass
-
 
 class Side:
     def __init__(self, cluster: bytes, host: str = "") -> None:

@@ -1,7 +1,5 @@
+cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-
-cdef uint64_t monotonic_ns() noexcept nogil
-cdef uint64_t process_cpu_ns() noexcept nogil
 
 cdef class Handed:
     cdef readonly object run
@@ -14,14 +12,6 @@ cdef class Handed:
     cdef readonly bint is_intermediate
     cdef public uint64_t unfinished
 
-cdef class Harvest:
-    cdef readonly list runs
-    cdef readonly list totals
-    cdef readonly list interrupted
-    cdef readonly list large
-    cdef readonly list kept
-    cdef readonly bint has_more
-
 cdef struct Record:
     uint64_t sequence
     uint64_t duration_ns
@@ -32,6 +22,37 @@ cdef struct Record:
     uint8_t status
     uint8_t has_more
     char* payload
+
+@cython.final
+cdef class Harvest:
+    cdef readonly list runs
+    cdef readonly list totals
+    cdef readonly list interrupted
+    cdef readonly list large
+    cdef readonly list kept
+    cdef readonly bint has_more
+    cdef list _handed
+    cdef uint64_t _index  # of the current entry, in _handed
+    cdef Handed _entry  # the run to which the current result belongs
+    cdef uint64_t _end_sequence  # the sequence after the current entry
+    cdef uint64_t _finished  # tasks of the current entry
+    cdef uint64_t _total_ns
+    cdef bytes _session
+    cdef object _builder  # of the result run that is being filled
+    cdef object _append
+    cdef object _ages
+    cdef object _worker
+    cdef bint _is_placed  # result runs name the worker and the time
+    cdef uint64_t _now_ns
+
+    cdef int begin(self, list handed, object worker, double now) except -1
+    cdef int find_entry(self, uint64_t sequence) except -1
+    cdef int account(self, Record* record) except -1
+    cdef int add(self, Record* record) except -1
+    cdef int begin_run(self) except -1
+    cdef int finish_entry(self) except -1
+    cdef int finish_run(self) except -1
+    cdef int finish(self) except -1
 
 cdef class Board:
     cdef object _memory
@@ -52,6 +73,7 @@ cdef class Board:
     cdef bint has_open(self, uint64_t sequence) noexcept nogil
     cdef bint take_back(self, uint64_t sequence) noexcept nogil
     cdef void break_off(self, str why)
+    cdef void close(self, uint64_t sequence) noexcept nogil
     cdef int read_record(self, uint64_t head, Record* record) except -1
     cdef bint is_credible(self, Record* record) except -1
     cdef bint claim(self, uint64_t sequence) noexcept nogil

@@ -15,6 +15,7 @@ processor was last seen. Every offset, size, status and sequence that it reads i
 that cannot be true breaks the board: it says why in ``broken``, nothing more is read from it, and its process is ended.
 """
 
+cimport cython
 from libc.string cimport memcpy
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -25,7 +26,6 @@ from array import array
 cdef extern from *:
     """
     #include <stdint.h>
-    #include <time.h>
     static inline uint64_t scaler_load(uint8_t *p) { return __atomic_load_n((uint64_t *)p, __ATOMIC_ACQUIRE); }
     static inline void scaler_store(uint8_t *p, uint64_t v) { __atomic_store_n((uint64_t *)p, v, __ATOMIC_RELEASE); }
     static inline int scaler_swap(uint8_t *p, uint8_t expected, uint8_t wanted) {
@@ -33,21 +33,12 @@ cdef extern from *:
     }
     static inline uint8_t scaler_load_cell(uint8_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
     static inline void scaler_store_cell(uint8_t *p, uint8_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
-    static inline uint64_t scaler_clock(clockid_t id) {
-        struct timespec t;
-        clock_gettime(id, &t);
-        return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-    }
-    static inline uint64_t scaler_monotonic(void) { return scaler_clock(CLOCK_MONOTONIC); }
-    static inline uint64_t scaler_process_cpu(void) { return scaler_clock(CLOCK_PROCESS_CPUTIME_ID); }
     """
     uint64_t scaler_load(uint8_t* p) noexcept nogil
     void scaler_store(uint8_t* p, uint64_t v) noexcept nogil
     bint scaler_swap(uint8_t* p, uint8_t expected, uint8_t wanted) noexcept nogil
     uint8_t scaler_load_cell(uint8_t* p) noexcept nogil
     void scaler_store_cell(uint8_t* p, uint8_t v) noexcept nogil
-    uint64_t scaler_monotonic() noexcept nogil
-    uint64_t scaler_process_cpu() noexcept nogil
 
 cdef enum:
     # offsets of words, each group on a cache line of its own, by who writes it
@@ -98,14 +89,6 @@ WINDOW = CELL_COUNT
 BOARD_BYTES = ARENA + ARENA_SIZE
 
 
-cdef uint64_t monotonic_ns() noexcept nogil:
-    return scaler_monotonic()
-
-
-cdef uint64_t process_cpu_ns() noexcept nogil:
-    return scaler_process_cpu()
-
-
 cdef inline uint64_t _padded(uint64_t size) noexcept nogil:
     return (size + 7) & ~(<uint64_t>7)
 
@@ -129,13 +112,15 @@ cdef class Handed:
         return self.first_sequence + self.count
 
 
+@cython.final
 cdef class Harvest:
-    """What a processor finished since the last harvest.
+    """The results that a worker process has written since the last harvest, sorted by what the agent does with them.
 
-    runs: list[ResultRun]; totals: list of (Handed, finished, seconds); interrupted: list of (Handed, sequence, duration in
-    microseconds) for tasks that ended because they were interrupted, which are not among the runs; large: list of
-    (Handed, sequence) whose bytes travel beside the board; kept: list of (run, task, status, payload) of nodes of graphs;
-    has_more: something about these tasks was sent beside the board.
+    ``runs``: list[ResultRun]. ``totals``: list of (Handed, tasks finished, seconds they took). ``interrupted``: list of
+    (Handed, sequence, duration in microseconds) of the tasks that ended because they were interrupted; these are not in
+    ``runs``. ``large``: list of (Handed, sequence) of the results whose bytes do not travel through the board.
+    ``kept``: list of (run, task, status, payload) of graph nodes. ``has_more``: some of these tasks have also sent
+    something that does not travel through the board.
     """
 
     def __init__(self):
@@ -144,6 +129,89 @@ cdef class Harvest:
         self.interrupted = []
         self.large = []
         self.kept = []
+
+    cdef int begin(self, list handed, object worker, double now) except -1:
+        self._handed = handed
+        self._worker = worker
+        self._is_placed = worker is not None
+        self._now_ns = <uint64_t> (now * 1e9)
+        return 0
+
+    cdef int find_entry(self, uint64_t sequence) except -1:
+        """Make the run that contains ``sequence`` the current one. Sequences only grow."""
+        cdef Handed entry
+        if sequence < self._end_sequence:
+            return 0
+        self.finish_entry()
+        entry = self._handed[self._index]
+        while sequence >= entry.first_sequence + entry.count:
+            self._index += 1
+            entry = self._handed[self._index]
+        self._entry = entry
+        self._end_sequence = entry.first_sequence + entry.count
+        if self._append is None or entry.session != self._session:
+            self.begin_run()
+        return 0
+
+    cdef int account(self, Record* record) except -1:
+        self._entry.unfinished -= 1
+        self._finished += 1
+        self._total_ns += record.duration_ns
+        self.has_more |= record.has_more != 0 and record.status != STATUS_CANCELLED
+        return 0
+
+    cdef int add(self, Record* record) except -1:
+        """Put the result where its kind belongs."""
+        cdef Handed entry = self._entry
+        cdef uint64_t task = entry.first_task + (record.sequence - entry.first_sequence)
+        cdef uint32_t payload_bytes = record.payload_bytes
+        if record.status == STATUS_CANCELLED:
+            self.interrupted.append((entry, record.sequence, record.duration_ns // 1000))
+            return 0
+        if record.status == STATUS_SUCCESS_LARGE:
+            self.large.append((entry, record.sequence))
+        if entry.is_node:
+            self.kept.append((entry.run, task, record.status, record.payload[:payload_bytes]))
+            if entry.is_intermediate and record.status == STATUS_SUCCESS:
+                payload_bytes = 0  # its value stays on this host
+        self._append(
+            task, entry.attempt, record.status, record.payload[:payload_bytes],
+            record.duration_ns // 1000, record.cpu_ns // 1000, record.memory_peak,
+        )
+        if self._is_placed:
+            self._ages.append(age_us(record.ended_ns, self._now_ns))
+        return 0
+
+    cdef int begin_run(self) except -1:
+        """Start a result run for the session of the current entry."""
+        self.finish_run()
+        self._session = self._entry.session
+        self._builder = ResultRunBuilder(self._session)
+        self._append = self._builder.append
+        self._ages = array("I") if self._is_placed else None
+        return 0
+
+    cdef int finish_entry(self) except -1:
+        if self._finished:
+            self.totals.append((self._entry, self._finished, self._total_ns / 1e9))
+        self._finished = self._total_ns = 0
+        return 0
+
+    cdef int finish_run(self) except -1:
+        if self._builder is None or not self._builder.count:
+            return 0
+        run = self._builder.build()
+        if self._is_placed:
+            run.set_place(self._worker, self._ages.tobytes())
+        self.runs.append(run)
+        return 0
+
+    cdef int finish(self) except -1:
+        """No more results follow."""
+        self.finish_entry()
+        self.finish_run()
+        self._handed = self._entry = self._builder = self._append = self._ages = None
+        return 0
 
 
 cdef class Board:
@@ -299,71 +367,30 @@ cdef class Board:
             self.break_off("a result has figures that nothing can have")
         return self._broken is None
 
-    def harvest(self, list handed, worker=None):
-        """Take what the processor finished. ``handed``: the runs it was handed, oldest first, unfinished ones at least;
-        their ``unfinished`` goes down. With ``worker`` the runs say that it made them, and when."""
-        cdef uint64_t now_ns = monotonic_ns() if worker is not None else 0
-        cdef object ages = None
-        cdef uint64_t head = scaler_load(self._base + HEAD)
+    def harvest(self, list handed, double now, worker=None):
+        """Take the results that the worker process has written. ``handed``: the runs it was handed, oldest first, at
+        least the unfinished ones; their ``unfinished`` goes down. With ``worker``, each result run names that worker
+        and states how long before ``now`` (monotonic seconds) each task ended."""
         cdef Harvest harvest = Harvest()
-        cdef Handed entry = None
-        cdef object builder = None
-        cdef object append = None
-        cdef bytes session = None
-        cdef uint64_t sequence, finished = 0, total_ns = 0, index = 0
-        cdef uint32_t payload_bytes
         cdef Record record
+        cdef uint64_t head = scaler_load(self._base + HEAD)
+        harvest.begin(handed, worker, now)
         if head - self._tail > ARENA_SIZE or head & 7:
             self.break_off("it has more results than there is memory for")
         while self._broken is None and self._tail != head and self.read_record(head, &record):
-            if record.status == SKIP:
-                continue
-            sequence = record.sequence
-            if entry is None or sequence >= entry.first_sequence + entry.count:
-                if finished:
-                    harvest.totals.append((entry, finished, total_ns / 1e9))
-                finished = total_ns = 0
-                entry = handed[index]
-                while sequence >= entry.first_sequence + entry.count:
-                    index += 1
-                    entry = handed[index]
-                if builder is None or entry.session != session:
-                    if builder is not None and builder.count:
-                        harvest.runs.append(built(builder, worker, ages))
-                    session = entry.session
-                    builder = ResultRunBuilder(session)
-                    append = builder.append
-                    ages = array("I") if worker is not None else None
-            entry.unfinished -= 1
-            self._open[sequence & (CELL_COUNT - 1)] = 0
-            self._harvested = sequence + 1
-            finished += 1
-            total_ns += record.duration_ns
-            if record.status == STATUS_CANCELLED:
-                harvest.interrupted.append((entry, sequence, record.duration_ns // 1000))
-                continue
-            if record.status == STATUS_SUCCESS_LARGE:
-                harvest.large.append((entry, sequence))
-            harvest.has_more |= record.has_more != 0
-            payload_bytes = record.payload_bytes
-            if entry.is_node:
-                harvest.kept.append((entry.run, entry.first_task + (sequence - entry.first_sequence), record.status,
-                                     record.payload[:payload_bytes]))
-                if entry.is_intermediate and record.status == STATUS_SUCCESS:
-                    payload_bytes = 0  # its value stays here
-            append(
-                entry.first_task + (sequence - entry.first_sequence), entry.attempt, record.status,
-                record.payload[:payload_bytes],
-                record.duration_ns // 1000, record.cpu_ns // 1000, record.memory_peak,
-            )
-            if worker is not None:
-                ages.append(age_us(record.ended_ns, now_ns))
-        if finished:
-            harvest.totals.append((entry, finished, total_ns / 1e9))
-        if builder is not None and builder.count:
-            harvest.runs.append(built(builder, worker, ages))
+            if record.status != SKIP:
+                harvest.find_entry(record.sequence)
+                self.close(record.sequence)
+                harvest.account(&record)
+                harvest.add(&record)
+        harvest.finish()
         scaler_store(self._base + TAIL, self._tail)
         return harvest
+
+    cdef void close(self, uint64_t sequence) noexcept nogil:
+        """The task has ended, and so has everything before it, unless it was withdrawn."""
+        self._open[sequence & (CELL_COUNT - 1)] = 0
+        self._harvested = sequence + 1
 
     # ---- the processor's side --------------------------------------------------------------------------------
 
@@ -431,10 +458,3 @@ cdef uint32_t age_us(uint64_t then_ns, uint64_t now_ns) noexcept nogil:
     """How long ago, as far as 32 bits reach."""
     cdef uint64_t age = (now_ns - then_ns) // 1000 if now_ns > then_ns else 0
     return <uint32_t> (age if age < AGE_LIMIT else AGE_LIMIT)
-
-
-cdef object built(object builder, object worker, object ages):
-    run = builder.build()
-    if worker is not None:
-        run.set_place(worker, ages.tobytes())
-    return run

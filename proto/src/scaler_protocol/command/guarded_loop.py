@@ -17,15 +17,19 @@ Callback = Callable[..., object]
 
 
 class GuardedLoop:
-    """``loop`` with ``guard`` around each callback. The methods are those of asyncio and of ``prompt_loop``."""
+    """``loop`` with ``guard`` around each callback. The methods are those of asyncio and of ``prompt_loop``.
+
+    ``after_callback`` is called inside the guard after each callback that has not raised."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, guard: TurnGuard) -> None:
         self._loop = loop
         self._guard = guard
+        self.after_callback: Callable[[], object] = _nothing
 
     def _call(self, callback: Callback, *arguments: object) -> None:
         with self._guard:
             callback(*arguments)
+            self.after_callback()
 
     def call_soon(self, callback: Callback, *arguments: object) -> asyncio.Handle:
         return self._loop.call_soon(self._call, callback, *arguments)
@@ -59,3 +63,7 @@ class GuardedLoop:
 
     def create_future(self) -> asyncio.Future[int]:
         return self._loop.create_future()
+
+
+def _nothing() -> None:
+    return None

@@ -57,10 +57,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from scaler_protocol import steps
+from scaler_protocol.limits import NO_WORKER as NO_WORKER
 from scaler_protocol.monitor.bounds import NAME_LIMIT_BYTES, RECORDS_LIMIT
 
 NONE = 0xFFFFFFFF
-NO_WORKER = 0xFFFF
 AGAIN = 0x80
 
 HEADER = struct.Struct("<HHIIIQQIIII")

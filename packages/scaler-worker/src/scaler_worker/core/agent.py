@@ -42,7 +42,6 @@ from scaler_protocol.messages import (
     RefusalReason,
     Refused,
     Relay,
-    RelayClosed,
     ResultsReleased,
     Status,
     Stop,
@@ -55,31 +54,23 @@ from scaler_protocol.messages import (
     Withdrawn,
     WorkerStatus,
 )
-from scaler_worker.board import Board
+from scaler_worker.core import held_tasks
 from scaler_worker.core.columns import columns_of
 from scaler_worker.core.effects import (
-    DropObjects,
     DropStored,
     Exit,
     FetchStored,
     FindStored,
-    HandOver,
-    Interrupt,
     JoinStore,
     ReadStored,
     Reconnect,
     RenewNested,
-    Resume,
     SendNested,
-    StartProcessor,
-    Suspend,
 )
-from scaler_worker.core.endings import MEMORY
-from scaler_worker.core.lease import Lease
-from scaler_worker.core.nested import NestedClients
-from scaler_worker.core.objects import ObjectExchange, Store, WrongBytes
+from scaler_worker.core.execution_backend import ExecutionBackend
+from scaler_worker.core.objects import WrongBytes
 from scaler_worker.core.path import PING_SECONDS, SCHEDULER, AgentPath
-from scaler_worker.core.slots import Slots
+from scaler_worker.core.state import AgentState
 
 __all__ = ["SCHEDULER", "AgentCore", "AgentSettings"]
 
@@ -115,22 +106,25 @@ class AgentSettings:
     uses_store: bool = False
 
 
-class AgentCore(AgentPath):
+class AgentCore:
+    """What an agent does wherever its tasks run, which is the part of its ``backend``. The ``AgentRules`` of its hot
+    path are here."""
+
     def __init__(
         self,
         settings: AgentSettings,
         hello: Hello,
-        store: Store,
+        state: AgentState,
+        backend: ExecutionBackend,
         now: float,
         handshake: PeerHandshake | None = None,
     ) -> None:
-        """``hello``: what this agent says first; epoch and received are filled in here. ``handshake``: how the
-        scheduler proves who it is; None: something else protects the connection."""
-        super().__init__([], ObjectExchange(store), Lease(now), Link(), settings.hard_suspend, now)
+        """``hello``: the first message of a connection; its epoch and received are filled in here. ``handshake``: how
+        the scheduler proves its identity; None: something else protects the connection."""
         self._settings = settings
         self._hello = hello
-        self.slots = self._make_slots()
-        self._nested = NestedClients()
+        self._state = state
+        self._backend = backend
         self._output_bytes = 0
         self._epoch = 0
         self._handshake = handshake or PeerHandshake()
@@ -148,6 +142,9 @@ class AgentCore(AgentPath):
         self._heartbeat: Heartbeat | None = None
         self._farewell_at: float | None = None
         self._ended = False
+        self.stands_aside = False
+        """The scheduler was told to give this agent no tasks, although it is not leaving."""
+
         greetings: dict[type, Callable[[Any, float], None]] = {
             Welcome: self._on_welcome,
             Challenge: self._on_challenge,
@@ -168,17 +165,9 @@ class AgentCore(AgentPath):
             ObjectRelease: self._on_object_release,
             Stop: self._on_stop_message,
         }
-        self.handle(greetings, handlers)
-
-    def _make_slots(self) -> Slots:
-        """Where the tasks run."""
-        return Slots(
-            self._settings.worker_names,
-            effects=self._effects,
-            objects=self._objects,
-            task_timeout_seconds=self._settings.task_timeout_seconds,
-            process_limit=self._settings.process_limit,
-        )
+        path = AgentPath(state, backend, self, greetings, handlers)
+        self.turn, self._send = path.turn, path.send
+        self.on_message, self.take_effects, self.next_deadline = path.on_message, path.take_effects, path.next_deadline
 
     # ---- the connection --------------------------------------------------------------------------------------
 
@@ -204,17 +193,17 @@ class AgentCore(AgentPath):
     def _note_obstacle(self, text: str) -> None:
         """Said once, until the scheduler has welcomed this agent."""
         if text != self._obstacle:
-            self._effects.append(Log("ERROR", text))
+            self._state.outbox.add(Log("ERROR", text))
         self._obstacle = text
 
-    def _on_gap(self, gap: LinkGap, now: float) -> None:
-        self._effects.append(Log("WARNING", f"{gap}: saying hello again"))
+    def on_gap(self, gap: LinkGap, now: float) -> None:
+        self._state.outbox.add(Log("WARNING", f"{gap}: saying hello again"))
         self._say_hello(now)
 
     def _say_hello(self, now: float) -> None:
         self._leave(now)
         self._hello_again_at = now + self._hello_again_seconds
-        hello = replace(self._hello, epoch=self._epoch, received=self._link.received)
+        hello = replace(self._hello, epoch=self._epoch, received=self._state.link.received)
         self._send(Envelope(self._handshake.begin(hello)), now)
 
     def _say_hello_again(self, now: float) -> None:
@@ -227,10 +216,10 @@ class AgentCore(AgentPath):
 
     def _leave_connection(self) -> None:
         self._connected = False
-        self._effects.append(Reconnect())
+        self._state.outbox.add(Reconnect())
 
     def _on_challenge(self, challenge: Challenge, now: float) -> None:
-        proved = self._handshake.answer(challenge) if self._connected and not self._welcomed else None
+        proved = self._handshake.answer(challenge) if self._connected and not self._state.welcomed else None
         if proved is not None:
             self._hello_again_at = now + self._hello_again_seconds
             self._send(Envelope(proved), now)
@@ -239,16 +228,16 @@ class AgentCore(AgentPath):
         if self._farewell_at is None:
             self._say_hello(now)
         else:  # the scheduler has taken in the farewell and forgotten this agent
-            self._exit(0, "stopped")
+            self.exit(0, "stopped")
 
     def _leave(self, now: float) -> None:
         if self._away_since is None:
             self._away_since = now
-        self._welcomed = False
+        self._state.welcomed = False
 
     def _on_welcome(self, welcome: Welcome, now: float) -> None:
         verdict = self._handshake.judge(welcome)
-        if self._welcomed or verdict == "late":
+        if self._state.welcomed or verdict == "late":
             return  # it answers an earlier Hello: another answer is on its way
         if verdict == "forged":
             self._note_obstacle(self._handshake.forged_text)
@@ -256,61 +245,63 @@ class AgentCore(AgentPath):
             return
         self._obstacle = ""
         self._away_since = None
-        self._welcomed = True
+        self._state.welcomed = True
         if self._settings.uses_store and welcome.cluster != self._cluster:
             self._cluster = welcome.cluster
-            self._effects.append(JoinStore(welcome.cluster))
-        self._lease.end()
-        self._lease.heard(now)
+            self._state.outbox.add(JoinStore(welcome.cluster))
+        self._state.lease.end()
+        self._state.lease.heard(now)
         if welcome.resumed and welcome.epoch == self._epoch:
-            for envelope in self._link.resume(welcome.received):
+            for envelope in self._state.link.resume(welcome.received):
                 self._send(envelope, now)
-            self._release_output(welcome.received)
+            self.release_output(welcome.received)
             return
         self._epoch = welcome.epoch
         self._start_link()
         if self._heartbeat is not None:
-            self._outbox.append(replace(self._heartbeat, sent_at=now))
+            self._state.unsent.append(replace(self._heartbeat, sent_at=now))
 
     def _start_link(self) -> None:
         """A scheduler that knows nothing of this agent: tell it what is here."""
-        self._link = Link()
-        self._output_sizes.clear()
+        self._state.link = Link()
+        self._state.output_sizes.clear()
         self._output_bytes = 0
-        unreleased = [run for runs in self._retained.values() for run in runs]
-        self._retained.clear()
-        self.slots.finished[:0] = [*self._objects.held_results(), *unreleased]
-        self.slots.finished.extend(self.slots.nodes.held_runs())
+        unreleased = [run for runs in self._state.retained.values() for run in runs]
+        self._state.retained.clear()
+        self._state.finished[:0] = [*self._state.objects.held_results(), *unreleased]
+        self._state.finished.extend(self._state.nodes.held_runs())
         settings = self._settings
-        self._outbox = [
+        self._state.unsent[:] = [
             AgentAttach(
                 settings.name, self._hello.host, self._hello.pid, settings.worker_names, settings.capabilities,
-                tuple(self.slots.holds()),
+                tuple(self._backend.holds()),
             ),
         ]  # fmt: skip
-        if self._host_store is not None:
-            self._outbox.append(self._host_store)
-        store = self._host_store.store if self._host_store is not None else NO_STORE
-        for key, size, is_stored in self._objects.held_uploads():
-            self._outbox.append(ObjectStored(key, size, store if is_stored else NO_STORE))
-        self._outbox.extend(ObjectRequest(key) for key in self._objects.restart())
-        if self._lent[0]:
-            self._outbox.append(Blocked(*self._lent))
-        if self._stop_at is not None:
-            self._outbox.append(Withdrawn((), leaving=True))
-        self._effects.extend(RenewNested(session) for session in self._nested.sessions())
+        if self._state.host_store is not None:
+            self._state.unsent.append(self._state.host_store)
+        store = self._state.host_store.store if self._state.host_store is not None else NO_STORE
+        for key, size, is_stored in self._state.objects.held_uploads():
+            self._state.unsent.append(ObjectStored(key, size, store if is_stored else NO_STORE))
+        self._state.unsent.extend(ObjectRequest(key) for key in self._state.objects.restart())
+        if self._state.lent[0]:
+            self._state.unsent.append(Blocked(*self._state.lent))
+        if self._state.stop_at is not None:
+            self._state.unsent.append(Withdrawn((), leaving=True))
+        if self.stands_aside:
+            self._state.unsent.append(Withdrawn((), leaving=True))
+        self._state.outbox.extend(RenewNested(session) for session in self._state.nested.sessions())
 
     def _on_refused(self, refused: Refused, now: float) -> None:
         if refused.reason == RefusalReason.MALFORMED and self._epoch:
-            self._effects.append(Log("ERROR", f"the scheduler closed the session: {refused.text}"))
+            self._state.outbox.add(Log("ERROR", f"the scheduler closed the session: {refused.text}"))
             self._epoch = 0
             self._say_hello(now)
             return
-        self._exit(1, f"the scheduler refuses this worker: {refused.text}")
+        self.exit(1, f"the scheduler refuses this worker: {refused.text}")
 
     # ---- tasks -----------------------------------------------------------------------------------------------
 
-    def _accept(self, run: TaskRun) -> None:
+    def accept(self, run: TaskRun) -> None:
         """Tasks that need more than their function, or a function that is an object."""
         if run.options.graph:
             self._accept_nodes(run)
@@ -320,11 +311,14 @@ class AgentCore(AgentPath):
         else:
             self._accept_one(run)
 
-    def _refuse(self, run: TaskRun, error: Exception) -> None:
+    def refuse(self, run: TaskRun, error: Exception) -> None:
         """Its tasks cannot be taken in: they end, and those that came with them are not to suffer."""
         text = f"The agent of this host cannot take in the task: {type(error).__name__}: {error}"
-        self._effects.append(Log("ERROR", f"{run.function_name}: {text}"))
-        self.slots.fail_runs([run], Status.NO_WORKER, text)
+        self._state.outbox.add(Log("ERROR", f"{run.function_name}: {text}"))
+        self._fail(run, Status.NO_WORKER, text)
+
+    def _fail(self, run: TaskRun, status: Status, text: str) -> None:
+        held_tasks.fail_run(self._state, run, status, text.encode())
 
     def _accept_one(self, run: TaskRun) -> None:
         keys = self._definitions_of(run)
@@ -332,10 +326,10 @@ class AgentCore(AgentPath):
             return
         if run.has_references:
             keys.extend(run.references())
-        if not keys or self._objects.all_here(keys):
-            self.slots.queue.push(run)
+        if not keys or self._state.objects.all_here(keys):
+            self._state.queue.push(run)
         else:
-            self._find(self._objects.require(run, keys))
+            self._find(self._state.objects.require(run, keys))
 
     def _accept_nodes(self, run: TaskRun) -> None:
         """Nodes of a graph: they wait for values of others, here or elsewhere."""
@@ -348,20 +342,20 @@ class AgentCore(AgentPath):
         if keys is None:
             return
         keys.extend(uploads)
-        if self._objects.all_here(keys):
-            self._find(self.slots.add_nodes(run, False))
+        if self._state.objects.all_here(keys):
+            self._find(held_tasks.add_nodes(self._state, run, False))
         else:
-            self._find(self.slots.add_nodes(run, True))
-            self._find(self._objects.require(run, keys))
-        if self.slots.freed:
+            self._find(held_tasks.add_nodes(self._state, run, True))
+            self._find(self._state.objects.require(run, keys))
+        if self._state.freed:
             self._release_freed()
 
     def _definitions_of(self, run: TaskRun) -> list[ObjectKey] | None:
         """The objects that its function and serializer are, if they are. None: they are not known, the run failed."""
-        function = self.slots.functions.get(run.function)
-        serializer = self.slots.serializers.get(run.serializer) if run.serializer else None
+        function = self._state.functions.get(run.function)
+        serializer = self._state.serializers.get(run.serializer) if run.serializer else None
         if function is None or (run.serializer and serializer is None):
-            self.slots.fail_runs([run], Status.OBJECT_MISSING, f"The function {run.function_name} did not arrive.")
+            self._fail(run, Status.OBJECT_MISSING, f"The function {run.function_name} did not arrive.")
             return None
         keys = [] if function.payload else [ObjectKey(function.digest, 0)]
         if serializer is not None and not serializer.payload:
@@ -370,22 +364,22 @@ class AgentCore(AgentPath):
 
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
         for column in cancel.columns:
-            self.slots.cancel(column, now)
+            self._backend.cancel(column, now)
         self._release_freed()
 
     def _release_freed(self) -> None:
         """Large values that nobody needs any more."""
-        freed, self.slots.freed[:] = self.slots.freed[:], []
+        freed, self._state.freed[:] = self._state.freed[:], []
         for key in freed:
-            self._objects.give_up(key)
+            self._state.objects.give_up(key)
         self._release(freed)
 
     def _on_withdraw(self, withdraw: Withdraw, now: float) -> None:
-        self._outbox.append(Withdrawn(tuple(self.slots.withdraw(withdraw.count))))
+        self._state.unsent.append(Withdrawn(tuple(self._backend.withdraw(withdraw.count))))
 
     def _on_results_released(self, released: ResultsReleased, now: float) -> None:
         for sequence in released.sequences:
-            self._retained.pop(sequence, None)
+            self._state.retained.pop(sequence, None)
 
     # ---- objects ---------------------------------------------------------------------------------------------
 
@@ -394,56 +388,59 @@ class AgentCore(AgentPath):
         travel by the scheduler."""
         stored = [key for key in keys if key.number] if self._cluster else []
         if stored:
-            self._effects.append(FindStored(stored))
-        self._outbox.extend(ObjectRequest(key) for key in keys if not (stored and key.number))
+            self._state.outbox.add(FindStored(stored))
+        self._state.unsent.extend(ObjectRequest(key) for key in keys if not (stored and key.number))
 
     def _on_object_chunk(self, chunk: ObjectChunk, now: float) -> None:
         try:
-            ready, credit = self._objects.on_chunk(chunk)
+            ready, credit = self._state.objects.on_chunk(chunk)
         except WrongBytes as error:
-            self._outbox.append(ObjectCredit(chunk.key, CREDIT_WITHOUT_END))
+            self._state.unsent.append(ObjectCredit(chunk.key, CREDIT_WITHOUT_END))
             self._on_object_missing(ObjectMissing(chunk.key, str(error)), now)
             return
         except (OSError, OverflowError) as error:
-            self._outbox.append(ObjectCredit(chunk.key, CREDIT_WITHOUT_END))
+            self._state.unsent.append(ObjectCredit(chunk.key, CREDIT_WITHOUT_END))
             text = f"This host has no room for an object of {chunk.size:,} bytes: {error}."
             self._on_object_missing(ObjectMissing(chunk.key, text), now)
             return
         if credit is not None:
-            self._outbox.append(credit)
+            self._state.unsent.append(credit)
         self._take_ready(ready)
 
     def _take_ready(self, ready: list[TaskRun]) -> None:
         for run in ready:
-            self.slots.objects_here(run)
-        for key in self._objects.take_arrived():
-            if not self.slots.value_arrived(key):
+            held_tasks.objects_here(self._state, run)
+        for key in self._state.objects.take_arrived():
+            if not held_tasks.value_arrived(self._state, key):
                 self._release([key])
 
     def _on_object_request(self, request: ObjectRequest, now: float) -> None:
         key = request.key
-        value = self.slots.nodes.value(key)
+        value = self._state.nodes.value(key)
         if value is not None:
-            self._outbox.append(ObjectChunk(key, len(value), 0, value))
-        elif self._objects.is_stored(key):
-            self._relayed[key] = request.relayed or self._host_store is None or not self._host_store.endpoint
-            self._effects.append(ReadStored(key))
+            self._state.unsent.append(ObjectChunk(key, len(value), 0, value))
+        elif self._state.objects.is_stored(key):
+            self._relayed[key] = (
+                request.relayed or self._state.host_store is None or not self._state.host_store.endpoint
+            )
+            self._state.outbox.add(ReadStored(key))
         else:
-            self._answer_request(key, self._objects.on_request(key))
+            self._answer_request(key, self._state.objects.on_request(key))
 
     def _answer_request(self, key: ObjectKey, chunks: list[ObjectChunk] | None) -> None:
         if chunks is None:
-            self._outbox.append(ObjectMissing(key, "The worker that held this result no longer has it."))
+            self._state.unsent.append(ObjectMissing(key, "The worker that held this result no longer has it."))
         else:
-            self._outbox.extend(chunks)
+            self._state.unsent.extend(chunks)
 
     def _on_object_credit(self, credit: ObjectCredit, now: float) -> None:
-        self._outbox.extend(self._objects.on_credit(credit))
+        self._state.unsent.extend(self._state.objects.on_credit(credit))
 
     def _on_object_missing(self, missing: ObjectMissing, now: float) -> None:
-        self.slots.fail_runs(self._objects.on_missing(missing.key), Status.OBJECT_MISSING, missing.text)
-        if missing.key.owner in self.slots.nodes:
-            self.slots.value_missing(missing.key)
+        for run in self._state.objects.on_missing(missing.key):
+            self._fail(run, Status.OBJECT_MISSING, missing.text)
+        if missing.key.owner in self._state.nodes:
+            held_tasks.value_missing(self._state, missing.key)
 
     def _on_object_release(self, release: ObjectRelease, now: float) -> None:
         self._release(release.keys)
@@ -453,161 +450,100 @@ class AgentCore(AgentPath):
     def on_store_status(self, status: StoreStatus, now: float) -> None:
         """The host's store is connected, and says what it has."""
         attached = StoreAttached(status.store, status.endpoint)
-        if attached != self._host_store:
-            self._host_store = attached
-            self._outbox.append(attached)
+        if attached != self._state.host_store:
+            self._state.host_store = attached
+            self._state.unsent.append(attached)
         if status != self._store_status:
             self._store_status = status
-            self._outbox.append(status)
+            self._state.unsent.append(status)
 
     def on_store_lost(self, now: float) -> None:
         """It has died, and with it what it held."""
-        self._host_store = None
-        lost = self._objects.take_lost()
-        self.slots.forget_values([key for key in lost if key.number < UPLOAD_NUMBER])
-        self._drop_at_processors(lost)
+        self._state.host_store = None
+        lost = self._state.objects.take_lost()
+        held_tasks.forget_values(self._state, [key for key in lost if key.number < UPLOAD_NUMBER])
+        self._backend.forget_objects(lost)
         for start in range(0, len(lost), LOST_PER_MESSAGE):
-            self._outbox.append(ObjectsLost(tuple(lost[start : start + LOST_PER_MESSAGE])))
+            self._state.unsent.append(ObjectsLost(tuple(lost[start : start + LOST_PER_MESSAGE])))
 
     def on_stored(self, key: ObjectKey, now: float) -> None:
         """It is in the host's store."""
         size = self._fetched.pop(key, None)
-        if size is not None and not self._objects.is_wanted(key):
-            self._effects.append(DropStored([key]))
-            self._outbox.append(ObjectCredit(key, CREDIT_WITHOUT_END))
-        elif size is not None and self._host_store is not None:
-            self._outbox.append(ObjectStored(key, size, self._host_store.store))
-        self._take_ready(self._objects.on_found(key))
+        if size is not None and not self._state.objects.is_wanted(key):
+            self._state.outbox.add(DropStored([key]))
+            self._state.unsent.append(ObjectCredit(key, CREDIT_WITHOUT_END))
+        elif size is not None and self._state.host_store is not None:
+            self._state.unsent.append(ObjectStored(key, size, self._state.host_store.store))
+        self._take_ready(self._state.objects.on_found(key))
 
     def on_not_stored(self, key: ObjectKey, relayed: bool, now: float) -> None:
         """The host's store does not have it; ``relayed``: nor could it get it from others."""
         self._fetched.pop(key, None)
-        if self._objects.is_wanted(key):
-            self._outbox.append(ObjectRequest(key, relayed))
+        if self._state.objects.is_wanted(key):
+            self._state.unsent.append(ObjectRequest(key, relayed))
 
     def on_stored_view(self, key: ObjectKey, view: memoryview | None, now: float) -> None:
         """The bytes of what somebody has asked for; None: the store does not have it."""
         relayed = self._relayed.pop(key, True)
-        if view is None or relayed or self._host_store is None:
-            self._answer_request(key, None if view is None else self._objects.begin(key, view))
+        if view is None or relayed or self._state.host_store is None:
+            self._answer_request(key, None if view is None else self._state.objects.begin(key, view))
         else:
-            self._outbox.append(ObjectLocations(key, len(view), (self._host_store.endpoint,)))
+            self._state.unsent.append(ObjectLocations(key, len(view), (self._state.host_store.endpoint,)))
 
     def _on_object_locations(self, locations: ObjectLocations, now: float) -> None:
         key = locations.key
-        if not self._objects.is_wanted(key):
-            self._outbox.append(ObjectCredit(key, CREDIT_WITHOUT_END))
+        if not self._state.objects.is_wanted(key):
+            self._state.unsent.append(ObjectCredit(key, CREDIT_WITHOUT_END))
         elif not self._cluster:
-            self._outbox.append(ObjectRequest(key, relayed=True))
+            self._state.unsent.append(ObjectRequest(key, relayed=True))
         else:
             self._fetched[key] = locations.size
-            self._effects.append(FetchStored(key, locations.size, locations.sources))
+            self._state.outbox.add(FetchStored(key, locations.size, locations.sources))
 
     def _release(self, keys: Sequence[ObjectKey]) -> None:
-        stored = [key for key in keys if self._objects.release(key)]
+        stored = [key for key in keys if self._state.objects.release(key)]
         if stored:
-            self._effects.append(DropStored(stored))
+            self._state.outbox.add(DropStored(stored))
         for key in keys:
             if key.number == 0:
-                self.slots.functions.pop(key.owner, None)
-                self.slots.serializers.pop(key.owner, None)
-        self._drop_at_processors(keys)
+                self._state.functions.pop(key.owner, None)
+                self._state.serializers.pop(key.owner, None)
+        self._backend.forget_objects(keys)
 
-    def _drop_at_processors(self, keys: Sequence[ObjectKey]) -> None:
-        for processor in self.slots.processors.values():
-            gone = [key for key in keys if key in processor.objects or key.owner in processor.functions]
-            if gone:
-                processor.objects.difference_update(gone)
-                processor.functions.difference_update(key.owner for key in gone if key.number == 0)
-                self._effects.append(DropObjects(processor.number, gone))
-
-    # ---- processors ------------------------------------------------------------------------------------------
-
-    def on_processor_started(self, number: int, board: Board, pid: int, now: float) -> None:
-        board.set_lease(self._lease_told)
-        self.slots.on_started(number, board, pid)
-
-    def on_processor_not_started(self, number: int, text: str, now: float) -> None:
-        """This host has no room for it, at least now."""
-        self.slots.on_not_started(number, text, now)
-
-    def on_processor_not_forked(self, number: int, now: float) -> None:
-        """What was to fork it has ended, and another one is there by now."""
-        self.slots.on_not_forked(number)
-
-    def on_processor_ready(self, number: int, now: float) -> None:
-        self.slots.on_ready(number, now)
-
-    def on_processor_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
-        """``certificate``: what is known about this death, ready for JSON."""
-        self._nested.processor_gone(number)
-        self.slots.on_died(number, certificate, now)
-
-    def on_memory_exceeded(self, number: int, now: float) -> None:
-        self.slots.end_by_number(number, MEMORY, now)
+    # ---- the output of tasks --------------------------------------------------------------------------------
 
     def on_output(self, number: int, sequence: int, stream: int, data: bytes, now: float) -> None:
-        named = self.slots.task_of(number, sequence)
+        named = self._backend.task_of(number, sequence)
         if named is None:
             return
         self._output_bytes += len(data)
-        self._output_waits |= self.is_full_of_output
+        self._state.output_waits |= self.is_full_of_output
         output = Output(named[0], named[1], stream, data)
-        last = self._outbox[-1] if self._outbox else None
+        last = self._state.unsent[-1] if self._state.unsent else None
         if isinstance(last, Output) and _belong_together(last, output):
-            self._outbox[-1] = replace(last, data=last.data + data)
+            self._state.unsent[-1] = replace(last, data=last.data + data)
         else:
-            self._outbox.append(output)
+            self._state.unsent.append(output)
 
     def on_warnings(self, number: int, sequence: int, data: bytes) -> None:
         """A task has raised warnings, which its client issues."""
-        named = self.slots.task_of(number, sequence)
+        named = self._backend.task_of(number, sequence)
         if named is not None:
             self._output_bytes += len(data)
-            self._outbox.append(Output(named[0], named[1], STDERR, b"", data))
+            self._state.unsent.append(Output(named[0], named[1], STDERR, b"", data))
 
     @property
     def is_full_of_output(self) -> bool:
         """Whether tasks that print should wait."""
         return self._output_bytes > OUTPUT_BUDGET_BYTES
 
-    def _release_output(self, acknowledged: int) -> None:
+    def release_output(self, acknowledged: int) -> None:
         """The scheduler has received so much."""
-        for sequence in [each for each in self._output_sizes if each <= acknowledged]:
-            self._output_bytes -= self._output_sizes.pop(sequence)
-
-    def on_failed_start(self, text: str, now: float) -> None:
-        """A processor cannot be made ready, and no other could: the user asked for something impossible."""
-        self._exit(BAD_INPUT_CODE, text)
-
-    # ---- clients inside tasks --------------------------------------------------------------------------------
-
-    def on_nested_opened(self, session: bytes, parent: TaskColumn, now: float) -> None:
-        """A client connected; ``parent`` names the one task that it lives in."""
-        attempt = parent.attempts[0] if parent.attempts else 0
-        self._nested.open(session, self.slots.number_running(parent.session, parent.tasks[0], attempt))
-
-    def on_nested_frames(self, session: bytes, frames: tuple[bytes, ...], now: float) -> None:
-        self._outbox.append(Relay(session, frames))
-
-    def on_nested_blocked(self, session: bytes, for_a_lock: bool, now: float) -> None:
-        number = self._nested.wait(session, for_a_lock)
-        if number is not None:
-            self.slots.block(number, self._nested.waits_for_lock(number))
-
-    def on_nested_unblocked(self, session: bytes, now: float) -> None:
-        number = self._nested.go_on(session)
-        if number is not None:
-            self.slots.unblock(number)
-
-    def on_nested_closed(self, session: bytes, now: float) -> None:
-        number = self._nested.close(session)
-        if number is not None:
-            self.slots.unblock(number)
-        self._outbox.append(RelayClosed(session))
+        for sequence in [each for each in self._state.output_sizes if each <= acknowledged]:
+            self._output_bytes -= self._state.output_sizes.pop(sequence)
 
     def _on_relay(self, relay: Relay, now: float) -> None:
-        self._effects.append(SendNested(relay.session, relay.frames))
+        self._state.outbox.add(SendNested(relay.session, relay.frames))
 
     # ---- reports ---------------------------------------------------------------------------------------------
 
@@ -616,24 +552,20 @@ class AgentCore(AgentPath):
     ) -> None:
         """Send a status report with these figures of the host."""
         self._heartbeat = Heartbeat(
-            now, self._lag_seconds, cpu_percent, rss_bytes, rss_free_bytes, self.slots.queued, workers
+            now, self._lag_seconds, cpu_percent, rss_bytes, rss_free_bytes, self._backend.queued, workers
         )
-        if self._welcomed:
-            self._send(self._link.wrap(self._heartbeat), now)
+        if self._state.welcomed:
+            self._send(self._state.link.wrap(self._heartbeat), now)
 
     def _on_heartbeat_echo(self, echo: HeartbeatEcho, now: float) -> None:
-        self.slots.is_watched = echo.watched
+        self._state.is_watched = echo.watched
         if echo.sent_at:
             self._lag_seconds = max(0.0, now - echo.sent_at)
-            self._lease.proved(echo.sent_at, now)
+            self._state.lease.proved(echo.sent_at, now)
 
-    def _turn(self, now: float) -> None:
-        if self._lease.turn(now):
-            self._ask_for_proof(now)
-
-    def _ask_for_proof(self, now: float) -> None:
-        if self._heartbeat is not None and self._welcomed:
-            self._send(self._link.wrap(replace(self._heartbeat, sent_at=now)), now)
+    def ask_for_proof(self, now: float) -> None:
+        if self._heartbeat is not None and self._state.welcomed:
+            self._send(self._state.link.wrap(replace(self._heartbeat, sent_at=now)), now)
 
     # ---- what the shell fails at -------------------------------------------------------------------------------
 
@@ -646,63 +578,78 @@ class AgentCore(AgentPath):
         """What rests on it must not wait for it."""
         if isinstance(effect, Send):
             self.on_not_taken_in(now)
-        elif isinstance(effect, StartProcessor):
-            self.slots.on_not_started(effect.number, "the agent failed at it", now)
-        elif isinstance(effect, (HandOver, Interrupt, Suspend, Resume, DropObjects)):
-            self.slots.end_processor(effect.number)
+
+    # ---- standing aside --------------------------------------------------------------------------------------
+
+    def stand_aside(self) -> None:
+        """Take no more tasks until ``rejoin``."""
+        self.stands_aside = True
+        self._state.unsent.append(Withdrawn((), leaving=True))
+
+    def rejoin(self, now: float) -> None:
+        """Take tasks again: join as an agent that the scheduler does not know."""
+        if self.stands_aside:
+            self.stands_aside = False
+            self._epoch = 0
+            if self._connected:
+                self._say_hello(now)
 
     # ---- the end ---------------------------------------------------------------------------------------------
 
     def on_stop(self, now: float) -> None:
         """Leave in good order: start nothing more, give back what waits, let what runs end within the grace time."""
-        if self._stop_at is not None:
+        if self._state.stop_at is not None:
             return
-        self._stop_at = now + self._settings.grace_seconds
-        self.slots.accepting = False
-        self._outbox.append(Withdrawn((), leaving=True))
-        self._give_back()
+        self._state.stop_at = now + self._settings.grace_seconds
+        self._state.accepting = False
+        self._state.unsent.append(Withdrawn((), leaving=True))
+        self.give_back()
 
-    def _give_back(self) -> None:
+    def give_back(self) -> None:
         """What waits: here already, sent before the scheduler knew, or left by a processor that died."""
-        columns = [*self.slots.withdraw_everything(), *self._withdraw_waiting()]
+        columns = [*self._withdraw_everything(), *self._withdraw_waiting()]
         if columns:
-            self._outbox.append(Withdrawn(tuple(columns), leaving=True))
+            self._state.unsent.append(Withdrawn(tuple(columns), leaving=True))
+
+    def _withdraw_everything(self) -> list[TaskColumn]:
+        return [*self._backend.withdraw(1 << 62), *columns_of((), self._state.nodes.take_waiting())]
 
     def _withdraw_waiting(self) -> list[TaskColumn]:
-        for run in self._objects.take_waiting():
-            self.slots.queue.push(run)
-        return self.slots.withdraw_everything()
+        for run in self._state.objects.take_waiting():
+            self._state.queue.push(run)
+        return self._withdraw_everything()
 
     def _on_stop_message(self, stop: Stop, now: float) -> None:
-        self._exit(0, "the cluster is shut down")
+        self.exit(0, "the cluster is shut down")
 
-    def _advance_stop(self, now: float) -> None:
-        """Running tasks, then farewell, then acknowledgements, then the end."""
-        if self._stop_at is None or self._ended:
+    def advance_stop(self, now: float) -> None:
+        """Give back what waits; then running tasks end; then farewell, acknowledgements and the end."""
+        self.give_back()
+        if self._state.stop_at is None or self._ended:
             return
-        if self.slots.queue.count:  # came after this agent had said that it takes no more
-            self._outbox.append(Withdrawn(tuple(self.slots.withdraw_everything())))
+        if self._state.queue.count:  # came after this agent had said that it takes no more
+            self._state.unsent.append(Withdrawn(tuple(self._withdraw_everything())))
         if self._farewell_at is None:
-            if self._welcomed and not self.slots.is_idle and now < self._stop_at:
+            if self._state.welcomed and not self._backend.is_idle and now < self._state.stop_at:
                 return
             self._farewell_at = now
-            self._goodbye_due = True
-        elif not self._welcomed or not self._link.in_flight or now >= self._farewell_at + FAREWELL_SECONDS:
-            self._exit(0, "stopped")
+            self._state.goodbye_due = True
+        elif not self._state.welcomed or not self._state.link.in_flight or now >= self._farewell_at + FAREWELL_SECONDS:
+            self.exit(0, "stopped")
 
-    def _exit(self, code: int, text: str) -> None:
+    def exit(self, code: int, text: str) -> None:
         if not self._ended:
             self._ended = True
-            self._effects.append(Exit(code, text))
+            self._state.outbox.add(Exit(code, text))
 
     # ---- time ------------------------------------------------------------------------------------------------
 
-    def _next_deadline_unusual(self, first: float | None) -> float | None:
+    def unusual_deadline(self, first: float | None) -> float | None:
         """While it is away or leaves."""
-        if self._welcomed:
-            first = _earlier(first, self._sent_at + PING_SECONDS)
-            if self._acknowledge_at is not None:
-                first = _earlier(first, self._acknowledge_at)
+        if self._state.welcomed:
+            first = _earlier(first, self._state.sent_at + PING_SECONDS)
+            if self._state.acknowledge_at is not None:
+                first = _earlier(first, self._state.acknowledge_at)
         else:
             if self._away_since is not None:
                 first = _earlier(first, self._away_since + self._settings.death_timeout_seconds)
@@ -712,68 +659,55 @@ class AgentCore(AgentPath):
                 first = _earlier(first, self._reconnect_at)
         if self._farewell_at is not None:
             first = _earlier(first, self._farewell_at + FAREWELL_SECONDS)
-        elif self._stop_at is not None:
-            first = _earlier(first, self._stop_at)
+        elif self._state.stop_at is not None:
+            first = _earlier(first, self._state.stop_at)
         return first
 
     def on_deadline(self, now: float) -> None:
-        self._turn(now)
-        self.slots.on_deadline(now)
-        if self._welcomed:
+        self.turn(now)
+        self._backend.on_deadline(now)
+        if self._state.welcomed:
             self._keep_alive(now)
         elif self._away_since is not None and now >= self._away_since + self._settings.death_timeout_seconds:
-            self._exit(1, f"the scheduler is away for {self._settings.death_timeout_seconds:g} seconds")
+            self.exit(1, f"the scheduler is away for {self._settings.death_timeout_seconds:g} seconds")
         elif self._connected and now >= self._hello_again_at:
             self._say_hello_again(now)
         elif self._reconnect_at is not None and now >= self._reconnect_at:
             self._reconnect_at = None
-            self._effects.append(Reconnect())
+            self._state.outbox.add(Reconnect())
 
     def _keep_alive(self, now: float) -> None:
-        if now < self._sent_at + PING_SECONDS:
+        if now < self._state.sent_at + PING_SECONDS:
             return
-        if self._lease.proof_wanted_since is not None:
-            self._ask_for_proof(now)
-        self._send(self._link.wrap(Ping()), now)
+        if self._state.lease.proof_wanted_since is not None:
+            self.ask_for_proof(now)
+        self._send(self._state.link.wrap(Ping()), now)
 
-    def _tell_lease(self, lease: float) -> None:
-        """Processors start nothing after it. It moves with every message heard, so a little less of it will do."""
-        self._lease_told = lease
-        for processor in self.slots.processors.values():
-            if processor.board is not None:
-                processor.board.set_lease(lease)
-
-    def _note_lent(self) -> None:
-        lent = self.slots.lent()
-        if lent != self._lent:
-            self._lent = lent
-            self._outbox.append(Blocked(*lent))
-
-    def _flush(self, now: float) -> None:
+    def send_unsent(self, now: float) -> None:
         """Send what has gathered beside results; those made here join the others."""
-        if self.slots.given_back:
-            self._outbox.append(Withdrawn(tuple(columns_of((), self.slots.given_back))))
-            self.slots.given_back.clear()
-        if self._outbox:
-            for body in self._outbox:
-                envelope = self._link.wrap(body)
+        if self._state.given_back:
+            self._state.unsent.append(Withdrawn(tuple(columns_of((), self._state.given_back))))
+            self._state.given_back.clear()
+        if self._state.unsent:
+            for body in self._state.unsent:
+                envelope = self._state.link.wrap(body)
                 if isinstance(body, Output):
-                    self._output_sizes[envelope.sequence] = len(body.data) + len(body.warnings)
+                    self._state.output_sizes[envelope.sequence] = len(body.data) + len(body.warnings)
                 self._send(envelope, now)
-            self._outbox.clear()
-        if self.slots.rows.waiting:
-            self.slots.finished.extend(self.slots.rows.take())
+            self._state.unsent.clear()
+        if self._state.rows.waiting:
+            self._state.finished.extend(self._state.rows.take())
 
-    def _say_goodbye(self, now: float) -> None:
-        self._goodbye_due = False
-        self._send(self._link.wrap(Goodbye()), now)
+    def say_goodbye(self, now: float) -> None:
+        self._state.goodbye_due = False
+        self._send(self._state.link.wrap(Goodbye()), now)
 
     def check(self) -> None:
         """Assert what must always hold."""
-        self._link.check()
-        self.slots.check()
-        assert not self._retained or max(self._retained) <= self._link.sent
-        assert not (self._welcomed and not self._epoch)
+        self._state.link.check()
+        self._backend.check()
+        assert not self._state.retained or max(self._state.retained) <= self._state.link.sent
+        assert not (self._state.welcomed and not self._epoch)
 
 
 def _earlier(first: float | None, other: float) -> float:

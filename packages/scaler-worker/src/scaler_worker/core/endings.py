@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import Status
 from scaler_worker.core.effects import Interrupt, Kill, Resume
+from scaler_worker.core.outbox import Outbox
 from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
 
@@ -31,10 +31,10 @@ class Ending:
 class Endings:
     """``next_at``: when limits and interrupts are to be looked at."""
 
-    def __init__(self, roster: Roster, effects: list[Any], task_timeout_seconds: float) -> None:
+    def __init__(self, roster: Roster, outbox: Outbox, task_timeout_seconds: float) -> None:
         self.next_at: float | None = None
         self._roster = roster
-        self._effects = effects
+        self._outbox = outbox
         self.task_timeout_seconds = task_timeout_seconds
 
     def end(self, processor: Processor, sequence: int, reason: str, now: float) -> None:
@@ -49,8 +49,8 @@ class Endings:
         processor.ending[sequence].reached = processor.board.running == sequence
         if processor.suspended:
             processor.suspended = False
-            self._effects.append(Resume(processor.number))
-        self._effects.append(Interrupt(processor.number))
+            self._outbox.add(Resume(processor.number))
+        self._outbox.add(Interrupt(processor.number))
 
     def enforce(self, now: float) -> None:
         """Time limits, and interrupts that were not heard."""
@@ -66,7 +66,7 @@ class Endings:
         for sequence, ending in list(processor.ending.items()):
             if now >= ending.kill_at and processor.end():
                 self._roster.sort(processor)
-                self._effects.append(Kill(processor.number))
+                self._outbox.add(Kill(processor.number))
             elif not ending.reached:
                 self._interrupt(processor, sequence)
 

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from scaler_worker.core.durations cimport Durations
+from scaler_worker.core.outbox cimport Outbox
 from scaler_worker.core.processor cimport Processor
 from scaler_worker.core.queue cimport TaskQueue
 from scaler_worker.core.roster cimport Roster
@@ -12,7 +13,7 @@ cdef class Feeder:
     cdef Durations _durations
     cdef object _nodes
     cdef object _hand_overs
-    cdef list _effects
+    cdef Outbox _outbox
     cdef object _estimate
     cdef public bint has_timed
     cdef readonly list broken

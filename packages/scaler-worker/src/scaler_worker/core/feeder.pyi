@@ -1,10 +1,9 @@
 """Gives processors their tasks (contract; the code is in feeder.pyx)."""
 
-from typing import Any
-
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.hand_overs import HandOvers
 from scaler_worker.core.nodes import Nodes
+from scaler_worker.core.outbox import Outbox
 from scaler_worker.core.processor import Processor
 from scaler_worker.core.queue import TaskQueue
 from scaler_worker.core.roster import Roster
@@ -16,7 +15,7 @@ LEAST_HAND_OVER_SECONDS: float
 """Less than this is not worth spreading over processors."""
 
 class Feeder:
-    """Takes from ``queue`` and ``nodes`` and tells ``effects``; ``hand_overs`` knows what must go with tasks."""
+    """Takes from ``queue`` and ``nodes`` and adds to ``outbox``; ``hand_overs`` knows what must go with tasks."""
 
     has_timed: bool
     """A task whose time is limited was handed over. Whoever has noted that says False."""
@@ -28,7 +27,7 @@ class Feeder:
         durations: Durations,
         nodes: Nodes,
         hand_overs: HandOvers,
-        effects: list[Any],
+        outbox: Outbox,
     ) -> None: ...
     @property
     def broken(self) -> list[Processor]:

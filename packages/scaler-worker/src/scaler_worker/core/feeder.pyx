@@ -4,6 +4,7 @@
 from libc.stdint cimport int64_t, uint64_t
 from scaler_worker.board cimport Handed
 from scaler_worker.core.durations cimport Durations
+from scaler_worker.core.outbox cimport Outbox
 from scaler_worker.core.processor cimport Processor
 from scaler_worker.core.queue cimport TaskQueue
 from scaler_worker.core.roster cimport Roster
@@ -20,13 +21,13 @@ cdef int64_t HAND_OVER_LIMIT = 4096
 
 
 cdef class Feeder:
-    def __init__(self, Roster roster, TaskQueue queue, Durations durations, nodes, hand_overs, list effects):
+    def __init__(self, Roster roster, TaskQueue queue, Durations durations, nodes, hand_overs, Outbox outbox):
         self._roster = roster
         self._queue = queue
         self._durations = durations
         self._nodes = nodes
         self._hand_overs = hand_overs
-        self._effects = effects
+        self._outbox = outbox
         self._estimate = durations.estimate
         self.broken = []
 
@@ -133,9 +134,9 @@ cdef class Feeder:
                 self.has_timed = True
         self._roster.sort(processor)
         if len(runs) == 1 and not self._nodes and is_plain(run) and run.function in processor.functions:
-            self._effects.append(HandOver(processor.number, Tasks(runs)))
+            self._outbox.add(HandOver(processor.number, Tasks(runs)))
         else:
-            self._effects.extend(self._hand_overs.of(processor, runs))
+            self._outbox.extend(self._hand_overs.of(processor, runs))
 
 
 cdef bint is_plain(object run) except -1:

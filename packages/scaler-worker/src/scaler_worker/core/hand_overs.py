@@ -7,25 +7,22 @@ from collections.abc import Iterable, Iterator
 from scaler_protocol.codec import TaskRun, split
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, Tasks
 from scaler_worker.core.hand_over import HandOver
-from scaler_worker.core.nodes import Nodes
 from scaler_worker.core.processor import Processor
+from scaler_worker.core.state import AgentState
 
 DEFINITIONS_LIMIT_BYTES = 256 * 1024
 
 
 class HandOvers:
-    """Knows the definitions of this host's tasks."""
-
-    def __init__(self, nodes: Nodes) -> None:
-        self.functions: dict[bytes, FunctionDefinition] = {}
-        self.serializers: dict[bytes, FunctionDefinition] = {}
-        self._nodes = nodes
+    def __init__(self, state: AgentState) -> None:
+        self._functions, self._serializers = state.functions, state.serializers
+        self._nodes = state.nodes
 
     def of(self, processor: Processor, runs: list[TaskRun]) -> Iterator[HandOver]:
         """``runs``, which are this processor's now, with all that it needs for them."""
-        functions = [self.functions[digest] for digest in _news(processor, (run.function for run in runs))]
+        functions = [self._functions[digest] for digest in _news(processor, (run.function for run in runs))]
         named = (run.serializer for run in runs if run.serializer)
-        serializers = [self.serializers[digest] for digest in _news(processor, named)]
+        serializers = [self._serializers[digest] for digest in _news(processor, named)]
         values, large = self._nodes.values(runs) if self._nodes else ([], [])
         objects = _new_objects(processor, runs, functions + serializers, large)
         first, *others = _messages(runs, functions, serializers)

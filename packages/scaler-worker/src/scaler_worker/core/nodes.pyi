@@ -20,9 +20,6 @@ class Nodes:
     def __bool__(self) -> bool: ...
     def __contains__(self, session: bytes) -> bool: ...
     def forget_processor(self, number: int) -> None: ...
-    def has_deferred(self, number: int) -> bool:
-        """Whether something could follow what this processor has, and found no room yet."""
-
     def add(
         self, run: TaskRun, lacks_objects: bool
     ) -> tuple[list[TaskRun], list[ObjectKey], list[ObjectKey], list[tuple[bytes, int, int]]]:

@@ -74,9 +74,6 @@ cdef class Nodes:
     def forget_processor(self, int64_t number):
         self.deferred.pop(number, None)
 
-    def has_deferred(self, int64_t number):
-        return number in self.deferred
-
     cdef Node find(self, bytes session, uint64_t task):
         cdef dict table = self.tables.get(session)
         return None if table is None else table.get(task)

@@ -1,29 +1,23 @@
-"""A task's way through the agent and back (contract of path.pyx): all that is done for each message of tasks, for each
-result and at the end of each drain, with what it needs. Compiled, since calls are what a lone task's time is made of.
+"""The hot path of the agent: everything that is done for each message of tasks, for each result and at the end of each
+turn (contract; the code is in path.pyx). It is compiled, because the time of a lone task is mostly the cost of calls.
 
-Everything else is left to the classes that build on these: ``Slots`` starts processors (``_start_missing``), looks
-after those that hold much (``_watch_full``) and takes what is not usual about results (``_take_others`` ...);
-``AgentCore`` takes other messages, tasks that need more than their function (``_accept``) or cannot be taken in
-(``_refuse``), and sends what is not a result (``_flush``, ``_say_goodbye``).
+Whatever happens more rarely is left to rules in Python. ``AgentRules`` and ``SlotsRules`` (core/hot_path_rules.py) name
+all that the hot path asks of them; the state that both share is ``AgentState``.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from scaler_protocol.codec import ResultRun
-from scaler_protocol.link import Link
-from scaler_protocol.messages import Body, Envelope, StoreAttached
+from scaler_protocol.messages import Envelope
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.endings import Endings
+from scaler_worker.core.execution_backend import ExecutionBackend
 from scaler_worker.core.feeder import Feeder
-from scaler_worker.core.lease import Lease
-from scaler_worker.core.nodes import Nodes
-from scaler_worker.core.objects import ObjectExchange
+from scaler_worker.core.hot_path_rules import AgentRules, SlotsRules
 from scaler_worker.core.processor import Processor
-from scaler_worker.core.queue import TaskQueue
 from scaler_worker.core.roster import Roster
-from scaler_worker.core.slots import Slots
 from scaler_worker.core.starts import Starts
+from scaler_worker.core.state import AgentState
 
 SCHEDULER: bytes
 """The name of the only peer, in effects."""
@@ -33,78 +27,60 @@ LEASE_STEP_SECONDS: float
 _Handler = Callable[[Any, float], None]
 
 class SlotsPath:
-    slots: int
-    queue: TaskQueue
-    durations: Durations
-    nodes: Nodes
-    processors: dict[int, Processor]
-    blocked: dict[int, Processor]
-    finished: list[ResultRun]
-    endings: Endings
-    is_watched: bool
-    """Results are to say which worker made them, and when."""
-    accepting: bool
-    _roster: Roster
-    _feeder: Feeder
-    _starts: Starts
-    _poll_at: float | None
+    """Tasks to worker processes, and results from them."""
+
+    lease_told: float
+    """The lease that the worker processes know."""
+
+    poll_at: float | None
+    """When results that were not announced are looked for."""
+
     def __init__(
         self,
+        state: AgentState,
         roster: Roster,
-        queue: TaskQueue,
         durations: Durations,
-        nodes: Nodes,
         feeder: Feeder,
         starts: Starts,
         endings: Endings,
-    ) -> None: ...
+        rules: SlotsRules,
+        suspends: bool,
+    ) -> None:
+        """``suspends``: worker processes with blocked tasks are stopped while others use all slots."""
+
     def turn(self, now: float, may_start: bool) -> None:
-        """Once per drain: start processors that are missing, and unless the lease is over, give each one what it
-        needs, as long as something waits."""
+        """At the end of each turn: start missing worker processes and, if ``may_start``, give each one the tasks it
+        needs, as long as there are any."""
+
+    def harvest_number(self, number: int, now: float) -> None:
+        """Take the results of the worker process with this number, if there is one."""
 
     def harvest(self, processor: Processor, now: float) -> None:
-        """Take what it finished."""
+        """Take its results."""
 
     def next_deadline(self) -> float | None: ...
 
 class AgentPath:
-    slots: Slots
-    _effects: list[Any]
-    _objects: ObjectExchange
-    _lease: Lease
-    _outbox: list[Body]
-    _output_sizes: dict[int, int]
-    """Of what was printed and is not acknowledged, by number of the message."""
-    _retained: dict[int, list[ResultRun]]
-    _handlers: dict[type, _Handler]
-    _link: Link
-    _welcomed: bool
-    _output_waits: bool
-    _goodbye_due: bool
-    _lease_told: float
-    _sent_at: float
-    _acknowledge_at: float | None
-    _host_store: StoreAttached | None
-    _stop_at: float | None
-    _lent: tuple[int, int, bool]
+    """Messages from the scheduler, and results to it."""
+
     def __init__(
         self,
-        effects: list[Any],
-        objects: ObjectExchange,
-        lease: Lease,
-        link: Link,
-        suspends: bool,
-        now: float,
-    ) -> None: ...
-    def handle(self, greetings: dict[type, _Handler], handlers: dict[type, _Handler]) -> None:
-        """What to do with messages beside tasks: ``greetings`` are heard before Welcome, too."""
+        state: AgentState,
+        backend: ExecutionBackend,
+        rules: AgentRules,
+        greetings: dict[type, _Handler],
+        handlers: dict[type, _Handler],
+    ) -> None:
+        """``greetings`` handle messages that may precede Welcome; ``handlers`` all others except Tasks."""
+
+    def turn(self, now: float) -> None:
+        """Something has happened. Notices when this process has been stopped for so long that its lease may be over."""
 
     def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None: ...
-    def on_processor_news(self, number: int, now: float) -> None:
-        """Something is on its board."""
-
     def take_effects(self, now: float) -> list[Any]:
-        """Once per drain: hand out tasks, send what has gathered, and give up the list of wishes."""
+        """End the turn: start tasks, send what has gathered, and return the effects."""
+
+    def send(self, envelope: Envelope, now: float) -> None:
+        """To the scheduler, at once."""
 
     def next_deadline(self) -> float | None: ...
-    def _send(self, envelope: Envelope, now: float) -> None: ...

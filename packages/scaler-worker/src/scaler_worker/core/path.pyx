@@ -1,14 +1,16 @@
 # cython: language_level=3
-"""A task's way through the agent and back. See path.pyi for the contract."""
+"""The hot path of the agent: what each message of tasks and each result costs. See path.pyi for the contract."""
 
 from libc.stdint cimport int64_t
 from scaler_worker.board cimport Handed
 from scaler_worker.core.durations cimport Durations
 from scaler_worker.core.feeder cimport Feeder
 from scaler_worker.core.lease cimport Lease
+from scaler_worker.core.outbox cimport Outbox
 from scaler_worker.core.processor cimport Processor
 from scaler_worker.core.queue cimport TaskQueue
 from scaler_worker.core.roster cimport Roster
+from scaler_worker.core.state cimport AgentState
 
 from scaler_protocol.codec import split_results
 from scaler_protocol.effects import Send
@@ -25,137 +27,140 @@ cdef double _lease_step_seconds = LEASE_STEP_SECONDS
 
 
 cdef class SlotsPath:
-    cdef readonly int64_t slots
-    cdef readonly TaskQueue queue
-    cdef readonly Durations durations
-    cdef readonly object nodes
-    cdef readonly dict processors
-    cdef readonly dict blocked
-    cdef readonly list finished
-    cdef readonly object endings
-    cdef public bint is_watched
-    cdef public bint accepting
-    cdef readonly Roster _roster
-    cdef readonly Feeder _feeder
-    cdef readonly object _starts
-    cdef public object _poll_at
+    cdef readonly double lease_told
+    cdef public object poll_at
+    cdef AgentState _state
+    cdef Durations _durations
+    cdef Roster _roster
+    cdef Feeder _feeder
+    cdef object _starts
+    cdef object _endings
+    cdef object _rules
+    cdef bint _suspends
 
     def __init__(
-        self, Roster roster, TaskQueue queue, Durations durations, nodes, Feeder feeder, starts, endings
+        self, AgentState state, Roster roster, Durations durations, Feeder feeder, starts, endings, rules, bint suspends
     ):
-        self.slots = roster.slots
-        self.queue = queue
-        self.durations = durations
-        self.nodes = nodes
-        self.processors, self.blocked = roster.processors, roster.blocked
-        self.finished = []
-        self.endings = endings
-        self.accepting = True
+        self._state = state
         self._roster = roster
+        self._durations = durations
         self._feeder = feeder
         self._starts = starts
+        self._endings = endings
+        self._rules = rules
+        self._suspends = suspends
 
     def turn(self, double now, bint may_start):
-        if not self.accepting:
-            return
-        if self.blocked or len(self.processors) < self.slots or self._starts.after:
-            self._start_missing(now)
+        cdef double lease = self._state.lease.until
+        if lease > self.lease_told + _lease_step_seconds or lease < self.lease_told:
+            self.lease_told = lease
+            self._rules.set_lease(lease)
+        if self._state.accepting:
+            self.fill(now, may_start)
+        if self._suspends:
+            self._rules.suspend_blocked()
+        if self._roster.blocked or self._state.lent[0]:
+            self._rules.note_lent()
+
+    cdef object fill(self, double now, bint may_start):
+        """Start missing worker processes and give each one the tasks that it needs."""
+        roster, feeder = self._roster, self._feeder
+        if roster.blocked or len(roster.processors) < roster.slots or self._starts.after:
+            self._rules.start_missing(now)
         if not may_start:
             return
-        self._feeder.feed()
-        if self._feeder.broken:
-            for processor in self._feeder.broken:
-                self._end_broken(processor)
-            self._feeder.broken.clear()
-        if self._roster.full:
-            self._watch_full(now)
-        if self._roster.busy and self.endings.next_at is None:
-            if self._feeder.has_timed or self.endings.task_timeout_seconds:
-                self._feeder.has_timed = False
-                self.endings.next_at = 0.0
+        feeder.feed()
+        if feeder.broken:
+            self.end_broken()
+        if roster.full:
+            self._rules.watch_full(now)
+        if roster.busy and self._endings.next_at is None:
+            if feeder.has_timed or self._endings.task_timeout_seconds:
+                feeder.has_timed = False
+                self._endings.next_at = 0.0
 
-    def harvest(self, Processor processor, double now):
+    cdef object end_broken(self):
+        for processor in self._feeder.broken:
+            self._rules.end_broken(processor)
+        self._feeder.broken.clear()
+
+    def harvest_number(self, number, double now):
+        processor = self._roster.processors.get(number)
+        if processor is not None:
+            self.harvest(processor, now)
+            if self._state.host_store is None and self._state.objects.stored:
+                self._state.outbox.add(AttachStore())  # a result is in the host's store, which is not known yet
+
+    cpdef object harvest(self, Processor processor, double now):
         cdef Handed entry
         board = processor.board
         if board is None or not board.has_results():
             return
         self._starts.failures = 0
-        harvest = board.harvest(processor.handed, self._place_of(processor) if self.is_watched else None)
+        harvest = board.harvest(
+            processor.handed, now, self._rules.worker_index(processor) if self._state.is_watched else None
+        )
         if board.broken is not None:
-            self._end_broken(processor)
+            self._rules.end_broken(processor)
         for entry, count, seconds in harvest.totals:
-            self.durations.add(entry.run.function, count, seconds)
-        self.finished.extend(harvest.runs)
+            self._durations.add(entry.run.function, count, seconds)
+        self._state.finished.extend(harvest.runs)
         if harvest.large or harvest.interrupted or harvest.kept:
-            self._take_others(processor, harvest)
+            self._rules.take_others(processor, harvest)
         if processor.ending or processor.blocked_sequence is not None:
-            self._forget_ended(processor, board.harvested)
-        if harvest.has_more:
-            self._catch_up(processor)
-        for entry in processor.handed:
-            if entry.run.options.stream_output:
-                self._catch_up(processor)
-                break
+            self._rules.forget_ended(processor, board.harvested)
+        if harvest.has_more or streams_output(processor):
+            self._state.objects.catch_up(processor.number)
         self._roster.settle(processor)
         if not processor.handed:
             processor.idle_since = now
 
     def next_deadline(self):
-        first, limits_at = self._poll_at, self.endings.next_at
+        first, limits_at = self.poll_at, self._endings.next_at
         if limits_at is not None and (first is None or limits_at < first):
             first = limits_at
-        if len(self.processors) == self.slots and not self._starts.after:
+        if len(self._roster.processors) == self._roster.slots and not self._starts.after:
             return first
-        return self._with_starts(first)
+        return self._rules.deadline_with_starts(first)
+
+
+cdef bint streams_output(Processor processor) except -1:
+    cdef Handed entry
+    for entry in processor.handed:
+        if entry.run.options.stream_output:
+            return True
+    return False
 
 
 cdef class AgentPath:
-    cdef public object slots
-    cdef readonly list _effects
-    cdef readonly object _objects
-    cdef readonly Lease _lease
-    cdef public list _outbox
-    cdef readonly dict _output_sizes
-    cdef readonly dict _retained
-    cdef readonly dict _handlers
-    cdef readonly bint _suspends
-    cdef public object _link
-    cdef public bint _welcomed
-    cdef public bint _output_waits
-    cdef public bint _goodbye_due
-    cdef public double _lease_told
-    cdef public double _sent_at
-    cdef public object _acknowledge_at
-    cdef public object _host_store
-    cdef public object _stop_at
-    cdef public tuple _lent
-    cdef dict greetings
+    cdef AgentState _state
+    cdef Outbox _outbox
+    cdef Lease _lease
+    cdef object _backend
+    cdef object _rules
+    cdef dict _greetings
+    cdef dict _handlers
 
-    def __init__(self, list effects, objects, Lease lease, link, bint suspends, double now):
-        self._effects = effects
-        self._objects = objects
-        self._lease = lease
-        self._link = link
-        self._suspends = suspends
-        self._sent_at = now
-        self._outbox, self._output_sizes, self._retained, self._handlers, self.greetings = [], {}, {}, {}, {}
-        self._lent = (0, 0, False)
-
-    def handle(self, dict greetings, dict handlers):
-        self.greetings.update(greetings)
-        self._handlers.update(handlers)
+    def __init__(self, AgentState state, backend, rules, dict greetings, dict handlers):
+        self._state, self._outbox, self._lease = state, state.outbox, state.lease
+        self._backend = backend
+        self._rules = rules
+        self._greetings, self._handlers = greetings, handlers
 
     # ---- messages --------------------------------------------------------------------------------------------------
 
-    def on_message(self, peer, envelope, double now):
+    cpdef object turn(self, double now):
         if self._lease.turn(now):
-            self._ask_for_proof(now)
+            self._rules.ask_for_proof(now)
+
+    def on_message(self, peer, envelope, double now):
+        self.turn(now)
         body = envelope.body
         kind = type(body)
-        greeting = self.greetings.get(kind)
+        greeting = self._greetings.get(kind)
         if greeting is not None:
             greeting(body, now)
-        elif self._welcomed:
+        elif self._state.welcomed:
             self._lease.heard(now)
             if self.is_fresh(envelope, now):
                 if kind is Tasks:
@@ -167,100 +172,80 @@ cdef class AgentPath:
 
     cdef bint is_fresh(self, envelope, double now) except -1:
         try:
-            fresh = self._link.accept(envelope)
+            fresh = self._state.link.accept(envelope)
         except LinkGap as gap:
-            self._on_gap(gap, now)
+            self._rules.on_gap(gap, now)
             return False
-        if self._output_sizes:
-            self._release_output(envelope.acknowledged)
+        if self._state.output_sizes:
+            self._rules.release_output(envelope.acknowledged)
         return fresh
 
     cdef object take_tasks(self, tasks):
-        slots = self.slots
-        cdef dict functions = slots.functions
+        cdef dict functions = self._state.functions
         for definition in tasks.functions:
             functions[definition.digest] = definition
         for definition in tasks.serializers:
-            slots.serializers[definition.digest] = definition
+            self._state.serializers[definition.digest] = definition
         for run in tasks.runs:
             try:
                 definition = functions.get(run.function)
                 if definition is None or not definition.payload or is_special(run):
-                    self._accept(run)
+                    self._rules.accept(run)
                 else:
-                    (<TaskQueue?> slots.queue).push(run)
+                    self._state.queue.push(run)
             except Exception as error:
-                self._refuse(run, error)
+                self._rules.refuse(run, error)
 
-    def on_processor_news(self, number, double now):
-        if self._lease.turn(now):
-            self._ask_for_proof(now)
-        processor = self.slots.processors.get(number)
-        if processor is not None:
-            self.slots.harvest(processor, now)
-            if self._host_store is None and self._objects.stored:
-                self._effects.append(AttachStore())  # a result is in the host's store, which is not known yet
-
-    # ---- the end of a drain ----------------------------------------------------------------------------------------
+    # ---- the end of a turn -----------------------------------------------------------------------------------------
 
     def take_effects(self, double now):
-        cdef double lease = self._lease.until
-        cdef list effects
-        slots = self.slots
-        if lease > self._lease_told + _lease_step_seconds or lease < self._lease_told:
-            self._tell_lease(lease)
-        slots.turn(now, self._welcomed and lease > now)
-        if self._suspends:
-            slots.suspend_blocked()
-        if slots.blocked or self._lent[0]:
-            self._note_lent()
-        if self._stop_at is not None:
-            self._give_back()
-            self._advance_stop(now)
-        if self._output_waits and not self.is_full_of_output:
-            self._output_waits = False
-            self._effects.append(ReadOutput())
-        if self._welcomed:
+        state = self._state
+        self._backend.turn(now, state.welcomed and self._lease.until > now)
+        if state.stop_at is not None:
+            self._rules.advance_stop(now)
+        if state.output_waits and not self._rules.is_full_of_output:
+            state.output_waits = False
+            self._outbox.add(ReadOutput())
+        if state.welcomed:
             self.flush(now)
-        effects = self._effects[:]
-        self._effects.clear()
-        return effects
+        return self._outbox.take()
 
     cdef object flush(self, double now):
-        slots = self.slots
-        if self._outbox or slots.rows.waiting or slots.given_back:
-            self._flush(now)
-        if slots.finished:
+        state = self._state
+        if state.unsent or state.rows.waiting or state.given_back:
+            self._rules.send_unsent(now)
+        if state.finished:
             self.send_results(now)
-        if self._goodbye_due:
-            self._say_goodbye(now)
-        self._acknowledge_at = self._link.acknowledgement_at(now)
-        if self._acknowledge_at is not None and now >= <double> self._acknowledge_at:
-            self._send(self._link.wrap(Acknowledgement()), now)
-            self._acknowledge_at = None
+        if state.goodbye_due:
+            self._rules.say_goodbye(now)
+        state.acknowledge_at = state.link.acknowledgement_at(now)
+        if state.acknowledge_at is not None and now >= <double> state.acknowledge_at:
+            self.send(state.link.wrap(Acknowledgement()), now)
+            state.acknowledge_at = None
 
     cdef object send_results(self, double now):
-        cdef list finished = self.slots.finished
+        cdef list finished = self._state.finished
         for runs in split_results(finished):
-            envelope = self._link.wrap(Results(runs))
-            self._retained[envelope.sequence] = runs
-            self._effects.append(Send(SCHEDULER, envelope))
-        self._sent_at = now
+            envelope = self._state.link.wrap(Results(runs))
+            self._state.retained[envelope.sequence] = runs
+            self._outbox.add(Send(SCHEDULER, envelope))
+        self._state.sent_at = now
         finished.clear()
 
-    def _send(self, envelope, double now):
-        self._sent_at = now
-        self._effects.append(Send(SCHEDULER, envelope))
+    cpdef object send(self, envelope, double now):
+        self._state.sent_at = now
+        self._outbox.add(Send(SCHEDULER, envelope))
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
     def next_deadline(self):
-        first = self.slots.next_deadline()
-        if not self._welcomed or self._stop_at is not None:
-            return self._next_deadline_unusual(first)
-        cdef double due = self._sent_at + _ping_seconds
-        if self._acknowledge_at is not None and <double> self._acknowledge_at < due:
-            due = self._acknowledge_at
+        first = self._backend.next_deadline()
+        state = self._state
+        if not state.welcomed or state.stop_at is not None:
+            return self._rules.unusual_deadline(first)
+        cdef double due = state.sent_at + _ping_seconds
+        if state.acknowledge_at is not None and <double> state.acknowledge_at < due:
+            due = state.acknowledge_at
         return due if first is None or due < <double> first else first
 
 

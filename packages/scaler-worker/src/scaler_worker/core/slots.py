@@ -12,61 +12,58 @@ runs any more and some task waits for a lock, a lent slot takes whatever is next
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.effects import Log
-from scaler_protocol.messages import ObjectKey, Status, TaskColumn
-from scaler_protocol.monitor.records import NO_WORKER
+from scaler_protocol.limits import NO_WORKER
+from scaler_protocol.messages import Blocked, ObjectKey, Status, TaskColumn
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed, Harvest
+from scaler_worker.core import held_tasks
 from scaler_worker.core.columns import columns_of, joined
 from scaler_worker.core.durations import Durations
-from scaler_worker.core.effects import Kill, Resume, Suspend
+from scaler_worker.core.effects import DropObjects, Kill, Resume, Suspend
 from scaler_worker.core.endings import CANCELLED, Endings
 from scaler_worker.core.feeder import LEAST_HAND_OVER_SECONDS, Feeder
 from scaler_worker.core.hand_overs import HandOvers
-from scaler_worker.core.nodes import Named, Nodes
-from scaler_worker.core.objects import ObjectExchange, Row
+from scaler_worker.core.nodes import Named
+from scaler_worker.core.objects import Row
 from scaler_worker.core.path import SlotsPath
 from scaler_worker.core.processor import Processor
-from scaler_worker.core.queue import TaskQueue
 from scaler_worker.core.roster import Roster
-from scaler_worker.core.rows import OwnRows
 from scaler_worker.core.starts import Starts
+from scaler_worker.core.state import AgentState
 
 POLL_SECONDS = 0.002
 
 
-class Slots(SlotsPath):
+class Slots:
+    """An ``ExecutionBackend``, and the ``SlotsRules`` of its hot path."""
+
     def __init__(
         self,
         worker_names: tuple[str, ...],
+        state: AgentState,
         *,
-        effects: list[Any],
-        objects: ObjectExchange,
         task_timeout_seconds: float = 0.0,
         process_limit: int = 0,
+        suspends: bool = False,
     ) -> None:
-        roster, queue, durations, nodes = Roster(len(worker_names)), TaskQueue(), Durations(), Nodes()
-        hand_overs = HandOvers(nodes)
-        super().__init__(
-            roster,
-            queue,
-            durations,
-            nodes,
-            Feeder(roster, queue, durations, nodes, hand_overs, effects),
-            Starts(worker_names, roster, effects, process_limit),
-            Endings(roster, effects, task_timeout_seconds),
-        )
-        self._arriving: set[tuple[int, int]] = set()  # processor, sequence: large results that were harvested last
+        """``suspends``: worker processes with blocked tasks are stopped while others use all slots."""
         self.names = worker_names
-        self.functions, self.serializers = hand_overs.functions, hand_overs.serializers
-        self.rows = OwnRows()
-        self.given_back: list[Named] = []
-        self.freed: list[ObjectKey] = []
-        self._effects = effects
-        self._objects = objects
+        self._state = state
+        self._roster, self.durations = Roster(len(worker_names)), Durations()
+        self.processors = self._roster.processors
+        self._feeder = Feeder(self._roster, state.queue, self.durations, state.nodes, HandOvers(state), state.outbox)
+        self._starts = Starts(worker_names, self._roster, state.outbox, process_limit)
+        self.endings = Endings(self._roster, state.outbox, task_timeout_seconds)
+        self._path = SlotsPath(
+            state, self._roster, self.durations, self._feeder, self._starts, self.endings, self, suspends
+        )  # fmt: skip
+        self.turn, self.next_deadline = self._path.turn, self._path.next_deadline
+        self.harvest, self.harvest_number = self._path.harvest, self._path.harvest_number
+        self._arriving: set[tuple[int, int]] = set()  # processor, sequence: large results that were harvested last
 
     # ---- processors come and go ------------------------------------------------------------------------------
 
@@ -74,6 +71,7 @@ class Slots(SlotsPath):
         """The process exists; it is not ready yet."""
         processor = self.processors.get(number)
         if processor is not None:
+            board.set_lease(self._path.lease_told)
             processor.fork(board, pid)
             self._starts.is_forked()
 
@@ -124,7 +122,7 @@ class Slots(SlotsPath):
                 self._fail_dead(processor, entry, sequence, certificate, now)
         self._put_back(reversed(waiting))
         processor.handed.clear()
-        self.nodes.forget_processor(processor.number)
+        self._state.nodes.forget_processor(processor.number)
 
     def _fail_dead(
         self, processor: Processor, entry: Handed, sequence: int, certificate: dict[str, Any], now: float
@@ -143,17 +141,17 @@ class Slots(SlotsPath):
         processor = self.processors.get(number)
         if processor is not None and processor.end():
             self._roster.sort(processor)
-            self._effects.append(Kill(number))
+            self._state.outbox.add(Kill(number))
 
-    def _end_broken(self, processor: Processor) -> None:
+    def end_broken(self, processor: Processor) -> None:
         """What it wrote to its board cannot be true: nothing it says from now on can be relied on."""
         assert processor.board is not None
         if not processor.dying:
             text = _broken_text(processor.board.broken or "")
-            self._effects.append(Log("ERROR", f"{processor.name}: {text} Its process {processor.pid} is killed."))
+            self._state.outbox.add(Log("ERROR", f"{processor.name}: {text} Its process {processor.pid} is killed."))
         self.end_processor(processor.number)
 
-    def _start_missing(self, now: float) -> None:
+    def start_missing(self, now: float) -> None:
         if not self._starts.start_missing(self._eligible_count(), now):
             self._fail_for_process_limit()
 
@@ -165,24 +163,42 @@ class Slots(SlotsPath):
             f"Nested tasks block all processes of this host, which are {len(self.processors)}, and {why}. "
             "Nest less deeply, or use more hosts."
         )
-        self._fail_run(self.queue.take(1), Status.NO_WORKER, text.encode())
+        held_tasks.fail_run(self._state, self._state.queue.take(1), Status.NO_WORKER, text.encode())
 
     def _eligible_count(self) -> int:
         """How many tasks may start on an idle processor."""
         depth = self._roster.depth_to_start()
         if self._roster.is_stuck and len(self.processors) >= self._starts.process_limit:
             depth = self._roster.deepest_blocked  # a task that may start only because others wait for locks can wait
-        return self.queue.count if self.queue.head(depth) is not None else 0
+        return self._state.queue.count if self._state.queue.head(depth) is not None else 0
 
-    def lent(self) -> tuple[int, int, bool]:
-        """How many slots are lent, the depth that tasks in them must exceed, and whether any depth will do."""
-        return len(self.blocked), self._roster.deepest_blocked, self._roster.is_stuck
+    def note_lent(self) -> None:
+        """Tell the scheduler when slots were lent or are no longer lent."""
+        lent = len(self._roster.blocked), self._roster.deepest_blocked, self._roster.is_stuck
+        if lent != self._state.lent:
+            self._state.lent = lent
+            self._state.unsent.append(Blocked(*lent))
+
+    def set_lease(self, until: float) -> None:
+        """Worker processes start nothing after this. It moves with every message, so it is told in steps."""
+        for processor in self.processors.values():
+            if processor.board is not None:
+                processor.board.set_lease(until)
+
+    def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
+        """Worker processes may forget them."""
+        for processor in self.processors.values():
+            gone = [key for key in keys if key in processor.objects or key.owner in processor.functions]
+            if gone:
+                processor.objects.difference_update(gone)
+                processor.functions.difference_update(key.owner for key in gone if key.number == 0)
+                self._state.outbox.add(DropObjects(processor.number, gone))
 
     # ---- taking back -----------------------------------------------------------------------------------------
 
-    def _watch_full(self, now: float) -> None:
+    def watch_full(self, now: float) -> None:
         """Some hold more than the task that they run."""
-        if self._roster.idle and not self.queue.count:
+        if self._roster.idle and not self._state.queue.count:
             self._steal(now)
         self._plan_poll(now)
 
@@ -224,16 +240,16 @@ class Slots(SlotsPath):
         """To the front of the queue, in their order."""
         for run in joined(newest_first):
             for ready in self._nodes_put_back(run) if run.options.graph else (run,):
-                self.queue.push_front(ready)
+                self._state.queue.push_front(ready)
 
     def _nodes_put_back(self, run: TaskRun) -> list[TaskRun]:
-        ready, back = self.nodes.put_back(run)
-        self.given_back.extend(back)
+        ready, back = self._state.nodes.put_back(run)
+        self._state.given_back.extend(back)
         return ready[::-1]
 
     def withdraw(self, count: int) -> list[TaskColumn]:
         """Up to ``count`` tasks that never started and will not start here."""
-        runs = self.queue.withdraw(count)
+        runs = self._state.queue.withdraw(count)
         count -= sum(run.count for run in runs)
         for processor in sorted(self.processors.values(), key=self._feeder.work_of, reverse=True):
             if count <= 0:
@@ -242,46 +258,14 @@ class Slots(SlotsPath):
                 taken = joined(self._reclaim(processor, count))
                 count -= sum(run.count for run in taken)
                 runs.extend(taken)
-        return columns_of(runs, self._leave(runs))
-
-    def _leave(self, runs: list[TaskRun]) -> list[Named]:
-        """Nodes that leave this host: what waited here for them does, too."""
-        back: list[Named] = []
-        for run in runs:
-            if run.options.graph:
-                back.extend(self.nodes.gone(run.session, range(run.first_task, run.first_task + run.count)))
-        return back
-
-    def withdraw_everything(self) -> list[TaskColumn]:
-        return [*self.withdraw(1 << 62), *columns_of((), self.nodes.take_waiting())]
+        return columns_of(runs, held_tasks.without_nodes(self._state, runs))
 
     def cancel(self, column: TaskColumn, now: float) -> None:
         """Each task ends as cancelled unless it ends otherwise first."""
-        if column.session in self.nodes:
-            column = self._cancel_nodes(column)
-            if not column.tasks:
-                return
-        attempts = column.attempts or (0,) * len(column.tasks)
-        wanted = dict.fromkeys(zip(column.tasks, attempts, strict=False))
-        removed = self.queue.remove(column.session, wanted)
-        removed += self._objects.remove_waiting(column.session, wanted)
-        for task, attempt in removed:
-            self.rows.add(column.session, task, attempt, Status.CANCELLED)
-        if column.session in self.nodes:
-            self.given_back.extend(self.nodes.gone(column.session, [task for task, _ in removed]))
-        for processor in list(self._roster.busy.values()):
+        wanted = held_tasks.cancel(self._state, column)
+        for processor in list(self._roster.busy.values()) if wanted else ():
             if processor.busy:
                 self._cancel_handed(processor, column.session, wanted, now)
-
-    def _cancel_nodes(self, column: TaskColumn) -> TaskColumn:
-        """Ends those that wait for values, frees values; the others are left."""
-        attempts = column.attempts or (0,) * len(column.tasks)
-        waited, elsewhere, large, back = self.nodes.cancel(column.session, column.tasks, attempts)
-        for task, attempt in waited:
-            self.rows.add(column.session, task, attempt, Status.CANCELLED)
-        self.freed.extend(large)
-        self.given_back.extend(back)
-        return TaskColumn(column.session, tuple(task for task, _ in elsewhere), tuple(each for _, each in elsewhere))
 
     def _cancel_handed(
         self, processor: Processor, session: bytes, tasks: Iterable[tuple[int, int]], now: float
@@ -305,25 +289,23 @@ class Slots(SlotsPath):
         if processor is not None and processor.board is not None and processor.board.running is not None:
             self.endings.end(processor, processor.board.running, reason, now)
 
-    # ---- harvest ---------------------------------------------------------------------------------------------
+    # ---- results ---------------------------------------------------------------------------------------------
 
-    def _take_others(self, processor: Processor, harvest: Harvest) -> None:
-        """What is not a small result of a task by itself."""
+    def take_others(self, processor: Processor, harvest: Harvest) -> None:
+        """Everything but small results of tasks that are not nodes of graphs."""
         if harvest.large:
             self._take_large(processor, harvest)
         if harvest.interrupted:
             self._take_interrupted(processor, harvest)
         if harvest.kept:
-            self._keep(harvest.kept)
+            held_tasks.keep_values(self._state, harvest.kept)
 
-    def _catch_up(self, processor: Processor) -> None:
-        """Read what its tasks wrote, before these are forgotten."""
-        self._objects.catch_up(processor.number)
+    def worker_index(self, processor: Processor) -> int:
+        """The worker that results name."""
+        return NO_WORKER if processor.slot is None else min(processor.slot, NO_WORKER)
 
     def _place_of(self, processor: Processor) -> int | None:
-        if not self.is_watched:
-            return None
-        return NO_WORKER if processor.slot is None else min(processor.slot, NO_WORKER)
+        return self.worker_index(processor) if self._state.is_watched else None
 
     def _take_large(self, processor: Processor, harvest: Harvest) -> None:
         rows = _large_rows(harvest.runs)
@@ -331,8 +313,8 @@ class Slots(SlotsPath):
         for entry, sequence in harvest.large:
             key = ObjectKey(entry.session, entry.first_task + sequence - entry.first_sequence)
             row = None if entry.is_node else rows.get(key)
-            self._objects.add_result(processor.number, sequence, key, row)
-            if entry.is_node and self._objects.is_stored(key):
+            self._state.objects.add_result(processor.number, sequence, key, row)
+            if entry.is_node and self._state.objects.is_stored(key):
                 processor.objects.add(key)  # it may keep it until it is told that nobody needs it
 
     def _take_interrupted(self, processor: Processor, harvest: Harvest) -> None:
@@ -344,7 +326,7 @@ class Slots(SlotsPath):
                 reason = ending.reason if ending else CANCELLED
                 self._end_row(entry, sequence, reason, duration, self._place_of(processor))
 
-    def _forget_ended(self, processor: Processor, harvested: int) -> None:
+    def forget_ended(self, processor: Processor, harvested: int) -> None:
         processor.ending = {each: ending for each, ending in processor.ending.items() if each >= harvested}
         if processor.blocked_sequence is not None and processor.blocked_sequence < harvested:
             processor.blocked_sequence = None
@@ -352,47 +334,8 @@ class Slots(SlotsPath):
     def _give_back(self, entry: Handed, sequence: int) -> None:
         """A node that a processor could not run: an input of it has failed, or was freed meanwhile."""
         task = entry.first_task + sequence - entry.first_sequence
-        self.given_back.append((entry.session, task, entry.attempt))
-        self.given_back.extend(self.nodes.gone(entry.session, (task,)))
-
-    def _keep(self, kept: list[tuple[TaskRun, int, int, bytes]]) -> None:
-        """Values of nodes stay here; what waited for them may run."""
-        ready, back = self.nodes.harvested(kept)
-        self.given_back.extend(back)
-        for run in ready:
-            self.queue.push(run)
-
-    def add_nodes(self, run: TaskRun, lacks_objects: bool) -> list[ObjectKey]:
-        """Nodes of a graph came; what must be asked for."""
-        ready, fetch, freed, back = self.nodes.add(run, lacks_objects)
-        self.freed.extend(freed)
-        self.given_back.extend(back)
-        for each in ready:
-            self.queue.push(each)
-        self._objects.give_up_values(run.session, run.first_task, run.first_task + run.count)
-        return self._objects.fetch(fetch) if fetch else []
-
-    def objects_here(self, run: TaskRun) -> None:
-        """The last object that ``run`` waited for has come."""
-        for ready in self.nodes.objects_here(run) if run.options.graph else (run,):
-            self.queue.push(ready)
-
-    def value_arrived(self, key: ObjectKey) -> bool:
-        """False: nobody waits for it."""
-        ready = self.nodes.arrived(key)
-        for run in ready or ():
-            self.queue.push(run)
-        return ready is not None
-
-    def forget_values(self, keys: list[ObjectKey]) -> None:
-        """Large values of nodes are lost."""
-        for key in keys:
-            if key.owner in self.nodes:
-                _, _, _, back = self.nodes.cancel(key.owner, (key.number,), (0,))
-                self.given_back.extend(back)
-
-    def value_missing(self, key: ObjectKey) -> None:
-        self.given_back.extend(self.nodes.missing(key))
+        self._state.given_back.append((entry.session, task, entry.attempt))
+        self._state.given_back.extend(self._state.nodes.gone(entry.session, (task,)))
 
     # ---- results made here -----------------------------------------------------------------------------------
 
@@ -405,16 +348,8 @@ class Slots(SlotsPath):
     ) -> None:
         task = entry.first_task + sequence - entry.first_sequence
         if entry.is_node:
-            self.given_back.extend(self.nodes.gone(entry.session, (task,)))
-        self.rows.add(entry.session, task, entry.attempt, status, payload, duration_us, place)
-
-    def _fail_run(self, run: TaskRun, status: Status, payload: bytes) -> None:
-        self.rows.add_run(run, status, payload)
-        self.given_back.extend(self._leave([run]))
-
-    def fail_runs(self, runs: Iterable[TaskRun], status: Status, text: str) -> None:
-        for run in runs:
-            self._fail_run(run, status, text.encode())
+            self._state.given_back.extend(self._state.nodes.gone(entry.session, (task,)))
+        self._state.rows.add(entry.session, task, entry.attempt, status, payload, duration_us, place)
 
     # ---- blocked tasks ---------------------------------------------------------------------------------------
 
@@ -445,18 +380,18 @@ class Slots(SlotsPath):
     def suspend_blocked(self) -> None:
         """A blocked parent stands still while others use all slots. One that waits for a lock does not:
         it may get the lock at any time, and others would wait for it."""
-        full = len(self._roster.busy) - len(self.blocked) >= self.slots
+        full = len(self._roster.busy) - len(self._roster.blocked) >= self._roster.slots
         for processor in self.processors.values():
             wanted = processor.blocked and not processor.waits_for_lock and full and not processor.ending
             if wanted != processor.suspended:
                 processor.suspended = wanted
-                self._effects.append(Suspend(processor.number) if wanted else Resume(processor.number))
+                self._state.outbox.add(Suspend(processor.number) if wanted else Resume(processor.number))
 
     # ---- time ------------------------------------------------------------------------------------------------
 
-    def _with_starts(self, first: float | None) -> float | None:
+    def deadline_with_starts(self, first: float | None) -> float | None:
         """While processors are to be started or retired."""
-        times = self._starts.deadlines(self.accepting)
+        times = self._starts.deadlines(self._state.accepting)
         if first is not None:
             times.append(first)
         return min(times, default=None)
@@ -465,8 +400,8 @@ class Slots(SlotsPath):
         limits_at = self.endings.next_at
         if limits_at is not None and now >= limits_at:
             self.endings.enforce(now)
-        if self._poll_at is not None and now >= self._poll_at:
-            self._poll_at = None
+        if self._path.poll_at is not None and now >= self._path.poll_at:
+            self._path.poll_at = None
             for processor in list(self._roster.busy.values()):
                 self.harvest(processor, now)
         self._starts.retire(now)
@@ -474,33 +409,37 @@ class Slots(SlotsPath):
     def _plan_poll(self, now: float) -> None:
         """A processor tells of its results when it runs out of tasks, or when a task ends two milliseconds after the
         last news. So finished results can only hide behind a task that started since the last look."""
-        if self._poll_at is not None:
+        if self._path.poll_at is not None:
             return
         for processor in self._roster.full.values():
             assert processor.board is not None
             position = processor.board.position
             if position != processor.polled_position:
                 processor.polled_position = position
-                self._poll_at = now + POLL_SECONDS
+                self._path.poll_at = now + POLL_SECONDS
 
     # ---- reports ---------------------------------------------------------------------------------------------
 
     @property
     def queued(self) -> int:
-        return self.queue.count + self.nodes.waiting + sum(each.unfinished() - 1 for each in self._roster.busy.values())
+        return (
+            self._state.queue.count
+            + self._state.nodes.waiting
+            + sum(each.unfinished() - 1 for each in self._roster.busy.values())
+        )
 
     @property
     def is_idle(self) -> bool:
-        return not self.queue.count and not self._roster.busy and not self.nodes.waiting
+        return not self._state.queue.count and not self._roster.busy and not self._state.nodes.waiting
 
     def holds(self) -> list[TaskColumn]:
         """Everything that is queued or running here."""
-        named: list[Named] = list(self.nodes.waiting_tasks())
+        named: list[Named] = list(self._state.nodes.waiting_tasks())
         for processor in self.processors.values():
             for entry, sequence, _ in processor.open_sequences() if processor.board is not None else ():
                 task = entry.first_task + sequence - entry.first_sequence
                 named.append((entry.session, task, entry.attempt))
-        return columns_of([*self.queue.runs(), *self._objects.waiting_runs()], named)
+        return columns_of([*self._state.queue.runs(), *self._state.objects.waiting_runs()], named)
 
     def has_task(self, number: int, sequence: int) -> bool:
         """Whether the processor holds a task of this sequence that has not ended, or whose large result is awaited: the
@@ -534,8 +473,8 @@ class Slots(SlotsPath):
         return limits
 
     def check(self) -> None:
-        self.queue.check()
-        self.nodes.check()
+        self._state.queue.check()
+        self._state.nodes.check()
         self._roster.check()
 
 

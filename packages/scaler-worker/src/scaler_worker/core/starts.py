@@ -7,6 +7,7 @@ from typing import Any
 
 from scaler_protocol.effects import Log
 from scaler_worker.core.effects import Kill, StartProcessor
+from scaler_worker.core.outbox import Outbox
 from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
 
@@ -17,11 +18,11 @@ REFUSALS_LIMIT = 3
 
 
 class Starts:
-    def __init__(self, names: tuple[str, ...], roster: Roster, effects: list[Any], process_limit: int = 0) -> None:
+    def __init__(self, names: tuple[str, ...], roster: Roster, outbox: Outbox, process_limit: int = 0) -> None:
         self.process_limit = process_limit or len(names) * 4 + 128
         self._names = names
         self._roster = roster
-        self._effects = effects
+        self._outbox = outbox
         self._numbers = 0
         self.failures = 0  # of processors, since a task has ended in one
         self.after = 0.0  # nothing is started before
@@ -47,14 +48,14 @@ class Starts:
         if not self._lacks_room:
             self._lacks_room = True
             again = f"it is tried again every {RESTART_AFTER_SECONDS:g} s"
-            self._effects.append(Log("ERROR", f"{processor.name} cannot be started, {again}: {text}"))
+            self._outbox.add(Log("ERROR", f"{processor.name} cannot be started, {again}: {text}"))
 
     def failed(self, certificate: dict[str, Any], now: float) -> None:
         """Processes that die before they look at a task would be started for ever in a tight loop."""
         self.failures += 1
         if self.failures >= 3:
             self.after = now + RESTART_AFTER_SECONDS
-            self._effects.append(Log("ERROR", f"a processor ended before it ran anything: {json.dumps(certificate)}"))
+            self._outbox.add(Log("ERROR", f"a processor ended before it ran anything: {json.dumps(certificate)}"))
 
     def fill_slot(self, slot: int | None) -> None:
         """A spare processor becomes the worker of a slot that lost its own."""
@@ -95,7 +96,7 @@ class Starts:
         processor = Processor(self._numbers, slot, name)
         self._roster.add(processor)
         self._numbers += 1
-        self._effects.append(StartProcessor(processor.number, name))
+        self._outbox.add(StartProcessor(processor.number, name))
 
     # ---- spare ones ------------------------------------------------------------------------------------------
 
@@ -110,7 +111,7 @@ class Starts:
             if now >= processor.idle_since + RETIRE_AFTER_SECONDS:
                 processor.end()
                 self._roster.sort(processor)
-                self._effects.append(Kill(processor.number))
+                self._outbox.add(Kill(processor.number))
 
     def _superfluous(self) -> list[Processor]:
         """Spare processors, but for the one that is ready for the next task while others block."""

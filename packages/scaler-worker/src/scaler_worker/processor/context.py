@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
+from scaler_worker.processor.cpython_internals import environment_data, replace_environment_data
+
 PARENT_VARIABLE = "SCALER_PARENT"
 """``<session in hex>:<task>:<attempt>:<depth>`` of the task under way; empty between tasks."""
 
@@ -58,7 +60,7 @@ class TaskEnvironment:
         self.environ = os.environ
         self._values = {os.fsencode(name): os.fsencode(value) for name, value in values.items()}
         self._install_parent = install_parent
-        self._data = _LiveEnvironment(os.environ._data)  # type: ignore[attr-defined]
+        self._data = _LiveEnvironment(environment_data(self.environ))
         self._data.read_parent = read_parent
         self._data.own = frozenset((*self._values, PARENT_VARIABLE.encode()))
         self._data.on_change = on_change
@@ -66,7 +68,7 @@ class TaskEnvironment:
 
     def restore(self) -> None:
         os.environ = self.environ  # noqa: B003  (a task may have put another mapping in its place)
-        os.environ._data = self._data  # type: ignore[attr-defined]
+        replace_environment_data(self.environ, self._data)
         for name, value in self._values.items():
             os.putenv(name, value)
             dict.__setitem__(self._data, name, value)

@@ -6,12 +6,14 @@ import pickle
 import types
 from pickle import loads
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strlen
-from scaler_worker.board cimport Board, monotonic_ns, process_cpu_ns
+from scaler_worker.board cimport Board
+from scaler_worker.processor.clock cimport monotonic_ns, process_cpu_ns
 
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
 from scaler_protocol.objects.errors import StoreFull
@@ -77,6 +79,63 @@ cdef void _write_parent(bytes prefix, uint64_t task, bytes suffix) noexcept:
     memcpy(end, digits + at, 24 - at)
     end += 24 - at
     memcpy(end, PyBytes_AS_STRING(suffix), PyBytes_GET_SIZE(suffix) + 1)
+
+
+@cython.final
+cdef class RunUnderWay:
+    """What the tasks of one run share, and the values of the task under way."""
+
+    cdef object run
+    cdef bytes session
+    cdef bytes prefix  # of SCALER_PARENT, before and after the number of the task
+    cdef bytes suffix
+    cdef tuple names  # the digests of function and serializer
+    cdef object function  # None: it is not loaded yet
+    cdef object serializer
+    cdef object failure  # to load the function
+    cdef object trace
+    cdef object slots  # the arguments of a task, serialized
+    cdef uint64_t first_task
+    cdef tuple keywords
+    cdef Py_ssize_t positional
+    cdef bint is_plain  # positional arguments of the default serializer, and no references
+    cdef bint is_node
+    cdef bint shares  # values may pass from node to node without being serialized
+    cdef bint is_profiled
+    cdef bint is_measured
+    cdef bint streams_output
+
+    cdef uint64_t index
+    cdef uint64_t sequence
+    cdef int stage
+    cdef uint8_t status
+    cdef bint is_kept
+    cdef tuple arguments
+    cdef dict named
+    cdef object result
+    cdef uint64_t started
+    cdef uint64_t ended
+    cdef uint64_t duration
+    cdef uint64_t cpu
+    cdef uint64_t peak
+
+    def __init__(self, run):
+        options = run.options
+        self.run, self.session, self.first_task = run, run.session, run.first_task
+        self.prefix = self.session.hex().encode() + b":"
+        self.suffix = f":{run.attempt}:{options.depth}".encode()
+        self.names = (run.function, run.serializer)
+        self.keywords = run.keywords
+        self.positional = run.arity - len(self.keywords)
+        self.slots = run.slots if run.has_references else run.slot_bytes
+        self.is_plain = not self.keywords and not run.serializer and not run.has_references
+        self.is_node = options.graph != 0
+        self.shares = self.is_node and options.shares_values and not run.serializer
+        self.is_profiled, self.streams_output = options.profiling, options.stream_output
+        self.is_measured = self.is_profiled or options.memory_bytes
+
+    cdef inline uint64_t task(self) noexcept:
+        return self.first_task + self.index
 
 
 cdef class Runner:
@@ -150,131 +209,144 @@ cdef class Runner:
             self._run(run)
 
     cdef _run(self, run):
-        cdef Board board = self.board
-        cdef uint64_t count = run.count
-        cdef uint64_t index, sequence, started, ended, duration, cpu, peak
-        cdef uint64_t first_task = run.first_task
-        cdef tuple keywords = run.keywords
-        cdef Py_ssize_t positional = run.arity - len(keywords)
-        cdef bytes prefix = run.session.hex().encode() + b":"
-        cdef bytes suffix = f":{run.attempt}:{run.options.depth}".encode()
-        cdef object function = None, serializer = None, failure = None, trace = None, options = run.options
-        cdef object result, named
-        cdef tuple arguments
-        cdef object slots = run.slots if run.has_references else run.slot_bytes
-        cdef object host = self.host
-        cdef bint profiling = options.profiling, output = options.stream_output
-        cdef bint measured = profiling or options.memory_bytes
-        cdef bint references = run.has_references
-        cdef bint is_node = options.graph != 0
-        cdef bint shares = is_node and options.shares_values and not run.serializer
-        cdef bytes session = run.session
-        cdef bint plain, is_kept
-        cdef object payload
-        cdef uint8_t status
-        cdef int stage
-        cdef tuple names = (run.function, run.serializer)
-        cdef object known
-        plain = not keywords and not run.serializer and not references
+        cdef RunUnderWay current = RunUnderWay(run)
+        cdef uint64_t index, count = run.count
         self.cpu_ns = process_cpu_ns()
         self.wall_since_cpu_ns = 0
         if os.environ is not self.environ:
             self._restore_environment()
         for index in range(count):
-            sequence = self.sequence
-            self.sequence += 1
-            if board.lease_ended(monotonic_ns()):
-                self._wait_for_lease()
-            if not board.claim(sequence):
-                continue
-            if self.environment_changed:
-                self._restore_environment()
-            _write_parent(prefix, first_task + index, suffix)
-            if measured:
-                self.kept.clear()
-                host.unmap_unused()
-            if profiling:
-                host.memory_peak(True)
-            if output:
-                host.begin_output(run, sequence)
-            stage = LOADING
-            status = SUCCESS
-            started = monotonic_ns()
-            board.begin(sequence, started)  # from here on the task may be interrupted
-            try:
-                if function is None:
-                    if failure is not None:
-                        raise failure.with_traceback(trace)
-                    known = self._functions.get(names)
-                    if known is None:
-                        serializer = host.serializer(run)
-                        function = host.function(run)
-                        self._functions[names] = function, serializer
-                        self.cpu_ns = process_cpu_ns()
-                        self.wall_since_cpu_ns = 0
-                        started = monotonic_ns()
-                    else:
-                        function, serializer = known
-                if plain:
-                    arguments = _load_plain(slots(index))
-                    stage = CALLING
-                    result = function(*arguments)
-                else:
-                    arguments, named = self._load(slots(index), positional, keywords, serializer, shares)
-                    stage = CALLING
-                    result = function(*arguments) if named is None else function(*arguments, **named)
-                arguments = named = None
-                stage = STORING
-                if shares and type(result) is GENERATOR:  # Dask's functions may give one: it cannot leave its process
-                    result = iter(list(result))
-                if serializer is not None:
-                    payload = <bytes?> serializer.serialize(result)
-                else:
-                    payload = _dump(result)
-            except TaskCancelled as error:
-                if board.interrupted() or (is_node and stage == LOADING):
-                    status, payload = CANCELLED, b""
-                else:  # user code has raised it by itself: nobody cancelled anything
-                    status, payload = _failure(error, _status_of(error, stage))
-            except ObjectMissing as error:
-                status, payload = _failure(error, OBJECT_MISSING if stage == LOADING else EXCEPTION)
-            except BaseException as error:
-                if function is None and failure is None:
-                    failure, trace = error, error.__traceback__
-                if stage == STORING:
-                    status, payload = _unsendable(error, run.function_name, result, serializer is None)
-                else:
-                    status, payload = _failure(error, _status_of(error, stage))
-            board.finish()  # from here on it may not
-            if self.forked:
-                host.leave_fork()
-            ended = monotonic_ns()
-            is_kept = (
-                shares and status == SUCCESS and self.kept.add_array(ObjectKey(session, first_task + index), result)
-            )
-            result = arguments = named = None
-            duration = ended - started
-            cpu = duration
-            if duration >= CPU_TIME_FROM_NS:
-                cpu = self._cpu_time(duration)
+            current.index = index
+            if self._claim(current):
+                self._run_one(current)
+
+    cdef bint _claim(self, RunUnderWay current) except -1:
+        """False: the agent has taken this task back."""
+        current.sequence = self.sequence
+        self.sequence += 1
+        if self.board.lease_ended(monotonic_ns()):
+            self._wait_for_lease()
+        return self.board.claim(current.sequence)
+
+    cdef _run_one(self, RunUnderWay current):
+        self._prepare(current)
+        current.started = monotonic_ns()
+        self.board.begin(current.sequence, current.started)  # from here on the task may be interrupted
+        payload = self._execute(current)
+        self.board.finish()  # from here on it may not
+        if self.forked:
+            self.host.leave_fork()
+        current.ended = monotonic_ns()
+        current.is_kept = (
+            current.shares and current.status == SUCCESS
+            and self.kept.add_array(ObjectKey(current.session, current.task()), current.result)
+        )
+        current.result = current.arguments = current.named = None
+        self._account(current)
+        self._store_result(current, payload)
+        self.has_warned = False
+        parent_variable[14] = 0
+        if current.ended - self.notified_ns > NOTIFY_NS:
+            self._notify(current.ended)
+
+    cdef _prepare(self, RunUnderWay current):
+        """Everything that comes before the task's own time."""
+        if self.environment_changed:
+            self._restore_environment()
+        _write_parent(current.prefix, current.task(), current.suffix)
+        if current.is_measured:
+            self.kept.clear()
+            self.host.unmap_unused()
+        if current.is_profiled:
+            self.host.memory_peak(True)
+        if current.streams_output:
+            self.host.begin_output(current.run, current.sequence)
+
+    cdef object _execute(self, RunUnderWay current):
+        """Run the task. Returns the payload of its result and sets ``current.status``."""
+        try:
+            return self._call(current)
+        except TaskCancelled as error:
+            if self.board.interrupted() or (current.is_node and current.stage == LOADING):
+                current.status = CANCELLED
+                return b""
+            current.status, payload = _failure(error, _status_of(error, current.stage))  # user code has raised it
+            return payload
+        except ObjectMissing as error:
+            current.status, payload = _failure(error, OBJECT_MISSING if current.stage == LOADING else EXCEPTION)
+            return payload
+        except BaseException as error:
+            return self._fail(current, error)
+
+    cdef object _fail(self, RunUnderWay current, error):
+        if current.function is None and current.failure is None:
+            current.failure, current.trace = error, error.__traceback__
+        if current.stage == STORING:
+            name = current.run.function_name
+            current.status, payload = _unsendable(error, name, current.result, current.serializer is None)
+        else:
+            current.status, payload = _failure(error, _status_of(error, current.stage))
+        return payload
+
+    cdef object _call(self, RunUnderWay current):
+        """Load, call, serialize."""
+        current.status, current.stage = SUCCESS, LOADING
+        if current.function is None:
+            self._load_function(current)
+        if current.is_plain:
+            current.arguments = _load_plain(current.slots(current.index))
+            current.stage = CALLING
+            current.result = current.function(*current.arguments)
+        else:
+            self._load(current, current.slots(current.index))
+            current.stage = CALLING
+            if current.named is None:
+                current.result = current.function(*current.arguments)
             else:
-                self.wall_since_cpu_ns += duration
-            peak = host.memory_peak(False) if profiling else 0
-            if output:
-                host.end_output()
-            if self.has_warned:
-                host.send_warnings(sequence)
-            if status == SUCCESS and len(payload) > LARGE_BYTES:
-                self._store_large(run, index, sequence, payload, duration, cpu, peak, ended, is_node, is_kept)
-                payload = None
-            else:
-                if is_node and status == SUCCESS:
-                    self._keep_own(session, first_task + index, sequence, payload)
-                self._store(sequence, status, payload, duration, cpu, peak, ended)
-            self.has_warned = False
-            parent_variable[14] = 0
-            if ended - self.notified_ns > NOTIFY_NS:
-                self._notify(ended)
+                current.result = current.function(*current.arguments, **current.named)
+        current.arguments = current.named = None
+        current.stage = STORING
+        if current.shares and type(current.result) is GENERATOR:  # Dask's functions may return one: it cannot be sent
+            current.result = iter(list(current.result))
+        if current.serializer is not None:
+            return <bytes?> current.serializer.serialize(current.result)
+        return _dump(current.result)
+
+    cdef _load_function(self, RunUnderWay current):
+        """Once per run. What fails once fails for every task of the run."""
+        if current.failure is not None:
+            raise current.failure.with_traceback(current.trace)
+        known = self._functions.get(current.names)
+        if known is None:
+            serializer = self.host.serializer(current.run)
+            known = self.host.function(current.run), serializer
+            self._functions[current.names] = known
+            self.cpu_ns = process_cpu_ns()
+            self.wall_since_cpu_ns = 0
+            current.started = monotonic_ns()
+        current.function, current.serializer = known
+
+    cdef _account(self, RunUnderWay current):
+        """How long the task took, and of what."""
+        current.duration = current.ended - current.started
+        current.cpu = current.duration
+        if current.duration >= CPU_TIME_FROM_NS:
+            current.cpu = self._cpu_time(current.duration)
+        else:
+            self.wall_since_cpu_ns += current.duration
+        current.peak = self.host.memory_peak(False) if current.is_profiled else 0
+        if current.streams_output:
+            self.host.end_output()
+        if self.has_warned:
+            self.host.send_warnings(current.sequence)
+
+    cdef _store_result(self, RunUnderWay current, payload):
+        if current.status == SUCCESS and len(payload) > LARGE_BYTES:
+            self._store_large(current, payload)
+            return
+        if current.is_node and current.status == SUCCESS:
+            self._keep_own(current, payload)
+        self._store(current, current.status, payload)
 
     cdef _restore_environment(self):
         self.environment_changed = False
@@ -303,11 +375,13 @@ cdef class Runner:
         self.wall_since_cpu_ns = 0
         return used
 
-    cdef tuple _load(self, list slots, Py_ssize_t positional, tuple keywords, object serializer, bint shares):
+    cdef _load(self, RunUnderWay current, list slots):
+        """The arguments of a task that has references, keyword arguments or a serializer of its own."""
         cdef list values = []
+        cdef object serializer = current.serializer
         for slot in slots:
             if type(slot) is ObjectKey:
-                if shares:
+                if current.shares:
                     value = self.kept.array(slot)
                     if value is not None:
                         values.append(value)
@@ -316,9 +390,10 @@ cdef class Runner:
                 values.append(load(slot) if serializer is None else serializer.deserialize(bytes(slot)))
             else:
                 values.append(loads(slot) if serializer is None else serializer.deserialize(bytes(slot)))
-        if not keywords:
-            return tuple(values), None
-        return tuple(values[:positional]), dict(zip(keywords, values[positional:]))
+        if current.keywords:
+            current.named = dict(zip(current.keywords, values[current.positional:]))
+            del values[current.positional:]
+        current.arguments = tuple(values)
 
     cdef object _object(self, key):
         """A value that was made here, that came with the tasks, or that is in memory shared with the agent."""
@@ -336,38 +411,36 @@ cdef class Runner:
                 raise TaskCancelled("an input has failed") from None  # the agent gives this task back
         return value
 
-    cdef _keep_own(self, bytes session, uint64_t task, uint64_t sequence, bytes payload):
+    cdef _keep_own(self, RunUnderWay current, bytes payload):
         """Nodes that come right behind may need it."""
-        named = (session, task)
+        named = (current.session, current.task())
         self.own_sequences.pop(named, None)
-        self.own_sequences[named] = sequence
+        self.own_sequences[named] = current.sequence
         self.own_values[named] = payload
 
-    cdef _store_large(self, run, uint64_t index, uint64_t sequence, payload, uint64_t duration, uint64_t cpu,
-                      uint64_t peak, uint64_t ended, bint is_node, bint is_kept):
+    cdef _store_large(self, RunUnderWay current, payload):
         cdef bytes record, rest
-        key = ObjectKey(run.session, run.first_task + index)
+        key = ObjectKey(current.session, current.task())
         try:
-            record, rest = self.host.keep_large(key, sequence, payload)
+            record, rest = self.host.keep_large(key, current.sequence, payload)
         except Exception as error:
             status, record = _failure(error, EXCEPTION)
-            self._store(sequence, status, record, duration, cpu, peak, ended)
+            self._store(current, status, record)
             return
-        if is_node and rest is not None:
-            self._keep_own(run.session, run.first_task + index, sequence, rest)
-        elif is_node and not is_kept:
+        if current.is_node and rest is not None:
+            self._keep_own(current, rest)
+        elif current.is_node and not current.is_kept:
             self.kept.add_copy(key, payload)
-        self._store(sequence, SUCCESS_LARGE, record, duration, cpu, peak, ended)
+        self._store(current, SUCCESS_LARGE, record)
 
-    cdef _store(
-        self, uint64_t sequence, uint8_t status, bytes payload, uint64_t duration, uint64_t cpu, uint64_t peak,
-        uint64_t ended,
-    ):
+    cdef _store(self, RunUnderWay current, uint8_t status, bytes payload):
+        """Write the result to the board."""
         cdef uint64_t size = PyBytes_GET_SIZE(payload)
         if not self.board.has_room(size):
             self._wait_for_room(size)
         self.board.append(
-            sequence, status, PyBytes_AS_STRING(payload), size, duration, cpu, peak, ended, self.has_warned
+            current.sequence, status, PyBytes_AS_STRING(payload), size, current.duration, current.cpu, current.peak,
+            current.ended, self.has_warned,
         )
         self.untold = True
 

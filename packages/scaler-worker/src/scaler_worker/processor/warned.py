@@ -15,6 +15,8 @@ from typing import TextIO
 
 import cloudpickle
 
+from scaler_worker.processor.cpython_internals import calling_frames
+
 COUNT_LIMIT = 20
 """Of one task; of the others it is told how many there were."""
 
@@ -79,11 +81,9 @@ def _beginning(text: str) -> str:
 
 def _module_of(filename: str, lineno: int) -> str:
     """The module in which the warning was raised, as filters name it."""
-    frame = sys._getframe(2)
-    while frame is not None:
+    for frame in calling_frames():
         if frame.f_lineno == lineno and frame.f_code.co_filename == filename:
             return str(frame.f_globals.get("__name__", ""))
-        frame = frame.f_back  # type: ignore[assignment]
     return ""
 
 

@@ -32,7 +32,7 @@ from scaler_protocol.messages import (
 )
 from scaler_worker.board import Board
 from scaler_worker.config import OBJECT_RETENTION_SECONDS, ClusterSettings
-from scaler_worker.core.agent import BAD_INPUT_CODE, AgentCore, AgentSettings
+from scaler_worker.core.agent import BAD_INPUT_CODE, AgentSettings
 from scaler_worker.core.effects import (
     AttachStore,
     DropObjects,
@@ -52,6 +52,7 @@ from scaler_worker.core.effects import (
     StartProcessor,
     Suspend,
 )
+from scaler_worker.core.worker import WorkerCore
 from scaler_worker.processor.channel import INTERRUPT_SIGNAL, VALUES, ProcessorOptions, pack_number
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.host_store import HostStore, local_host_towards
@@ -76,7 +77,7 @@ class Agent:
         connection = SchedulerConnection(settings.address, session, settings.io_threads)
         self._nested = NestedListener(guarded, self)
         self._processors = ProcessorHost(guarded, zygote, self._processor_options, self)
-        self._core = AgentCore(
+        self._core = WorkerCore(
             _core_settings(settings, worker_count),
             make_hello(Role.WORK, session, distribution="scaler-worker"),
             self._processors.store,
@@ -185,13 +186,13 @@ class Agent:
     # ---- what the processors report --------------------------------------------------------------------------
 
     def started(self, number: int, board: Board, pid: int) -> None:
-        self._conversation.tell(self._core.on_processor_started, number, board, pid)
+        self._conversation.hear(self._core.on_processor_started, number, board, pid)
 
     def not_started(self, number: int, text: str) -> None:
-        self._conversation.tell(self._core.on_processor_not_started, number, text)
+        self._conversation.hear(self._core.on_processor_not_started, number, text)
 
     def not_forked(self, number: int) -> None:
-        self._conversation.tell(self._core.on_processor_not_forked, number)
+        self._conversation.hear(self._core.on_processor_not_forked, number)
 
     def ready(self, number: int) -> None:
         processor = self._core.slots.processors.get(number)
@@ -200,33 +201,30 @@ class Agent:
             logging.info(f"Worker[{processor.slot}] started")
         self._conversation.hear(self._core.on_processor_ready, number)
         self._send_report(self._meter.last)  # ahead of its first result
-        self._conversation.end_turn()
 
     def news(self, number: int) -> None:
-        self._conversation.tell(self._core.on_processor_news, number)
+        self._conversation.hear(self._core.on_processor_news, number)
 
     def died(self, number: int, certificate: dict[str, Any]) -> None:
         process = self._processors.processes.get(number)
         if process is not None and not process.killed:
             logging.warning(f"processor {certificate['pid']} died: {_cause(certificate)}")
-        self._conversation.tell(self._core.on_processor_died, number, certificate)
+        self._conversation.hear(self._core.on_processor_died, number, certificate)
 
     def output(self, number: int, sequence: int, stream: int, data: bytes) -> bool:
         self._core.on_output(number, sequence, stream, data, time.monotonic())
+        self._conversation.expect_turn()
         return not self._core.is_full_of_output
 
     def warned(self, number: int, sequence: int, data: bytes) -> None:
         self._core.on_warnings(number, sequence, data)
+        self._conversation.expect_turn()
 
     def has_task(self, number: int, sequence: int) -> bool:
         return self._core.slots.has_task(number, sequence)
 
-    def heard(self) -> None:
-        """Everything that waited on one stream is reported."""
-        self._conversation.end_turn()
-
     def failed(self, text: str) -> None:
-        self._conversation.tell(self._core.on_failed_start, text)
+        self._conversation.hear(self._core.on_failed_start, text)
 
     # ---- what the host's store says ----------------------------------------------------------------------------
 
@@ -273,12 +271,12 @@ class Agent:
         self._send_report(self._meter.read)
         self._processors.reap_orphans()
         self._host_store.ask_status()
-        self._conversation.end_turn()
 
     def _send_report(self, read: Callable[[int], tuple[float, int]]) -> None:
         cpu_percent, rss_bytes = read(os.getpid())
         workers = tuple(self._worker_status(read))
         self._core.report(cpu_percent, rss_bytes, free_bytes(), workers, time.monotonic())
+        self._conversation.expect_turn()
 
     def _worker_status(self, read: Callable[[int], tuple[float, int]]) -> list[WorkerStatus]:
         processors = [each for each in self._core.slots.processors.values() if each.slot is not None]
@@ -295,7 +293,7 @@ class Agent:
         self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)
         for number, pid, limit in self._core.slots.memory_limits():
             if resident_bytes(pid) > limit:
-                self._conversation.tell(self._core.on_memory_exceeded, number)
+                self._conversation.hear(self._core.on_memory_exceeded, number)
 
     def _processor_options(self, number: int, name: str) -> ProcessorOptions:
         settings = self._settings

@@ -6,7 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.command.guarded_loop import GuardedLoop
@@ -17,8 +17,22 @@ from scaler_protocol.keys import worker_keys
 from scaler_protocol.messages import Envelope
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.dealer_connection import DealerConnection
-from scaler_worker.core.agent import SCHEDULER, AgentCore
+from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.effects import Reconnect
+
+
+class ConversingCore(Protocol):
+    """What a conversation needs of a core."""
+
+    def on_connected(self, token: bytes, now: float) -> None: ...
+    def on_peer_lost(self, peer: bytes, now: float) -> None: ...
+    def on_key_refused(self, text: str, now: float) -> None: ...
+    def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None: ...
+    def on_not_taken_in(self, now: float) -> None: ...
+    def on_not_carried_out(self, effect: Any, now: float) -> None: ...
+    def on_deadline(self, now: float) -> None: ...
+    def next_deadline(self) -> float | None: ...
+    def take_effects(self, now: float) -> list[Any]: ...
 
 
 class SchedulerConnection:
@@ -46,16 +60,18 @@ _TURN = "turn"
 
 
 class Conversation:
-    """``carry_out``: what to do for each kind of effect, beside Send, Log and Reconnect. Whatever has something to tell
-    the core uses ``tell``, or calls ``end_turn`` behind it.
+    """``carry_out``: what to do for each kind of effect, except Send, Log and Reconnect.
 
-    What fails is survived: the core is told of a message that was not taken in and of an effect that was not carried
-    out, and a turn that failed is repeated soon. An agent in which one kind of event fails again and again ends, even
-    when others succeed meanwhile."""
+    Events reach the core through ``hear``. The turn ends after the callback of ``loop`` in which something was heard;
+    events outside of such callbacks use ``tell``.
+
+    A failure does not end the agent: the core learns of a message that was not taken in and of an effect that was not
+    carried out, and a turn that failed is repeated soon. The agent ends when one kind of event fails again and again,
+    even if others succeed meanwhile."""
 
     def __init__(
         self,
-        core: AgentCore,
+        core: ConversingCore,
         connection: SchedulerConnection,
         loop: GuardedLoop,
         carry_out: dict[type, Callable[[Any], None]],
@@ -73,8 +89,9 @@ class Conversation:
         self._failing: dict[str, TurnGuard] = {}  # by what failed the last time
         self._retry_at = 0.0
         self._turning = False
-        self._turn_again = False
+        self._turn_due = False
         self._ended = False
+        loop.after_callback = self._end_due_turn
 
     def begin(self) -> None:
         self._loop.add_prompt_reader(self._connection.fd, self._on_socket)
@@ -99,7 +116,6 @@ class Conversation:
         frames = self._connection.receive()
         if frames is not None:
             self._read(frames, time.monotonic())
-            self.end_turn()
 
     def _on_monitor(self) -> None:
         for event in self._connection.connection_events():
@@ -110,7 +126,6 @@ class Conversation:
             elif event == "key_refused":
                 self.hear(self._core.on_key_refused, self._connection.obstacle)
         self._read(self._connection.receive(), time.monotonic())
-        self.end_turn()
 
     def _read(self, frames: list[bytes] | None, now: float) -> None:
         """These and all that follow: the descriptor is edge-triggered."""
@@ -125,6 +140,7 @@ class Conversation:
 
     def _take_in(self, envelope: Envelope, now: float) -> None:
         kind = type(envelope.body).__name__
+        self._turn_due = True
         try:
             self._core.on_message(SCHEDULER, envelope, now)
         except Exception as error:  # what waits behind it is to be read
@@ -137,12 +153,13 @@ class Conversation:
     # ---- effects ---------------------------------------------------------------------------------------------
 
     def tell(self, event: Callable[..., object], *arguments: object) -> None:
-        """Something has happened: the core hears of it, and its turn ends."""
+        """As ``hear``, of an event outside of the loop's callbacks: the turn ends at once."""
         self.hear(event, *arguments)
         self.end_turn()
 
     def hear(self, event: Callable[..., object], *arguments: object) -> None:
-        """``event``, a method of the core, is called with ``arguments`` and the time. ``end_turn`` follows."""
+        """Call ``event``, a method of the core, with ``arguments`` and the time."""
+        self._turn_due = True
         name = event.__name__
         try:
             event(*arguments, time.monotonic())
@@ -152,15 +169,23 @@ class Conversation:
             if self._failing:
                 self._failing.pop(name, None)
 
+    def expect_turn(self) -> None:
+        """The core was called directly: its turn ends after this callback."""
+        self._turn_due = True
+
+    def _end_due_turn(self) -> None:
+        if self._turn_due:
+            self.end_turn()
+
     def end_turn(self) -> None:
-        """Carry out what the core wants until it wants nothing more, then set the alarm."""
-        self._turn_again = True
+        """Carry out the effects of the core until there are none, then set the alarm."""
+        self._turn_due = True
         if self._turning:
             return
         self._turning = True
         try:
-            while self._turn_again:
-                self._turn_again = False
+            while self._turn_due:
+                self._turn_due = False
                 self._turn(time.monotonic())
             deadline = self._core.next_deadline()
         except Exception as error:
@@ -200,10 +225,9 @@ class Conversation:
                     self._failing.pop(kind.__name__, None)
         if has_sent and (frames := connection.receive()) is not None:  # sending, too, can use up its readiness
             self._read(frames, now)
-            self._turn_again = True
 
     # ---- time ------------------------------------------------------------------------------------------------
 
     def _on_alarm(self) -> None:
         self._read(self._connection.receive(), time.monotonic())
-        self.tell(self._core.on_deadline)
+        self.hear(self._core.on_deadline)

@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from scaler_protocol.address import Address
 from scaler_protocol.command.guarded_loop import GuardedLoop
@@ -20,12 +20,27 @@ Use = Callable[[AgentConnection | None], None]
 """Does something with the connection; None: there is no store."""
 
 
-class HostStore:
-    """Connects when something is asked of it, in a thread, since that may take long. ``agent`` has the methods
-    ``store_status(status)``, ``store_lost()``, ``stored(key)``, ``not_stored(key, relayed)`` and
-    ``stored_view(key, view)``, and ``heard()``, called after all that waited."""
+class StoreEvents(Protocol):
+    """What the store of the host answers."""
 
-    def __init__(self, loop: GuardedLoop, agent: Any, settings: StoreSettings) -> None:
+    def store_status(self, status: StoreStatus) -> None: ...
+    def store_lost(self) -> None:
+        """The connection to the store is gone, and with it everything that was in the store."""
+
+    def stored(self, key: ObjectKey) -> None:
+        """The store has this object."""
+
+    def not_stored(self, key: ObjectKey, relayed: bool) -> None:
+        """It does not; ``relayed``: nor could it fetch the object from other stores."""
+
+    def stored_view(self, key: ObjectKey, view: memoryview | None) -> None:
+        """The bytes that were requested; None: the store does not have them."""
+
+
+class HostStore:
+    """Connects at the first request, in a thread because that may take long."""
+
+    def __init__(self, loop: GuardedLoop, agent: StoreEvents, settings: StoreSettings) -> None:
         self._loop = loop
         self._agent = agent
         self._settings = settings
@@ -123,7 +138,6 @@ class HostStore:
     def _connect(self, may_start: bool) -> None:
         if not self._cluster:
             self._use(None, True)
-            self._agent.heard()
             return
         self._attempt = attempt = object()
         arguments = attempt, self._cluster, may_start
@@ -162,7 +176,6 @@ class HostStore:
             connection.ask_status()
         self._use(connection, may_start)
         self._watch()
-        self._agent.heard()
 
     def _use(self, connection: AgentConnection | None, may_start: bool) -> None:
         """Those that need a store get one, when none was found."""
@@ -219,7 +232,6 @@ class HostStore:
             logging.warning(connection.why_lost)
             self._lose()
         self._watch()
-        self._agent.heard()
 
     def _lose(self) -> None:
         """It has died: all that was asked of it is not there."""

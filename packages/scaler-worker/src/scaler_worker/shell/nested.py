@@ -6,7 +6,7 @@ import logging
 import os
 import secrets
 import socket
-from typing import Any
+from typing import Protocol
 
 from scaler_protocol.codec import HARD_LIMIT_BYTES, MalformedMessage, decode, encode
 from scaler_protocol.command.guarded_loop import GuardedLoop
@@ -23,12 +23,26 @@ RELAYED_LIMIT_BYTES = HARD_LIMIT_BYTES - 4096
 """A larger message could not be sent on inside another."""
 
 
-class NestedListener:
-    """``agent`` has the methods ``nested_opened(session, parent)``, ``nested_frames(session, frames)``,
-    ``nested_blocked(session, for_a_lock)``, ``nested_unblocked(session)`` and ``nested_closed(session)``, and
-    ``heard()`` after all that waited."""
+class NestedEvents(Protocol):
+    """What happens to clients inside tasks."""
 
-    def __init__(self, loop: GuardedLoop, agent: Any) -> None:
+    def nested_opened(self, session: bytes, parent: TaskColumn) -> None:
+        """A client has connected; ``parent`` names the one task in which it lives."""
+
+    def nested_frames(self, session: bytes, frames: tuple[bytes, ...]) -> None:
+        """A message to the scheduler."""
+
+    def nested_blocked(self, session: bytes, for_a_lock: bool) -> None:
+        """The client waits for results or, with ``for_a_lock``, for a lock."""
+
+    def nested_unblocked(self, session: bytes) -> None: ...
+    def nested_closed(self, session: bytes) -> None: ...
+
+
+class NestedListener:
+    """Accepts the connections of these clients and passes their messages on."""
+
+    def __init__(self, loop: GuardedLoop, agent: NestedEvents) -> None:
         self._loop = loop
         self._agent = agent
         name = f"scaler-agent-{os.getpid()}-{secrets.token_hex(8)}"
@@ -72,7 +86,6 @@ class NestedListener:
         except Exception:
             logging.exception("a client inside a task is disconnected")
             self._end(connection)
-        self._agent.heard()
 
     def _on_readable(self, connection: StreamConnection) -> None:
         for _ in range(MESSAGES_AT_ONCE):

@@ -9,12 +9,13 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from scaler_protocol.command.descriptors import require_descriptors
 from scaler_protocol.command.exit_descriptor import open_exit_descriptor
 from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.messages import ObjectKey
+from scaler_worker.board import Board
 from scaler_worker.processor import channel
 from scaler_worker.processor.channel import ChannelError
 from scaler_worker.shell.resources import out_of_memory_kills
@@ -35,19 +36,48 @@ SPARE_DESCRIPTORS = 24
 tasks, for objects."""
 
 
+class ProcessorEvents(Protocol):
+    """What happens to worker processes."""
+
+    def started(self, number: int, board: Board, pid: int) -> None:
+        """The process exists."""
+
+    def not_started(self, number: int, text: str) -> None:
+        """It could not be started; ``text`` says why."""
+
+    def not_forked(self, number: int) -> None:
+        """The zygote ended before it forked the process."""
+
+    def ready(self, number: int) -> None:
+        """It can run tasks."""
+
+    def failed(self, text: str) -> None:
+        """It cannot prepare itself, and no other process could."""
+
+    def news(self, number: int) -> None:
+        """There are results on its board."""
+
+    def died(self, number: int, certificate: dict[str, Any]) -> None: ...
+    def output(self, number: int, sequence: int, stream: int, data: bytes) -> bool:
+        """A task has printed. False: read no more output for now."""
+
+    def warned(self, number: int, sequence: int, data: bytes) -> None:
+        """A task has raised warnings."""
+
+    def has_task(self, number: int, sequence: int) -> bool:
+        """Whether the task with this sequence is still expected to end."""
+
+
 class ProcessorHost:
-    """Carries out what the core wants of processors and tells it what happens to them. ``agent`` has the methods
-    ``started(number, board, pid)``, ``not_started(number, text)``, ``not_forked(number)``, ``ready(number)``,
-    ``news(number)``, ``died(number, certificate)``, ``output(number, sequence, stream, data)``, which says whether it
-    takes more, ``warned(number, sequence, data)``, ``has_task(number, sequence)``, ``failed(text)`` and ``heard()``,
-    after everything that waited. What goes wrong while one processor is heard costs that processor alone."""
+    """Carries out effects on worker processes and reports what happens to them. An error while one process is read
+    costs that process alone."""
 
     def __init__(
         self,
         loop: GuardedLoop,
         zygote: Zygote,
         options: Callable[[int, str], channel.ProcessorOptions],
-        agent: Any,
+        agent: ProcessorEvents,
     ) -> None:
         self._loop = loop
         self._options = options
@@ -190,7 +220,6 @@ class ProcessorHost:
             self._on_stream_end(process)
         elif not is_drained and process.number not in self.unread:
             self._loop.call_soon(self._read_rest, process)
-        self._agent.heard()
 
     def _on_stream_end(self, process: WorkerProcess) -> None:
         self._loop.remove_reader(process.connection.fd)
@@ -249,7 +278,7 @@ class ProcessorHost:
         if isinstance(said, channel.Printed):
             if said.stream == channel.STDERR and not process.echoes_streamed_output:
                 process.take_stderr(said.data)
-            return bool(self._agent.output(process.number, said.sequence, said.stream, said.data))
+            return self._agent.output(process.number, said.sequence, said.stream, said.data)
         if isinstance(said, channel.Large):
             self._take_large(process, said)
         elif isinstance(said, channel.Warned):

@@ -106,7 +106,7 @@ class SymphonyAgent:
         self._loop.call_later(self._settings.heartbeat_interval, self._report)
         cpu_percent, rss_bytes = self._meter.read(os.getpid())
         self._core.report(cpu_percent, rss_bytes, free_bytes(), tuple(self._worker_status()), time.monotonic())
-        self._conversation.end_turn()
+        self._conversation.expect_turn()
 
     def _worker_status(self) -> list[WorkerStatus]:
         """Tasks run somewhere in Symphony: a row says whether its slot is taken, its figures are not known."""

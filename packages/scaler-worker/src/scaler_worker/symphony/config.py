@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.command import EVENT_LOOPS, LoggingSettings, argument, option
-from scaler_protocol.monitor.records import NO_WORKER
+from scaler_protocol.limits import NO_WORKER
 from scaler_worker.system import default_worker_count
 
 

@@ -11,16 +11,17 @@ its slot is free when Symphony answers.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.effects import Log
+from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, UPLOAD_NUMBER, ObjectKey, Status, TaskColumn
-from scaler_protocol.monitor.records import NO_WORKER
+from scaler_worker.core import held_tasks
 from scaler_worker.core.columns import columns_of
 from scaler_worker.core.nodes import Named
-from scaler_worker.core.objects import ObjectExchange
-from scaler_worker.core.slots import Slots
+from scaler_worker.core.state import AgentState
 from scaler_worker.symphony.core.answer import Answer
 from scaler_worker.symphony.core.effects import Call, OpenSession, SendInput
 from scaler_worker.symphony.core.sent import Sent, SentTasks
@@ -37,22 +38,15 @@ DOUBT_SECONDS = 0.5
 """When Symphony says that a task failed, its session may be about to end, which is not the task's fault."""
 
 
-class Grid(Slots):
-    """The slots of this agent are in Symphony: there are no processors here."""
+class Grid:
+    """An ``ExecutionBackend`` whose slots are in Symphony: this host has no worker processes."""
 
-    def __init__(
-        self,
-        worker_names: tuple[str, ...],
-        now: float,
-        *,
-        effects: list[Any],
-        objects: ObjectExchange,
-        store: MemoryStore,
-    ) -> None:
-        super().__init__(worker_names, effects=effects, objects=objects)
+    def __init__(self, worker_names: tuple[str, ...], state: AgentState, store: MemoryStore, now: float) -> None:
+        self.names = worker_names
+        self._state = state
         self._store = store
         self.session = SessionState(now)
-        self.sent = SentTasks(self.slots)
+        self.sent = SentTasks(len(worker_names))
         self._number = 0
         self._losses: dict[Named, int] = {}
         self._refusals: dict[Named, int] = {}
@@ -61,17 +55,17 @@ class Grid(Slots):
 
     def turn(self, now: float, may_start: bool) -> None:
         """There is nothing to start here but the session."""
-        if not self.accepting:
+        if not self._state.accepting:
             return
         number = self.session.take_due(now)
         if number is not None:
-            self._effects.append(OpenSession(number))
+            self._state.outbox.add(OpenSession(number))
         while may_start and self.session.may_send(now) and self._may_pass():
-            self._send(self.queue.take(1), now)
+            self._send(self._state.queue.take(1), now)
 
     def _may_pass(self) -> bool:
         """Whether the first task of the queue, which is the deepest, may go."""
-        return self.queue.head(self.sent.deepest if self.sent.is_full else None) is not None
+        return self._state.queue.head(self.sent.deepest if self.sent.is_full else None) is not None
 
     def _send(self, run: TaskRun, now: float) -> None:
         call = self._call(run)
@@ -81,22 +75,23 @@ class Grid(Slots):
         self._number += 1
         limit = run.options.timeout_seconds
         self.sent.add(self._number, run, now + limit if limit else None)
-        self._effects.append(SendInput(self._number, self.session.number, call))
+        self._state.outbox.add(SendInput(self._number, self.session.number, call))
 
     def _end_incomplete(self, run: TaskRun) -> None:
         """A value of its graph that is not here any more can be made again: the node goes back."""
         keys = [slot for slot in run.slot_bytes(0) if isinstance(slot, ObjectKey)]
         if any(key.number < UPLOAD_NUMBER and self._value(key) is None for key in keys):
-            self.given_back.append((run.session, run.first_task, run.attempt))
-            self.given_back.extend(self._leave([run]))
+            self._state.given_back.append((run.session, run.first_task, run.attempt))
+            self._state.given_back.extend(held_tasks.without_nodes(self._state, [run]))
         else:
-            self.fail_runs([run], Status.OBJECT_MISSING, f"An argument of {run.function_name} did not arrive.")
+            text = f"An argument of {run.function_name} did not arrive."
+            self._fail_run(run, Status.OBJECT_MISSING, text.encode())
 
     def _call(self, run: TaskRun) -> Call | None:
         """None: something that it needs is not here any more."""
         slots = [self._value(slot) if isinstance(slot, ObjectKey) else slot for slot in run.slot_bytes(0)]
-        function = self._definition(self.functions, run.function)
-        serializer = self._definition(self.serializers, run.serializer) if run.serializer else None
+        function = self._definition(self._state.functions, run.function)
+        serializer = self._definition(self._state.serializers, run.serializer) if run.serializer else None
         if function is None or (run.serializer and serializer is None):
             return None
         here = tuple(slot for slot in slots if slot is not None)
@@ -109,7 +104,7 @@ class Grid(Slots):
         )  # fmt: skip
 
     def _value(self, key: ObjectKey) -> bytes | bytearray | None:
-        value = self.nodes.value(key)
+        value = self._state.nodes.value(key)
         return self._store.content(key) if value is None else value
 
     def _definition(self, known: dict[bytes, Any], digest: bytes) -> bytes | bytearray | None:
@@ -141,7 +136,7 @@ class Grid(Slots):
         elif self._refusals[name] >= REFUSALS_LIMIT:
             self._fail(sent, f"Symphony does not take the input of {sent.run.function_name}: {text}")
         else:
-            self.queue.push_front(sent.run)
+            self._state.queue.push_front(sent.run)
 
     def on_answer(self, number: int, answer: Answer) -> None:
         """An execution ended. Answers to numbers that are not known here come too late: from a dead session."""
@@ -170,18 +165,21 @@ class Grid(Slots):
         run, status, payload = sent.run, answer.status, answer.payload
         if status == Status.SUCCESS and len(payload) > INLINE_LIMIT_BYTES:
             self._store.add_result(sent.number, payload)
-            self._objects.add_result(sent.number, 0, ObjectKey(run.session, run.first_task))
+            self._state.objects.add_result(sent.number, 0, ObjectKey(run.session, run.first_task))
             status, payload = Status.SUCCESS_LARGE, len(payload).to_bytes(8, "little")
         if run.options.graph:
-            self._keep([(run, run.first_task, int(status), payload)])
+            held_tasks.keep_values(self._state, [(run, run.first_task, int(status), payload)])
             if run.options.intermediate and status == Status.SUCCESS:
                 payload = b""
         figures = answer.duration_us, answer.cpu_time_us, answer.memory_peak
         row = (run.first_task, run.attempt, int(status), payload, *figures)
         result = ResultRun(run.session, [row])
-        if self.is_watched:
+        if self._state.is_watched:
             result.set_place(NO_WORKER if sent.slot is None else min(sent.slot, NO_WORKER), array("I", [0]).tobytes())
-        self.finished.append(result)
+        self._state.finished.append(result)
+
+    def _fail_run(self, run: TaskRun, status: Status, payload: bytes) -> None:
+        held_tasks.fail_run(self._state, run, status, payload)
 
     def _close(self, sent: Sent) -> None:
         self._losses.pop(sent.name, None)
@@ -196,7 +194,8 @@ class Grid(Slots):
                     del counts[name]
 
     def withdraw(self, count: int) -> list[TaskColumn]:
-        columns = super().withdraw(count)
+        runs = self._state.queue.withdraw(count)
+        columns = columns_of(runs, held_tasks.without_nodes(self._state, runs))
         for column in columns:
             self._drop_counts(column)
         return columns
@@ -214,7 +213,7 @@ class Grid(Slots):
                 self._lose(sent)
         if was_open:
             text = f"Symphony: the session ended, {len(unanswered)} tasks without an answer wait for a new one: {text}"
-        self._effects.append(Log("WARNING", text))
+        self._state.outbox.add(Log("WARNING", text))
 
     def _lose(self, sent: Sent) -> None:
         run = sent.run
@@ -224,12 +223,12 @@ class Grid(Slots):
         elif losses >= LOSSES_LIMIT:
             self._fail(sent, f"The Symphony session of {run.function_name} ended {losses} times while it ran.")
         else:
-            self.queue.push_front(run)
+            self._state.queue.push_front(run)
 
     # ---- ending what runs ------------------------------------------------------------------------------------
 
     def cancel(self, column: TaskColumn, now: float) -> None:
-        super().cancel(column, now)
+        held_tasks.cancel(self._state, column)
         wanted = frozenset(zip(column.tasks, column.attempts or (0,) * len(column.tasks), strict=False))
         for sent in self.sent.live():
             session, task, attempt = sent.name
@@ -269,22 +268,27 @@ class Grid(Slots):
 
     @property
     def queued(self) -> int:
-        return self.queue.count + self.nodes.waiting
+        return self._state.queue.count + self._state.nodes.waiting
 
     @property
     def is_idle(self) -> bool:
-        return not self.queue.count and not self.nodes.waiting and not self.sent.live()
+        return not self._state.queue.count and not self._state.nodes.waiting and not self.sent.live()
 
     def holds(self) -> list[TaskColumn]:
-        return [*super().holds(), *columns_of((), [sent.name for sent in self.sent.live()])]
+        state = self._state
+        waiting = columns_of([*state.queue.runs(), *state.objects.waiting_runs()], state.nodes.waiting_tasks())
+        return [*waiting, *columns_of((), [sent.name for sent in self.sent.live()])]
+
+    def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
+        """Nothing to do: a task takes copies of its objects along."""
 
     def task_of(self, number: int, sequence: int) -> tuple[bytes, int] | None:
         sent = self.sent.by_number.get(number)
         return None if sent is None or sent.is_over else (sent.run.session, sent.run.first_task)
 
     def check(self) -> None:
-        super().check()
+        self._state.queue.check()
+        self._state.nodes.check()
         self.session.check()
         self.sent.check()
-        assert not self.processors
         assert self.session.is_open or not self.sent.by_number

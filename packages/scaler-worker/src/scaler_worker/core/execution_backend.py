@@ -1,0 +1,45 @@
+"""Where the tasks of an agent run: in worker processes of this host (``Slots``) or in Symphony (``Grid``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from scaler_protocol.messages import ObjectKey, TaskColumn
+
+
+class ExecutionBackend(Protocol):
+    """Takes tasks from ``AgentState.queue`` and adds results to ``AgentState.finished``."""
+
+    def turn(self, now: float, may_start: bool) -> None:
+        """At the end of each turn: if ``may_start``, start what can be started."""
+
+    def withdraw(self, count: int) -> list[TaskColumn]:
+        """Up to ``count`` tasks that have not started and now never start here."""
+
+    def cancel(self, column: TaskColumn, now: float) -> None:
+        """Each of these tasks ends as cancelled unless it ends otherwise first."""
+
+    def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
+        """No task needs these any more."""
+
+    def holds(self) -> list[TaskColumn]:
+        """Everything that is queued or running here."""
+
+    def task_of(self, number: int, sequence: int) -> tuple[bytes, int] | None:
+        """The session and number of the task that a worker process, or an execution, has under this sequence."""
+
+    @property
+    def queued(self) -> int:
+        """How many tasks wait."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits and nothing runs."""
+
+    def next_deadline(self) -> float | None: ...
+
+    def on_deadline(self, now: float) -> None: ...
+
+    def check(self) -> None:
+        """Assert what must always hold."""

@@ -1,0 +1,77 @@
+"""What the compiled hot path (core/path.pyx) asks of the rules in Python: all of it, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from scaler_protocol.codec import TaskRun
+from scaler_protocol.link import LinkGap
+from scaler_worker.board import Harvest
+from scaler_worker.core.processor import Processor
+
+
+class SlotsRules(Protocol):
+    """Implemented by ``Slots``."""
+
+    def set_lease(self, until: float) -> None:
+        """Tell all worker processes that they may start nothing after ``until``."""
+
+    def start_missing(self, now: float) -> None:
+        """There are fewer worker processes than slots, some are blocked, or a start was put off."""
+
+    def end_broken(self, processor: Processor) -> None:
+        """Its board holds something impossible."""
+
+    def watch_full(self, now: float) -> None:
+        """Some worker processes hold more than the task that they run."""
+
+    def suspend_blocked(self) -> None:
+        """Stop the worker processes whose tasks are blocked, as far as slots are needed."""
+
+    def note_lent(self) -> None:
+        """Slots are lent, or were when the scheduler was last told."""
+
+    def worker_index(self, processor: Processor) -> int:
+        """The worker that results name."""
+
+    def take_others(self, processor: Processor, harvest: Harvest) -> None:
+        """There are large results, interrupted tasks or nodes of graphs."""
+
+    def forget_ended(self, processor: Processor, harvested: int) -> None:
+        """Tasks that were to end, or were blocked, may have ended: those with sequences below ``harvested``."""
+
+    def deadline_with_starts(self, first: float | None) -> float | None:
+        """The earlier of ``first`` and the next time at which a worker process is to be started or retired."""
+
+
+class AgentRules(Protocol):
+    """Implemented by ``AgentCore``."""
+
+    @property
+    def is_full_of_output(self) -> bool: ...
+
+    def ask_for_proof(self, now: float) -> None:
+        """This process was stopped: what it has read since may be old."""
+
+    def on_gap(self, gap: LinkGap, now: float) -> None:
+        """A message is missing."""
+
+    def release_output(self, acknowledged: int) -> None:
+        """The scheduler has received all messages up to this number."""
+
+    def accept(self, run: TaskRun) -> None:
+        """Tasks that need more than their function, or whose function is an object."""
+
+    def refuse(self, run: TaskRun, error: Exception) -> None:
+        """Accepting these tasks failed."""
+
+    def advance_stop(self, now: float) -> None:
+        """The agent is leaving."""
+
+    def send_unsent(self, now: float) -> None:
+        """Messages other than results wait, or results that were made here."""
+
+    def say_goodbye(self, now: float) -> None: ...
+
+    def unusual_deadline(self, first: float | None) -> float | None:
+        """The next deadline of an agent that is not welcomed or is leaving; ``first`` is that of its tasks."""

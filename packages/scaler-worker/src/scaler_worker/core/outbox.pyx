@@ -1,0 +1,21 @@
+# cython: language_level=3
+"""The effects that a core has asked for. See outbox.pyi for the contract."""
+
+cimport cython
+
+
+@cython.final
+cdef class Outbox:
+    def __init__(self):
+        self._effects = []
+
+    cpdef object add(self, effect):
+        self._effects.append(effect)
+
+    cpdef object extend(self, effects):
+        self._effects.extend(effects)
+
+    cpdef list take(self):
+        effects = self._effects
+        self._effects = []
+        return effects

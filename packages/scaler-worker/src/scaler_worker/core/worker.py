@@ -1,0 +1,115 @@
+"""WorkerCore: an agent whose tasks run in worker processes of this host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler_protocol.handshake import PeerHandshake
+from scaler_protocol.messages import Hello, Relay, RelayClosed, TaskColumn
+from scaler_worker.board import Board
+from scaler_worker.core.agent import BAD_INPUT_CODE, AgentCore, AgentSettings
+from scaler_worker.core.effects import DropObjects, HandOver, Interrupt, Resume, StartProcessor, Suspend
+from scaler_worker.core.endings import MEMORY
+from scaler_worker.core.objects import Store
+from scaler_worker.core.slots import Slots
+from scaler_worker.core.state import AgentState
+
+
+class WorkerCore:
+    """An ``AgentCore`` with ``Slots``, and what happens to worker processes and to clients inside their tasks."""
+
+    def __init__(
+        self, settings: AgentSettings, hello: Hello, store: Store, now: float, handshake: PeerHandshake | None = None
+    ) -> None:
+        self.state = AgentState(store, now)
+        self.slots = Slots(
+            settings.worker_names,
+            self.state,
+            task_timeout_seconds=settings.task_timeout_seconds,
+            process_limit=settings.process_limit,
+            suspends=settings.hard_suspend,
+        )
+        self.agent = agent = AgentCore(settings, hello, self.state, self.slots, now, handshake)
+        self.on_connected, self.on_peer_lost, self.on_key_refused = (
+            agent.on_connected, agent.on_peer_lost, agent.on_key_refused,
+        )  # fmt: skip
+        self.on_message, self.take_effects = agent.on_message, agent.take_effects
+        self.next_deadline, self.on_deadline = agent.next_deadline, agent.on_deadline
+        self.on_not_taken_in, self.on_stop, self.report = agent.on_not_taken_in, agent.on_stop, agent.report
+        self.on_output, self.on_warnings, self.check = agent.on_output, agent.on_warnings, agent.check
+        self.on_store_status, self.on_store_lost = agent.on_store_status, agent.on_store_lost
+        self.on_stored, self.on_not_stored = agent.on_stored, agent.on_not_stored
+        self.on_stored_view = agent.on_stored_view
+
+    @property
+    def is_full_of_output(self) -> bool:
+        """Tasks that print must wait."""
+        return self.agent.is_full_of_output
+
+    # ---- worker processes ------------------------------------------------------------------------------------
+
+    def on_processor_started(self, number: int, board: Board, pid: int, now: float) -> None:
+        self.slots.on_started(number, board, pid)
+
+    def on_processor_not_started(self, number: int, text: str, now: float) -> None:
+        """This host has no room for it, at least now."""
+        self.slots.on_not_started(number, text, now)
+
+    def on_processor_not_forked(self, number: int, now: float) -> None:
+        """The zygote ended before it forked this process; another one has taken its place."""
+        self.slots.on_not_forked(number)
+
+    def on_processor_ready(self, number: int, now: float) -> None:
+        self.slots.on_ready(number, now)
+
+    def on_processor_news(self, number: int, now: float) -> None:
+        """There are results on its board."""
+        self.agent.turn(now)
+        self.slots.harvest_number(number, now)
+
+    def on_processor_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
+        """``certificate``: what is known about this death, ready for JSON."""
+        self.state.nested.processor_gone(number)
+        self.slots.on_died(number, certificate, now)
+
+    def on_memory_exceeded(self, number: int, now: float) -> None:
+        self.slots.end_by_number(number, MEMORY, now)
+
+    def on_failed_start(self, text: str, now: float) -> None:
+        """A worker process cannot prepare itself, and no other could: the settings ask for something impossible."""
+        self.agent.exit(BAD_INPUT_CODE, text)
+
+    def on_not_carried_out(self, effect: Any, now: float) -> None:
+        """The shell failed at this effect: nothing may wait for its consequences."""
+        if isinstance(effect, StartProcessor):
+            self.slots.on_not_started(effect.number, "the agent failed at it", now)
+        elif isinstance(effect, (HandOver, Interrupt, Suspend, Resume, DropObjects)):
+            self.slots.end_processor(effect.number)
+        else:
+            self.agent.on_not_carried_out(effect, now)
+
+    # ---- clients inside tasks --------------------------------------------------------------------------------
+
+    def on_nested_opened(self, session: bytes, parent: TaskColumn, now: float) -> None:
+        """A client has connected; ``parent`` names the one task in which it lives."""
+        attempt = parent.attempts[0] if parent.attempts else 0
+        self.state.nested.open(session, self.slots.number_running(parent.session, parent.tasks[0], attempt))
+
+    def on_nested_frames(self, session: bytes, frames: tuple[bytes, ...], now: float) -> None:
+        self.state.unsent.append(Relay(session, frames))
+
+    def on_nested_blocked(self, session: bytes, for_a_lock: bool, now: float) -> None:
+        number = self.state.nested.wait(session, for_a_lock)
+        if number is not None:
+            self.slots.block(number, self.state.nested.waits_for_lock(number))
+
+    def on_nested_unblocked(self, session: bytes, now: float) -> None:
+        number = self.state.nested.go_on(session)
+        if number is not None:
+            self.slots.unblock(number)
+
+    def on_nested_closed(self, session: bytes, now: float) -> None:
+        number = self.state.nested.close(session)
+        if number is not None:
+            self.slots.unblock(number)
+        self.state.unsent.append(RelayClosed(session))
