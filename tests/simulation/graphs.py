@@ -8,8 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup
+from scaler.core.runs import Function, Shape
 from scaler.core.session import Session
 from scaler_protocol.messages import ObjectKey, Status, TaskOptions
 from tests.simulation.client import TaskSink

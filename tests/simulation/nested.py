@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler.core.effects import Finish
-from scaler.core.functions import Function, Shape
 from scaler.core.outcome import Outcome
+from scaler.core.runs import Function, Shape
 from scaler.core.session import SCHEDULER, Session
 from scaler_protocol.codec import encode
 from scaler_protocol.effects import Send

@@ -20,8 +20,8 @@ SESSION = b"s" * 16
 class Sink:
     """Remembers how its task ended."""
 
-    _range: Any = None
-    _index = 0
+    task_range: Any = None
+    task_index = 0
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
@@ -64,7 +64,7 @@ class SchedulerSide:
         return sink
 
     def cancel(self, sink: Sink) -> bool:
-        return self.session.endings.cancel(sink._range, sink._index)
+        return self.session.endings.cancel(sink.task_range, sink.task_index)
 
     # ---- the wire ------------------------------------------------------------------------------------------------
 

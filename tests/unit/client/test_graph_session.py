@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from scaler.core.functions import Shape
 from scaler.core.graphs import GraphGroup
 from scaler.core.outcome import CANCELLED, DISCONNECTED
+from scaler.core.runs import Shape
 from scaler_protocol.messages import (
     Cancel,
     ObjectKey,
@@ -90,7 +90,7 @@ def test_all_ends_with_the_last_target(side: SchedulerSide) -> None:
     side.exchange()
     side.say(Results([side.results((2, *success(1)))]))
     assert outcome_of(sinks[1]) == Status.SUCCESS and side.session.has_unfinished
-    assert not side.session.endings.cancel(sinks[1]._range, sinks[1]._index)
+    assert not side.session.endings.cancel(sinks[1].task_range, sinks[1].task_index)
     side.say(Results([side.results((5, *success(2)))]))
     assert outcome_of(sinks[4]) == Status.SUCCESS and not side.session.has_unfinished
     assert side.exchange() == [] or tasks_in(side.bodies) == [1, 2, 3, 4, 5]

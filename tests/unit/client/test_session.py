@@ -391,7 +391,7 @@ def large_submit(side: SchedulerSide, data: bytes) -> tuple[Sink, ObjectKey]:
     upload = side.session.objects.add(side.session.objects.next_key(), data)
     sink = Sink()
     side.session.add(shape_of(side.book.find(len), 1, (), TaskOptions()), [upload.key], 24, sink)
-    side.session.objects.refer(sink._range, sink._index, [upload])
+    side.session.objects.refer(sink.task_range, sink.task_index, [upload])
     side.session.objects.let_go(upload)
     return sink, upload.key
 

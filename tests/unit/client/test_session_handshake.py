@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from scaler.core.effects import Finish, Log, Reconnect
-from scaler.core.functions import Function, Shape
 from scaler.core.outcome import DISCONNECTED
+from scaler.core.runs import Function, Shape
 from scaler.core.session import SCHEDULER, Session
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import PeerHandshake, ServerHandshake, place_of, places_of

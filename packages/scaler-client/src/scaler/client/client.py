@@ -40,8 +40,8 @@ from scaler.client.outcomes import failure_of, hide_frames
 from scaler.client.progress import progress_bar
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.signatures import check_call, takes_keyword
-from scaler.core.functions import Function, Shape
 from scaler.core.outcome import Outcome, Sink
+from scaler.core.runs import Function, Shape
 from scaler.core.session import Session
 from scaler.core.uploads import Upload
 from scaler.shell.connection import (
@@ -268,10 +268,10 @@ class Client:
                 pump.check_usable()
                 try:
                     pump.session.add(shape, slots, size, future)
-                    entry = future._range
+                    entry = future.task_range
                     assert entry is not None
                     if uploads:
-                        pump.session.objects.refer(entry, future._index, uploads)
+                        pump.session.objects.refer(entry, future.task_index, uploads)
                 except BaseException as error:
                     pump.note_interruption(error)
                     raise

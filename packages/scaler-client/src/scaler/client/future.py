@@ -20,7 +20,7 @@ from scaler.shell.waiting import Answer
 from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
-    from scaler.core.ranges import Range
+    from scaler.core.runs import Range
     from scaler.shell.pump import Pump
 
 T = TypeVar("T")
@@ -58,8 +58,8 @@ class ScalerFuture(concurrent.futures.Future[T]):
     _lazy_condition: threading.Condition | None = None
     _outcome: Outcome | None = None
     _answer: Answer | None = None
-    _range: Range | None = None
-    _index = 0
+    task_range: Range | None = None
+    task_index: int = 0
     _loaded = False
     _waits_in_task = False
 
@@ -126,8 +126,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def _end_task(self) -> bool:
         """With the lock held. Whether the task had not ended; now it has."""
-        entry = self._range
-        return entry is not None and self._state is RUNNING and self._pump.session.endings.cancel(entry, self._index)
+        entry = self.task_range
+        return (
+            entry is not None and self._state is RUNNING and self._pump.session.endings.cancel(entry, self.task_index)
+        )
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         if self._state is RUNNING:
@@ -156,14 +158,14 @@ class ScalerFuture(concurrent.futures.Future[T]):
         outcome = self._outcome
         if not self.done() or outcome is None or self._state is not FINISHED:
             raise ValueError("The task has not finished: there is no profiling information yet.")
-        profiled = self._range is not None and self._range.shape.options.profiling
+        profiled = self.task_range is not None and self.task_range.shape.options.profiling
         peak = outcome.memory_peak if profiled else None
         return ProfilingInfo(outcome.duration_us, outcome.cpu_time_us / 1e6, peak)
 
     @property
     def task_id(self) -> int:
         """The number of the task within its client; 0 while it has not left."""
-        return self._range.first + self._index if self._range is not None and self._range.first else 0
+        return self.task_range.first + self.task_index if self.task_range is not None and self.task_range.first else 0
 
     # ---- a sink of the session, a target of the pump ---------------------------------------------------------------
 

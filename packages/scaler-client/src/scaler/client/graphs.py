@@ -17,10 +17,10 @@ from scaler.client.object_reference import ObjectReference
 from scaler.client.options import capabilities_of
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.client.shims import call_with_packs, pack
-from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup, GraphRange
 from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
+from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Upload
 from scaler.graph import Graph, analysis_for, group_calls, read_plain, split_wide
 from scaler.utility.exceptions import MissingObjects, ScalerError

@@ -22,8 +22,7 @@ from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
 if TYPE_CHECKING:
     from scaler.client.arguments import Arguments
-    from scaler.core.functions import Shape
-    from scaler.core.ranges import MapRange
+    from scaler.core.runs import MapRange, Shape
     from scaler.shell.pump import Pump
     from scaler_protocol.codec import ResultRun
 

@@ -12,7 +12,7 @@ from scaler.core.kept_objects import KeptObjects
 from scaler.core.large_results import LargeResults
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.core.outgoing import Outgoing
-from scaler.core.ranges import ClosedRanges, FutureRange, MapRange, Range
+from scaler.core.runs import ClosedRanges, FutureRange, MapRange, Range
 from scaler_protocol.messages import ObjectKey, Results, Status
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from scaler.core.outcome import Sink
 from scaler_protocol.messages import ObjectChunk, ObjectKey
 
 if TYPE_CHECKING:
-    from scaler.core.ranges import Range
+    from scaler.core.runs import Range
 
 
 class LargeResult:

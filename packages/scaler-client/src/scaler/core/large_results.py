@@ -9,7 +9,7 @@ from scaler.core.fetches import Fetch, LargeResult
 from scaler.core.graphs import GraphRange
 from scaler.core.outcome import LOCATED, Outcome, Sink
 from scaler.core.outgoing import Outgoing
-from scaler.core.ranges import Range
+from scaler.core.runs import Range
 from scaler_protocol.messages import (
     ObjectChunk,
     ObjectCredit,

@@ -18,13 +18,12 @@ from scaler.core.coordination import Claims
 from scaler.core.definitions import Definitions
 from scaler.core.effects import Effect, IssueWarnings, Reconnect, WriteOutput
 from scaler.core.endings import Endings
-from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup, GraphRange
 from scaler.core.kept_objects import KeptObjects
 from scaler.core.outcome import CANCELLED, DISCONNECTED, Outcome, Sink
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, RUN_OVERHEAD_BYTES, SLOT_OVERHEAD_BYTES, Outgoing
 from scaler.core.questions import QUESTIONS, Questions
-from scaler.core.ranges import ClosedRanges, FutureRange, MapRange, MapSink, Range
+from scaler.core.runs import ClosedRanges, Function, FutureRange, MapRange, MapSink, Range, Shape, TaskSink
 from scaler.core.uploads import Upload
 from scaler_protocol.codec import TaskRunBuilder, split
 from scaler_protocol.effects import Log, Send
@@ -313,8 +312,8 @@ class Session:
         self._flush_asked = True
         return True
 
-    def add(self, shape: Shape, slots: Sequence[bytes | ObjectKey], size: int, sink: Any) -> bool:
-        """Submit one task; ``sink`` gets ``_range`` and ``_index``, its place. ``size``: bytes of the slots. Returns
+    def add(self, shape: Shape, slots: Sequence[bytes | ObjectKey], size: int, sink: TaskSink) -> bool:
+        """Submit one task; ``size``: bytes of the slots. Returns
         whether the submitting thread should look at the connection now: it is idle, the batch is full, or it is time
         to see what has arrived."""
         entry = shape.open
@@ -323,8 +322,8 @@ class Session:
         assert entry.builder is not None
         entry.builder.append(slots)
         sinks = entry.sinks
-        sink._index = len(sinks)  # before its range: who is interrupted between must not name another task
-        sink._range = entry
+        sink.task_index = len(sinks)  # before its range: who is interrupted between must not name another task
+        sink.task_range = entry
         sinks.append(sink)
         entry.remaining += 1
         self.submitted += 1
@@ -681,6 +680,3 @@ def _unfinished_runs(entry: Range) -> list[TaskRun]:
     if entry.remaining == entry.count:
         return [run]
     return [run.slice(start, stop) for start, stop in entry.unfinished_segments()]
-
-
-__all__ = ["Session", "Log"]
