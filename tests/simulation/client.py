@@ -102,7 +102,7 @@ class ClientNode(Node):
         argument = f"{self.name} {shape.function.name} {len(self.sinks)}".encode()
         sink = TaskSink(self, argument)
         self.sinks.append(sink)
-        self.core.add(shape, [argument], len(argument), sink)
+        self.core.submissions.add(shape, [argument], len(argument), sink)
         return sink
 
     def submit_graph(self, count: int) -> None:

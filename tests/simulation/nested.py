@@ -154,8 +154,8 @@ class NestedClient(Node):
         def add(now: float) -> None:
             self.core.live_in(parent)
             for name, sink in zip(functions, family.sinks, strict=True):
-                self.core.add(self._shapes[name], [sink.argument], len(sink.argument), sink)
-            self.core.ask_flush()
+                self.core.submissions.add(self._shapes[name], [sink.argument], len(sink.argument), sink)
+            self.core.submissions.ask_flush()
 
         self.post(add)
         self.world.after(self.world.between(*BLOCK_SECONDS), family.block)

@@ -164,7 +164,7 @@ class ObjectClientNode(ClientNode):
         result: Any = Result(self, argument, graphs.result_of(argument, [data for _, data in used]))
         self.results.append(result)
         slots = [argument, *(upload.key for upload, _ in used)]
-        self.core.add(self._with_object[name, len(used)], slots, len(argument), result)
+        self.core.submissions.add(self._with_object[name, len(used)], slots, len(argument), result)
         self.core.objects.refer(result.task_range, result.task_index, [upload for upload, _ in used])
 
     def _let_go(self, index: int) -> None:

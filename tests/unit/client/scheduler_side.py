@@ -60,7 +60,7 @@ class SchedulerSide:
         sink = Sink()
         shape = shape_of(self.book.find(function), len(args), (), options or TaskOptions())
         slots = [pickle.dumps(value, 5) for value in args]
-        self.session.add(shape, slots, sum(map(len, slots)), sink)
+        self.session.submissions.add(shape, slots, sum(map(len, slots)), sink)
         return sink
 
     def cancel(self, sink: Sink) -> bool:

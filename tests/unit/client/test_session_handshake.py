@@ -47,7 +47,7 @@ class Stage:
 
     def submit(self) -> Sink:
         sink = Sink()
-        self.session.add(Shape(Function("f", b"f"), 1, (), TaskOptions()), [b"1"], 1, sink)
+        self.session.submissions.add(Shape(Function("f", b"f"), 1, (), TaskOptions()), [b"1"], 1, sink)
         return sink
 
     def said(self) -> list[Body]:

@@ -233,12 +233,12 @@ class Client:
             return
         if pump.unusable:
             pump.check_usable()
-        session = pump.session
+        submissions = pump.session.submissions
         with pump.lock:
             if pump.unusable:  # asked again: nothing may be added behind a disconnect
                 pump.check_usable()
             try:
-                added = session.add(shape, slots, size, future)
+                added = submissions.add(shape, slots, size, future)
             except BaseException as error:
                 pump.note_interruption(error)
                 raise
@@ -247,7 +247,7 @@ class Client:
                     pump.wake_background()
                 return
             pump.turn()
-        if pump.background_reads and not session.submitted & 63:
+        if pump.background_reads and not submissions.submitted & 63:
             pump.wake_background()
         if pump.notices or pump.leading:
             pump.settle_notices()
@@ -267,7 +267,7 @@ class Client:
             with pump.lock:
                 pump.check_usable()
                 try:
-                    pump.session.add(shape, slots, size, future)
+                    pump.session.submissions.add(shape, slots, size, future)
                     entry = future.task_range
                     assert entry is not None
                     if uploads:

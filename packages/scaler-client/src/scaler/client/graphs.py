@@ -328,9 +328,9 @@ class GraphCall:
         with pump.lock:
             pump.check_usable()
             try:
-                if not pump.session.add_graph(group):
+                if not pump.session.submissions.add_graph(group):
                     group, references = self._build(self._first_task())
-                    pump.session.add_graph(group)
+                    pump.session.submissions.add_graph(group)
                 for entry, index, uploads in references:
                     pump.session.objects.refer(entry, index, uploads)
             except BaseException as error:
@@ -341,10 +341,10 @@ class GraphCall:
 
     def _first_task(self) -> int:
         """The number of a graph is its last id, of which 32 bits travel, and 0 is no graph."""
-        session = self._pump.session
-        first = session.next_task()
+        submissions = self._pump.session.submissions
+        first = submissions.next_task()
         if not (first + len(self._analysis.order) - 1) & _NUMBER_MASK:
-            session.skip_task()
+            submissions.skip_task()
             first += 1
         return first
 
@@ -355,9 +355,10 @@ class GraphCall:
             target: GraphFuture(self._pump, group, self._failures) for target in self._graph.targets if target >= 0
         }
         filler = _Filler(self._graph, self._slots, order, group)
+        open_range = self._pump.session.submissions.open_graph_range
         shapes = self._run_shapes(group.last & _NUMBER_MASK)
         for number, members in groupby(order, self._groups.__getitem__):
-            filler.fill(array("q", members), partial(self._pump.session.open_graph_range, shapes[number], group))
+            filler.fill(array("q", members), partial(open_range, shapes[number], group))
         for entry, calls in filler.filled:
             self._close(entry, calls)
         return group, filler.references()

@@ -148,7 +148,7 @@ class MapCall:
         return self._arguments.explain(error, self._callable, values, shape.keywords)
 
     def _open(self, shape: Shape) -> MapRange:
-        entry = self._pump.session.open_map(shape, self, self._sent)
+        entry = self._pump.session.submissions.open_map(shape, self, self._sent)
         self._entries.append(entry)
         return entry
 
@@ -158,7 +158,7 @@ class MapCall:
         pump = self._pump
         with pump.lock:
             pump.check_usable()
-            pump.session.close_map(entry)
+            pump.session.submissions.close_map(entry)
             pump.turn()
         pump.settle_notices()
         self._absorb()

@@ -76,6 +76,7 @@ class Pump:
         loads_object: Callable[[Any], Any],
     ) -> None:
         self.session = session
+        self._submissions = session.submissions
         self.objects = objects
         self.loads = loads
         self.loads_object = loads_object
@@ -223,7 +224,7 @@ class Pump:
         me = threading.get_ident()
         in_callback = self.leading.get(0) == me  # which the leader calls
         self._leads += 1
-        if self.notices or self.background_reads or self.session.open_runs or self._nested:
+        if self.notices or self.background_reads or self._submissions.open_runs or self._nested:
             self._enter_wait(kind)
         try:
             while self.leading.setdefault(0, me) != me:
@@ -375,7 +376,7 @@ class Pump:
             self._settle_all()
         if self.background_reads:
             self._background_waker.wake()
-        if self.session.ask_flush():
+        if self._submissions.ask_flush():
             self.take_turn()
         if self._nested:
             self.enter_blocked(kind)
@@ -499,7 +500,7 @@ class Pump:
     def _run(self) -> None:
         seen = -1
         while not self.unusable:
-            if self._leads + self.session.submitted != seen:
+            if self._leads + self._submissions.submitted != seen:
                 seen = self._stand_by()
             elif self.leading:
                 self._park()
@@ -535,18 +536,18 @@ class Pump:
 
         Callers that submit a task and wait for it, again and again, read for themselves all that comes, so ticks grow
         longer: this thread dozes. Who leaves something for it to do wakes it; then ticks are short again."""
-        session, poll_waker = self.session, self._background_poller.poll_waker
+        submissions, poll_waker = self._submissions, self._background_poller.poll_waker
         tick = _TICK_MILLISECONDS
-        mark, seen, ahead = self._leads + session.submitted, -1, session.submitted - self._leads
+        mark, seen, ahead = self._leads + submissions.submitted, -1, submissions.submitted - self._leads
         while mark != seen:
             if poll_waker(tick):
                 self._background_waker.clear()
                 mark = -1 if self.background_dozes else mark
                 break
-            was_ahead, ahead = ahead, session.submitted - self._leads
+            was_ahead, ahead = ahead, submissions.submitted - self._leads
             tick = min(2 * tick, _DOZE_MILLISECONDS) if ahead == was_ahead else _TICK_MILLISECONDS
             self.background_dozes = tick > _TICK_MILLISECONDS
-            mark, seen = self._leads + session.submitted, mark
+            mark, seen = self._leads + submissions.submitted, mark
         self.background_dozes = False
         return mark
 
