@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from scaler.client.calls import Encoder
-from scaler.client.leaving import cancel_with
 from scaler.client.object_reference import ObjectReference
 from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.client.signatures import argument_labels, function_name
@@ -154,9 +153,8 @@ class Arguments:
 
     def discard(self, key: ObjectKey) -> None:
         """Nobody gets the upload of this key: the call that made it is left by an exception."""
-        objects = self._pump.objects
-        cancel_with(self._pump, lambda: self._pump.session.objects.discard(key))
-        objects.drop([key])
+        self._pump.take_turn_shielded(lambda session: session.objects.discard(key))
+        self._pump.objects.drop([key])
 
     def upload_once(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
         """As ``upload``, unless the same bytes are in the store already."""

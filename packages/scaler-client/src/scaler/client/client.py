@@ -17,11 +17,10 @@ from scaler.client import kits
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
-from scaler.client.future import ScalerFuture
+from scaler.client.future import ScalerFuture, cancel_futures
 from scaler.client.graphs import get
 from scaler.client.imap import ImapCall
 from scaler.client.kits import Kit
-from scaler.client.leaving import cancel_futures
 from scaler.client.lock import Lock
 from scaler.client.map_items import ItemFailure
 from scaler.client.mapping import MapCall
@@ -41,6 +40,7 @@ from scaler.client.progress import progress_bar
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.signatures import check_call, takes_keyword
 from scaler.core.outcome import Outcome, Sink
+from scaler.core.questions import Questions
 from scaler.core.runs import Function, Shape
 from scaler.core.session import Session
 from scaler.core.uploads import Upload
@@ -225,8 +225,8 @@ class Client:
                 raise self._arguments.explain(error, fn, values, shape.keywords) from None
             size = sum(map(len, slots))
         pump = self._pump
-        if pump.is_mine():  # in some object's __del__
-            pump.do_late(partial(self._send_late_call, shape, slots, future))
+        if pump.is_mine():
+            pump.defers(partial(self._send_late_call, shape, slots, future))
             return
         if size > INLINE_LIMIT_BYTES:
             self._send_large_call(shape, slots, future)
@@ -259,26 +259,21 @@ class Client:
             future.set_exception(error)
 
     def _send_large_call(self, shape: Shape, payloads: Sequence[Payload], future: ScalerFuture[Any]) -> None:
-        pump = self._pump
-        pump.check_usable()
+        self._pump.check_usable()
         held: list[Upload] = []
+
+        def add(session: Session) -> None:
+            session.submissions.add(shape, slots, size, future)
+            entry = future.task_range
+            assert entry is not None
+            if uploads:
+                session.objects.refer(entry, future.task_index, uploads)
+
         try:
             slots, uploads, size = self._arguments.place(payloads, held)
-            with pump.lock:
-                pump.check_usable()
-                try:
-                    pump.session.submissions.add(shape, slots, size, future)
-                    entry = future.task_range
-                    assert entry is not None
-                    if uploads:
-                        pump.session.objects.refer(entry, future.task_index, uploads)
-                except BaseException as error:
-                    pump.note_interruption(error)
-                    raise
-                pump.turn()
+            self._pump.take_turn(add)
         finally:
             self._arguments.let_go(held)
-        pump.settle_notices()
 
     # ---- map ---------------------------------------------------------------------------------------------------------
 
@@ -593,7 +588,7 @@ class Client:
         held: list[Upload] = []
         try:
             upload = self._arguments.upload(self._arguments.encode_object(obj), held)
-            self._pump.take_turn()
+            self._pump.take_turn(lambda session: None)  # announce it now
             owner, number = upload.key
             return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)
         except BaseException as error:
@@ -609,12 +604,7 @@ class Client:
 
     def clear(self) -> None:
         """Cancel this client's tasks and drop its objects. The client stays usable."""
-        pump = self._pump
-        pump.check_usable()
-        with pump.lock:
-            pump.session.clear()
-            pump.turn()
-        pump.settle_notices()
+        self._pump.take_turn(Session.clear)
 
     # ---- the rest -----------------------------------------------------------------------------------------------
 
@@ -632,15 +622,15 @@ class Client:
         """Where the task is and what it waits for."""
         if future.done():
             return "The task has ended." if not future.cancelled() else "The task was cancelled."
-        pump = self._pump
-        pump.check_usable()
-        answer = Answer(pump)
-        with pump.lock:
-            if not future.task_id:
-                return "The task has not left the client yet: the scheduler has not taken what was sent before it."
-            pump.session.explain(future.task_id, answer)
-            pump.turn()
-        pump.settle_notices()
+        answer = Answer(self._pump)
+
+        def ask(session: Session) -> bool:
+            if future.task_id:
+                session.explain(future.task_id, answer)
+            return bool(future.task_id)
+
+        if not self._pump.take_turn(ask):
+            return "The task has not left the client yet: the scheduler has not taken what was sent before it."
         outcome = answer.wait(self._settings[2])
         return bytes(outcome.payload).decode(errors="replace")
 
@@ -649,8 +639,7 @@ class Client:
         fields. It says nothing of single tasks, for which monitors listen all the time."""
         from scaler.client.cluster_info import info_of
 
-        self._pump.check_usable()
-        outcome = self._ask(self._pump.session.questions.ask_cluster_info)
+        outcome = self._ask(Questions.ask_cluster_info)
         if outcome.status != Status.SUCCESS:
             raise failure_of(outcome)
         return info_of(bytes(outcome.payload))
@@ -670,8 +659,7 @@ class Client:
 
     def shutdown(self) -> None:
         """Stop scheduler and workers. Raises ValueError when the scheduler is protected."""
-        self._pump.check_usable()
-        outcome = self._ask(self._pump.session.questions.shut_down)
+        outcome = self._ask(Questions.shut_down)
         text = bytes(outcome.payload).decode(errors="replace")
         if outcome.status == Status.EXCEPTION:
             raise ValueError(text)
@@ -679,14 +667,10 @@ class Client:
             raise DisconnectedError(text)
         self.disconnect()
 
-    def _ask(self, question: Callable[[Sink], None]) -> Outcome:
-        """Put a question to the scheduler and wait for what it says."""
-        pump = self._pump
-        answer = Answer(pump)
-        with pump.lock:
-            question(answer)
-            pump.turn()
-        pump.settle_notices()
+    def _ask(self, question: Callable[[Questions, Sink], None]) -> Outcome:
+        """Put a question to the scheduler and wait for the answer."""
+        answer = Answer(self._pump)
+        self._pump.take_turn(lambda session: question(session.questions, answer))
         return answer.wait()
 
     def __enter__(self) -> Client:
@@ -783,10 +767,14 @@ class Client:
     def _await_answer(self) -> None:
         """A refusal is said here. A scheduler that does not answer may come up later: then results wait for it."""
         answer = Answer(self._pump)
-        with self._pump.lock:
-            if self._pump.session.welcomed:
-                return
-            self._pump.session.questions.await_welcome(answer)
+
+        def ask(session: Session) -> bool:
+            if not session.welcomed:
+                session.questions.await_welcome(answer)
+            return session.welcomed
+
+        if self._pump.take_turn(ask):
+            return
         try:
             outcome = answer.wait(_FIRST_ANSWER_SECONDS)
         except TimeoutError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, RUNNING
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
     from scaler.core.runs import Range
+    from scaler.core.session import Session
     from scaler.shell.pump import Pump
 
 T = TypeVar("T")
@@ -106,26 +107,20 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if self._state is not RUNNING:
             return self._state is not FINISHED
         pump.check_usable()
-        if pump.is_mine():
-            pump.do_late(self.cancel)
+        if pump.defers(self.cancel):
             return True
-        with pump.lock:
-            mine = self._end_task()
-            quiet = mine and self.settle(CANCELLED)
-            if mine:
-                pump.turn()
-        pump.settle_notices()
-        if mine and not quiet:
+        must_finish = pump.take_turn(lambda session: self._end_task() and not self.settle(CANCELLED))
+        if must_finish:
             self.finish(CANCELLED)
         return self._state is not RUNNING and self._state is not FINISHED
 
     def withdraw(self) -> None:
-        """With the pump's lock held, and followed by its ``turn``: cancel the task of a future that no caller has."""
+        """Within a turn: cancel the task of a future that no caller has."""
         if self._end_task() and not self.settle(CANCELLED):
             self._pump.notices.append(Finish(self, CANCELLED))
 
     def _end_task(self) -> bool:
-        """With the lock held. Whether the task had not ended; now it has."""
+        """Within a turn: end the task. Returns False if it had ended before."""
         entry = self.task_range
         return (
             entry is not None and self._state is RUNNING and self._pump.session.endings.cancel(entry, self.task_index)
@@ -243,16 +238,21 @@ class ScalerFuture(concurrent.futures.Future[T]):
         self._take(outcome)
 
     def _fetch(self, large: LargeResult, timeout: float | None) -> Outcome:
-        pump = self._pump
         if self._answer is None:
-            pump.check_usable()
-            view = pump.objects.get(large.key, large.store)
-            with pump.lock:
-                if self._answer is None:
-                    self._answer = pump.begin_fetch(large, view)
-                pump.turn()
-            pump.settle_notices()
+            self._pump.check_usable()
+            self._begin_fetch(large)
+        assert self._answer is not None
         return self._answer.wait(timeout)
+
+    def _begin_fetch(self, large: LargeResult) -> None:
+        pump = self._pump
+        view = pump.objects.get(large.key, large.store)
+
+        def begin(session: Session) -> None:
+            if self._answer is None:
+                self._answer = pump.begin_fetch(large, view)
+
+        pump.take_turn(begin)
 
     def _failure(self, outcome: Outcome) -> BaseException:
         return failure_of(outcome)
@@ -278,6 +278,18 @@ class ScalerFuture(concurrent.futures.Future[T]):
         self._outcome = _new_tuple(Outcome, (status, b"", duration_us, cpu_time_us, memory_peak))
         if self._answer is not None:
             self._answer.outcome = self._outcome
+
+
+def cancel_futures(pump: Pump, futures: Iterable[ScalerFuture[Any]]) -> None:
+    """Cancel the futures that have not ended, even if a signal handler interrupts the caller. Use this when a call ends
+    early: by an exception, by Ctrl-C, or because its iterator is closed."""
+    unfinished = list(futures)
+
+    def withdraw(session: Session) -> None:
+        for future in unfinished:
+            future.withdraw()
+
+    pump.take_turn_shielded(withdraw)
 
 
 def _runs_event_loop() -> bool:

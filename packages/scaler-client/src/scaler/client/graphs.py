@@ -12,7 +12,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.future import ScalerFuture
-from scaler.client.leaving import cancel_with
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import capabilities_of
 from scaler.client.outcomes import failure_of, loads_result
@@ -28,6 +27,7 @@ from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
 if TYPE_CHECKING:
     from scaler.client.client import Client
+    from scaler.core.session import Session
     from scaler.shell.pump import Pump
 
 _SHARED_INLINE_LIMIT_BYTES = 4096
@@ -125,13 +125,9 @@ class GraphFuture(ScalerFuture[Any]):
         """Cancels the whole graph. True at once for anything not finished."""
         pump = self._pump
         if self._state is RUNNING and not pump.unusable:
-            if pump.is_mine():
-                pump.do_late(self.cancel)
+            if pump.defers(self.cancel):
                 return True
-            with pump.lock:
-                pump.session.endings.cancel_graph(self._group)
-                pump.turn()
-            pump.settle_notices()
+            pump.take_turn(lambda session: session.endings.cancel_graph(self._group), must_be_usable=False)
         return self._state is not RUNNING and self._state is not FINISHED
 
     def ask(self) -> None:
@@ -139,12 +135,7 @@ class GraphFuture(ScalerFuture[Any]):
         outcome, pump = self._outcome, self._pump
         if outcome is None or self._answer is not None or outcome.status != Status.SUCCESS_LARGE or pump.unusable:
             return
-        view = pump.objects.get(outcome.payload.key, outcome.payload.store)
-        with pump.lock:
-            if self._answer is None:
-                self._answer = pump.begin_fetch(outcome.payload, view)
-            pump.turn()
-        pump.settle_notices()
+        self._begin_fetch(outcome.payload)
 
     def _failure(self, outcome: Outcome) -> BaseException:
         return self._failures.setdefault(0, failure_of(outcome))
@@ -201,9 +192,9 @@ class GraphCall:
 
     def cancel(self) -> None:
         """Whatever of the graph has not ended is cancelled."""
-        group, endings = self._group, self._pump.session.endings
+        group = self._group
         if group is not None:
-            cancel_with(self._pump, lambda: endings.cancel_graph(group))
+            self._pump.take_turn_shielded(lambda session: session.endings.cancel_graph(group))
 
     # ---- data ------------------------------------------------------------------------------------------------------
 
@@ -324,20 +315,17 @@ class GraphCall:
         with pump.lock:
             pump.check_usable()
             first = self._first_task()
-        group, references = self._build(first)
-        with pump.lock:
-            pump.check_usable()
-            try:
-                if not pump.session.submissions.add_graph(group):
-                    group, references = self._build(self._first_task())
-                    pump.session.submissions.add_graph(group)
-                for entry, index, uploads in references:
-                    pump.session.objects.refer(entry, index, uploads)
-            except BaseException as error:
-                pump.note_interruption(error)
-                raise
-            pump.turn()
-        pump.settle_notices()
+        built = self._build(first)
+
+        def add(session: Session) -> None:
+            group, references = built
+            if not session.submissions.add_graph(group):
+                group, references = self._build(self._first_task())
+                session.submissions.add_graph(group)
+            for entry, index, uploads in references:
+                session.objects.refer(entry, index, uploads)
+
+        pump.take_turn(add)
 
     def _first_task(self) -> int:
         """The number of a graph is its last id, of which 32 bits travel, and 0 is no graph."""

@@ -8,8 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from scaler.client.future import ScalerFuture
-from scaler.client.leaving import cancel_futures
+from scaler.client.future import ScalerFuture, cancel_futures
 from scaler.client.outcomes import hide_frames
 from scaler.client.unordered import EndedQueue, QueuedFuture
 

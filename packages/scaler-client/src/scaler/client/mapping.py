@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scaler.client.leaving import cancel_with
 from scaler.client.map_items import ItemFailure
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.core.fetches import LargeResult
@@ -155,12 +154,7 @@ class MapCall:
     def _close(self, entry: MapRange) -> None:
         assert entry.builder is not None
         self._sent += entry.builder.count
-        pump = self._pump
-        with pump.lock:
-            pump.check_usable()
-            pump.session.submissions.close_map(entry)
-            pump.turn()
-        pump.settle_notices()
+        self._pump.take_turn(lambda session: session.submissions.close_map(entry))
         self._absorb()
 
     def _refer(self, entry: MapRange, uploads: list[Upload]) -> None:
@@ -245,8 +239,8 @@ class MapCall:
             del answer, outcome
 
     def _cancel_rest(self) -> None:
-        session, entries = self._pump.session, list(self._entries)
-        cancel_with(self._pump, lambda: session.endings.cancel_map(entries))
+        entries = list(self._entries)
+        self._pump.take_turn_shielded(lambda session: session.endings.cancel_map(entries))
 
     # ---- what the session and the pump need ------------------------------------------------------------------------
 

@@ -24,13 +24,14 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures._base import LOGGER
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler.core.effects import DropObjects, Effect, Finish, IssueWarnings, Log, Reconnect, WriteOutput
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
 from scaler.shell.retrieval import DIRECT_BYTES, Retrieval
+from scaler.shell.shielded import shielded
 from scaler.shell.task_warnings import TaskWarnings
 from scaler.shell.waiting import Answer, Waits
 from scaler.shell.waker import Waker
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from scaler.shell.waiting import Target
     from scaler_protocol.messages import TaskName
 
+Result = TypeVar("Result")
 _logger = logging.getLogger("scaler")
 _take_first: Callable[[deque[Effect]], Effect] = deque.popleft
 _TICK_MILLISECONDS = 1
@@ -170,10 +172,52 @@ class Pump:
             if self.leading:
                 self._leader_waker.wake()
 
-    def take_turn(self) -> None:
+    def take_turn(self, change: Callable[[Session], Result], *, must_be_usable: bool = True) -> Result:
+        """Let ``change`` act on the session with the lock held, then send and receive, and run callbacks. This is how
+        callers use the session. ``must_be_usable``: raise ClientQuitException if the client has ended; otherwise
+        ``change`` acts on the ended session.
+
+        This takes a function, and is not a context manager: Ctrl-C may interrupt a context manager that is written in
+        Python before its first instruction, and the lock would stay locked."""
+        if must_be_usable:
+            self.check_usable()
         with self.lock:
-            self.turn()
+            if must_be_usable:
+                self.check_usable()  # again: nothing may be added after a disconnect
+            try:
+                result = change(self.session)
+            except BaseException as error:
+                self.note_interruption(error)
+                raise
+            if not self.unusable:
+                self.turn()
         self.settle_notices()
+        return result
+
+    def take_turn_shielded(self, change: Callable[[Session], object]) -> None:
+        """Like ``take_turn``, but no signal handler interrupts it, and it does nothing if the client has ended.
+        ``change`` must be idempotent. Use this to cancel the tasks of a call that ends early."""
+
+        def act() -> None:
+            with self.lock:
+                if not self.unusable:
+                    self.mend()
+                    change(self.session)
+                    self.turn()
+
+        if self.unusable or self.defers(act):
+            return
+        shielded(act)
+        self.settle_notices()
+
+    def defers(self, action: Callable[[], object]) -> bool:
+        """True if this thread holds the lock, because the garbage collector has interrupted the session's work to run
+        a ``__del__`` or to close an iterator: then ``action`` runs later, in the background thread."""
+        if not self.is_mine():
+            return False
+        self._late.append(action)
+        self._background_waker.wake()
+        return True
 
     def glance(self) -> None:
         """Progress for a thread that asks ``done`` again and again; cheap, and not more often than is of use."""
@@ -203,11 +247,6 @@ class Pump:
         if self._interrupted:
             self.session.on_interrupted(time.monotonic())
             self._interrupted = False
-
-    def do_late(self, action: Callable[[], object]) -> None:
-        """For who may not take the lock now."""
-        self._late.append(action)
-        self._background_waker.wake()
 
     def wake_background(self) -> None:
         """The background thread polls, although callers are active again: make it stand back. Or it dozes, although
@@ -243,12 +282,7 @@ class Pump:
     def fetch(self, large: LargeResult) -> Answer:
         """Get a large result."""
         view = self.objects.get(large.key, large.store)
-        with self.lock:
-            self.check_usable()
-            answer = self.begin_fetch(large, view)
-            self.turn()
-        self.settle_notices()
-        return answer
+        return self.take_turn(lambda session: self.begin_fetch(large, view))
 
     def begin_fetch(self, large: LargeResult, view: memoryview | None) -> Answer:
         """With the lock held. ``view``: its bytes, when they are here already."""
@@ -377,7 +411,9 @@ class Pump:
         if self.background_reads:
             self._background_waker.wake()
         if self._submissions.ask_flush():
-            self.take_turn()
+            with self.lock:
+                self.turn()
+            self.settle_notices()
         if self._nested:
             self.enter_blocked(kind)
 

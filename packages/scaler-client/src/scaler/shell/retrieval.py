@@ -12,6 +12,7 @@ from scaler_protocol.messages import ObjectLocations, Status
 
 if TYPE_CHECKING:
     from scaler.core.fetches import LargeResult
+    from scaler.core.session import Session
     from scaler.shell.pump import Pump
 
 DIRECT_BYTES = 1024 * 1024
@@ -41,18 +42,17 @@ class Retrieval(Answer):
             return  # another thread has done it
         where: ObjectLocations = located.payload
         view = pump.objects.fetch(where.key, where.size, where.sources, timeout_seconds)
-        with pump.lock:
+
+        def settle(session: Session) -> None:
             if view is None:
-                pump.check_usable()
                 self.outcome = None
-                pump.session.large.fetch(large, self)
+                session.large.fetch(large, self)
             else:
                 self.outcome = Outcome(Status.SUCCESS, view)
-                pump.session.large.has_taken(large)
+                session.large.has_taken(large)
             self._large = None
-            if not pump.unusable:
-                pump.turn()
-        pump.settle_notices()
+
+        pump.take_turn(settle, must_be_usable=view is None)
 
 
 def _rest(deadline: float | None) -> float | None:
