@@ -18,7 +18,7 @@ from scaler.client.argument_lists import Groups, groups_of_items, groups_of_list
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.future import ScalerFuture, cancel_futures
-from scaler.client.graphs import get
+from scaler.client.get import get
 from scaler.client.imap import ImapCall
 from scaler.client.kits import Kit
 from scaler.client.lock import Lock
@@ -572,7 +572,8 @@ class Client:
         Also takes what ``dask.compute(..., scheduler=client)`` hands over: then results are nested as the keys are, and
         options of Dask's own schedulers are accepted."""
         try:
-            return get(self, graph, keys, block, capabilities, dask_options)
+            kit = Kit(self._arguments, self._functions, self._pump)
+            return get(kit, self._options, graph, keys, block, capabilities, dask_options)
         except BaseException as error:
             hide_frames(error)
             raise
@@ -813,6 +814,7 @@ def _scheduler_connection(address: str, session: bytes) -> Connection:
     return SchedulerConnection(address, session)
 
 
+Lock.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # not for long; the garbage collector may call a client that is being opened
 _KIT = ("_arguments", "_functions", "_known", "_pump")

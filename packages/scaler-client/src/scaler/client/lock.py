@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from scaler.core.coordination import Claim, ClaimState
 from scaler.core.outcome import DISCONNECTED
@@ -15,8 +16,14 @@ from scaler.utility.exceptions import DisconnectedError, LockLostError, ScalerEr
 from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES, Status, TaskName
 
 if TYPE_CHECKING:
-    from scaler.client.client import Client
     from scaler.core.session import Session
+
+
+class LockClient(Protocol):
+    """What a lock needs of a client."""
+
+    @property
+    def _pump(self) -> Pump: ...
 
 
 class Lock:
@@ -27,8 +34,11 @@ class Lock:
     when its task or its client ends. A copy that was sent to a task is used by that task; a task that waits for a lock
     lends its worker to others."""
 
-    def __init__(self, name: str, client: Client | None = None) -> None:
-        """Without a client: that of the task that uses it."""
+    default_client: ClassVar[Callable[[], LockClient]]
+    """Makes the client of a lock that was made without one, in a task."""
+
+    def __init__(self, name: str, client: LockClient | None = None) -> None:
+        """Without a client, the lock uses that of the task that uses it."""
         check_name(name)
         self.name = name
         self._client = client
@@ -109,10 +119,8 @@ class Lock:
 
     def _pump(self) -> Pump:
         if self._client is None:
-            from scaler.client.client import Client
-
             with self._opening:
-                self._client = self._client or Client()
+                self._client = self._client or Lock.default_client()
         return self._client._pump
 
     def _await(self, pump: Pump, claim: Claim, answer: Answer, deadline: float | None) -> None:
