@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import concurrent.futures
-import sys
+import logging
 import threading
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, RUNNING
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -17,6 +16,13 @@ from scaler.core.fetches import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.shell.interruptions import is_interruption
 from scaler.shell.waiting import Answer
+from scaler.utility.private_apis import (
+    CANCELLED_AND_NOTIFIED,
+    FINISHED,
+    RUNNING,
+    invoke_callbacks,
+    runs_event_loop,
+)
 from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     from scaler.shell.pump import Pump
 
 T = TypeVar("T")
+_logger = logging.getLogger("concurrent.futures")
 _CANCELLED = int(Status.CANCELLED)
 _new_tuple = tuple.__new__  # an Outcome without the Python call that its constructor is
 
@@ -86,7 +93,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """None for a large result, without fetching it: then ``result`` may still fail to load it. Not in a thread that
         runs an event loop, where asyncio asks so before it takes the result, and could not bear a failure there."""
-        if not self._loaded and not (self._is_large(timeout) and not _runs_event_loop()):
+        if not self._loaded and not (self._is_large(timeout) and not runs_event_loop()):
             self._load(timeout)
         return self._exception
 
@@ -133,7 +140,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         try:
             fn(self)
         except Exception:
-            LOGGER.exception("exception calling callback for %r", self)
+            _logger.exception("exception calling callback for %r", self)
 
     def __await__(self) -> Generator[Any, None, T]:
         import asyncio
@@ -182,7 +189,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._condition.notify_all()
         if self._waits_in_task:
             self._pump.leave_blocked()
-        self._invoke_callbacks()  # type: ignore[attr-defined]
+        invoke_callbacks(self)
 
     def is_settled(self) -> bool:
         return self._state is not RUNNING
@@ -290,9 +297,3 @@ def cancel_futures(pump: Pump, futures: Iterable[ScalerFuture[Any]]) -> None:
             future.withdraw()
 
     pump.take_turn_shielded(withdraw)
-
-
-def _runs_event_loop() -> bool:
-    """Whether an event loop of asyncio runs in this thread."""
-    asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and asyncio._get_running_loop() is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,6 +11,7 @@ from scaler.client.graphs import values_of
 from scaler.client.kits import Kit
 from scaler.client.options import capabilities_of
 from scaler.graph import read_plain
+from scaler.utility.private_apis import loaded_dask_task_spec
 from scaler_protocol.messages import TaskOptions
 
 
@@ -46,7 +46,7 @@ def is_plain(graph: Any, keys: Any) -> bool:
         return False
     if any(isinstance(key, list) for key in keys) or not all(isinstance(key, str) for key in graph):
         return False
-    module = sys.modules.get("dask._task_spec")
+    module = loaded_dask_task_spec()
     return module is None or not any(isinstance(node, module.GraphNode) for node in graph.values())
 
 

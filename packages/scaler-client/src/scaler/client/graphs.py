@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from array import array
 from collections.abc import Callable, Sequence
-from concurrent.futures._base import FINISHED, RUNNING, Future
+from concurrent.futures import Future
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Upload
 from scaler.graph import Analyse, Graph, analyse, group_calls, split_wide
 from scaler.utility.exceptions import MissingObjects, ScalerError
+from scaler.utility.private_apis import FINISHED, RUNNING
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status, TaskOptions
 
 if TYPE_CHECKING:

@@ -12,14 +12,12 @@ from typing import Any
 
 from scaler.client.shims import evaluate
 from scaler.graph import Graph
+from scaler.utility.private_apis import dask_task_spec
 
-try:
-    from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, convert_legacy_task
-except ImportError as error:
-    raise ImportError(
-        "This graph is not of the plain kind (a dict with string keys and a list of them); Dask's kind needs dask >= "
-        "2024.12: pip install 'dask>=2024.12'."
-    ) from error
+_task_spec: Any = dask_task_spec()
+Alias, DataNode, GraphNode = _task_spec.Alias, _task_spec.DataNode, _task_spec.GraphNode
+Task, TaskRef = _task_spec.Task, _task_spec.TaskRef
+_convert_legacy_task = _task_spec.convert_legacy_task
 
 
 def read(graph: Any, keys: Any) -> Graph:
@@ -78,7 +76,7 @@ def node_of(graph: Mapping[Any, Any], key: Any) -> Any:
     """The node ``key`` of ``graph``, as an object of Dask."""
     node = graph[key]
     if not isinstance(node, GraphNode):
-        node = convert_legacy_task(key, node, graph)
+        node = _convert_legacy_task(key, node, graph)
     return node if isinstance(node, GraphNode) else DataNode(key, node)
 
 

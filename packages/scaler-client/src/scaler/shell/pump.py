@@ -22,7 +22,6 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures._base import LOGGER
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +35,7 @@ from scaler.shell.task_warnings import TaskWarnings
 from scaler.shell.waiting import Answer, Waits
 from scaler.shell.waker import Waker
 from scaler.utility.exceptions import ClientQuitException
+from scaler.utility.private_apis import ownership_of
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.effects import Send
 from scaler_protocol.messages import Status
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _logger = logging.getLogger("scaler")
+_futures_logger = logging.getLogger("concurrent.futures")
 _take_first: Callable[[deque[Effect]], Effect] = deque.popleft
 _TICK_MILLISECONDS = 1
 _DOZE_MILLISECONDS = 20
@@ -94,7 +95,7 @@ class Pump:
         self.leading: dict[int, int] = {}
         # Whether this thread holds the lock: then the garbage collector, or the end of some object, has called the
         # client in the middle of the session's work.
-        self.is_mine: Callable[[], bool] = self.lock._is_owned  # type: ignore[attr-defined]
+        self.is_mine = ownership_of(self.lock)
         self._late: deque[Callable[[], object]] = deque()
         self.notices: deque[Effect] = deque()
         self._warnings = TaskWarnings()
@@ -556,7 +557,7 @@ class Pump:
             except ClientQuitException:
                 pass  # nothing is left to be done
             except Exception:
-                LOGGER.exception("exception doing later what an object asked for at its end")
+                _futures_logger.exception("exception doing later what an object asked for at its end")
 
     def _end_rest(self) -> None:
         with self.lock:
@@ -615,7 +616,7 @@ class Pump:
         try:
             self.settle_notices()
         except BaseException:  # a callback that exits does not end this thread, which others rely on
-            LOGGER.exception("exception calling back from the client's thread")
+            _futures_logger.exception("exception calling back from the client's thread")
 
 
 class _Poller:
