@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler.core.effects import DropObjects
-from scaler.core.fetches import LargeResult
+from scaler.core.large_results import LargeResult
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Stored, Upload

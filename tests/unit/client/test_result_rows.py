@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from scaler.core.effects import DropObjects, Finish
-from scaler.core.fetches import LargeResult
 from scaler.core.graphs import GraphGroup
+from scaler.core.large_results import LargeResult
 from scaler.core.outcome import Outcome
 from scaler.core.runs import FutureRange, Shape
 from scaler.core.session import Session

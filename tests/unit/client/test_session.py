@@ -10,7 +10,7 @@ import pytest
 
 from scaler.client.calls import shape_of
 from scaler.core.effects import WriteOutput
-from scaler.core.fetches import LargeResult
+from scaler.core.large_results import LargeResult
 from scaler.core.outcome import DISCONNECTED
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.session import SCHEDULER

@@ -12,8 +12,8 @@ from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.client.signatures import argument_labels, function_name
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Stored, Upload
+from scaler.shell.host_store import is_same
 from scaler.shell.pump import Pump
-from scaler.shell.residents import is_same
 from scaler.utility.exceptions import MissingObjects, ScalerError
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey

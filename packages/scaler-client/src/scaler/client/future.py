@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from scaler.client.outcomes import failure_of, unloadable
 from scaler.core.effects import Finish
-from scaler.core.fetches import LargeResult
+from scaler.core.large_results import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.shell.interruptions import is_interruption
 from scaler.shell.waiting import Answer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaler.client.map_items import ItemFailure
 from scaler.client.outcomes import failure_of, loads_result
-from scaler.core.fetches import LargeResult
+from scaler.core.large_results import LargeResult
 from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
 from scaler.core.uploads import Upload

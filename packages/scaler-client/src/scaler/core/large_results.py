@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 
 from scaler.core.completion import Completion
-from scaler.core.fetches import Fetch, LargeResult
 from scaler.core.graphs import GraphRange
 from scaler.core.outcome import LOCATED, Outcome, Sink
 from scaler.core.outgoing import Outgoing
@@ -21,6 +20,63 @@ from scaler_protocol.messages import (
 )
 
 _SIZE_BYTES = 8
+
+
+class LargeResult:
+    """Stands for a result that is still at its agent, or in the ``store`` of its host. When this object is collected
+    before the result was fetched, the cluster may forget the bytes."""
+
+    __slots__ = ("key", "range", "index", "size", "store", "_dropped_results")
+
+    def __init__(
+        self,
+        key: ObjectKey,
+        owner: Range,
+        index: int,
+        size: int,
+        store: bytes,
+        dropped_results: deque[tuple[Range, int]],
+    ) -> None:
+        self.key = key
+        self.range = owner
+        self.index = index
+        self.size = size
+        self.store = store
+        self._dropped_results = dropped_results
+
+    def __del__(self) -> None:
+        self._dropped_results.append((self.range, self.index))
+
+
+class Fetch:
+    """One large result that arrives in chunks and in order. The bytes may start again, even with another size, if the
+    task ran again because its agent died."""
+
+    __slots__ = ("key", "range", "index", "sink", "buffer", "received")
+
+    def __init__(self, key: ObjectKey, owner: Range, index: int, sink: Sink) -> None:
+        self.key = key
+        self.range = owner
+        self.index = index
+        self.sink = sink
+        self.buffer = bytearray()
+        self.received = 0
+
+    def restart(self) -> None:
+        self.buffer = bytearray()
+        self.received = 0
+
+    def take(self, chunk: ObjectChunk) -> bool:
+        """Returns whether the object is complete now. A chunk out of order is left over from an earlier start."""
+        if chunk.offset == 0:
+            self.buffer = bytearray(chunk.size)
+            self.received = 0
+        if chunk.offset != self.received or chunk.size != len(self.buffer):
+            return False
+        end = self.received + len(chunk.data)
+        self.buffer[self.received : end] = chunk.data
+        self.received = end
+        return end >= chunk.size
 
 
 class LargeResults:

@@ -13,9 +13,7 @@ wakes the leader when what it received may be what the leader waits for.
 from __future__ import annotations
 
 import logging
-import math
 import os
-import select
 import sys
 import threading
 import time
@@ -29,11 +27,11 @@ from scaler.core.effects import DropObjects, Effect, Finish, IssueWarnings, Log,
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
+from scaler.shell.interruptions import shielded
+from scaler.shell.polling import Poller, Waker
 from scaler.shell.retrieval import DIRECT_BYTES, Retrieval
-from scaler.shell.shielded import shielded
 from scaler.shell.task_warnings import TaskWarnings
 from scaler.shell.waiting import Answer, Waits
-from scaler.shell.waker import Waker
 from scaler.utility.exceptions import ClientQuitException
 from scaler.utility.private_apis import ownership_of
 from scaler_protocol.codec import MalformedMessage, decode, encode
@@ -41,7 +39,7 @@ from scaler_protocol.effects import Send
 from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
-    from scaler.core.fetches import LargeResult
+    from scaler.core.large_results import LargeResult
     from scaler.core.session import Session
     from scaler.shell.connection import Connection
     from scaler.shell.host_store import HostStore
@@ -59,7 +57,6 @@ _DOZE_MILLISECONDS = 20
 _REST_SECONDS = 10.0
 """How long a client inside a task that has ended is there for the next one."""
 
-_POLL_SECONDS = 3600.0
 _GLANCE_SECONDS = 0.0002
 _FORKED = "This client was made before its process was forked: make a new Client in the child."
 STOPPED = "client is already stopped."
@@ -104,8 +101,8 @@ class Pump:
         self._followers: dict[int, Target] = {}
         self._leader_waker = Waker()
         self._background_waker = Waker()
-        self._leader_poller = _Poller(connection, self._leader_waker)
-        self._background_poller = _Poller(connection, self._background_waker)
+        self._leader_poller = Poller(connection, self._leader_waker)
+        self._background_poller = Poller(connection, self._background_waker)
         self._parked = False
         self._abandoned = False
         self._blocked = 0
@@ -473,7 +470,7 @@ class Pump:
 
     # ---- with the lock held --------------------------------------------------------------------------------------
 
-    def _pass(self, poller: _Poller, due: float | None) -> None:
+    def _pass(self, poller: Poller, due: float | None) -> None:
         """After a poll: events of the connection, messages, and what was ``due`` when it began."""
         now = time.monotonic()
         if poller.monitor_ready:
@@ -617,39 +614,6 @@ class Pump:
             self.settle_notices()
         except BaseException:  # a callback that exits does not end this thread, which others rely on
             _futures_logger.exception("exception calling back from the client's thread")
-
-
-class _Poller:
-    """One thread's poll over connection, monitor and its waker."""
-
-    def __init__(self, connection: Connection, waker: Waker) -> None:
-        self._fd = connection.fd
-        self._monitor_fd = connection.monitor_fd
-        self._waker = waker
-        self._poll = select.poll()
-        self._poll.register(self._fd, select.POLLIN)
-        self._poll.register(waker.fd, select.POLLIN)
-        self._writes = False
-        waker_poll = select.poll()
-        waker_poll.register(waker.fd, select.POLLIN)
-        self.poll_waker = waker_poll.poll
-        """Milliseconds, or None, for the waker alone. Whether it was woken: then clear it."""
-        self.monitor_ready = True
-        if self._monitor_fd is not None:
-            self._poll.register(self._monitor_fd, select.POLLIN)
-
-    def poll(self, until: float | None, writes: bool) -> None:
-        if writes != self._writes:
-            self._poll.modify(self._fd, select.POLLIN | select.POLLOUT if writes else select.POLLIN)
-            self._writes = writes
-        seconds = _POLL_SECONDS if until is None else until - time.monotonic()
-        ready = self._poll.poll(math.ceil(min(seconds, _POLL_SECONDS) * 1000) if seconds > 0 else 0)
-        self.monitor_ready = self._monitor_fd is None
-        for fd, _ in ready:
-            if fd == self._monitor_fd:
-                self.monitor_ready = True
-            elif fd == self._waker.fd:
-                self._waker.clear()
 
 
 def _check_deadline(target: Target, deadline: float | None) -> None:

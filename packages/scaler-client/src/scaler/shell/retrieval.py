@@ -13,7 +13,7 @@ from scaler_protocol.messages import ObjectLocations, Status
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scaler.core.fetches import LargeResult
+    from scaler.core.large_results import LargeResult
     from scaler.core.session import Session
     from scaler.shell.host_store import HostStore
 
