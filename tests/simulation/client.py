@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from scaler.core.effects import Finish, IssueWarnings, Reconnect, WriteOutput
-from scaler.core.functions import Function, Shape
 from scaler.core.outcome import Outcome
+from scaler.core.runs import Function, Shape
 from scaler.core.session import SCHEDULER, Session
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
@@ -102,7 +102,7 @@ class ClientNode(Node):
         argument = f"{self.name} {shape.function.name} {len(self.sinks)}".encode()
         sink = TaskSink(self, argument)
         self.sinks.append(sink)
-        self.core.add(shape, [argument], len(argument), sink)
+        self.core.submissions.add(shape, [argument], len(argument), sink)
         return sink
 
     def submit_graph(self, count: int) -> None:
@@ -135,7 +135,7 @@ class ClientNode(Node):
             for sink in self.sinks:
                 if not sink.outcomes and not sink.cancelled and self.world.chance.random() < share:
                     place: Any = sink
-                    if self.core.endings.cancel(place._range, place._index):
+                    if self.core.endings.cancel(place.task_range, place.task_index):
                         sink.cancelled = True
                         self.unfinished -= 1
 

@@ -88,7 +88,7 @@ class Cluster:
             sinks = [*client.sinks, *client.graph_sinks]
             left = [sink for sink in sinks if not sink.outcomes and not sink.cancelled][:5]
             for sink in left:
-                place = sink._range, sink._index  # type: ignore[attr-defined]
+                place = sink.task_range, sink.task_index  # type: ignore[attr-defined]
                 text = self.scheduler.core.explain(client.session, place[0].first + place[1])
                 lines.append(f"  {sink.argument.decode()} (task {place[0].first + place[1]}): {text}")
         return "\n".join([*lines, *self.scheduler.log[-10:]])

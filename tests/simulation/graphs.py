@@ -8,8 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup
+from scaler.core.runs import Function, Shape
 from scaler.core.session import Session
 from scaler_protocol.messages import ObjectKey, Status, TaskOptions
 from tests.simulation.client import TaskSink
@@ -84,7 +84,7 @@ def submit(
     session: Session, client: ClientNode, graph: RandomGraph, name: str, make_sink: Any = GraphSink
 ) -> tuple[GraphGroup, list[Any]]:
     """Enter a graph into a session, in runs of tasks that share a shape."""
-    first = session.next_task()
+    first = session.submissions.next_task()
     count = len(graph.inputs)
     group = GraphGroup(first, first + count - 1)
     arguments = [f"{name} {graph.functions[node]} {node}".encode() for node in range(count)]
@@ -96,7 +96,9 @@ def submit(
 
     for (function, arity, target), members in groupby(range(count), shape_of):
         options = TaskOptions(graph=group.last & 0xFFFFFFFF, intermediate=not target)
-        entry = session.open_graph_range(Shape(Function(function, function.encode()), arity, (), options), group)
+        entry = session.submissions.open_graph_range(
+            Shape(Function(function, function.encode()), arity, (), options), group
+        )
         assert entry.builder is not None
         nodes = list(members)
         for node in nodes:
@@ -105,5 +107,5 @@ def submit(
         mine = [make_sink(client, arguments[node], expected[node], arguments) for node in nodes] if target else []
         entry.fill(mine, [node in graph.needed for node in nodes] if target else [])
         sinks += mine
-    assert session.add_graph(group)
+    assert session.submissions.add_graph(group)
     return group, sinks

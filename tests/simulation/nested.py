@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler.core.effects import Finish
-from scaler.core.functions import Function, Shape
 from scaler.core.outcome import Outcome
+from scaler.core.runs import Function, Shape
 from scaler.core.session import SCHEDULER, Session
 from scaler_protocol.codec import encode
 from scaler_protocol.effects import Send
@@ -154,8 +154,8 @@ class NestedClient(Node):
         def add(now: float) -> None:
             self.core.live_in(parent)
             for name, sink in zip(functions, family.sinks, strict=True):
-                self.core.add(self._shapes[name], [sink.argument], len(sink.argument), sink)
-            self.core.ask_flush()
+                self.core.submissions.add(self._shapes[name], [sink.argument], len(sink.argument), sink)
+            self.core.submissions.ask_flush()
 
         self.post(add)
         self.world.after(self.world.between(*BLOCK_SECONDS), family.block)

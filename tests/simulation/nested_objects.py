@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler.core.effects import DropObjects
-from scaler.core.functions import Function, Shape
 from scaler.core.outcome import Outcome
+from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Stored, Upload
 from scaler_protocol.messages import Status, TaskName, TaskOptions
 from tests.simulation.graphs import LARGE, result_of
@@ -77,10 +77,12 @@ class ObjectNestedClient(NestedClient):
             upload = self._upload(data)
             for name, sink in zip(functions, family.sinks, strict=True):
                 child: Any = sink
-                self.core.add(self._with_object[name], [sink.argument, upload.key], len(sink.argument), child)
-                self.core.objects.refer(child._range, child._index, [upload])
+                self.core.submissions.add(
+                    self._with_object[name], [sink.argument, upload.key], len(sink.argument), child
+                )
+                self.core.objects.refer(child.task_range, child.task_index, [upload])
             self.core.objects.let_go(upload)
-            self.core.ask_flush()
+            self.core.submissions.ask_flush()
 
         self.post(add)
         self.world.after(self.world.between(0.0, 0.003), family.block)

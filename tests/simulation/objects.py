@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler.core.effects import DropObjects
-from scaler.core.fetches import LargeResult
-from scaler.core.functions import Function, Shape
+from scaler.core.large_results import LargeResult
 from scaler.core.outcome import Outcome
+from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Stored, Upload
 from scaler_protocol.messages import ObjectKey, Status, TaskOptions
 from tests.simulation import graphs
@@ -164,8 +164,8 @@ class ObjectClientNode(ClientNode):
         result: Any = Result(self, argument, graphs.result_of(argument, [data for _, data in used]))
         self.results.append(result)
         slots = [argument, *(upload.key for upload, _ in used)]
-        self.core.add(self._with_object[name, len(used)], slots, len(argument), result)
-        self.core.objects.refer(result._range, result._index, [upload for upload, _ in used])
+        self.core.submissions.add(self._with_object[name, len(used)], slots, len(argument), result)
+        self.core.objects.refer(result.task_range, result.task_index, [upload for upload, _ in used])
 
     def _let_go(self, index: int) -> None:
         upload, _ = self.uploads.pop(index)
@@ -192,7 +192,7 @@ class ObjectClientNode(ClientNode):
                 place: Any = result
                 if result.ends or result.cancelled or self.world.chance.random() >= share:
                     continue
-                if self.core.endings.cancel(place._range, place._index):
+                if self.core.endings.cancel(place.task_range, place.task_index):
                     result.cancelled = True
                     self.unfinished -= 1
 
@@ -319,7 +319,7 @@ class ObjectCluster(Cluster):
             left = [each for each in client.results if not each.outcomes and not each.cancelled][:5]
             for result in left:
                 place: Any = result
-                task = place._range.first + place._index
+                task = place.task_range.first + place.task_index
                 text = self.scheduler.core.explain(client.session, task)
                 is_fetched = ObjectKey(client.session, task) in client.core.large.fetches
                 lines.append(f"  {result.argument.decode()} ({result.ends} ends, fetch {is_fetched}): {text}")

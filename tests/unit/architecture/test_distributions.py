@@ -15,8 +15,13 @@ JOINS_ALL = "scaler/cluster/"
 ROOMS = {
     "aiohttp": ("scaler_scheduler/web/",),
     "capnp": ("scaler_protocol/monitor/",),
-    "cloudpickle": ("scaler/client/", "scaler_worker/processor/", "scaler_worker/symphony/"),
-    "dask": ("scaler/integrations/dask.py", "scaler/integrations/dask_callbacks.py"),
+    "cloudpickle": (
+        "scaler/client/",
+        "scaler/utility/private_apis.py",
+        "scaler_worker/processor/",
+        "scaler_worker/symphony/",
+    ),
+    "dask": ("scaler/integrations/dask_callbacks.py", "scaler/utility/private_apis.py"),
     "graphblas": ("scaler/integrations/graphblas.py",),
     "numpy": ("scaler/integrations/graphblas.py", "scaler_gui/models/", "scaler_gui/views/"),
     "prometheus_client": ("scaler_scheduler/metrics/",),

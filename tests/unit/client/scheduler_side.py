@@ -20,8 +20,8 @@ SESSION = b"s" * 16
 class Sink:
     """Remembers how its task ended."""
 
-    _range: Any = None
-    _index = 0
+    task_range: Any = None
+    task_index = 0
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
@@ -60,11 +60,11 @@ class SchedulerSide:
         sink = Sink()
         shape = shape_of(self.book.find(function), len(args), (), options or TaskOptions())
         slots = [pickle.dumps(value, 5) for value in args]
-        self.session.add(shape, slots, sum(map(len, slots)), sink)
+        self.session.submissions.add(shape, slots, sum(map(len, slots)), sink)
         return sink
 
     def cancel(self, sink: Sink) -> bool:
-        return self.session.endings.cancel(sink._range, sink._index)
+        return self.session.endings.cancel(sink.task_range, sink.task_index)
 
     # ---- the wire ------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from scaler import Client
-from scaler import graph as graph_module
 from scaler.client import graphs
+from scaler.client import graphs as graph_module
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError, MissingObjects
 from scaler_protocol.codec import encode
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Cancel, Envelope, ObjectChunk, ObjectKey, Tasks

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from scaler import graph as graph_module
-from scaler.graph import Analysis, Graph, analyse, analysis_for, group_calls, read_plain, split_wide
+from scaler.client import graphs as graph_module
+from scaler.client.graphs import analysis_for
+from scaler.graph import Analysis, Graph, analyse, group_calls, read_plain, split_wide
 
 needs_graphblas = pytest.mark.skipif(
     importlib.util.find_spec("graphblas") is None, reason="python-graphblas is not installed"

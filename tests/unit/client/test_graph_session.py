@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from scaler.core.functions import Shape
 from scaler.core.graphs import GraphGroup
 from scaler.core.outcome import CANCELLED, DISCONNECTED
+from scaler.core.runs import Shape
 from scaler_protocol.messages import (
     Cancel,
     ObjectKey,
@@ -31,7 +31,7 @@ FAILED = (int(Status.EXCEPTION), b"why")
 def send_chain(side: SchedulerSide, length: int, targets: set[int]) -> tuple[GraphGroup, dict[int, Sink]]:
     """Task n of the graph needs task n - 1; ``targets`` by their place."""
     session = side.session
-    first = session.next_task()
+    first = session.submissions.next_task()
     group = GraphGroup(first, first + length - 1)
     wanted = TaskOptions(graph=group.last)
     function = side.book.find(operator.neg)
@@ -39,7 +39,7 @@ def send_chain(side: SchedulerSide, length: int, targets: set[int]) -> tuple[Gra
     shapes[False] = Shape(function, 1, (), dataclasses.replace(wanted, intermediate=True))
     sinks: dict[int, Sink] = {}
     for wanted_now, places in itertools.groupby(range(length), lambda place: place in targets):
-        entry = session.open_graph_range(shapes[wanted_now], group)
+        entry = session.submissions.open_graph_range(shapes[wanted_now], group)
         assert entry.builder is not None
         members = list(places)
         for place in members:
@@ -47,7 +47,7 @@ def send_chain(side: SchedulerSide, length: int, targets: set[int]) -> tuple[Gra
         own = {place: Sink() for place in members if wanted_now}
         entry.fill(list(own.values()), [place < length - 1 for place in own])
         sinks.update(own)
-    assert session.add_graph(group)
+    assert session.submissions.add_graph(group)
     session.check()
     return group, sinks
 
@@ -69,9 +69,9 @@ def test_a_graph_leaves_in_one_message(side: SchedulerSide) -> None:
 
 
 def test_a_graph_must_have_the_next_ids(side: SchedulerSide) -> None:
-    first = side.session.next_task()
+    first = side.session.submissions.next_task()
     side.submit(operator.neg, 1)
-    assert not side.session.add_graph(GraphGroup(first, first + 3))
+    assert not side.session.submissions.add_graph(GraphGroup(first, first + 3))
     side.session.check()
 
 
@@ -90,7 +90,7 @@ def test_all_ends_with_the_last_target(side: SchedulerSide) -> None:
     side.exchange()
     side.say(Results([side.results((2, *success(1)))]))
     assert outcome_of(sinks[1]) == Status.SUCCESS and side.session.has_unfinished
-    assert not side.session.endings.cancel(sinks[1]._range, sinks[1]._index)
+    assert not side.session.endings.cancel(sinks[1].task_range, sinks[1].task_index)
     side.say(Results([side.results((5, *success(2)))]))
     assert outcome_of(sinks[4]) == Status.SUCCESS and not side.session.has_unfinished
     assert side.exchange() == [] or tasks_in(side.bodies) == [1, 2, 3, 4, 5]
@@ -160,12 +160,12 @@ def test_an_ended_target_that_nothing_needs_is_not_stated_again(side: SchedulerS
     session = side.session
     group = GraphGroup(1, 3)
     shape = Shape(side.book.find(operator.neg), 1, (), TaskOptions(graph=3))
-    entry = session.open_graph_range(shape, group)
+    entry = session.submissions.open_graph_range(shape, group)
     assert entry.builder is not None
     for _ in range(3):
         entry.builder.append([b"1"])
     entry.fill([Sink(), Sink(), Sink()], [False] * 3)
-    assert session.add_graph(group)
+    assert session.submissions.add_graph(group)
     side.exchange()
     side.say(Results([side.results((2, *success(1)))]))
     side.connect(epoch=8)

@@ -126,5 +126,5 @@ def with_alarm(call: Callable[[Client], object], client: Client) -> None:
 
 def left_in(session: Session, kept_task: int) -> list[object]:
     closed = [entry.first + index for entry in session.ranges.values() for index in entry.unfinished()]
-    opened = [entry for entry in session.open_runs if entry.remaining]
+    opened = [entry for entry in session.submissions.open_runs if entry.remaining]
     return [*(task for task in closed if task != kept_task), *opened]

@@ -10,7 +10,7 @@ import pytest
 
 from scaler.client.calls import shape_of
 from scaler.core.effects import WriteOutput
-from scaler.core.fetches import LargeResult
+from scaler.core.large_results import LargeResult
 from scaler.core.outcome import DISCONNECTED
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.session import SCHEDULER
@@ -81,7 +81,7 @@ def test_whoever_waits_makes_the_open_batch_leave(side: SchedulerSide) -> None:
     side.exchange()
     side.submit(math.sqrt, 2.0)
     assert side.exchange() == []
-    assert side.session.ask_flush()
+    assert side.session.submissions.ask_flush()
     assert tasks_in(side.exchange()) == [2]
 
 
@@ -145,7 +145,7 @@ def test_what_is_received_is_acknowledged_in_time(side: SchedulerSide) -> None:
         envelopes = side.session.next_deadline()
         assert envelopes is not None
         side.pass_time(max(0.0, envelopes - side.now))
-    assert side.session._link.owes_acknowledgement is False
+    assert side.session._connection.link.owes_acknowledgement is False
 
 
 # ---- cancelling ----------------------------------------------------------------------------------------------------
@@ -390,8 +390,8 @@ def test_a_client_inside_a_task_tells_nothing() -> None:
 def large_submit(side: SchedulerSide, data: bytes) -> tuple[Sink, ObjectKey]:
     upload = side.session.objects.add(side.session.objects.next_key(), data)
     sink = Sink()
-    side.session.add(shape_of(side.book.find(len), 1, (), TaskOptions()), [upload.key], 24, sink)
-    side.session.objects.refer(sink._range, sink._index, [upload])
+    side.session.submissions.add(shape_of(side.book.find(len), 1, (), TaskOptions()), [upload.key], 24, sink)
+    side.session.objects.refer(sink.task_range, sink.task_index, [upload])
     side.session.objects.let_go(upload)
     return sink, upload.key
 
@@ -423,7 +423,7 @@ def test_small_tasks_leave_at_once_while_an_object_is_on_its_way(side: Scheduler
     assert sent <= FIRST_LIMIT_BYTES + FIRST_PIECE_BYTES
     for task in range(2, 8):  # nothing has been acknowledged
         side.submit(math.sqrt, 4.0)
-        assert side.session.ask_flush()
+        assert side.session.submissions.ask_flush()
         assert tasks_in(side.exchange()) == [task]
 
 
@@ -481,7 +481,7 @@ def test_pieces_that_were_lost_are_sent_again(side: SchedulerSide) -> None:
     while more := side.acknowledge():
         pieces += pieces_in(more)
     assert sum(len(piece.data) for piece in pieces) == 1_000_000
-    assert side.session._uploads.bytes_under_way == 0
+    assert side.session._outgoing.uploads.bytes_under_way == 0
 
 
 def test_an_argument_is_released_when_its_last_task_ended(side: SchedulerSide) -> None:

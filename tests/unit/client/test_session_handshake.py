@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from scaler.core.effects import Finish, Log, Reconnect
-from scaler.core.functions import Function, Shape
 from scaler.core.outcome import DISCONNECTED
+from scaler.core.runs import Function, Shape
 from scaler.core.session import SCHEDULER, Session
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import PeerHandshake, ServerHandshake, place_of, places_of
@@ -47,7 +47,7 @@ class Stage:
 
     def submit(self) -> Sink:
         sink = Sink()
-        self.session.add(Shape(Function("f", b"f"), 1, (), TaskOptions()), [b"1"], 1, sink)
+        self.session.submissions.add(Shape(Function("f", b"f"), 1, (), TaskOptions()), [b"1"], 1, sink)
         return sink
 
     def said(self) -> list[Body]:

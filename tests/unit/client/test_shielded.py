@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scaler.shell.shielded import shielded
+from scaler.shell.interruptions import shielded
 from tests.unit.client.interrupter import Interruption
 
 

@@ -5,9 +5,7 @@ Nothing here recurses, and nothing is kept per node but numbers: a graph may hav
 
 from __future__ import annotations
 
-import importlib.util
 import operator
-import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from graphlib import CycleError
@@ -124,23 +122,6 @@ Analyse = Callable[[Graph, Sequence[int]], Analysis]
 Raises CycleError."""
 
 
-LOADED_FROM_CALLS = 50_000
-LOADING_FROM_CALLS = 1_000_000
-"""From so many calls on, python-graphblas answers sooner: when it is loaded already, and when it has to be, which takes
-half a second and more. Measured on graphs of 20 levels; deep graphs gain nothing at any size. See docs/graphs.md."""
-
-
-def analysis_for(calls: int) -> Analyse:
-    """The quickest way to analyse a graph of so many calls, of those installed."""
-    if calls < (LOADED_FROM_CALLS if "graphblas" in sys.modules else LOADING_FROM_CALLS):
-        return analyse
-    if importlib.util.find_spec("graphblas") is None:
-        return analyse
-    from scaler.integrations import graphblas
-
-    return graphblas.analyse
-
-
 def analyse(graph: Graph, groups: Sequence[int]) -> Analysis:
     """In plain Python, in time proportional to the graph."""
     calls = _behind_their_needs(graph)
@@ -225,7 +206,7 @@ def _arranged(levels: Sequence[int], heights: Sequence[int], groups: Sequence[in
     return kept
 
 
-class Shape(NamedTuple):
+class CallShape(NamedTuple):
     """What the calls of one group have in common."""
 
     kind: Any
@@ -234,7 +215,7 @@ class Shape(NamedTuple):
     is_target: bool
 
 
-def group_calls(graph: Graph, kinds: Sequence[Any]) -> tuple[list[int], list[Shape]]:
+def group_calls(graph: Graph, kinds: Sequence[Any]) -> tuple[list[int], list[CallShape]]:
     """A small number for each call, equal for those that may share a run, and the shapes that these numbers stand for.
     ``kinds``: by call, an object that is the same for calls of the same function."""
     arities = list(map(operator.sub, graph.ends, chain((0,), graph.ends)))
@@ -244,7 +225,7 @@ def group_calls(graph: Graph, kinds: Sequence[Any]) -> tuple[list[int], list[Sha
     for call in targets.union(graph.keywords):
         groups[call] = numbers[id(kinds[call]), arities[call], graph.keywords.get(call, ()), call in targets]
     by_id = {id(kind): kind for kind in kinds}
-    return groups, [Shape(by_id[kind], *rest) for kind, *rest in numbers]
+    return groups, [CallShape(by_id[kind], *rest) for kind, *rest in numbers]
 
 
 class _Groups(dict[Any, int]):

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from scaler.client.calls import Encoder
-from scaler.client.leaving import cancel_with
 from scaler.client.object_reference import ObjectReference
 from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.client.signatures import argument_labels, function_name
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Stored, Upload
+from scaler.shell.host_store import is_same
 from scaler.shell.pump import Pump
-from scaler.shell.residents import is_same
 from scaler.utility.exceptions import MissingObjects, ScalerError
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
@@ -154,9 +153,8 @@ class Arguments:
 
     def discard(self, key: ObjectKey) -> None:
         """Nobody gets the upload of this key: the call that made it is left by an exception."""
-        objects = self._pump.objects
-        cancel_with(self._pump, lambda: self._pump.session.objects.discard(key))
-        objects.drop([key])
+        self._pump.take_turn_shielded(lambda session: session.objects.discard(key))
+        self._pump.objects.drop([key])
 
     def upload_once(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
         """As ``upload``, unless the same bytes are in the store already."""

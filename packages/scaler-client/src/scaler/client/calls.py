@@ -21,7 +21,7 @@ from scaler.client.serializer import (
     serialize_privately_apart,
 )
 from scaler.client.signatures import function_name
-from scaler.core.functions import Function, Shape
+from scaler.core.runs import Function, Shape
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import TaskOptions
 from scaler_protocol.objects.layout import Layout, load

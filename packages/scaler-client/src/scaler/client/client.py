@@ -1,4 +1,4 @@
-"""The client: functions go to the cluster, results come back."""
+"""The client: sends functions to the cluster and gets their results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from scaler.client import kits
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
-from scaler.client.future import ScalerFuture
-from scaler.client.graphs import get
+from scaler.client.future import ScalerFuture, cancel_futures
+from scaler.client.get import get
 from scaler.client.imap import ImapCall
 from scaler.client.kits import Kit
-from scaler.client.leaving import cancel_futures
 from scaler.client.lock import Lock
 from scaler.client.map_items import ItemFailure
 from scaler.client.mapping import MapCall
@@ -40,8 +39,9 @@ from scaler.client.outcomes import failure_of, hide_frames
 from scaler.client.progress import progress_bar
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.signatures import check_call, takes_keyword
-from scaler.core.functions import Function, Shape
 from scaler.core.outcome import Outcome, Sink
+from scaler.core.questions import Questions
+from scaler.core.runs import Function, Shape
 from scaler.core.session import Session
 from scaler.core.uploads import Upload
 from scaler.shell.connection import (
@@ -80,16 +80,16 @@ _IMAP_BUFFER_SIZE = 4096
 
 
 class Client:
-    """Connects to a scheduler. Several threads may use one client; a forked process needs its own. Use it in ``with``,
-    or call ``disconnect``.
+    """A connection to a scheduler. Several threads may share one client; a forked process needs its own. Use the
+    client in a ``with`` statement, or call ``disconnect``.
 
-    Without an address, inside a task, it uses that task's scheduler. There it connects when it is first used: most
-    clients are arguments that are only passed on.
+    Inside a task, the address may be omitted: the client then uses the scheduler of the task, and connects when it is
+    first used, because most clients inside tasks are arguments that are only passed on.
 
-    ``timeout_seconds``: when the scheduler is out of reach for so long, what waits fails with DisconnectedError.
-    ``stream_output``: what tasks write to ``sys.stdout`` and ``sys.stderr`` is written here, too. What subprocesses and
-    C code write goes to the output of their cluster only. Of more than can be taken in some is left out, and a line
-    says how much."""
+    ``timeout_seconds``: if the scheduler is out of reach for this long, calls that wait fail with DisconnectedError.
+    ``stream_output``: also write here what tasks write to ``sys.stdout`` and ``sys.stderr``. The output of subprocesses
+    and of C code appears in the output of their cluster only. If output arrives too fast, part of it is dropped and a
+    line says how many bytes."""
 
     _arguments: Arguments
     _functions: FunctionBook
@@ -128,8 +128,8 @@ class Client:
     ) -> ScalerFuture[T]: ...
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]:
-        """Run ``fn(*args, **kwargs)`` on a worker. Raises TypeError at once when the arguments do not fit.
-        ``profiling=True`` is an option of the task when ``fn`` takes no such parameter."""
+        """Run ``fn(*args, **kwargs)`` on a worker. Raises TypeError at once if the arguments do not fit the signature.
+        ``profiling=True`` is an option of the task if ``fn`` has no parameter of that name."""
         future: ScalerFuture[Any] | None = None
         try:
             known = self._known.get(id(fn))
@@ -163,8 +163,8 @@ class Client:
         memory_bytes: int | None = None,
         profiling: bool | None = None,
     ) -> ScalerFuture[T]:
-        """Submit with options. ``retries``: how often it may run again after an exception of its own. ``rerun=False``:
-        once started it is never started again, whatever dies."""
+        """Submit a task with options. ``retries``: how often the task may run again after it has raised an exception.
+        ``rerun=False``: never start the task a second time, even if its process or its host dies."""
         future: ScalerFuture[T] | None = None
         try:
             options = self._make_options(
@@ -201,13 +201,13 @@ class Client:
         kwargs: dict[str, Any],
         options: TaskOptions,
     ) -> tuple[Shape, tuple[Any, ...]]:
-        """The shape of a call, once it is checked, and its values in order."""
+        """Check a call. Returns its shape, and its values in order."""
         check_call(fn, args, kwargs)
         shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), options)
         return shape, (*args, *kwargs.values())
 
     def _give_up_call(self, error: BaseException, future: ScalerFuture[Any] | None) -> None:
-        """A call is left by ``error``: nobody gets its future."""
+        """Cancel the task of a call that ends by ``error``, so that no caller gets its future."""
         if future is not None:
             cancel_futures(self._pump, (future,))
         hide_frames(error)
@@ -225,20 +225,20 @@ class Client:
                 raise self._arguments.explain(error, fn, values, shape.keywords) from None
             size = sum(map(len, slots))
         pump = self._pump
-        if pump.is_mine():  # in some object's __del__
-            pump.do_late(partial(self._send_late_call, shape, slots, future))
+        if pump.is_mine():
+            pump.defers(partial(self._send_late_call, shape, slots, future))
             return
         if size > INLINE_LIMIT_BYTES:
             self._send_large_call(shape, slots, future)
             return
         if pump.unusable:
             pump.check_usable()
-        session = pump.session
+        submissions = pump.session.submissions
         with pump.lock:
-            if pump.unusable:  # asked again: nothing may be added behind a disconnect
+            if pump.unusable:  # again: nothing may be added after a disconnect
                 pump.check_usable()
             try:
-                added = session.add(shape, slots, size, future)
+                added = submissions.add(shape, slots, size, future)
             except BaseException as error:
                 pump.note_interruption(error)
                 raise
@@ -247,7 +247,7 @@ class Client:
                     pump.wake_background()
                 return
             pump.turn()
-        if pump.background_reads and not session.submitted & 63:
+        if pump.background_reads and not submissions.submitted & 63:
             pump.wake_background()
         if pump.notices or pump.leading:
             pump.settle_notices()
@@ -259,26 +259,21 @@ class Client:
             future.set_exception(error)
 
     def _send_large_call(self, shape: Shape, payloads: Sequence[Payload], future: ScalerFuture[Any]) -> None:
-        pump = self._pump
-        pump.check_usable()
+        self._pump.check_usable()
         held: list[Upload] = []
+
+        def add(session: Session) -> None:
+            session.submissions.add(shape, slots, size, future)
+            entry = future.task_range
+            assert entry is not None
+            if uploads:
+                session.objects.refer(entry, future.task_index, uploads)
+
         try:
             slots, uploads, size = self._arguments.place(payloads, held)
-            with pump.lock:
-                pump.check_usable()
-                try:
-                    pump.session.add(shape, slots, size, future)
-                    entry = future._range
-                    assert entry is not None
-                    if uploads:
-                        pump.session.objects.refer(entry, future._index, uploads)
-                except BaseException as error:
-                    pump.note_interruption(error)
-                    raise
-                pump.turn()
+            self._pump.take_turn(add)
         finally:
             self._arguments.let_go(held)
-        pump.settle_notices()
 
     # ---- map ---------------------------------------------------------------------------------------------------------
 
@@ -359,13 +354,13 @@ class Client:
         profiling: bool | None = None,
         progress: bool = False,
     ) -> list[Any]:
-        """Results in order, as from the built-in ``map``, but for one iterable whose items are all tuples (namedtuples
-        are not). Tuples of one item are argument lists. Longer ones are argument lists if the signature of ``fn`` takes
-        them so, and single arguments otherwise; if both are possible a warning says so. ``starmap`` and ``imap`` never
-        choose.
+        """Return the results in order, like the built-in ``map``. One case differs: a single iterable whose items are
+        all tuples (namedtuples do not count). Tuples of one item are argument lists. Longer tuples are argument lists
+        if the signature of ``fn`` accepts them, and single arguments otherwise; if both are possible, a warning says
+        so. ``starmap`` and ``imap`` never have to choose.
 
-        The first failure is raised, with a note that names its item, and the other tasks of this call are cancelled.
-        ``progress`` shows a bar while it runs, on stderr or in the notebook; it needs tqdm."""
+        The first failure is raised with a note that names its item, and the other tasks of this call are cancelled.
+        ``progress`` shows a progress bar on stderr or in the notebook; it needs tqdm."""
         try:
             options = self._make_options(
                 capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling
@@ -395,7 +390,7 @@ class Client:
         profiling: bool | None = None,
         progress: bool = False,
     ) -> list[T]:
-        """As ``map``, each item being an argument list."""
+        """Like ``map``, but each item is an argument list."""
         try:
             options = self._make_options(
                 capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling
@@ -425,7 +420,7 @@ class Client:
         except ItemFailure as caught:
             failure = caught.name_item(method, fn, groups)
         try:
-            raise failure  # not where the other is handled, which would be its context
+            raise failure  # outside the handler above, whose exception would become its context
         finally:
             del failure  # no cycle through the traceback
 
@@ -467,8 +462,8 @@ class Client:
     def imap(
         self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None
     ) -> Generator[Any, None, None]:
-        """Lazy: takes from the iterables as results are taken, at most ``buffer_size`` ahead. Results in order; tuples
-        are never unpacked."""
+        """Yield the results in order. The call is lazy: it takes from the iterables as results are taken, at most
+        ``buffer_size`` items ahead. Tuples are never unpacked."""
         try:
             return self._prepare_imap(fn, iterables, buffer_size).in_order()
         except BaseException as error:
@@ -513,7 +508,7 @@ class Client:
     def imap_unordered(
         self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None
     ) -> Generator[Any, None, None]:
-        """As ``imap``, with results in the order in which tasks end."""
+        """Like ``imap``, but yield the results in the order in which the tasks end."""
         try:
             return self._prepare_imap(fn, iterables, buffer_size).as_ended()
         except BaseException as error:
@@ -571,29 +566,31 @@ class Client:
         capabilities: Mapping[str, int] | Sequence[str] | None = None,
         **dask_options: Any,
     ) -> Any:
-        """Compute ``keys`` of a graph: a dict with string keys, in which a tuple whose first item is callable is a call
-        with the names of nodes as its arguments, and all else is data. Gives a dict; ``block=False``: of futures.
+        """Compute ``keys`` of a graph and return a dict of results, or of futures if ``block`` is False. A graph is a
+        dict with string keys. A tuple whose first item is callable is a call, with the names of nodes as its arguments;
+        everything else is data.
 
-        Also takes what ``dask.compute(..., scheduler=client)`` hands over: then results are nested as the keys are, and
-        options of Dask's own schedulers are accepted."""
+        This is also a scheduler for ``dask.compute(..., scheduler=client)``. Then the results are nested like the keys,
+        and the options of Dask's own schedulers are accepted."""
         try:
-            return get(self, graph, keys, block, capabilities, dask_options)
+            kit = Kit(self._arguments, self._functions, self._pump)
+            return get(kit, self._options, graph, keys, block, capabilities, dask_options)
         except BaseException as error:
             hide_frames(error)
             raise
 
     asynchronous = False
-    """Dask asks this of whatever it is given as a scheduler."""
+    """Dask reads this attribute of a scheduler."""
 
     # ---- objects -----------------------------------------------------------------------------------------------------
 
     def send_object(self, obj: T, name: str | None = None) -> ObjectReference[T]:
-        """Send ``obj`` once; the reference stands for it as an argument or as an item of a map."""
+        """Send ``obj`` once. Pass the reference in its place as an argument or as an item of a map."""
         self._pump.check_usable()
         held: list[Upload] = []
         try:
             upload = self._arguments.upload(self._arguments.encode_object(obj), held)
-            self._pump.take_turn()
+            self._pump.take_turn(lambda session: None)  # announce it now
             owner, number = upload.key
             return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)
         except BaseException as error:
@@ -603,25 +600,20 @@ class Client:
             raise
 
     def lock(self, name: str) -> Lock:
-        """A lock that excludes others of this name in the whole cluster, used as ``threading.Lock`` is. It may be
-        passed to tasks."""
+        """Make a lock that excludes all others of this name in the whole cluster. Use it like ``threading.Lock``. It
+        may be passed to tasks."""
         return Lock(name, self)
 
     def clear(self) -> None:
-        """Cancel this client's tasks and drop its objects. The client stays usable."""
-        pump = self._pump
-        pump.check_usable()
-        with pump.lock:
-            pump.session.clear()
-            pump.turn()
-        pump.settle_notices()
+        """Cancel the tasks of this client and drop its objects. The client stays usable."""
+        self._pump.take_turn(Session.clear)
 
     # ---- the rest -----------------------------------------------------------------------------------------------
 
     @property
     def identity(self) -> bytes:
-        """Names this client in the cluster: logs and monitors show its first four bytes. Whoever knows all of it, and
-        has a key of the cluster's, can get what is sent to this client."""
+        """The name of this client in the cluster. Logs and monitors show its first four bytes. A program that knows all
+        of it and has a key of the cluster can receive what is sent to this client."""
         return self._pump.session.session
 
     @property
@@ -632,37 +624,36 @@ class Client:
         """Where the task is and what it waits for."""
         if future.done():
             return "The task has ended." if not future.cancelled() else "The task was cancelled."
-        pump = self._pump
-        pump.check_usable()
-        answer = Answer(pump)
-        with pump.lock:
-            if not future.task_id:
-                return "The task has not left the client yet: the scheduler has not taken what was sent before it."
-            pump.session.explain(future.task_id, answer)
-            pump.turn()
-        pump.settle_notices()
+        answer = Answer(self._pump)
+
+        def ask(session: Session) -> bool:
+            if future.task_id:
+                session.explain(future.task_id, answer)
+            return bool(future.task_id)
+
+        if not self._pump.take_turn(ask):
+            return "The task has not left the client yet: the scheduler has not taken what was sent before it."
         outcome = answer.wait(self._settings[2])
         return bytes(outcome.payload).decode(errors="replace")
 
     def cluster_info(self) -> ClusterInfo:
-        """The cluster at this moment: ``workers``, ``tasks``, ``functions``, ``clients`` and more, each row with named
-        fields. It says nothing of single tasks, for which monitors listen all the time."""
+        """Describe the cluster at this moment: ``workers``, ``tasks``, ``functions``, ``clients`` and more, as rows
+        with named fields. It does not list single tasks; monitors do."""
         from scaler.client.cluster_info import info_of
 
-        self._pump.check_usable()
-        outcome = self._ask(self._pump.session.questions.ask_cluster_info)
+        outcome = self._ask(Questions.ask_cluster_info)
         if outcome.status != Status.SUCCESS:
             raise failure_of(outcome)
         return info_of(bytes(outcome.payload))
 
     @property
     def n_workers(self) -> int:
-        """How many workers the cluster has now, including those that are starting. Asks the scheduler each time. Right
-        after a cluster was started its workers may still be joining."""
+        """The number of workers in the cluster now, including those that are starting. Each access asks the scheduler.
+        Right after a cluster was started, its workers may still be joining."""
         return len(self.cluster_info().workers)
 
     def disconnect(self) -> None:
-        """Cancel what is unfinished and leave. May be called twice."""
+        """Cancel everything unfinished and leave the scheduler. May be called twice."""
         pump = self.__dict__.get("_pump")
         self._has_left = True
         if pump is not None and not self._leave():
@@ -670,8 +661,7 @@ class Client:
 
     def shutdown(self) -> None:
         """Stop scheduler and workers. Raises ValueError when the scheduler is protected."""
-        self._pump.check_usable()
-        outcome = self._ask(self._pump.session.questions.shut_down)
+        outcome = self._ask(Questions.shut_down)
         text = bytes(outcome.payload).decode(errors="replace")
         if outcome.status == Status.EXCEPTION:
             raise ValueError(text)
@@ -679,14 +669,10 @@ class Client:
             raise DisconnectedError(text)
         self.disconnect()
 
-    def _ask(self, question: Callable[[Sink], None]) -> Outcome:
-        """Put a question to the scheduler and wait for what it says."""
-        pump = self._pump
-        answer = Answer(pump)
-        with pump.lock:
-            question(answer)
-            pump.turn()
-        pump.settle_notices()
+    def _ask(self, question: Callable[[Questions, Sink], None]) -> Outcome:
+        """Put a question to the scheduler and wait for the answer."""
+        answer = Answer(self._pump)
+        self._pump.take_turn(lambda session: question(session.questions, answer))
         return answer.wait()
 
     def __enter__(self) -> Client:
@@ -696,7 +682,7 @@ class Client:
         self.disconnect()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # In a task it connects anew, by way of that task's agent when it is the same scheduler.
+        # In a task it connects again: through the agent of the task if the scheduler is the same.
         return Client, (self._address, *self._settings[1:])
 
     def __repr__(self) -> str:
@@ -711,7 +697,7 @@ class Client:
                 pump.abandon()
         except BaseException as error:
             pump.abandon()
-            if isinstance(error, Exception):  # an interrupt cannot leave from here: it need not be told
+            if isinstance(error, Exception):  # an interrupt cannot leave __del__, and would only be printed
                 raise
 
     # ---- inside -------------------------------------------------------------------------------------------------
@@ -719,7 +705,7 @@ class Client:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """A client inside a task that is used for the first time."""
+            """Connect a client inside a task that is used for the first time."""
             if name not in _KIT:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             self._open()
@@ -766,7 +752,7 @@ class Client:
         return Kit(Arguments(encoder, pump), FunctionBook(encoder), pump)
 
     def _leave(self) -> bool:
-        """Leave the kit to the next client in this process, if it may be used again."""
+        """Return the kit to the pool for the next client of this process, if the kit can be used again."""
         if not kits.leave(Kit(self._arguments, self._functions, self._pump), self._kind()):
             return False
         for name in _KIT:
@@ -774,19 +760,24 @@ class Client:
         return True
 
     def _kind(self) -> Hashable:
-        """Clients inside tasks may follow one another when this is equal."""
+        """The settings that a client inside a task must share with the previous user of a kit."""
         _, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output = self._settings
         definition = Encoder(serializer).definition()
         digest = definition.digest if definition is not None else b""
         return self._address, profiling, timeout_seconds, heartbeat_interval_seconds, digest, stream_output
 
     def _await_answer(self) -> None:
-        """A refusal is said here. A scheduler that does not answer may come up later: then results wait for it."""
+        """Raise an exception if the scheduler refuses this client. A scheduler that does not answer may start later;
+        then results wait for it."""
         answer = Answer(self._pump)
-        with self._pump.lock:
-            if self._pump.session.welcomed:
-                return
-            self._pump.session.questions.await_welcome(answer)
+
+        def ask(session: Session) -> bool:
+            if not session.welcomed:
+                session.questions.await_welcome(answer)
+            return session.welcomed
+
+        if self._pump.take_turn(ask):
+            return
         try:
             outcome = answer.wait(_FIRST_ANSWER_SECONDS)
         except TimeoutError:
@@ -820,18 +811,19 @@ class Client:
 
 
 def _scheduler_connection(address: str, session: bytes) -> Connection:
-    from scaler.shell.scheduler_connection import SchedulerConnection  # processors do without
+    from scaler.shell.scheduler_connection import SchedulerConnection  # loads ZeroMQ, which worker processes need not
 
     return SchedulerConnection(address, session)
 
 
+Lock.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
-_opening = threading.RLock()  # not for long; the garbage collector may call a client that is being opened
+_opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened
 _KIT = ("_arguments", "_functions", "_known", "_pump")
 
 
 def _renew_lock() -> None:
-    """In a forked child: another thread of the parent may have held it."""
+    """Replace the lock in a forked child, because another thread of the parent may have held it."""
     global _opening
     _opening = threading.RLock()
 

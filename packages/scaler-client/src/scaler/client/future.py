@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import concurrent.futures
-import sys
+import logging
 import threading
-from collections.abc import Callable, Generator
-from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, RUNNING
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from scaler.client.outcomes import failure_of, unloadable
 from scaler.core.effects import Finish
-from scaler.core.fetches import LargeResult
+from scaler.core.large_results import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.shell.interruptions import is_interruption
 from scaler.shell.waiting import Answer
+from scaler.utility.private_apis import (
+    CANCELLED_AND_NOTIFIED,
+    FINISHED,
+    RUNNING,
+    invoke_callbacks,
+    runs_event_loop,
+)
 from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
-    from scaler.core.ranges import Range
+    from scaler.core.runs import Range
+    from scaler.core.session import Session
     from scaler.shell.pump import Pump
 
 T = TypeVar("T")
+_logger = logging.getLogger("concurrent.futures")
 _CANCELLED = int(Status.CANCELLED)
 _new_tuple = tuple.__new__  # an Outcome without the Python call that its constructor is
 
@@ -58,8 +66,8 @@ class ScalerFuture(concurrent.futures.Future[T]):
     _lazy_condition: threading.Condition | None = None
     _outcome: Outcome | None = None
     _answer: Answer | None = None
-    _range: Range | None = None
-    _index = 0
+    task_range: Range | None = None
+    task_index: int = 0
     _loaded = False
     _waits_in_task = False
 
@@ -85,7 +93,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """None for a large result, without fetching it: then ``result`` may still fail to load it. Not in a thread that
         runs an event loop, where asyncio asks so before it takes the result, and could not bear a failure there."""
-        if not self._loaded and not (self._is_large(timeout) and not _runs_event_loop()):
+        if not self._loaded and not (self._is_large(timeout) and not runs_event_loop()):
             self._load(timeout)
         return self._exception
 
@@ -106,28 +114,24 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if self._state is not RUNNING:
             return self._state is not FINISHED
         pump.check_usable()
-        if pump.is_mine():
-            pump.do_late(self.cancel)
+        if pump.defers(self.cancel):
             return True
-        with pump.lock:
-            mine = self._end_task()
-            quiet = mine and self.settle(CANCELLED)
-            if mine:
-                pump.turn()
-        pump.settle_notices()
-        if mine and not quiet:
+        must_finish = pump.take_turn(lambda session: self._end_task() and not self.settle(CANCELLED))
+        if must_finish:
             self.finish(CANCELLED)
         return self._state is not RUNNING and self._state is not FINISHED
 
     def withdraw(self) -> None:
-        """With the pump's lock held, and followed by its ``turn``: cancel the task of a future that no caller has."""
+        """Within a turn: cancel the task of a future that no caller has."""
         if self._end_task() and not self.settle(CANCELLED):
             self._pump.notices.append(Finish(self, CANCELLED))
 
     def _end_task(self) -> bool:
-        """With the lock held. Whether the task had not ended; now it has."""
-        entry = self._range
-        return entry is not None and self._state is RUNNING and self._pump.session.endings.cancel(entry, self._index)
+        """Within a turn: end the task. Returns False if it had ended before."""
+        entry = self.task_range
+        return (
+            entry is not None and self._state is RUNNING and self._pump.session.endings.cancel(entry, self.task_index)
+        )
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         if self._state is RUNNING:
@@ -136,7 +140,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         try:
             fn(self)
         except Exception:
-            LOGGER.exception("exception calling callback for %r", self)
+            _logger.exception("exception calling callback for %r", self)
 
     def __await__(self) -> Generator[Any, None, T]:
         import asyncio
@@ -156,14 +160,14 @@ class ScalerFuture(concurrent.futures.Future[T]):
         outcome = self._outcome
         if not self.done() or outcome is None or self._state is not FINISHED:
             raise ValueError("The task has not finished: there is no profiling information yet.")
-        profiled = self._range is not None and self._range.shape.options.profiling
+        profiled = self.task_range is not None and self.task_range.shape.options.profiling
         peak = outcome.memory_peak if profiled else None
         return ProfilingInfo(outcome.duration_us, outcome.cpu_time_us / 1e6, peak)
 
     @property
     def task_id(self) -> int:
         """The number of the task within its client; 0 while it has not left."""
-        return self._range.first + self._index if self._range is not None and self._range.first else 0
+        return self.task_range.first + self.task_index if self.task_range is not None and self.task_range.first else 0
 
     # ---- a sink of the session, a target of the pump ---------------------------------------------------------------
 
@@ -185,7 +189,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._condition.notify_all()
         if self._waits_in_task:
             self._pump.leave_blocked()
-        self._invoke_callbacks()  # type: ignore[attr-defined]
+        invoke_callbacks(self)
 
     def is_settled(self) -> bool:
         return self._state is not RUNNING
@@ -241,16 +245,21 @@ class ScalerFuture(concurrent.futures.Future[T]):
         self._take(outcome)
 
     def _fetch(self, large: LargeResult, timeout: float | None) -> Outcome:
-        pump = self._pump
         if self._answer is None:
-            pump.check_usable()
-            view = pump.objects.get(large.key, large.store)
-            with pump.lock:
-                if self._answer is None:
-                    self._answer = pump.begin_fetch(large, view)
-                pump.turn()
-            pump.settle_notices()
+            self._pump.check_usable()
+            self._begin_fetch(large)
+        assert self._answer is not None
         return self._answer.wait(timeout)
+
+    def _begin_fetch(self, large: LargeResult) -> None:
+        pump = self._pump
+        view = pump.objects.get(large.key, large.store)
+
+        def begin(session: Session) -> None:
+            if self._answer is None:
+                self._answer = pump.begin_fetch(large, view)
+
+        pump.take_turn(begin)
 
     def _failure(self, outcome: Outcome) -> BaseException:
         return failure_of(outcome)
@@ -278,7 +287,13 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._answer.outcome = self._outcome
 
 
-def _runs_event_loop() -> bool:
-    """Whether an event loop of asyncio runs in this thread."""
-    asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and asyncio._get_running_loop() is not None
+def cancel_futures(pump: Pump, futures: Iterable[ScalerFuture[Any]]) -> None:
+    """Cancel the futures that have not ended, even if a signal handler interrupts the caller. Use this when a call ends
+    early: by an exception, by Ctrl-C, or because its iterator is closed."""
+    unfinished = list(futures)
+
+    def withdraw(session: Session) -> None:
+        for future in unfinished:
+            future.withdraw()
+
+    pump.take_turn_shielded(withdraw)

@@ -1,33 +1,34 @@
-"""Getting what a graph computes."""
+"""Graphs of calls on their way to the scheduler, and the futures of their targets."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import sys
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures._base import FINISHED, RUNNING, Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.future import ScalerFuture
-from scaler.client.leaving import cancel_with
+from scaler.client.kits import Kit
 from scaler.client.object_reference import ObjectReference
-from scaler.client.options import capabilities_of
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.client.shims import call_with_packs, pack
-from scaler.core.functions import Function, Shape
 from scaler.core.graphs import GraphGroup, GraphRange
 from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
+from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Upload
-from scaler.graph import Graph, analysis_for, group_calls, read_plain, split_wide
+from scaler.graph import Analyse, Graph, analyse, group_calls, split_wide
 from scaler.utility.exceptions import MissingObjects, ScalerError
-from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
+from scaler.utility.private_apis import FINISHED, RUNNING
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status, TaskOptions
 
 if TYPE_CHECKING:
-    from scaler.client.client import Client
+    from scaler.core.session import Session
     from scaler.shell.pump import Pump
 
 _SHARED_INLINE_LIMIT_BYTES = 4096
@@ -39,49 +40,32 @@ _NUMBER_MASK = 2**32 - 1
 _DATA_OUTCOME = Outcome(Status.SUCCESS, b"")
 
 
-def get(
-    client: Client,
-    graph: Any,
-    keys: Any,
-    block: bool,
-    capabilities: Mapping[str, int] | Sequence[str] | None,
-    options: Mapping[str, Any],
-) -> Any:
-    """What ``Client.get`` does, in the dialect that ``graph`` and ``keys`` are written in."""
-    client._pump.check_usable()
-    if not isinstance(keys, (str, bytes, tuple, list)) and hasattr(keys, "__iter__"):
-        keys = list(keys)
-    if is_plain(graph, keys):
-        if options:
-            raise TypeError(f"get() got an unexpected keyword argument {next(iter(options))!r}")
-        names = list(keys)
-        values = values_of(client, read_plain(graph, names), block, capabilities)
-        return dict(zip(names, values, strict=True))
-    from scaler.integrations import dask
-
-    return dask.get(client, graph, keys, block, capabilities, options)
+LOADED_FROM_CALLS = 50_000
+LOADING_FROM_CALLS = 1_000_000
+"""The numbers of calls from which python-graphblas is faster: if it is loaded already, and if it must be loaded first,
+which takes half a second and more. Measured on graphs of 20 levels; deep graphs gain nothing at any size. See
+docs/graphs.md."""
 
 
-def is_plain(graph: Any, keys: Any) -> bool:
-    """Whether this is the plain dialect: a dict with string keys, and a flat list of keys. Task objects of Dask make it
-    Dask's."""
-    if not isinstance(graph, dict) or not isinstance(keys, (list, tuple)):
-        return False
-    if any(isinstance(key, list) for key in keys) or not all(isinstance(key, str) for key in graph):
-        return False
-    module = sys.modules.get("dask._task_spec")
-    return module is None or not any(isinstance(node, module.GraphNode) for node in graph.values())
+def analysis_for(calls: int) -> Analyse:
+    """The fastest installed way to analyse a graph of ``calls`` calls."""
+    if calls < (LOADED_FROM_CALLS if "graphblas" in sys.modules else LOADING_FROM_CALLS):
+        return analyse
+    if importlib.util.find_spec("graphblas") is None:
+        return analyse
+    from scaler.integrations import graphblas
+
+    return graphblas.analyse
 
 
 def values_of(
-    client: Client,
+    kit: Kit,
+    options: TaskOptions,
     graph: Graph,
     block: bool,
-    capabilities: Mapping[str, int] | Sequence[str] | None,
-    shares_values: bool = False,
 ) -> list[Any]:
-    """One result, or future, per target. ``shares_values``: the calls change none of their arguments."""
-    call = GraphCall(client, graph, capabilities, shares_values)
+    """One result, or future, per target. ``options`` are those of all calls."""
+    call = GraphCall(kit, options, graph)
     futures: list[ScalerFuture[Any]] = []
     try:
         futures = call.start()
@@ -125,13 +109,9 @@ class GraphFuture(ScalerFuture[Any]):
         """Cancels the whole graph. True at once for anything not finished."""
         pump = self._pump
         if self._state is RUNNING and not pump.unusable:
-            if pump.is_mine():
-                pump.do_late(self.cancel)
+            if pump.defers(self.cancel):
                 return True
-            with pump.lock:
-                pump.session.endings.cancel_graph(self._group)
-                pump.turn()
-            pump.settle_notices()
+            pump.take_turn(lambda session: session.endings.cancel_graph(self._group), must_be_usable=False)
         return self._state is not RUNNING and self._state is not FINISHED
 
     def ask(self) -> None:
@@ -139,12 +119,7 @@ class GraphFuture(ScalerFuture[Any]):
         outcome, pump = self._outcome, self._pump
         if outcome is None or self._answer is not None or outcome.status != Status.SUCCESS_LARGE or pump.unusable:
             return
-        view = pump.objects.get(outcome.payload.key, outcome.payload.store)
-        with pump.lock:
-            if self._answer is None:
-                self._answer = pump.begin_fetch(outcome.payload, view)
-            pump.turn()
-        pump.settle_notices()
+        self._begin_fetch(outcome.payload)
 
     def _failure(self, outcome: Outcome) -> BaseException:
         return self._failures.setdefault(0, failure_of(outcome))
@@ -159,22 +134,14 @@ def finished_future(pump: Pump, value: Any) -> ScalerFuture[Any]:
 
 
 class GraphCall:
-    """One graph on its way to the scheduler. ``shares_values``: its calls change none of their arguments."""
+    """One graph on its way to the scheduler."""
 
-    def __init__(
-        self,
-        client: Client,
-        graph: Graph,
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
-        shares_values: bool = False,
-    ) -> None:
-        self._client = client
-        self._arguments = client._arguments
-        self._pump = client._pump
+    def __init__(self, kit: Kit, options: TaskOptions, graph: Graph) -> None:
+        self._arguments = kit.arguments
+        self._book = kit.functions
+        self._pump = kit.pump
         self._graph = split_wide(graph, _SLOTS_LIMIT, pack, call_with_packs)
-        self._options = dataclasses.replace(
-            client._options, capabilities=capabilities_of(capabilities), shares_values=shares_values
-        )
+        self._options = options
         self._groups, self._shapes = group_calls(self._graph, self._functions())
         self._analysis = analysis_for(len(self._graph))(self._graph, self._groups)
         self._failures: dict[int, BaseException] = {}
@@ -201,9 +168,9 @@ class GraphCall:
 
     def cancel(self) -> None:
         """Whatever of the graph has not ended is cancelled."""
-        group, endings = self._group, self._pump.session.endings
+        group = self._group
         if group is not None:
-            cancel_with(self._pump, lambda: endings.cancel_graph(group))
+            self._pump.take_turn_shielded(lambda session: session.endings.cancel_graph(group))
 
     # ---- data ------------------------------------------------------------------------------------------------------
 
@@ -304,7 +271,7 @@ class GraphCall:
         """By call. Each function object is serialized once per graph."""
         functions = self._graph.functions
         distinct = dict(zip(map(id, functions), functions, strict=True))
-        found = {identity: self._client._functions.find(function) for identity, function in distinct.items()}
+        found = {identity: self._book.find(function) for identity, function in distinct.items()}
         return [found[identity] for identity in map(id, functions)]
 
     def _run_shapes(self, number: int) -> list[Shape]:
@@ -324,27 +291,24 @@ class GraphCall:
         with pump.lock:
             pump.check_usable()
             first = self._first_task()
-        group, references = self._build(first)
-        with pump.lock:
-            pump.check_usable()
-            try:
-                if not pump.session.add_graph(group):
-                    group, references = self._build(self._first_task())
-                    pump.session.add_graph(group)
-                for entry, index, uploads in references:
-                    pump.session.objects.refer(entry, index, uploads)
-            except BaseException as error:
-                pump.note_interruption(error)
-                raise
-            pump.turn()
-        pump.settle_notices()
+        built = self._build(first)
+
+        def add(session: Session) -> None:
+            group, references = built
+            if not session.submissions.add_graph(group):
+                group, references = self._build(self._first_task())
+                session.submissions.add_graph(group)
+            for entry, index, uploads in references:
+                session.objects.refer(entry, index, uploads)
+
+        pump.take_turn(add)
 
     def _first_task(self) -> int:
         """The number of a graph is its last id, of which 32 bits travel, and 0 is no graph."""
-        session = self._pump.session
-        first = session.next_task()
+        submissions = self._pump.session.submissions
+        first = submissions.next_task()
         if not (first + len(self._analysis.order) - 1) & _NUMBER_MASK:
-            session.skip_task()
+            submissions.skip_task()
             first += 1
         return first
 
@@ -355,9 +319,10 @@ class GraphCall:
             target: GraphFuture(self._pump, group, self._failures) for target in self._graph.targets if target >= 0
         }
         filler = _Filler(self._graph, self._slots, order, group)
+        open_range = self._pump.session.submissions.open_graph_range
         shapes = self._run_shapes(group.last & _NUMBER_MASK)
         for number, members in groupby(order, self._groups.__getitem__):
-            filler.fill(array("q", members), partial(self._pump.session.open_graph_range, shapes[number], group))
+            filler.fill(array("q", members), partial(open_range, shapes[number], group))
         for entry, calls in filler.filled:
             self._close(entry, calls)
         return group, filler.references()

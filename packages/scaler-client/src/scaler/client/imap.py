@@ -1,17 +1,17 @@
-"""One imap call: it takes from its iterables as results are taken from it."""
+"""``imap`` and ``imap_unordered``: a call takes from its iterables as results are taken from it."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from scaler.client.future import ScalerFuture
-from scaler.client.leaving import cancel_futures
+from scaler.client.future import ScalerFuture, cancel_futures
 from scaler.client.outcomes import hide_frames
-from scaler.client.unordered import EndedQueue, QueuedFuture
+from scaler.core.outcome import Outcome
 
 if TYPE_CHECKING:
     from scaler.shell.pump import Pump
@@ -20,10 +20,63 @@ _REFILL_BELOW = 0.75
 _FILL_SECONDS = 0.001
 
 
+class EndedQueue:
+    """The futures of an ``imap_unordered`` that have ended, in that order. A thread may wait for the next one."""
+
+    def __init__(self, pump: Pump) -> None:
+        self._pump = pump
+        self._lazy_condition: threading.Condition | None = None
+        self.ended: deque[ScalerFuture[Any]] = deque()
+
+    def take(self) -> ScalerFuture[Any]:
+        if not self.ended:
+            self._pump.wait(self)
+        return self.ended.popleft()
+
+    def is_settled(self) -> bool:
+        return bool(self.ended)
+
+    def prepare_condition(self) -> None:
+        pass
+
+    def notify(self) -> None:
+        with self._condition:
+            self._condition.notify_all()
+
+    @property
+    def _condition(self) -> threading.Condition:
+        return self._lazy_condition or self._pump.make_condition(self)[0]
+
+
+class QueuedFuture(ScalerFuture[Any]):
+    """A future that puts itself into its queue when it ends."""
+
+    def __init__(self, pump: Pump, queue: EndedQueue) -> None:
+        super().__init__(pump)
+        self._queue = queue
+        self._is_queued = False
+
+    def settle(self, outcome: Outcome) -> bool:
+        if self._is_queued:  # the scheduler repeats a message whose taking was interrupted
+            return True
+        if self._queue._lazy_condition is not None or not super().settle(outcome):
+            return False
+        self._is_queued = True
+        self._queue.ended.append(self)
+        return True
+
+    def finish(self, outcome: Outcome) -> None:
+        super().finish(outcome)
+        if not self._is_queued:
+            self._is_queued = True
+            self._queue.ended.append(self)
+            self._queue.notify()
+
+
 class ImapCall:
     """``send`` submits the arguments of a call with the future that it is given. At most ``ahead`` calls are
-    unfinished, or finished and not taken. Whatever ends the iteration cancels those that were not taken: a future stays
-    on the list until its result was waited for, and is on it before its task is sent."""
+    unfinished, or finished and not taken. When the iteration ends, the calls that were not taken are cancelled. For
+    this, a future is on the list before its task is sent, and until its result has been waited for."""
 
     def __init__(self, pump: Pump, send: Callable[..., object], calls: Iterator[tuple[Any, ...]], ahead: int) -> None:
         self._pump = pump

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from scaler.core.coordination import Claim, ClaimState
 from scaler.core.outcome import DISCONNECTED
@@ -15,7 +16,14 @@ from scaler.utility.exceptions import DisconnectedError, LockLostError, ScalerEr
 from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES, Status, TaskName
 
 if TYPE_CHECKING:
-    from scaler.client.client import Client
+    from scaler.core.session import Session
+
+
+class LockClient(Protocol):
+    """What a lock needs of a client."""
+
+    @property
+    def _pump(self) -> Pump: ...
 
 
 class Lock:
@@ -26,8 +34,11 @@ class Lock:
     when its task or its client ends. A copy that was sent to a task is used by that task; a task that waits for a lock
     lends its worker to others."""
 
-    def __init__(self, name: str, client: Client | None = None) -> None:
-        """Without a client: that of the task that uses it."""
+    default_client: ClassVar[Callable[[], LockClient]]
+    """Makes the client of a lock that was made without one, in a task."""
+
+    def __init__(self, name: str, client: LockClient | None = None) -> None:
+        """Without a client, the lock uses that of the task that uses it."""
         check_name(name)
         self.name = name
         self._client = client
@@ -43,37 +54,35 @@ class Lock:
             raise RuntimeError("A lock cannot be waited for where the garbage collector interrupted the client.")
         answer = Answer(pump, Waits.NOT_AT_ALL)
         claim = Claim(self.name, _task_of(pump), blocking, answer)
+
+        def enter(session: Session) -> None:
+            self._claims.append(claim)
+            session.claims.enter(claim)
+
         try:
-            with pump.lock:
-                pump.check_usable()
-                self._claims.append(claim)
-                pump.session.claims.enter(claim)
-                pump.turn()
-            pump.settle_notices()
+            pump.take_turn(enter)
             self._await(pump, claim, answer, deadline)
             return self._settle(pump, claim)
         except BaseException:
-            with pump.lock:
-                self._withdraw(pump, claim)
+            pump.take_turn(lambda session: self._withdraw(session, claim), must_be_usable=False)
             raise
 
     def release(self) -> None:
         """Raises RuntimeError when this object does not hold the lock, and LockLostError when it has lost it."""
         pump = self._pump()
-        if pump.is_mine():  # in some object's __del__
-            pump.do_late(self.release)
+        if pump.defers(self.release):
             return
         answer = Answer(pump, Waits.NOT_AT_ALL)
-        with pump.lock:
+
+        def release(session: Session) -> Claim:
             claim = self._held()
             if claim.state is ClaimState.HELD:
                 pump.check_usable()
-                pump.session.claims.release(claim, answer)
-                self._claims.remove(claim)
-                pump.turn()
-            else:
-                self._claims.remove(claim)
-        pump.settle_notices()
+                session.claims.release(claim, answer)
+            self._claims.remove(claim)
+            return claim
+
+        claim = pump.take_turn(release, must_be_usable=False)
         if claim.state is ClaimState.RELEASING or answer.is_settled():
             _check(answer.wait())
         if claim.state is ClaimState.LOST:
@@ -83,11 +92,7 @@ class Lock:
         """Whether the lock is held, here or elsewhere."""
         pump = self._pump()
         answer = Answer(pump, Waits.NOT_AT_ALL)
-        with pump.lock:
-            pump.check_usable()
-            pump.session.claims.ask(self.name, answer)
-            pump.turn()
-        pump.settle_notices()
+        pump.take_turn(lambda session: session.claims.ask(self.name, answer))
         return bool(_check(answer.wait()))
 
     def __enter__(self) -> bool:
@@ -114,10 +119,8 @@ class Lock:
 
     def _pump(self) -> Pump:
         if self._client is None:
-            from scaler.client.client import Client
-
             with self._opening:
-                self._client = self._client or Client()
+                self._client = self._client or Lock.default_client()
         return self._client._pump
 
     def _await(self, pump: Pump, claim: Claim, answer: Answer, deadline: float | None) -> None:
@@ -125,32 +128,33 @@ class Lock:
         try:
             _check(answer.wait(_left(deadline)))
             if claim.state is ClaimState.WAITING:
-                answer = Answer(pump, Waits.FOR_A_LOCK)
-                with pump.lock:
-                    pump.session.claims.await_change(claim, answer)
-                pump.settle_notices()
-                _check(answer.wait(_left(deadline)))
+                change = Answer(pump, Waits.FOR_A_LOCK)
+                pump.take_turn(lambda session: session.claims.await_change(claim, change), must_be_usable=False)
+                _check(change.wait(_left(deadline)))
         except TimeoutError as error:
             if isinstance(error, DisconnectedError):
                 raise
 
     def _settle(self, pump: Pump, claim: Claim) -> bool:
         """The wait is over: whether the claim holds the lock. One that does not is withdrawn."""
-        with pump.lock:
-            if claim.state is ClaimState.HELD:
-                return True
-            self._withdraw(pump, claim)
+
+        def settle(session: Session) -> bool:
+            is_held = claim.state is ClaimState.HELD
+            if not is_held:
+                self._withdraw(session, claim)
+            return is_held
+
+        if pump.take_turn(settle, must_be_usable=False):
+            return True
         if claim.text:
             raise ScalerError(f"Cannot acquire the lock {self.name!r}: {claim.text}")
         return False
 
-    def _withdraw(self, pump: Pump, claim: Claim) -> None:
-        """With the pump's lock held."""
+    def _withdraw(self, session: Session, claim: Claim) -> None:
+        """Within a turn."""
         if claim in self._claims:
             self._claims.remove(claim)
-        if not pump.unusable:
-            pump.session.claims.release(claim)
-            pump.turn()
+        session.claims.release(claim)
 
     def _held(self) -> Claim:
         """The claim that is to be released."""

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scaler.client.leaving import cancel_with
 from scaler.client.map_items import ItemFailure
 from scaler.client.outcomes import failure_of, loads_result
-from scaler.core.fetches import LargeResult
+from scaler.core.large_results import LargeResult
 from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
 from scaler.core.uploads import Upload
@@ -22,8 +21,7 @@ from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
 if TYPE_CHECKING:
     from scaler.client.arguments import Arguments
-    from scaler.core.functions import Shape
-    from scaler.core.ranges import MapRange
+    from scaler.core.runs import MapRange, Shape
     from scaler.shell.pump import Pump
     from scaler_protocol.codec import ResultRun
 
@@ -149,19 +147,14 @@ class MapCall:
         return self._arguments.explain(error, self._callable, values, shape.keywords)
 
     def _open(self, shape: Shape) -> MapRange:
-        entry = self._pump.session.open_map(shape, self, self._sent)
+        entry = self._pump.session.submissions.open_map(shape, self, self._sent)
         self._entries.append(entry)
         return entry
 
     def _close(self, entry: MapRange) -> None:
         assert entry.builder is not None
         self._sent += entry.builder.count
-        pump = self._pump
-        with pump.lock:
-            pump.check_usable()
-            pump.session.close_map(entry)
-            pump.turn()
-        pump.settle_notices()
+        self._pump.take_turn(lambda session: session.submissions.close_map(entry))
         self._absorb()
 
     def _refer(self, entry: MapRange, uploads: list[Upload]) -> None:
@@ -246,8 +239,8 @@ class MapCall:
             del answer, outcome
 
     def _cancel_rest(self) -> None:
-        session, entries = self._pump.session, list(self._entries)
-        cancel_with(self._pump, lambda: session.endings.cancel_map(entries))
+        entries = list(self._entries)
+        self._pump.take_turn_shielded(lambda session: session.endings.cancel_map(entries))
 
     # ---- what the session and the pump need ------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 import cloudpickle
 
 from scaler.client.reducers import ArgumentReducers
+from scaler.utility.private_apis import clear_globals
 from scaler_protocol.messages import INLINE_LIMIT_BYTES
 from scaler_protocol.objects.layout import Layout, plan
 
@@ -131,7 +132,7 @@ class ReusedPickler:
         buffer.seek(0)
         buffer.truncate()
         pickler.clear_memo()
-        pickler.globals_ref.clear()
+        clear_globals(pickler)
         return payload
 
     def _stays(self, buffer: pickle.PickleBuffer) -> bool:

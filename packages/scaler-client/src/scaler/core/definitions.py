@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scaler.core.functions import Function
 from scaler.core.kept_objects import KeptObjects
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, RUN_OVERHEAD_BYTES, Outgoing
-from scaler.core.ranges import ClosedRanges
+from scaler.core.runs import ClosedRanges, Function
 from scaler.core.uploads import Upload
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, ObjectRelease, Tasks
 

@@ -6,13 +6,14 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from scaler.core.completion import Completion
 from scaler.core.effects import Finish
 from scaler.core.graphs import GraphGroup, GraphRange
 from scaler.core.kept_objects import KeptObjects
 from scaler.core.large_results import LargeResults
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.core.outgoing import Outgoing
-from scaler.core.ranges import ClosedRanges, FutureRange, MapRange, Range
+from scaler.core.runs import ClosedRanges, FutureRange, MapRange, Range
 from scaler_protocol.messages import ObjectKey, Results, Status
 
 if TYPE_CHECKING:
@@ -24,38 +25,46 @@ _new_tuple = tuple.__new__
 
 
 class Endings:
-    """Tells the sinks of tasks, and takes ranges that have ended from ``ranges``. ``large`` has the results that are
-    still elsewhere."""
+    """Passes the outcomes of tasks to their sinks."""
 
-    def __init__(self, session: bytes, ranges: ClosedRanges, outgoing: Outgoing, objects: KeptObjects) -> None:
-        self.large = LargeResults(session, outgoing, self._finish_one)
+    def __init__(
+        self,
+        session: bytes,
+        ranges: ClosedRanges,
+        outgoing: Outgoing,
+        objects: KeptObjects,
+        large: LargeResults,
+        completion: Completion,
+    ) -> None:
         self._session = session
         self._ranges = ranges
         self._outgoing = outgoing
         self._objects = objects
+        self._large = large
+        self._completion = completion
 
     def cancel(self, entry: Range, index: int) -> bool:
-        """Whether the task had not ended; now it has, and the caller tells its sink."""
+        """End a task. Returns False if it had ended before; otherwise the caller passes the outcome to its sink."""
         if not entry.is_unsettled(index):
             return False
         entry.settle_silently(index)
         if entry.left:
             self._outgoing.cancels.append(entry.first + index)
-        self._finish_one(entry, index)
+        self._completion.finish(entry, index)
         return True
 
     def cancel_map(self, entries: Sequence[MapRange]) -> None:
-        """Cancel whatever of a map has not ended. Parts that were never closed only let go of their objects."""
+        """Cancel the unfinished tasks of a map. Parts that were never closed only release their objects."""
         for entry in entries:
             for index in range(entry.count):
                 self.cancel(entry, index)
                 if index in entry.large:
-                    self.large.release(entry, index)
+                    self._large.release(entry, index)
             for index in list(entry.references):
                 self._objects.unrefer(entry, index)
 
     def cancel_graph(self, group: GraphGroup) -> bool:
-        """Whether some target had not ended; now all have, and the sinks are told."""
+        """End a graph. Returns False if all its targets had ended before. The sinks get their outcomes here."""
         if not group.waiting:
             return False
         self._end_graph(group, CANCELLED)
@@ -70,7 +79,7 @@ class Endings:
                     self._take_run(run)
 
     def _take_run(self, run: ResultRun) -> None:
-        """Results of maps that all succeeded are taken as they are, range by range; all others row by row."""
+        """Take results of maps that all succeeded as they are, range by range, and all others row by row."""
         start = 0
         while start < run.count:
             entry = self._ranges.find(run.task(start))
@@ -97,7 +106,8 @@ class Endings:
             self._ranges.pop(entry.first, None)
 
     def _take_rows(self, run: ResultRun) -> None:
-        """What happens to nearly every result of a submit is done here: there is nothing to ask or release."""
+        """Take results row by row. The usual result of ``submit``, a small one whose task used no object, is handled
+        inline for speed; the effect equals that of ``_take_outcome``."""
         ranges = self._ranges
         first, stop, is_usual = 1, 0, False
         entry: Range | None = None
@@ -129,35 +139,25 @@ class Endings:
             return
         if not entry.is_unsettled(index):
             if index in entry.large:
-                self.large.replace(entry, index, outcome)
+                self._large.replace(entry, index, outcome)
             elif outcome.status == Status.SUCCESS_LARGE:
                 self._outgoing.releases.append(ObjectKey(self._session, entry.first + index))  # it is here already
             return
         sink = entry.settle_silently(index)
         if outcome.status == Status.SUCCESS_LARGE:
-            outcome = self.large.keep(entry, index, outcome)
+            outcome = self._large.keep(entry, index, outcome)
         else:
-            self._finish_one(entry, index)
+            self._completion.finish(entry, index)
         if sink is not None:
             if not sink.settle(outcome):
                 self._outgoing.effects.append(Finish(sink, outcome))
         elif isinstance(entry, MapRange) and not entry.sink.take_outcome(entry, index, outcome):
             self._outgoing.effects.append(Finish(entry.sink, outcome))
 
-    def _finish_one(self, entry: Range, index: int) -> None:
-        if isinstance(entry, GraphRange):
-            self._finish_target(entry, index)
-            return
-        entry.remaining -= 1
-        if entry.references:
-            self._objects.unrefer(entry, index)
-        if not entry.remaining and entry.first:
-            self._ranges.pop(entry.first, None)
-
     # ---- graphs ------------------------------------------------------------------------------------------------
 
     def _ends_graph(self, entry: GraphRange, index: int, outcome: Outcome) -> bool:
-        """A task that failed ends its whole graph. Whether there is nothing else to do about this outcome."""
+        """A task that failed ends its whole graph. Returns whether the outcome needs no further handling."""
         if outcome.status in (Status.SUCCESS, Status.SUCCESS_LARGE):
             return not entry.has_targets
         if not entry.group.waiting:
@@ -175,38 +175,18 @@ class Endings:
                 sink = entry.take_sink(index)
                 if sink is not None:
                     self._outgoing.tell(sink, outcome)
-            self._drop_graph_range(entry)
-
-    def _finish_target(self, entry: GraphRange, index: int) -> None:
-        if not entry.stays_needed(index):
-            entry.remaining -= 1
-        if not entry.group.is_over:
-            return
-        ranges, entry.group.ranges = entry.group.ranges, []
-        for other in ranges:
-            for _ in other.end():
-                pass
-            self._drop_graph_range(other)
-        if not entry.remaining:
-            self._ranges.pop(entry.first, None)
-
-    def _drop_graph_range(self, entry: GraphRange) -> None:
-        for index in list(entry.references):
-            self._objects.unrefer(entry, index)
-        if not entry.remaining:
-            self._ranges.pop(entry.first, None)
-            entry.run = None
+            self._completion.drop_graph_range(entry)
 
     # ---- everything ----------------------------------------------------------------------------------------------
 
     def end_all(self, opened: Sequence[FutureRange], outcome: Outcome) -> None:
-        """Every task ends, those of ``opened`` ranges, too."""
+        """End every task, including those of ``opened`` ranges."""
         for entry in opened:
             self._end_range(entry, len(entry.sinks), outcome)
         for closed in self._ranges.values():
             self._end_range(closed, closed.count, outcome)
         self._ranges.clear()
-        self.large.end_all(outcome)
+        self._large.end_all(outcome)
 
     def _end_range(self, entry: Range, count: int, outcome: Outcome) -> None:
         for index in range(count):
@@ -227,7 +207,6 @@ class Endings:
             assert unfinished or isinstance(entry, GraphRange), entry.first
             assert entry.run is not None and entry.run.first_task == entry.first
             assert all(not entry.is_unsettled(index) for index in entry.large)
-        self.large.check()
 
 
 def _part(run: ResultRun, start: int, stop: int) -> ResultRun:

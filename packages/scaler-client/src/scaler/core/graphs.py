@@ -6,19 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from scaler.core.outcome import Sink
-from scaler.core.ranges import Range
+from scaler.core.runs import Range, Shape, TaskSink
 
 if TYPE_CHECKING:
-    from scaler.core.functions import Shape
     from scaler_protocol.codec import TaskRunBuilder
 
 _WAITING, _ENDED, _NEEDED = 0, 1, 2
 
 
 class GraphGroup:
-    """A graph. Its tasks stay unfinished until each target has ended and its large results were fetched or given up:
-    a scheduler that restarts may need them all. ``first`` and ``last`` are its ids; ``waiting`` counts targets that
-    have not ended, ``large`` results that are still at their agents."""
+    """A graph. Its tasks stay unfinished until every target has ended and its large results have been fetched or
+    dropped, because a scheduler that restarts may need them all. ``first`` and ``last`` are its first and last task id.
+    ``waiting`` counts the targets that have not ended, ``large`` the results that are still at their agents."""
 
     __slots__ = ("first", "last", "ranges", "waiting", "large")
 
@@ -35,8 +34,8 @@ class GraphGroup:
 
 
 class GraphRange(Range):
-    """Tasks of one graph that share a shape: all are targets, with a sink each, or none is. A target that other tasks
-    of the graph need stays unfinished as long as they may need it."""
+    """Tasks of one graph that share a shape. Either all of them are targets, with a sink each, or none is. A target
+    that other tasks of the graph need stays unfinished as long as they may need it."""
 
     __slots__ = ("group", "states", "needed")
 
@@ -50,9 +49,9 @@ class GraphRange(Range):
     def has_targets(self) -> bool:
         return bool(self.sinks)
 
-    def fill(self, sinks: Sequence[Sink], waited_for: Sequence[bool]) -> None:
-        """All tasks are in the ``builder``. ``sinks``: one for each, or none at all; ``waited_for``: which targets
-        others need."""
+    def fill(self, sinks: Sequence[TaskSink], waited_for: Sequence[bool]) -> None:
+        """Call this when all tasks are in the ``builder``. ``sinks`` has one sink per task or is empty; ``waited_for``
+        says which targets other tasks need."""
         assert self.builder is not None
         self.remaining = self.builder.count
         self.states = bytearray(self.remaining)
@@ -60,7 +59,7 @@ class GraphRange(Range):
         self.group.waiting += len(sinks)
         self.needed = {index for index, others_wait in enumerate(waited_for) if others_wait}
         for index, sink in enumerate(sinks):
-            sink._range, sink._index = self, index  # type: ignore[attr-defined]
+            sink.task_range, sink.task_index = self, index
 
     def is_unsettled(self, index: int) -> bool:
         return self.states[index] == _WAITING
@@ -81,7 +80,7 @@ class GraphRange(Range):
         return self.states[index] == _NEEDED
 
     def end(self) -> Iterator[int]:
-        """All tasks end. Gives those that had not."""
+        """End all tasks. Yields the indices of those that had not ended before."""
         states, self.states = self.states, bytearray([_ENDED]) * len(self.states)
         self.remaining = len(self.large)
         index = states.find(_WAITING)

@@ -6,7 +6,7 @@ from collections import deque
 
 from scaler.core.effects import DropObjects
 from scaler.core.outgoing import Outgoing
-from scaler.core.ranges import Range
+from scaler.core.runs import Range
 from scaler.core.uploads import Stored, Upload
 from scaler_protocol.messages import ObjectCredit, ObjectKey, ObjectMissing, ObjectRequest
 

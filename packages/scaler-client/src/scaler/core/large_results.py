@@ -1,15 +1,14 @@
-"""Results that stay with their agents, or in the store of their host, until somebody asks for them."""
+"""Large results, which stay with their agents or in the store of their host until a thread asks for them."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 
-from scaler.core.fetches import Fetch, LargeResult
+from scaler.core.completion import Completion
 from scaler.core.graphs import GraphRange
 from scaler.core.outcome import LOCATED, Outcome, Sink
 from scaler.core.outgoing import Outgoing
-from scaler.core.ranges import Range
+from scaler.core.runs import Range
 from scaler_protocol.messages import (
     ObjectChunk,
     ObjectCredit,
@@ -23,20 +22,76 @@ from scaler_protocol.messages import (
 _SIZE_BYTES = 8
 
 
-class LargeResults:
-    """``fetches``: those that are on their way here; ``dropped``: those that nobody can ask for any more.
-    ``finish_one`` is called when a task is finished with its result."""
+class LargeResult:
+    """Stands for a result that is still at its agent, or in the ``store`` of its host. When this object is collected
+    before the result was fetched, the cluster may forget the bytes."""
 
-    def __init__(self, session: bytes, outgoing: Outgoing, finish_one: Callable[[Range, int], None]) -> None:
+    __slots__ = ("key", "range", "index", "size", "store", "_dropped_results")
+
+    def __init__(
+        self,
+        key: ObjectKey,
+        owner: Range,
+        index: int,
+        size: int,
+        store: bytes,
+        dropped_results: deque[tuple[Range, int]],
+    ) -> None:
+        self.key = key
+        self.range = owner
+        self.index = index
+        self.size = size
+        self.store = store
+        self._dropped_results = dropped_results
+
+    def __del__(self) -> None:
+        self._dropped_results.append((self.range, self.index))
+
+
+class Fetch:
+    """One large result that arrives in chunks and in order. The bytes may start again, even with another size, if the
+    task ran again because its agent died."""
+
+    __slots__ = ("key", "range", "index", "sink", "buffer", "received")
+
+    def __init__(self, key: ObjectKey, owner: Range, index: int, sink: Sink) -> None:
+        self.key = key
+        self.range = owner
+        self.index = index
+        self.sink = sink
+        self.buffer = bytearray()
+        self.received = 0
+
+    def restart(self) -> None:
+        self.buffer = bytearray()
+        self.received = 0
+
+    def take(self, chunk: ObjectChunk) -> bool:
+        """Returns whether the object is complete now. A chunk out of order is left over from an earlier start."""
+        if chunk.offset == 0:
+            self.buffer = bytearray(chunk.size)
+            self.received = 0
+        if chunk.offset != self.received or chunk.size != len(self.buffer):
+            return False
+        end = self.received + len(chunk.data)
+        self.buffer[self.received : end] = chunk.data
+        self.received = end
+        return end >= chunk.size
+
+
+class LargeResults:
+    """``fetches``: the results on their way here. ``dropped``: the results that no future refers to any more."""
+
+    def __init__(self, session: bytes, outgoing: Outgoing, completion: Completion) -> None:
         self.fetches: dict[ObjectKey, Fetch] = {}
         self.dropped: deque[tuple[Range, int]] = deque()
         self._session = session
         self._outgoing = outgoing
-        self._finish_one = finish_one
+        self._completion = completion
 
     def fetch(self, large: LargeResult, sink: Sink, direct: bool = False) -> None:
-        """Get a large result; ``sink`` is told. ``direct``: it may be told instead where it is (LOCATED), and ask again
-        if it cannot be had there."""
+        """Get a large result for ``sink``. ``direct``: instead of the result, the sink may get its location (LOCATED),
+        and asks again if the result cannot be fetched there."""
         entry, index = large.range, large.index
         known = entry.large.get(index)
         if known is None:
@@ -49,10 +104,11 @@ class LargeResults:
             self._outgoing.urgent.append(ObjectRequest(large.key, direct=direct))
 
     def has_taken(self, large: LargeResult) -> None:
-        """Its bytes are here: the cluster may forget them."""
+        """The bytes are here: the cluster may forget them."""
         self.release(large.range, large.index)
 
     def keep(self, entry: Range, index: int, outcome: Outcome) -> Outcome:
+        """A task succeeded with a large result. Returns the outcome for its sink."""
         key = ObjectKey(self._session, entry.first + index)
         size, store = outcome.payload[:_SIZE_BYTES], outcome.payload[_SIZE_BYTES:]
         large = LargeResult(key, entry, index, int.from_bytes(size, "little"), store, self.dropped)
@@ -62,7 +118,7 @@ class LargeResults:
         return outcome._replace(payload=large)
 
     def replace(self, entry: Range, index: int, outcome: Outcome) -> None:
-        """The task ran again, because the agent that kept its result is gone or the scheduler restarted."""
+        """The task ran again because the agent that kept its result is gone or the scheduler restarted."""
         entry.large[index] = outcome
         key = ObjectKey(self._session, entry.first + index)
         fetch = self.fetches.get(key)
@@ -80,13 +136,14 @@ class LargeResults:
         self._outgoing.tell(fetch.sink, outcome)
 
     def release(self, entry: Range, index: int) -> None:
+        """Finish a task whose large result is here, or not needed any more."""
         if entry.large.pop(index, None) is None:
             return
         if isinstance(entry, GraphRange):
             entry.group.large -= 1
         self.fetches.pop(ObjectKey(self._session, entry.first + index), None)
         self._outgoing.releases.append(ObjectKey(self._session, entry.first + index))
-        self._finish_one(entry, index)
+        self._completion.finish(entry, index)
 
     def on_chunk(self, chunk: ObjectChunk, now: float) -> None:
         fetch = self.fetches.get(chunk.key)
@@ -114,7 +171,7 @@ class LargeResults:
                 self.release(entry, index)
 
     def restart(self) -> None:
-        """The scheduler has lost them: their bytes come again."""
+        """The scheduler has restarted: it sends the bytes of all results again."""
         for fetch in self.fetches.values():
             fetch.restart()
 

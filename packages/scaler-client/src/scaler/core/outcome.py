@@ -7,12 +7,11 @@ from typing import Any, NamedTuple, Protocol
 from scaler_protocol.messages import Status
 
 DISCONNECTED = 200
-"""A status of this client's own: the scheduler was out of reach, or refused this client; the payload is a sentence."""
-
-FOREIGN_REFERENCE = 201
+"""A status that only the client uses: it could not reach the scheduler, or was refused. The payload is a sentence."""
 
 LOCATED = 202
-"""A large result is in stores of other hosts: the payload is their ObjectLocations."""
+"""A status that only the client uses: a large result is in the stores of other hosts. The payload is its
+ObjectLocations."""
 
 
 class Outcome(NamedTuple):
@@ -27,9 +26,10 @@ CANCELLED = Outcome(Status.CANCELLED, b"")
 
 
 class Sink(Protocol):
-    """Where the outcome of one task, or the answer to one request, goes."""
+    """Receives the outcome of one task, or the answer to one request."""
 
     def settle(self, outcome: Outcome) -> bool:
-        """Take ``outcome``. False: somebody waits, so call ``finish`` with it where no lock is held."""
+        """Take ``outcome``. False: a thread waits, so ``finish`` must be called with it where no lock is held."""
 
-    def finish(self, outcome: Outcome) -> None: ...
+    def finish(self, outcome: Outcome) -> None:
+        """Take ``outcome``, wake the threads that wait for it and run callbacks."""

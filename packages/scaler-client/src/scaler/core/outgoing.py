@@ -10,7 +10,7 @@ from scaler.core.outcome import Outcome, Sink
 from scaler.core.upload_queue import UploadQueue
 
 if TYPE_CHECKING:
-    from scaler.core.ranges import Range
+    from scaler.core.runs import Range
     from scaler.core.uploads import Upload
     from scaler_protocol.messages import Body, ObjectKey
 

@@ -6,48 +6,18 @@ Dask fused stays fused. Only what the keys need is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping
 from graphlib import CycleError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scaler.client.graphs import values_of
 from scaler.client.shims import evaluate
 from scaler.graph import Graph
+from scaler.utility.private_apis import dask_task_spec
 
-try:
-    from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, convert_legacy_task
-except ImportError as error:
-    raise ImportError(
-        "This graph is not of the plain kind (a dict with string keys and a list of them); Dask's kind needs dask >= "
-        "2024.12: pip install 'dask>=2024.12'."
-    ) from error
-
-
-if TYPE_CHECKING:
-    from scaler.client.client import Client
-
-
-def get(
-    client: Client,
-    graph: Any,
-    keys: Any,
-    block: bool,
-    capabilities: Mapping[str, int] | Sequence[str] | None,
-    options: Mapping[str, Any],
-) -> Any:
-    """What ``Client.get`` does with a graph of Dask. Callbacks see a graph that is waited for."""
-    mapping = mapping_of(graph)
-    if not block:
-        return nest(keys, iter(values_of(client, read(mapping, keys), False, capabilities, shares_values=True)))
-    from scaler.integrations.dask_callbacks import Observation, callbacks_of
-
-    with callbacks_of(options.get("callbacks")) as callbacks:
-        if not callbacks:
-            return nest(keys, iter(values_of(client, read(mapping, keys), True, capabilities, shares_values=True)))
-        observation = Observation(callbacks, mapping, keys)
-        send = partial(values_of, client, block=False, capabilities=capabilities, shares_values=True)
-        return nest(keys, iter(observation.get(lambda changed: read(changed, keys), send)))
+_task_spec: Any = dask_task_spec()
+Alias, DataNode, GraphNode = _task_spec.Alias, _task_spec.DataNode, _task_spec.GraphNode
+Task, TaskRef = _task_spec.Task, _task_spec.TaskRef
+_convert_legacy_task = _task_spec.convert_legacy_task
 
 
 def read(graph: Any, keys: Any) -> Graph:
@@ -106,7 +76,7 @@ def node_of(graph: Mapping[Any, Any], key: Any) -> Any:
     """The node ``key`` of ``graph``, as an object of Dask."""
     node = graph[key]
     if not isinstance(node, GraphNode):
-        node = convert_legacy_task(key, node, graph)
+        node = _convert_legacy_task(key, node, graph)
     return node if isinstance(node, GraphNode) else DataNode(key, node)
 
 

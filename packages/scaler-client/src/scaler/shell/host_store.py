@@ -1,28 +1,70 @@
-"""The host's object store as the client uses it: what goes wrong there is said in the client's own errors."""
+"""The host's object store as the client uses it, and the large arguments that the client has put there."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from hashlib import blake2b
+from weakref import WeakValueDictionary
 
-from scaler.shell.residents import Residents
+from scaler.core.uploads import Upload
 from scaler.utility.exceptions import ObjectStoreError
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.objects import host
+from scaler_protocol.objects.comparison import same
 from scaler_protocol.objects.errors import StoreFull
+from scaler_protocol.objects.layout import Layout
 
-if TYPE_CHECKING:
-    from scaler_protocol.objects.layout import Layout
+LEAST_BYTES = 1024 * 1024
+"""Smaller arguments are not worth a comparison."""
 
-
+_SAMPLES = 16
+_SAMPLE_BYTES = 64
 _AVOID_SECONDS = 60.0
 _HAS_STORES = hasattr(os, "memfd_create")
 
 
+class Residents:
+    """Finds arguments that are in the store already, so that the same argument is not stored again. A few samples of
+    the bytes find a candidate; then all bytes are compared, which costs less than a digest."""
+
+    def __init__(self) -> None:
+        self._by_samples: WeakValueDictionary[bytes, Upload] = WeakValueDictionary()
+
+    def find(self, payload: bytes | Layout) -> Upload | None:
+        """An upload that may have the same bytes."""
+        return self._by_samples.get(_samples(payload)) if len(payload) >= LEAST_BYTES else None
+
+    def add(self, payload: bytes | Layout, upload: Upload) -> None:
+        if len(payload) >= LEAST_BYTES and upload.stored is not None:
+            self._by_samples[_samples(payload)] = upload
+
+
+def is_same(upload: Upload, payload: bytes | Layout) -> bool:
+    """Whether ``payload`` has the bytes of ``upload``. The caller holds a use of the upload."""
+    content = upload.content()
+    if content is None or upload.size != len(payload):
+        return False
+    view = memoryview(content)
+    return all(same(view[offset : offset + len(part)], part) for offset, part in _parts(payload))
+
+
+def _parts(payload: bytes | Layout) -> list[tuple[int, memoryview]]:
+    return [(0, memoryview(payload))] if isinstance(payload, bytes) else payload.parts()
+
+
+def _samples(payload: bytes | Layout) -> bytes:
+    digest = blake2b(len(payload).to_bytes(8, "little"), digest_size=16)
+    for _, part in _parts(payload):
+        step = max(_SAMPLE_BYTES, len(part) // _SAMPLES)
+        for start in range(0, len(part), step):
+            digest.update(part[start : start + _SAMPLE_BYTES])
+    return digest.digest()
+
+
 class HostStore(host.HostStore):
-    """Raises ObjectStoreError where there is no room. ``residents``: arguments that are there."""
+    """Reports a full store as ObjectStoreError. ``residents`` has the large arguments that are in the store."""
 
     def __init__(self, cluster: Callable[[], bytes], may_start: bool) -> None:
         super().__init__(cluster, may_start)
@@ -37,7 +79,7 @@ class HostStore(host.HostStore):
 
     @property
     def can_fetch(self) -> bool:
-        """Whether to try ``fetch``: not for a while after that has failed."""
+        """Whether to try ``fetch``. After a failure it is not tried for a minute."""
         return _HAS_STORES and bool(self._cluster()) and time.monotonic() >= self._fetches_from
 
     def fetch(self, key: ObjectKey, size: int, sources: Sequence[str], timeout: float | None) -> memoryview | None:

@@ -1,4 +1,4 @@
-"""Tells an exception that a signal handler has raised from one that the interrupted code has raised by itself."""
+"""What exceptions that signal handlers raise, such as that of Ctrl-C, must not break."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from types import CodeType
 from typing import Any
 
 _REPEAT_SECONDS = 1.0
+_INTERRUPTIONS_LIMIT = 3
+
+
+# ---- whose exception it is ----------------------------------------------------------------------------------------
 
 
 def is_interruption(error: BaseException, repeat: Callable[[], object]) -> bool:
-    """Whether ``error``, just caught in this thread, came from a signal handler. Ctrl-C leaves no trace of that: then
-    ``repeat``, which does the same once more where no handler runs, shows whether it is raised again."""
+    """Whether ``error``, just caught in this thread, was raised by a signal handler and not by the interrupted code
+    itself. The exception of Ctrl-C does not show it. Then ``repeat``, which does the same once more where no handler
+    runs, shows whether it is raised again."""
     if threading.current_thread() is not threading.main_thread():
         return False  # handlers run in the main thread only
     handlers = _handler_codes()
@@ -32,7 +37,7 @@ def _handler_codes() -> set[CodeType]:
 
 
 def _code_of(handler: Any) -> CodeType | None:
-    """Of a function, a method, a partial of one, or an object that can be called."""
+    """The code of a function, a method, a partial of one, or a callable object."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     function = getattr(handler, "__func__", handler)
@@ -43,7 +48,7 @@ def _code_of(handler: Any) -> CodeType | None:
 
 
 def _fails(repeat: Callable[[], object]) -> bool:
-    """Whether it raises something, in another thread and within a second."""
+    """Whether ``repeat`` raises an exception in another thread within a second."""
     failed: list[bool] = []
 
     def run() -> None:
@@ -56,3 +61,52 @@ def _fails(repeat: Callable[[], object]) -> bool:
     helper.start()
     helper.join(_REPEAT_SECONDS)
     return bool(failed)
+
+
+# ---- work that must not be left halfway ----------------------------------------------------------------------------
+
+
+def shielded(action: Callable[[], object]) -> None:
+    """Run ``action`` to its end even if a signal handler raises an exception meanwhile. Python runs signal handlers in
+    the main thread only, so a call in that thread runs the action in a helper thread. A Ctrl-C is raised when the
+    action has ended, or when it is the third one. The action must be idempotent, because an interruption while the
+    helper starts makes it run again."""
+    if threading.current_thread() is not threading.main_thread():
+        action()
+        return
+    run = _Run(action)
+    interruption: BaseException | None = None
+    for _ in range(_INTERRUPTIONS_LIMIT):
+        try:
+            run.finish()
+            break
+        except BaseException as error:
+            interruption = error
+    if interruption is not None:
+        raise interruption
+    if run.failure is not None:
+        raise run.failure
+
+
+class _Run:
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action = action
+        self._ended = threading.Event()
+        self.failure: BaseException | None = None
+
+    def finish(self) -> None:
+        if self._ended.is_set():
+            return
+        try:
+            threading.Thread(target=self._run, name="scaler-shielded", daemon=True).start()
+        except RuntimeError:  # no thread can be started: the interpreter shuts down, or a limit is reached
+            self._run()
+        self._ended.wait()
+
+    def _run(self) -> None:
+        try:
+            self._action()
+        except BaseException as error:
+            self.failure = error
+        finally:
+            self._ended.set()

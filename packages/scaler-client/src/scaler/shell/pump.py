@@ -13,41 +13,42 @@ wakes the leader when what it received may be what the leader waits for.
 from __future__ import annotations
 
 import logging
-import math
 import os
-import select
 import sys
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures._base import LOGGER
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler.core.effects import DropObjects, Effect, Finish, IssueWarnings, Log, Reconnect, WriteOutput
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
+from scaler.shell.interruptions import shielded
+from scaler.shell.polling import Poller, Waker
 from scaler.shell.retrieval import DIRECT_BYTES, Retrieval
 from scaler.shell.task_warnings import TaskWarnings
 from scaler.shell.waiting import Answer, Waits
-from scaler.shell.waker import Waker
 from scaler.utility.exceptions import ClientQuitException
+from scaler.utility.private_apis import ownership_of
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.effects import Send
 from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
-    from scaler.core.fetches import LargeResult
+    from scaler.core.large_results import LargeResult
     from scaler.core.session import Session
     from scaler.shell.connection import Connection
     from scaler.shell.host_store import HostStore
     from scaler.shell.waiting import Target
     from scaler_protocol.messages import TaskName
 
+Result = TypeVar("Result")
 _logger = logging.getLogger("scaler")
+_futures_logger = logging.getLogger("concurrent.futures")
 _take_first: Callable[[deque[Effect]], Effect] = deque.popleft
 _TICK_MILLISECONDS = 1
 _DOZE_MILLISECONDS = 20
@@ -56,7 +57,6 @@ _DOZE_MILLISECONDS = 20
 _REST_SECONDS = 10.0
 """How long a client inside a task that has ended is there for the next one."""
 
-_POLL_SECONDS = 3600.0
 _GLANCE_SECONDS = 0.0002
 _FORKED = "This client was made before its process was forked: make a new Client in the child."
 STOPPED = "client is already stopped."
@@ -76,6 +76,7 @@ class Pump:
         loads_object: Callable[[Any], Any],
     ) -> None:
         self.session = session
+        self._submissions = session.submissions
         self.objects = objects
         self.loads = loads
         self.loads_object = loads_object
@@ -91,7 +92,7 @@ class Pump:
         self.leading: dict[int, int] = {}
         # Whether this thread holds the lock: then the garbage collector, or the end of some object, has called the
         # client in the middle of the session's work.
-        self.is_mine: Callable[[], bool] = self.lock._is_owned  # type: ignore[attr-defined]
+        self.is_mine = ownership_of(self.lock)
         self._late: deque[Callable[[], object]] = deque()
         self.notices: deque[Effect] = deque()
         self._warnings = TaskWarnings()
@@ -100,8 +101,8 @@ class Pump:
         self._followers: dict[int, Target] = {}
         self._leader_waker = Waker()
         self._background_waker = Waker()
-        self._leader_poller = _Poller(connection, self._leader_waker)
-        self._background_poller = _Poller(connection, self._background_waker)
+        self._leader_poller = Poller(connection, self._leader_waker)
+        self._background_poller = Poller(connection, self._background_waker)
         self._parked = False
         self._abandoned = False
         self._blocked = 0
@@ -169,10 +170,52 @@ class Pump:
             if self.leading:
                 self._leader_waker.wake()
 
-    def take_turn(self) -> None:
+    def take_turn(self, change: Callable[[Session], Result], *, must_be_usable: bool = True) -> Result:
+        """Let ``change`` act on the session with the lock held, then send and receive, and run callbacks. This is how
+        callers use the session. ``must_be_usable``: raise ClientQuitException if the client has ended; otherwise
+        ``change`` acts on the ended session.
+
+        This takes a function, and is not a context manager: Ctrl-C may interrupt a context manager that is written in
+        Python before its first instruction, and the lock would stay locked."""
+        if must_be_usable:
+            self.check_usable()
         with self.lock:
-            self.turn()
+            if must_be_usable:
+                self.check_usable()  # again: nothing may be added after a disconnect
+            try:
+                result = change(self.session)
+            except BaseException as error:
+                self.note_interruption(error)
+                raise
+            if not self.unusable:
+                self.turn()
         self.settle_notices()
+        return result
+
+    def take_turn_shielded(self, change: Callable[[Session], object]) -> None:
+        """Like ``take_turn``, but no signal handler interrupts it, and it does nothing if the client has ended.
+        ``change`` must be idempotent. Use this to cancel the tasks of a call that ends early."""
+
+        def act() -> None:
+            with self.lock:
+                if not self.unusable:
+                    self.mend()
+                    change(self.session)
+                    self.turn()
+
+        if self.unusable or self.defers(act):
+            return
+        shielded(act)
+        self.settle_notices()
+
+    def defers(self, action: Callable[[], object]) -> bool:
+        """True if this thread holds the lock, because the garbage collector has interrupted the session's work to run
+        a ``__del__`` or to close an iterator: then ``action`` runs later, in the background thread."""
+        if not self.is_mine():
+            return False
+        self._late.append(action)
+        self._background_waker.wake()
+        return True
 
     def glance(self) -> None:
         """Progress for a thread that asks ``done`` again and again; cheap, and not more often than is of use."""
@@ -203,11 +246,6 @@ class Pump:
             self.session.on_interrupted(time.monotonic())
             self._interrupted = False
 
-    def do_late(self, action: Callable[[], object]) -> None:
-        """For who may not take the lock now."""
-        self._late.append(action)
-        self._background_waker.wake()
-
     def wake_background(self) -> None:
         """The background thread polls, although callers are active again: make it stand back. Or it dozes, although
         there is something that nobody waits for."""
@@ -223,7 +261,7 @@ class Pump:
         me = threading.get_ident()
         in_callback = self.leading.get(0) == me  # which the leader calls
         self._leads += 1
-        if self.notices or self.background_reads or self.session.open_runs or self._nested:
+        if self.notices or self.background_reads or self._submissions.open_runs or self._nested:
             self._enter_wait(kind)
         try:
             while self.leading.setdefault(0, me) != me:
@@ -242,12 +280,7 @@ class Pump:
     def fetch(self, large: LargeResult) -> Answer:
         """Get a large result."""
         view = self.objects.get(large.key, large.store)
-        with self.lock:
-            self.check_usable()
-            answer = self.begin_fetch(large, view)
-            self.turn()
-        self.settle_notices()
-        return answer
+        return self.take_turn(lambda session: self.begin_fetch(large, view))
 
     def begin_fetch(self, large: LargeResult, view: memoryview | None) -> Answer:
         """With the lock held. ``view``: its bytes, when they are here already."""
@@ -375,8 +408,10 @@ class Pump:
             self._settle_all()
         if self.background_reads:
             self._background_waker.wake()
-        if self.session.ask_flush():
-            self.take_turn()
+        if self._submissions.ask_flush():
+            with self.lock:
+                self.turn()
+            self.settle_notices()
         if self._nested:
             self.enter_blocked(kind)
 
@@ -435,7 +470,7 @@ class Pump:
 
     # ---- with the lock held --------------------------------------------------------------------------------------
 
-    def _pass(self, poller: _Poller, due: float | None) -> None:
+    def _pass(self, poller: Poller, due: float | None) -> None:
         """After a poll: events of the connection, messages, and what was ``due`` when it began."""
         now = time.monotonic()
         if poller.monitor_ready:
@@ -499,7 +534,7 @@ class Pump:
     def _run(self) -> None:
         seen = -1
         while not self.unusable:
-            if self._leads + self.session.submitted != seen:
+            if self._leads + self._submissions.submitted != seen:
                 seen = self._stand_by()
             elif self.leading:
                 self._park()
@@ -519,7 +554,7 @@ class Pump:
             except ClientQuitException:
                 pass  # nothing is left to be done
             except Exception:
-                LOGGER.exception("exception doing later what an object asked for at its end")
+                _futures_logger.exception("exception doing later what an object asked for at its end")
 
     def _end_rest(self) -> None:
         with self.lock:
@@ -535,18 +570,18 @@ class Pump:
 
         Callers that submit a task and wait for it, again and again, read for themselves all that comes, so ticks grow
         longer: this thread dozes. Who leaves something for it to do wakes it; then ticks are short again."""
-        session, poll_waker = self.session, self._background_poller.poll_waker
+        submissions, poll_waker = self._submissions, self._background_poller.poll_waker
         tick = _TICK_MILLISECONDS
-        mark, seen, ahead = self._leads + session.submitted, -1, session.submitted - self._leads
+        mark, seen, ahead = self._leads + submissions.submitted, -1, submissions.submitted - self._leads
         while mark != seen:
             if poll_waker(tick):
                 self._background_waker.clear()
                 mark = -1 if self.background_dozes else mark
                 break
-            was_ahead, ahead = ahead, session.submitted - self._leads
+            was_ahead, ahead = ahead, submissions.submitted - self._leads
             tick = min(2 * tick, _DOZE_MILLISECONDS) if ahead == was_ahead else _TICK_MILLISECONDS
             self.background_dozes = tick > _TICK_MILLISECONDS
-            mark, seen = self._leads + session.submitted, mark
+            mark, seen = self._leads + submissions.submitted, mark
         self.background_dozes = False
         return mark
 
@@ -578,40 +613,7 @@ class Pump:
         try:
             self.settle_notices()
         except BaseException:  # a callback that exits does not end this thread, which others rely on
-            LOGGER.exception("exception calling back from the client's thread")
-
-
-class _Poller:
-    """One thread's poll over connection, monitor and its waker."""
-
-    def __init__(self, connection: Connection, waker: Waker) -> None:
-        self._fd = connection.fd
-        self._monitor_fd = connection.monitor_fd
-        self._waker = waker
-        self._poll = select.poll()
-        self._poll.register(self._fd, select.POLLIN)
-        self._poll.register(waker.fd, select.POLLIN)
-        self._writes = False
-        waker_poll = select.poll()
-        waker_poll.register(waker.fd, select.POLLIN)
-        self.poll_waker = waker_poll.poll
-        """Milliseconds, or None, for the waker alone. Whether it was woken: then clear it."""
-        self.monitor_ready = True
-        if self._monitor_fd is not None:
-            self._poll.register(self._monitor_fd, select.POLLIN)
-
-    def poll(self, until: float | None, writes: bool) -> None:
-        if writes != self._writes:
-            self._poll.modify(self._fd, select.POLLIN | select.POLLOUT if writes else select.POLLIN)
-            self._writes = writes
-        seconds = _POLL_SECONDS if until is None else until - time.monotonic()
-        ready = self._poll.poll(math.ceil(min(seconds, _POLL_SECONDS) * 1000) if seconds > 0 else 0)
-        self.monitor_ready = self._monitor_fd is None
-        for fd, _ in ready:
-            if fd == self._monitor_fd:
-                self.monitor_ready = True
-            elif fd == self._waker.fd:
-                self._waker.clear()
+            _futures_logger.exception("exception calling back from the client's thread")
 
 
 def _check_deadline(target: Target, deadline: float | None) -> None:

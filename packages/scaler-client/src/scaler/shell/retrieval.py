@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from scaler.core.outcome import LOCATED, Outcome
-from scaler.shell.waiting import Answer
+from scaler.shell.waiting import Answer, Waiter
 from scaler_protocol.messages import ObjectLocations, Status
 
 if TYPE_CHECKING:
-    from scaler.core.fetches import LargeResult
-    from scaler.shell.pump import Pump
+    from collections.abc import Callable
+
+    from scaler.core.large_results import LargeResult
+    from scaler.core.session import Session
+    from scaler.shell.host_store import HostStore
 
 DIRECT_BYTES = 1024 * 1024
 """Smaller results come through the scheduler: to ask where they are takes as long."""
 
 
+class Turns(Waiter, Protocol):
+    """What a retrieval needs of the client's input and output."""
+
+    objects: HostStore
+
+    def take_turn(self, change: Callable[[Session], None], *, must_be_usable: bool = True) -> None: ...
+
+
 class Retrieval(Answer):
     """Whoever waits first has this host's store fetch it; where that cannot be, it comes through the scheduler."""
 
-    def __init__(self, pump: Pump, large: LargeResult) -> None:
+    def __init__(self, pump: Turns, large: LargeResult) -> None:
         super().__init__(pump)
+        self._turns = pump
         self._large: LargeResult | None = large
         self._taking = threading.Lock()
 
@@ -36,23 +48,22 @@ class Retrieval(Answer):
         return outcome
 
     def _take(self, timeout_seconds: float | None) -> None:
-        located, large, pump = self.outcome, self._large, self._pump
+        located, large, pump = self.outcome, self._large, self._turns
         if located is None or located.status != LOCATED or large is None:
             return  # another thread has done it
         where: ObjectLocations = located.payload
         view = pump.objects.fetch(where.key, where.size, where.sources, timeout_seconds)
-        with pump.lock:
+
+        def settle(session: Session) -> None:
             if view is None:
-                pump.check_usable()
                 self.outcome = None
-                pump.session.large.fetch(large, self)
+                session.large.fetch(large, self)
             else:
                 self.outcome = Outcome(Status.SUCCESS, view)
-                pump.session.large.has_taken(large)
+                session.large.has_taken(large)
             self._large = None
-            if not pump.unusable:
-                pump.turn()
-        pump.settle_notices()
+
+        pump.take_turn(settle, must_be_usable=view is None)
 
 
 def _rest(deadline: float | None) -> float | None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import enum
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from scaler.core.outcome import Outcome
-
-if TYPE_CHECKING:
-    from scaler.shell.pump import Pump
 
 
 class Waits(enum.IntEnum):
@@ -35,10 +32,18 @@ class Target(Protocol):
     def _condition(self) -> threading.Condition: ...
 
 
+class Waiter(Protocol):
+    """What an answer needs of the client's input and output."""
+
+    def wait(self, target: Target, timeout_seconds: float | None = None, kind: Waits = Waits.FOR_TASKS) -> None: ...
+
+    def make_condition(self, target: Target) -> tuple[threading.Condition, bool]: ...
+
+
 class Answer:
     """The outcome of one request, for the thread that made it. ``kind``: what waiting for it does to a task."""
 
-    def __init__(self, pump: Pump, kind: Waits = Waits.FOR_TASKS) -> None:
+    def __init__(self, pump: Waiter, kind: Waits = Waits.FOR_TASKS) -> None:
         self._pump = pump
         self._kind = kind
         self._lazy_condition: threading.Condition | None = None

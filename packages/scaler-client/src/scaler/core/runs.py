@@ -1,0 +1,197 @@
+"""Functions, the shapes of the calls made to them, and the ranges of tasks that this client has submitted.
+
+A range is one run on the wire: consecutive task ids that share one shape. It keeps its run until its last task has
+ended, so that unfinished tasks can be stated again to a scheduler that has restarted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from scaler.core.outcome import Outcome, Sink
+from scaler_protocol.ids import digest
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, FunctionDefinition, TaskOptions
+
+if TYPE_CHECKING:
+    from scaler.core.uploads import Upload
+    from scaler_protocol.codec import ResultRun, TaskRun, TaskRunBuilder
+
+_GAPS_LIMIT = 64
+
+
+class Function:
+    """A serialized function (or serializer). ``payload`` is kept as long as a task may have to be stated again.
+    ``usual_shapes`` has the shapes with the client's own options, by number of arguments, or by that number and the
+    keyword names."""
+
+    __slots__ = ("digest", "name", "payload", "definition", "shapes", "usual_shapes")
+
+    def __init__(self, name: str, payload: bytes) -> None:
+        self.digest = digest(payload)
+        self.name = name
+        self.payload = payload
+        inline = payload if len(payload) <= INLINE_LIMIT_BYTES else b""
+        self.definition = FunctionDefinition(self.digest, name, inline, len(payload))
+        self.shapes: dict[object, Shape] = {}
+        self.usual_shapes: dict[object, Shape] = {}
+
+    @property
+    def is_large(self) -> bool:
+        return len(self.payload) > INLINE_LIMIT_BYTES
+
+
+class Shape:
+    """What the tasks of one run share. ``open`` is the run that is being collected, if any. ``new_builder`` makes an
+    empty builder; the session sets it when it first needs one."""
+
+    __slots__ = ("function", "arity", "keywords", "options", "open", "new_builder")
+
+    def __init__(self, function: Function, arity: int, keywords: tuple[str, ...], options: TaskOptions) -> None:
+        self.function = function
+        self.arity = arity
+        self.keywords = keywords
+        self.options = options
+        self.open: FutureRange | None = None
+        self.new_builder: Callable[[], TaskRunBuilder] | None = None
+
+
+class Range:
+    """``first`` is 0 until the range is closed and its tasks have ids. ``large`` has the tasks that succeeded with a
+    result that is still at its agent; they count as unfinished until the result is fetched or dropped. ``left``: the
+    range has been sent. ``sinks`` has one sink per task unless the tasks share one; None means that the task has
+    ended."""
+
+    __slots__ = ("shape", "first", "count", "remaining", "builder", "run", "references", "large", "left", "sinks")
+
+    def __init__(self, shape: Shape, builder: TaskRunBuilder) -> None:
+        self.shape = shape
+        self.first = 0
+        self.count = 0
+        self.remaining = 0
+        self.builder: TaskRunBuilder | None = builder
+        self.run: TaskRun | None = None
+        self.references: dict[int, list[Upload]] = {}
+        self.large: dict[int, Outcome] = {}
+        self.left = False
+        self.sinks: list[Sink | None] = []
+
+    def is_unsettled(self, index: int) -> bool:
+        raise NotImplementedError
+
+    def settle_silently(self, index: int) -> Sink | None:
+        """Mark the task as finished. Returns its sink, if it has one of its own."""
+        raise NotImplementedError
+
+    def unfinished(self) -> list[int]:
+        """The indices of the tasks that must be stated again to a restarted scheduler."""
+        return [index for index in range(self.count) if self.is_unsettled(index) or index in self.large]
+
+    def unfinished_segments(self) -> Iterator[tuple[int, int]]:
+        """The unfinished tasks as pairs (start, stop) of indices."""
+        start = stop = -1
+        for index in self.unfinished():
+            if index != stop:
+                if start >= 0:
+                    yield start, stop
+                start = index
+            stop = index + 1
+        if start >= 0:
+            yield start, stop
+
+
+class TaskSink(Sink, Protocol):
+    """Receives the outcome of one task. The session records in ``task_range`` and ``task_index`` which task it is."""
+
+    task_range: Range | None
+    task_index: int
+
+
+class FutureRange(Range):
+    """Tasks that were submitted one by one, with one sink each."""
+
+    __slots__ = ()
+
+    def mend(self) -> None:
+        """Repair the range after an interruption while a task was added: give every task a place in ``sinks``, because
+        otherwise all later tasks would get the results of their neighbours."""
+        if self.builder is not None:
+            self.sinks.extend([None] * (self.builder.count - len(self.sinks)))
+            self.remaining = sum(sink is not None for sink in self.sinks)
+
+    def is_unsettled(self, index: int) -> bool:
+        return self.sinks[index] is not None
+
+    def settle_silently(self, index: int) -> Sink | None:
+        sink = self.sinks[index]
+        self.sinks[index] = None
+        return sink
+
+
+class MapSink(Sink, Protocol):
+    """Receives the results of a whole map. As with ``settle``, False means that ``finish`` must be called."""
+
+    def take_run(self, owner: MapRange, run: ResultRun) -> bool:
+        """Receive results that all belong to ``owner``."""
+
+    def take_outcome(self, owner: MapRange, index: int, outcome: Outcome) -> bool:
+        """Receive the outcome of one task of ``owner``."""
+
+
+class MapRange(Range):
+    """A part of a map, with one byte per task (0: not finished) and one sink for all tasks. ``offset`` is the position
+    of the first task in the map."""
+
+    __slots__ = ("states", "sink", "offset")
+
+    def __init__(self, shape: Shape, builder: TaskRunBuilder, sink: MapSink, offset: int) -> None:
+        super().__init__(shape, builder)
+        self.sink = sink
+        self.offset = offset
+        self.states = bytearray()
+
+    def is_unsettled(self, index: int) -> bool:
+        return not self.states[index]
+
+    def settle_silently(self, index: int) -> Sink | None:
+        self.states[index] = 1
+        return None
+
+
+class ClosedRanges(dict[int, Range]):
+    """The ranges whose tasks have ids, by their first id. Ids only grow, so the range of a task is found by
+    bisection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.next_task = 1
+        self._firsts: list[int] = []
+
+    def close(self, entry: Range) -> None:
+        """Give the tasks of ``entry`` the next ids. An interrupted call changes everything or nothing and may be
+        repeated, because no function call separates assignments that belong together."""
+        builder = entry.builder
+        if builder is not None:
+            builder.first_task = self.next_task
+            run = builder.build()
+            entry.run = run
+            entry.first = self.next_task
+            entry.count = builder.count
+            entry.builder = None
+        self.next_task = entry.first + entry.count
+        self[entry.first] = entry
+        if not self._firsts or self._firsts[-1] != entry.first:
+            self._firsts.append(entry.first)
+        if len(self._firsts) > 2 * len(self) + _GAPS_LIMIT:
+            self._firsts = list(self)
+
+    def find(self, task: int) -> Range | None:
+        """The range that has the task, if it is unfinished."""
+        position = bisect_right(self._firsts, task) - 1
+        entry = self.get(self._firsts[position]) if position >= 0 else None
+        return entry if entry is not None and task < entry.first + entry.count else None
+
+    def clear(self) -> None:
+        super().clear()
+        self._firsts.clear()

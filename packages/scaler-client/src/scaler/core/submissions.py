@@ -1,0 +1,190 @@
+"""How submitted tasks become runs with ids: one by one, as parts of a map, or as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from scaler.core.definitions import Definitions
+from scaler.core.graphs import GraphGroup, GraphRange
+from scaler.core.outgoing import BATCH_LIMIT_BYTES, RUN_OVERHEAD_BYTES, SLOT_OVERHEAD_BYTES, Outgoing
+from scaler.core.runs import ClosedRanges, FutureRange, MapRange, MapSink, Range, Shape, TaskSink
+from scaler.core.scheduler_link import SchedulerLink
+from scaler_protocol.codec import TaskRunBuilder
+from scaler_protocol.messages import ObjectKey
+
+_FLUSHES_UNDER_WAY_LIMIT = 8
+_TURN_MASK = 63
+
+
+class Submissions:
+    """``submitted`` counts all tasks. ``open_runs`` is the open batch: the runs that further tasks of their shapes
+    join. A closed run has ids and waits in ``outgoing``."""
+
+    def __init__(
+        self,
+        session: bytes,
+        connection: SchedulerLink,
+        outgoing: Outgoing,
+        ranges: ClosedRanges,
+        definitions: Definitions,
+    ) -> None:
+        self.submitted = 0
+        self.open_runs: list[FutureRange] = []
+        self._open_bytes = 0
+        self._flush_asked = False
+        self._session = session
+        self._connection = connection
+        self._outgoing = outgoing
+        self._uploads = outgoing.uploads
+        self._ranges = ranges
+        self._definitions = definitions
+
+    # ---- single tasks ----------------------------------------------------------------------------------------------
+
+    def add(self, shape: Shape, slots: Sequence[bytes | ObjectKey], size: int, sink: TaskSink) -> bool:
+        """Submit one task. ``size``: bytes of the slots. Returns whether the submitting thread should look at the
+        connection now: it is idle, the batch is full, or it is time to look for results."""
+        entry = shape.open
+        if entry is None:
+            entry = self._open_range(shape)
+        assert entry.builder is not None
+        entry.builder.append(slots)
+        sinks = entry.sinks
+        sink.task_index = len(sinks)  # before its range: an interrupted call must not name another task
+        sink.task_range = entry
+        sinks.append(sink)
+        entry.remaining += 1
+        self.submitted += 1
+        self._open_bytes += size + SLOT_OVERHEAD_BYTES
+        if not self.submitted & _TURN_MASK or self._open_bytes >= BATCH_LIMIT_BYTES:
+            return True
+        connection = self._connection
+        return connection.welcomed and connection.link.in_flight <= self._uploads.pieces_under_way
+
+    def ask_flush(self) -> bool:
+        """A thread begins to wait, so the open batch need not fill first. Returns whether a batch may leave."""
+        connection = self._connection
+        if not self.open_runs or not connection.welcomed or connection.messages_under_way >= _FLUSHES_UNDER_WAY_LIMIT:
+            return False
+        self._flush_asked = True
+        return True
+
+    def close_when_due(self) -> None:
+        """Close the open batch if no message is under way, if it is full, or if a thread waits."""
+        if (
+            self._flush_asked
+            or self._connection.link.in_flight <= self._uploads.pieces_under_way
+            or self._open_bytes >= BATCH_LIMIT_BYTES
+        ):
+            self.close_batch()
+        self._flush_asked = False
+
+    def close_batch(self) -> None:
+        """Give the tasks of the open runs their ids, run by run. Together the runs become one message."""
+        if not self.open_runs:
+            return
+        entries: list[Range] = []
+        for entry in self.open_runs:
+            entry.shape.open = None
+            if entry.remaining:
+                self._ranges.close(entry)
+                entries.append(entry)
+        self.open_runs, self._open_bytes = [], 0
+        if entries:
+            self._outgoing.waiting.append(entries)
+
+    def mend(self) -> None:
+        """Repair the open runs after an interruption, and close them."""
+        for entry in self.open_runs:
+            entry.mend()
+        self.close_batch()
+
+    def take_open_runs(self) -> list[FutureRange]:
+        """Empty the open batch. The caller ends its tasks."""
+        opened, self.open_runs, self._open_bytes = self.open_runs, [], 0
+        for entry in opened:
+            entry.shape.open = None
+        return opened
+
+    def _open_range(self, shape: Shape) -> FutureRange:
+        entry = FutureRange(shape, shape.new_builder() if shape.new_builder is not None else self._new_builder(shape))
+        self.open_runs.append(entry)
+        shape.open = entry
+        self._open_bytes += RUN_OVERHEAD_BYTES
+        if shape.function.digest not in self._definitions.sent:
+            self._open_bytes += len(shape.function.definition.payload)
+        return entry
+
+    def _new_builder(self, shape: Shape) -> TaskRunBuilder:
+        """Make a run builder, and store its factory in the shape: later builders need no Python call."""
+        function = shape.function
+        serializer = self._definitions.serializer
+        shared = (self._session, function.digest, function.name, b"" if serializer is None else serializer.digest, 0)
+        shape.new_builder = partial(TaskRunBuilder, *shared, shape.arity, shape.keywords, shape.options)
+        return shape.new_builder()
+
+    # ---- maps ------------------------------------------------------------------------------------------------------
+
+    def open_map(self, shape: Shape, sink: MapSink, offset: int) -> MapRange:
+        """Make a part of a map. Fill it through its ``builder``, then pass it to ``close_map``. Needs no lock."""
+        return MapRange(shape, self._new_builder(shape), sink, offset)
+
+    def close_map(self, entry: MapRange) -> None:
+        assert entry.builder is not None
+        count = entry.builder.count
+        entry.states = bytearray(count)
+        entry.remaining = count
+        self.submitted += count
+        self.close_batch()
+        self._ranges.close(entry)
+        self._outgoing.waiting.append([entry])
+
+    # ---- graphs ----------------------------------------------------------------------------------------------------
+
+    def open_graph_range(self, shape: Shape, group: GraphGroup) -> GraphRange:
+        """Make a range for the next tasks of a graph. Fill it through its ``builder``. Needs no lock."""
+        entry = GraphRange(shape, self._new_builder(shape), group)
+        group.ranges.append(entry)
+        return entry
+
+    def next_task(self) -> int:
+        """The first id of the next graph, if nothing else is submitted before it."""
+        self.close_batch()
+        return self._ranges.next_task
+
+    def skip_task(self) -> None:
+        """Leave out the next id."""
+        self._ranges.next_task += 1
+
+    def add_graph(self, group: GraphGroup) -> bool:
+        """Submit a graph whose tasks were built for its ids. False: other tasks have taken ids meanwhile."""
+        if self.next_task() != group.first:
+            return False
+        batch: list[Range] = []
+        size = 0
+        for entry in group.ranges:
+            self._ranges.close(entry)
+            self.submitted += entry.count
+            added = self._message_bytes(entry)
+            if batch and size + added > BATCH_LIMIT_BYTES:
+                self._outgoing.waiting.append(batch)
+                batch, size = [], 0
+            batch.append(entry)
+            size += added
+        if batch:
+            self._outgoing.waiting.append(batch)
+        return True
+
+    def _message_bytes(self, entry: Range) -> int:
+        """The most bytes that a range takes in its message."""
+        shape = entry.shape
+        assert entry.run is not None
+        size = RUN_OVERHEAD_BYTES + entry.run.payload_bytes + entry.count * SLOT_OVERHEAD_BYTES
+        if shape.function.digest not in self._definitions.sent:
+            size += len(shape.function.definition.payload)
+        return size
+
+    def check(self) -> None:
+        for entry in self.open_runs:
+            assert entry.shape.open is entry and entry.first == 0

@@ -1,0 +1,86 @@
+"""The private parts of Python and of libraries that the client uses, each with its reason.
+
+Each has a test in ``tests/unit/client/test_private_apis.py``, so that a release that changes one fails there. The
+versions of a required library whose private parts are used have an upper limit in ``pyproject.toml``.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, RUNNING
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+
+__all__ = [
+    "CANCELLED_AND_NOTIFIED",
+    "FINISHED",
+    "RUNNING",
+    "clear_globals",
+    "dask_task_spec",
+    "invoke_callbacks",
+    "loaded_dask_task_spec",
+    "ownership_of",
+    "runs_event_loop",
+]
+
+_DASK_TASK_SPEC = "dask._task_spec"
+
+
+# ---- concurrent.futures: a future that makes its condition when it is first needed shares the states and the callbacks
+
+
+def invoke_callbacks(future: Future[Any]) -> None:
+    """Call the callbacks of a future that has just ended."""
+    future._invoke_callbacks()  # type: ignore[attr-defined]
+
+
+# ---- threading: code that the garbage collector runs must not take a lock that its thread holds
+
+
+def ownership_of(lock: threading.RLock) -> Callable[[], bool]:
+    """A function that says whether the calling thread holds ``lock``."""
+    owned: Callable[[], bool] = lock._is_owned  # type: ignore[attr-defined]
+    return owned
+
+
+# ---- asyncio: its public function raises where no loop runs, and importing it takes long
+
+
+def runs_event_loop() -> bool:
+    """Whether an event loop of asyncio runs in this thread."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+# ---- cloudpickle: a pickler that is used again must not keep the globals of functions
+
+
+def clear_globals(pickler: cloudpickle.Pickler) -> None:
+    """Forget the global variables of functions that ``pickler`` has pickled."""
+    pickler.globals_ref.clear()
+
+
+# ---- dask: its task objects have no public module
+
+
+def dask_task_spec() -> ModuleType:
+    """The module of Dask's task objects. Raises ImportError if Dask is missing or older than 2024.12."""
+    try:
+        import dask._task_spec as task_spec
+    except ImportError as error:
+        raise ImportError(
+            "Cannot read this graph: it is not a dict with string keys and a list of keys, and graphs of Dask need "
+            "dask >= 2024.12. Run: pip install 'dask>=2024.12'."
+        ) from error
+    module: ModuleType = task_spec
+    return module
+
+
+def loaded_dask_task_spec() -> ModuleType | None:
+    """The module of Dask's task objects, if the process has loaded it."""
+    return sys.modules.get(_DASK_TASK_SPEC)
