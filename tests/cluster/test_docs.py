@@ -12,7 +12,7 @@ import pytest
 from tests.support.commands import MODULES, REPOSITORY, run_python
 
 DOCS = REPOSITORY / "docs"
-PAGES = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [*sorted(REPOSITORY.glob("*.md")), REPOSITORY / "tests" / "README.md", *sorted(DOCS.rglob("*.md"))]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
@@ -37,7 +37,7 @@ def test_the_first_program_of_the_readme_runs(tmp_path: Path) -> None:
     assert re.search(r"^4\.0", said, re.MULTILINE), said  # a line of the log may come between it and its end
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_links_lead_somewhere(page: Path) -> None:
     targets = [target for target in _LINK.findall(page.read_text()) if "://" not in target]
     for target in targets:
