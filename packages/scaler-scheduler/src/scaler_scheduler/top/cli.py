@@ -19,6 +19,8 @@ from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
+from scaler_protocol.units import SECONDS
+from scaler_scheduler import __version__
 
 if TYPE_CHECKING:
     from scaler_scheduler.top.source import Source
@@ -30,11 +32,15 @@ _LOOK_SECONDS = 0.1
 @dataclass(frozen=True, kw_only=True)
 class TopSettings:
     address: str | None = argument(
-        default=None, help="the scheduler's monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor"
+        default=None, help="Watch the scheduler with this monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor."
     )
-    timeout: float = option(5.0, "-t", help="seconds of silence after which the scheduler counts as lost", minimum=0.1)
-    json: bool = option(False, "-j", help="print one snapshot as JSON and exit")
-    replay: str | None = option(None, "-r", help="show what a scheduler with --event-log wrote to this folder instead")
+    timeout: float = option(
+        5.0, "-t", unit=SECONDS, minimum=0.1, help="Consider the scheduler lost after this long without a message."
+    )
+    json: bool = option(False, "-j", help="Print one snapshot as JSON and exit.")
+    replay: str | None = option(
+        None, "-r", metavar="DIR", help="Replay the event logs that scaler_scheduler --event-log DIR has written."
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -43,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         run,
         program="scaler_top",
         section="top",
-        description="Shows what a Scaler cluster does, in a terminal.",
+        description="Show the state of a Scaler cluster in a terminal.",
+        version=__version__,
         arguments=arguments,
     )
 
@@ -53,7 +60,7 @@ def run(settings: TopSettings) -> int:
     if settings.replay is not None:
         return _run_replay(settings, settings.replay)
     if settings.address is None:
-        raise BadInput("ADDRESS is missing: give the monitor address that the scheduler logs, or --replay DIR")
+        raise BadInput("Missing argument ADDRESS. Give the monitor address that the scheduler logs, or --replay DIR.")
     _check_address(settings.address)
     if not settings.json:
         _check_terminal()
@@ -87,7 +94,9 @@ def _check_address(address: str) -> None:
 
 def _check_terminal() -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadInput("standard input and output are not a terminal; --json prints one snapshot without one")
+        raise BadInput(
+            "Cannot show the screens: standard input and output are not a terminal. Use --json to print one snapshot."
+        )
 
 
 def _subscribe(context: zmq.Context[zmq.Socket[bytes]], address: str, events: bool) -> Subscription:
