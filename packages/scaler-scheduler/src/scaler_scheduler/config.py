@@ -19,7 +19,7 @@ class SchedulerSettings(CoreOptions, LoggingSettings):
         "-ma",
         metavar="ADDRESS",
         default_text="a private socket that a path in /tmp links to",
-        see="monitor.md#where-it-listens-and-who-may-watch",
+        see="monitor.md",
         help="Accept scaler_top, scaler_ui and scaler_gui on this address.",
     )
     event_log: str | None = option(

@@ -89,7 +89,7 @@ class ClusterSettings(AgentOptions):
         (),
         metavar="NAME[=AMOUNT]",
         parse=_capability,
-        see="client.md#options-of-a-call",
+        see="client.md",
         help="Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1.",
     )
     preload: str | None = option(
@@ -121,7 +121,7 @@ class ClusterSettings(AgentOptions):
     )
     echo_streamed_output: bool = option(
         True,
-        see="client.md#options-of-a-call",
+        see="client.md",
         help="Also write here the warnings and the streamed output of tasks, which their client shows.",
     )
     garbage_collect_interval_seconds: float = option(

@@ -47,9 +47,9 @@ def settings_arguments(settings_class: type, values: Mapping[str, Any]) -> list[
     positional, flagged = [], []
     for each in settings_of(settings_class):
         value = values.get(each.name)
-        if value is None or (each.many and len(value) == 0):
+        text = "" if value is None else each.to_text(value)
+        if value is None or (each.many and not text):
             continue
-        text = each.to_text(value)
         if each.description.positional:
             positional.append(text)
         else:
