@@ -34,7 +34,7 @@ WRAPPER = textwrap.TextWrapper(120, initial_indent=" " * 8, subsequent_indent=" 
 
 
 @dataclass(frozen=True)
-class Source:
+class ParameterSource:
     """Settings whose fields become parameters. ``names``: the options of parameters that are named otherwise."""
 
     settings_class: type
@@ -53,7 +53,7 @@ class PythonClass:
 
     path: str
     name: str
-    sources: tuple[Source, ...]
+    sources: tuple[ParameterSource, ...]
     positional: tuple[str, ...]
     required: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ CLASSES = (
     PythonClass(
         "packages/scaler-scheduler/src/scaler_scheduler/scheduler.py",
         "Scheduler",
-        (Source(SchedulerSettings),),
+        (ParameterSource(SchedulerSettings),),
         positional=("address",),
         defaults={"address": None},
         default_texts=FREE_PORT,
@@ -90,7 +90,7 @@ CLASSES = (
     PythonClass(
         "packages/scaler-worker/src/scaler_worker/cluster.py",
         "Cluster",
-        (Source(ClusterSettings, CLUSTER_PARAMETERS),),
+        (ParameterSource(ClusterSettings, CLUSTER_PARAMETERS),),
         positional=(
             "address", "n_workers", "worker_names", "heartbeat_interval_seconds", "task_timeout_seconds",
             "death_timeout_seconds", "grace_seconds", "garbage_collect_interval_seconds",
@@ -103,7 +103,7 @@ CLASSES = (
     PythonClass(
         "packages/scaler-client/src/scaler/cluster/combo.py",
         "SchedulerClusterCombo",
-        (Source(SchedulerSettings, SCHEDULER_PARAMETERS), Source(ClusterSettings, CLUSTER_PARAMETERS)),
+        (ParameterSource(SchedulerSettings, SCHEDULER_PARAMETERS), ParameterSource(ClusterSettings, CLUSTER_PARAMETERS)),
         positional=(
             "n_workers", "address", "monitor_address", "worker_io_threads", "scheduler_io_threads",
             "max_number_of_tasks_waiting", "heartbeat_interval_seconds", "client_timeout_seconds",

@@ -62,6 +62,11 @@ def option(
     return dataclasses.field(default=default, metadata={METADATA_KEY: description})
 
 
+def values_of(options_class: type, settings: Any) -> dict[str, Any]:
+    """The values that ``settings`` has for the options of ``options_class``, from which it is derived."""
+    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(options_class)}
+
+
 def argument(*, help: str, default: Any = dataclasses.MISSING, parse: Callable[[str], Any] | None = None) -> Any:
     """A field that stands on the command line without a flag, and must be given when it has no default."""
     description = Description(help=help, parse=parse, positional=True)

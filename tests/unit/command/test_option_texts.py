@@ -80,7 +80,7 @@ def test_an_option_is_one_line() -> None:
     read = read_settings(More, [address], program="x", section="scheduler", environment=variables)
     assert read.pace == "uvloop"
     assert "| `--pace` | `builtin`, `uvloop` | builtin | Set the pace. |" in option_texts.table(More)
-    source = option_texts.Source(More)
+    source = option_texts.ParameterSource(More)
     described = dataclasses.replace(option_texts.CLASSES[0], sources=(source,))
     assert '        pace: str = "builtin",\n' in option_texts.signature(described)
     assert "        pace: Set the pace. Default: builtin.\n" in option_texts.documentation(described)

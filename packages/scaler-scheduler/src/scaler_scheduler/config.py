@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from scaler_protocol.command import EVENT_LOOPS, LoggingSettings, argument, option
 from scaler_protocol.units import BYTES, SECONDS
-from scaler_scheduler.core.settings import CoreOptions
+from scaler_scheduler.core.settings import SchedulerOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class SchedulerSettings(CoreOptions, LoggingSettings):
-    """Every option of the command. Those that the core uses are in ``CoreOptions``."""
+class SchedulerSettings(SchedulerOptions, LoggingSettings):
+    """Every option of the command. Those that the core uses are in ``SchedulerOptions``."""
 
     address: str = argument(help="Listen on this address, such as tcp://127.0.0.1:2345.")
     monitor_address: str | None = option(

@@ -9,6 +9,7 @@ from scaler_protocol.command import EVENT_LOOPS, BadInput, LoggingSettings, argu
 from scaler_protocol.limits import CAPABILITIES_LIMIT, NAME_LIMIT_BYTES, WORKERS_LIMIT
 from scaler_protocol.messages import Capability
 from scaler_protocol.units import BYTES, SECONDS
+from scaler_worker.core.settings import ConnectionOptions, ExecutionOptions
 from scaler_worker.system import default_worker_count
 
 OBJECT_RETENTION_SECONDS = 3600
@@ -44,21 +45,11 @@ def _preload(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentOptions(LoggingSettings):
-    """The options of every command that runs tasks."""
+class AgentOptions(ConnectionOptions, LoggingSettings):
+    """The options of every command that runs tasks. Those that a core uses are in ``core.settings``."""
 
     heartbeat_interval: float = option(
         2, "-hi", unit=SECONDS, minimum=0.05, help="Report the state of this host to the scheduler at this interval."
-    )
-    death_timeout_seconds: float = option(
-        300,
-        "-ds",
-        unit=SECONDS,
-        minimum=0.1,
-        help="Exit after this long without a connection to the scheduler (or to Symphony).",
-    )
-    grace_seconds: float = option(
-        10, unit=SECONDS, minimum=0, help="Give running tasks this long to finish on shutdown."
     )
     event_loop: str = option(
         "builtin", "-el", choices=EVENT_LOOPS, help="Select the event loop; uvloop needs scaler-worker[uvloop]."
@@ -67,7 +58,7 @@ class AgentOptions(LoggingSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterSettings(AgentOptions):
+class ClusterSettings(ExecutionOptions, AgentOptions):
     """Every option of the command."""
 
     address: str = argument(
@@ -98,13 +89,6 @@ class ClusterSettings(AgentOptions):
         parse=_preload,
         help="Call this function in each worker process when it starts, for example to load a model.",
     )
-    task_timeout_seconds: float = option(
-        0,
-        "-tts",
-        unit=SECONDS,
-        minimum=0,
-        help="Fail tasks that run longer than this and have no timeout_seconds of their own. 0 = no limit.",
-    )
     object_store_memory: int = option(
         0,
         unit=BYTES,
@@ -133,9 +117,6 @@ class ClusterSettings(AgentOptions):
         unit=BYTES,
         minimum=0,
         help="Return free memory to the system when a worker process uses more than this.",
-    )
-    hard_processor_suspend: bool = option(
-        False, "-hps", help="Suspend (SIGSTOP) the worker process of a task that waits for nested tasks."
     )
 
     @property

@@ -12,7 +12,7 @@ from scaler_scheduler.core.limits import CLIENT_MEMORY_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoreOptions:
+class SchedulerOptions:
     """The options of the command that the core uses as they are. Monitors show them."""
 
     protected: bool = option(True, "-p", help="Refuse a client's request to shut the scheduler down.")
@@ -54,11 +54,11 @@ class CoreOptions:
     )
 
 
-OPTION_NAMES = tuple(field.name for field in dataclasses.fields(CoreOptions))
+OPTION_NAMES = tuple(field.name for field in dataclasses.fields(SchedulerOptions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(CoreOptions):
+class Settings(SchedulerOptions):
     """``handshake``: how peers of this machine and the scheduler prove their identity to each other; None: they cannot.
     ``cluster`` identifies this cluster across restarts."""
 

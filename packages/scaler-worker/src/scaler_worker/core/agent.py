@@ -8,7 +8,7 @@ does not (a new epoch) is told what is held here, and gets every unreleased resu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from scaler_protocol.codec import TaskRun
@@ -21,7 +21,6 @@ from scaler_protocol.messages import (
     AgentAttach,
     Blocked,
     Cancel,
-    Capability,
     Challenge,
     Envelope,
     Goodbye,
@@ -79,9 +78,10 @@ from scaler_worker.core.lease import Lease
 from scaler_worker.core.nested import NestedClients
 from scaler_worker.core.objects import ObjectExchange, Store, WrongBytes
 from scaler_worker.core.path import PING_SECONDS, SCHEDULER, AgentPath
+from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.slots import Slots
 
-__all__ = ["SCHEDULER", "AgentCore", "AgentSettings"]
+__all__ = ["SCHEDULER", "AgentCore"]
 
 HELLO_SECONDS = 1.0
 HELLO_LIMIT_SECONDS = 8.0
@@ -102,19 +102,6 @@ FAREWELL_SECONDS = 0.5
 """How long the last acknowledgements are waited for."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSettings:
-    name: str
-    worker_names: tuple[str, ...]
-    capabilities: tuple[Capability, ...] = ()
-    task_timeout_seconds: float = 0.0
-    death_timeout_seconds: float = 300.0
-    grace_seconds: float = 10.0
-    hard_suspend: bool = False
-    process_limit: int = 0
-    uses_store: bool = False
-
-
 class AgentCore(AgentPath):
     def __init__(
         self,
@@ -126,7 +113,7 @@ class AgentCore(AgentPath):
     ) -> None:
         """``hello``: what this agent says first; epoch and received are filled in here. ``handshake``: how the
         scheduler proves who it is; None: something else protects the connection."""
-        super().__init__([], ObjectExchange(store), Lease(now), Link(), settings.hard_suspend, now)
+        super().__init__([], ObjectExchange(store), Lease(now), Link(), settings.hard_processor_suspend, now)
         self._settings = settings
         self._hello = hello
         self.slots = self._make_slots()
