@@ -103,7 +103,10 @@ CLASSES = (
     PythonClass(
         "packages/scaler-client/src/scaler/cluster/combo.py",
         "SchedulerClusterCombo",
-        (ParameterSource(SchedulerSettings, SCHEDULER_PARAMETERS), ParameterSource(ClusterSettings, CLUSTER_PARAMETERS)),
+        (
+            ParameterSource(SchedulerSettings, SCHEDULER_PARAMETERS),
+            ParameterSource(ClusterSettings, CLUSTER_PARAMETERS),
+        ),
         positional=(
             "n_workers", "address", "monitor_address", "worker_io_threads", "scheduler_io_threads",
             "max_number_of_tasks_waiting", "heartbeat_interval_seconds", "client_timeout_seconds",
