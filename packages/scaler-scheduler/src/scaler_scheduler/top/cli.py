@@ -138,7 +138,10 @@ def _print_heard(subscription: Subscription, settings: TopSettings) -> int:
     except FeedError as error:
         return _fail(str(error))
     if message is None:
-        return _fail(f"nothing heard from {settings.address} within {settings.timeout:g} seconds")
+        return _fail(
+            f"Cannot print a snapshot: nothing was heard from {settings.address} within {settings.timeout:g} seconds. "
+            "Check the address and that the scheduler is running."
+        )
     return _print(message)
 
 
@@ -146,7 +149,7 @@ def _print_last(replay: Replay) -> int:
     """The last snapshot of a recording: what was known when it ended."""
     messages = replay.messages(replay.end, replay.end)
     message = next((each for each in messages if isinstance(each, Snapshot)), None)
-    return _print(message) if message is not None else _fail("there is no snapshot in this recording")
+    return _print(message) if message is not None else _fail("Cannot print a snapshot: this recording has none.")
 
 
 def _print(message: Snapshot) -> int:
