@@ -100,7 +100,6 @@ def examine_results(run: ResultRun) -> None:
     assert [tuple(row) for row in run.copied_rows()] == copies
     ages = run.age_column
     assert ages is None or len(ages) == run.count
-    assert run.all_succeeded == all(row[2] == 0 for row in rows)
 
 
 def copied(slot: object) -> object:

@@ -98,15 +98,15 @@ def test_symphony_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((SERVICE, "--base-concurrency", "0"), "with 0 tasks at a time nothing would ever run: give 1 or more"),
-        ((SERVICE, "-n", "-3"), "with -3 tasks at a time"),
+        ((SERVICE, "--base-concurrency", "0"), "0 is less than 1. Give 1 or more."),
+        ((SERVICE, "-n", "-3"), "-3 is less than 1"),
         ((SERVICE, "-n", "many"), "'many' is not a whole number"),
         ((SERVICE, "-hi", "0"), "less than"),
         ((SERVICE, "-el", "none"), "not one of builtin, uvloop"),
-        ((SERVICE, "--worker-name", ""), "a worker's name must not be empty"),
+        ((SERVICE, "--worker-name", ""), "the name of a worker must not be empty"),
         (("",), "the name of a service in Symphony must not be empty"),
-        ((SERVICE, "--base-concurency", "2"), "did you mean --base-concurrency?"),
-        ((), "SERVICE is missing"),
+        ((SERVICE, "--base-concurency", "2"), "Did you mean --base-concurrency?"),
+        ((), "Missing argument SERVICE"),
     ],
 )
 def test_flags_that_make_no_sense(symphony: Symphony, arguments: tuple[str, ...], text: str) -> None:

@@ -398,12 +398,12 @@ def test_a_page_goes_on_with_the_same_token_and_says_when_there_is_another(tmp_p
 def test_a_token_that_cannot_serve_is_one_sentence(tmp_path: Path, token: str) -> None:
     done = run_command("scaler_ui", f"ipc://{tmp_path}/monitor", "--port", 0, "--token", token)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "the token needs at least 8 printable characters and no space" in done.stderr
+    assert "Cannot use this token: it needs at least 8 printable characters and no space" in done.stderr
 
 
 def test_the_token_can_be_switched_off(tmp_path: Path) -> None:
     with Ui(f"ipc://{tmp_path}/monitor", "--port", 0, "--no-require-token") as ui:
-        ui.wait_for_output("everybody who reaches port .* can watch: no token is required")
+        ui.wait_for_output("anyone who can reach port .* can watch: no token is required")
         assert "token=" not in ui.url
         with closing(http.client.HTTPConnection("127.0.0.1", ui.port, timeout=10)) as connection:
             connection.request("GET", "/")

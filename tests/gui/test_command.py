@@ -109,9 +109,9 @@ def colours_of(picture: Path) -> int:
     [
         (["host:1"], "is not an address"),
         (["inproc://x"], "cannot be reached from another process"),
-        (["--nonsense"], "unknown option --nonsense"),
+        (["--nonsense"], "Unknown option --nonsense"),
         (["--timeout", "0"], "less than 0.1"),
-        (["--config", "/nowhere.toml"], "cannot read /nowhere.toml"),
+        (["--config", "/nowhere.toml"], "Cannot read /nowhere.toml"),
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], words: str) -> None:

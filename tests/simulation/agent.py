@@ -7,7 +7,7 @@ from typing import Any
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.messages import ObjectKey, Role
-from scaler_worker.core.agent import SCHEDULER, AgentSettings
+from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.effects import (
     AttachStore,
     DropObjects,
@@ -25,6 +25,7 @@ from scaler_worker.core.effects import (
     SendNested,
     StartProcessor,
 )
+from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.worker import WorkerCore
 from tests.simulation.locks import Keeper
 from tests.simulation.nested import NestedClient

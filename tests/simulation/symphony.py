@@ -8,8 +8,9 @@ from typing import Any
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.messages import Role, Status
-from scaler_worker.core.agent import SCHEDULER, AgentSettings
+from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.effects import Reconnect
+from scaler_worker.core.settings import AgentSettings
 from scaler_worker.symphony.core.agent import SymphonyCore
 from scaler_worker.symphony.core.answer import Answer
 from scaler_worker.symphony.core.effects import OpenSession, SendInput

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from scaler_protocol import key_files, keys
+from scaler_protocol import __version__, key_files, keys
 from scaler_protocol.command.errors import BadInput
 from scaler_protocol.command.runner import run_command
 from scaler_protocol.command.settings import argument, option
 from scaler_protocol.transport.doorkeeper import new_key_pair
+from scaler_protocol.units import DAYS
 
 _DAY_SECONDS = 86_400.0
 _DAYS_LIMIT = 36_500.0
@@ -19,15 +20,22 @@ _DAYS_LIMIT = 36_500.0
 
 @dataclass(frozen=True)
 class KeygenSettings:
-    directory: str = argument(help="where to write the keys; made when it does not exist")
-    name: str = option("", help="make keys of this name, such as alice: ROLE-NAME.key")
-    roles: tuple[str, ...] = option((), help="of observe,submit,work,admin; with --name: submit, otherwise all")
-    expires_days: float = option(
-        0.0, minimum=0.0, maximum=_DAYS_LIMIT, help="let the new keys expire after so many days; 0: never"
+    directory: str = argument(help="Write the keys to this directory, which is created if it does not exist.")
+    name: str = option(
+        "", metavar="NAME", help="Make keys with this name (ROLE-NAME.key and .pub), such as alice, instead of a set."
     )
-    rotate: bool = option(False, help="replace the peers' keys in the directory; the old ones stay valid for a while")
+    roles: tuple[str, ...] = option(
+        (),
+        metavar="ROLE",
+        default_text="all; submit with --name",
+        help="Make keys for these roles, of observe, submit, work and admin.",
+    )
+    expires_days: float = option(
+        0.0, unit=DAYS, minimum=0.0, maximum=_DAYS_LIMIT, help="Let the new keys expire after this long. 0 = never."
+    )
+    rotate: bool = option(False, help="Replace the peers' keys in the directory; the old ones stay valid for a while.")
     keep_days: float = option(
-        7.0, minimum=0.0, maximum=_DAYS_LIMIT, help="with --rotate: for how many days the old keys stay valid"
+        7.0, unit=DAYS, minimum=0.0, maximum=_DAYS_LIMIT, help="Keep the old keys valid for this long after --rotate."
     )
 
 
@@ -38,6 +46,7 @@ def main() -> NoReturn:
         program="scaler_keygen",
         section="keygen",
         description="Make CURVE keys, which protect a scheduler that other machines can reach.",
+        version=__version__,
     )
 
 

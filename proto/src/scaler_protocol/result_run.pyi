@@ -24,8 +24,6 @@ class ResultRun:
     def rows(self) -> Iterator[tuple[int, int, int, memoryview, int, int, int]]: ...
     def copied_rows(self) -> Iterator[tuple[int, int, bytes, int, int, int]]:
         """As rows, without the attempt, and each payload as bytes of its own."""
-    @property
-    def all_succeeded(self) -> bool: ...
     def mark(self, first_task: int, states: bytearray) -> int:
         """Set ``states[task - first_task]`` to 1 for each result, if all of them succeeded and each was 0. Returns the
         number of results; 0: some task is not among these, had ended before or did not succeed, and nothing was set."""

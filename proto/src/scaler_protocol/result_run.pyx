@@ -207,15 +207,6 @@ cdef class ResultRun:
                 load64(self.peaks + 8 * row) if self.peaks != NULL else 0,
             )
 
-    @property
-    def all_succeeded(self):
-        """Whether every status is SUCCESS (0), so that the payloads are the results."""
-        cdef uint64_t row
-        for row in range(self.count):
-            if self.statuses[row]:
-                return False
-        return True
-
     def mark(self, uint64_t first_task, bytearray states):
         """Set ``states[task - first_task]`` to 1 for each result, if all of them succeeded and each was 0. Returns the
         number of results; 0: some task is not among these, had ended before or did not succeed, and nothing was set."""

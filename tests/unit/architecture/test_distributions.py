@@ -84,7 +84,7 @@ def test_a_monitor_command_stands_alone(room: str) -> None:
         assert not [
             each
             for each in source.imports()
-            if each.module.startswith("scaler_scheduler") and not each.module.startswith(own)
+            if each.module.startswith("scaler_scheduler.") and not each.module.startswith(own)
         ]
 
 

@@ -55,7 +55,7 @@ def test_paths(tmp_path: Path) -> None:
 def test_level() -> None:
     assert subprocess.run(
         [sys.executable, str(COMMAND), "serve", "-ll", "loud"], capture_output=True, text=True, timeout=20
-    ).stderr.startswith("under_test: --logging-level: 'LOUD' is not one of")
+    ).stderr.startswith("under_test: Cannot use --logging-level: 'LOUD' is not one of")
 
 
 def test_json_lines() -> None:
@@ -147,9 +147,9 @@ def test_configuration_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (LoggingSettings(logging_paths=("/nowhere/log",)), "cannot write the log /nowhere/log"),
-        (LoggingSettings(logging_config_file="/nowhere.ini"), "cannot read the logging configuration /nowhere.ini"),
-        (LoggingSettings(logging_config_file="/proc/version"), "is not a logging configuration file"),
+        (LoggingSettings(logging_paths=("/nowhere/log",)), "Cannot write the log /nowhere/log"),
+        (LoggingSettings(logging_config_file="/nowhere.ini"), "Cannot read the logging configuration /nowhere.ini"),
+        (LoggingSettings(logging_config_file="/proc/version"), "Cannot use the logging configuration /proc/version"),
     ],
 )
 def test_bad_input(settings: LoggingSettings, words: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scaler_protocol.command import BadInput, LoggingSettings, argument, option, read_settings, settings_arguments
+from scaler_protocol.units import BYTES, SECONDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,12 +18,21 @@ class Settings(LoggingSettings):
     grace_seconds: float = option(10.0, help="time to end")
     event_loop: str = option("builtin", "-e", help="loop", choices=("builtin", "uvloop"))
     worker_names: tuple[str, ...] = option((), "-wn", help="names")
-    path: str | None = option(None, help="a path")
+    path: str | None = option(None, metavar="DIR", help="a path")
+    timeout: float = option(60.0, "-t", unit=SECONDS, minimum=0.1, help="silence")
+    memory: int = option(1 << 30, unit=BYTES, minimum=0, help="bound")
+    capabilities: tuple[str, ...] = option((), help="what tasks may ask for")
 
 
 def read(*arguments: str, environment: dict[str, str] | None = None) -> Settings:
     return read_settings(
-        Settings, arguments, program="program", section="scheduler", environment=environment or {}, description="Text."
+        Settings,
+        arguments,
+        program="program",
+        section="scheduler",
+        environment=environment or {},
+        description="Text.",
+        version="1.2.3",
     )
 
 
@@ -109,20 +119,20 @@ def test_an_argument_with_a_default_may_be_left_out(arguments: list[str], addres
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "ADDRESS is missing"),
-        (["a", "b"], "unexpected argument 'b'"),
-        (["a", "--protcted"], "unknown option --protcted; did you mean --protected?"),
-        (["a", "--bogus=1"], "unknown option --bogus"),
-        (["a", "--io-threads", "x"], "--io-threads: 'x' is not a whole number"),
-        (["a", "-it", "0"], "--io-threads: 0 is less than 1"),
-        (["a", "-it", "65"], "--io-threads: 65 is more than 64"),
+        ([], "Missing argument ADDRESS. Run with -h for usage."),
+        (["a", "b"], "Unexpected argument 'b'. Run with -h for usage."),
+        (["a", "--protcted"], "Unknown option --protcted. Did you mean --protected?"),
+        (["a", "--bogus=1"], "Unknown option --bogus. Run with -h for usage."),
+        (["a", "--io-threads", "x"], "Cannot use --io-threads: 'x' is not a whole number. Give a whole number."),
+        (["a", "-it", "0"], "Cannot use --io-threads: 0 is less than 1. Give 1 or more."),
+        (["a", "-it", "65"], "Cannot use --io-threads: 65 is more than 64. Give 64 or less."),
         (["a", "--grace-seconds", "nan"], "--grace-seconds: 'nan' is not a number"),
         (["a", "--grace-seconds", "inf"], "--grace-seconds: 'inf' is not a number"),
-        (["a", "-it"], "expected one argument"),
-        (["a", "-e", "fast"], "--event-loop: 'fast' is not one of builtin, uvloop"),
+        (["a", "-it"], "Cannot read the command line: argument --io-threads/-it: expected one argument."),
+        (["a", "-e", "fast"], "Cannot use --event-loop: 'fast' is not one of builtin, uvloop. Give one of these."),
         (["a", "--protected=maybe"], "--protected: 'maybe' is not True or False"),
         (["a", "-ll", "loud"], "--logging-level"),
-        (["a", "--config", "/nowhere.toml"], "cannot read /nowhere.toml"),
+        (["a", "--config", "/nowhere.toml"], "Cannot read /nowhere.toml: No such file or directory."),
     ],
 )
 def test_bad_arguments(arguments: list[str], words: str) -> None:
@@ -132,9 +142,9 @@ def test_bad_arguments(arguments: list[str], words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[scheduler]\nio-thread = 1", "[scheduler]: unknown key io-thread; did you mean io-threads?"),
-        ("[schedular]\nio-threads = 1", "unknown section [schedular]; did you mean scheduler?"),
-        ("scheduler = 1", "scheduler must be a section"),
+        ("[scheduler]\nio-thread = 1", "[scheduler]. Did you mean io-threads?"),
+        ("[schedular]\nio-threads = 1", "Unknown section [schedular]"),
+        ("scheduler = 1", "it is not a section"),
         ("[scheduler]\nio-threads = true", "True is not a whole number"),
         ("[scheduler]\nprotected = 1", "1 is not True or False"),
         ("[scheduler]\nio-threads = [1]", "takes one value"),
@@ -146,7 +156,9 @@ def test_bad_files(tmp_path: Path, text: str, words: str) -> None:
 
 
 def test_a_bad_variable_is_named() -> None:
-    assert "SCALER_SCHEDULER_IO_THREADS: 'x'" in complaint("a", environment={"SCALER_SCHEDULER_IO_THREADS": "x"})
+    assert "Cannot use SCALER_SCHEDULER_IO_THREADS: 'x'" in complaint(
+        "a", environment={"SCALER_SCHEDULER_IO_THREADS": "x"}
+    )
 
 
 def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,6 +169,54 @@ def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert text.index("--io-threads") < text.index("--logging-level"), "what all commands share comes last"
     for word in ("--config", "--protected", "-p", "--io-threads", "-it", "--worker-names", "ADDRESS", "100% busy"):
         assert word in text
+
+
+@pytest.mark.parametrize(
+    ("settings_class", "usage"),
+    [(Settings, "usage: program [options] ADDRESS\n"), (MayDoWithout, "usage: program [options] [ADDRESS]\n")],
+)
+def test_usage_shows_what_is_required(settings_class: type, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read_settings(settings_class, ["-h"], program="program", section="gui", environment={})
+    assert capsys.readouterr().out.startswith(usage)
+
+
+def test_help_says_unit_and_default(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read("-h")
+    text = " ".join(capsys.readouterr().out.split())
+    for words in ("--timeout SECONDS", "Default: 60s.", "--memory BYTES", "Default: 1GiB.", "--path DIR"):
+        assert words in text
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        read("--version")
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == "program 1.2.3\n"
+
+
+def test_units_are_accepted_from_every_source(tmp_path: Path) -> None:
+    path = config(tmp_path, '[scheduler]\ntimeout = "500ms"\nmemory = 4096\n')
+    settings = read("a", "--config", path)
+    assert (settings.timeout, settings.memory) == (0.5, 4096)
+    settings = read("a", environment={"SCALER_SCHEDULER_TIMEOUT": "2h", "SCALER_SCHEDULER_MEMORY": "4GiB"})
+    assert (settings.timeout, settings.memory) == (7200.0, 4 << 30)
+    settings = read("a", "-t", "30 s", "--memory", "500MB")
+    assert (settings.timeout, settings.memory) == (30.0, 500_000_000)
+    settings = read(*settings_arguments(Settings, {"address": "a", "timeout": "1.5min", "memory": "1kB"}))
+    assert (settings.timeout, settings.memory) == (90.0, 1000)
+
+
+def test_a_value_with_a_unit_is_checked() -> None:
+    assert complaint("a", "-t", "50ms") == "Cannot use --timeout: 0.05 is less than 0.1. Give 0.1 or more."
+    advice = "Give bytes, or a number with a unit (B, KiB, MB, MiB, GB, GiB, TB, TiB)."
+    assert complaint("a", "--memory", "4GHz") == f"Cannot use --memory: '4GHz' is not a size. {advice}"
+
+
+def test_a_mapping_is_a_list_of_amounts() -> None:
+    [address, argument] = settings_arguments(Settings, {"address": "a", "capabilities": {"gpu": 2, "cpu": 1}})
+    assert read(address, argument).capabilities == ("cpu=1", "gpu=2")
 
 
 def test_arguments_of_values_give_the_values_back() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from scaler_protocol.link import Link
 from scaler_protocol.messages import Envelope, Hello, Results, ResultsReleased, Role, TaskOptions
-from scaler_worker.core.agent import AgentSettings
+from scaler_worker.core.settings import AgentSettings
 from scaler_worker.symphony.core.agent import SymphonyCore
 from scaler_worker.symphony.core.answer import Answer
 from scaler_worker.symphony.core.effects import OpenSession, SendInput

@@ -25,8 +25,9 @@ from scaler_protocol.messages import (
     Welcome,
 )
 from scaler_worker.board import BOARD_BYTES, Board
-from scaler_worker.core.agent import SCHEDULER, AgentSettings
+from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.effects import HandOver, Interrupt, Kill, StartProcessor
+from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.worker import WorkerCore
 from scaler_worker.processor.errors import ObjectMissing
 from scaler_worker.processor.runner import Runner

@@ -603,7 +603,7 @@ def test_tasks_are_not_failed_because_all_processes_wait_for_locks() -> None:
 
 
 def test_a_process_that_waits_for_a_lock_is_not_suspended() -> None:
-    stage = Stage(1, hard_suspend=True)
+    stage = Stage(1, hard_processor_suspend=True)
     stage.give(run_of(1))
 
     def waiter() -> None:
@@ -617,7 +617,7 @@ def test_a_process_that_waits_for_a_lock_is_not_suspended() -> None:
 
 
 def test_a_blocked_parent_stands_still_while_its_slot_is_used() -> None:
-    stage = Stage(1, hard_suspend=True)
+    stage = Stage(1, hard_processor_suspend=True)
     stage.give(run_of(1))
 
     def parent() -> None:

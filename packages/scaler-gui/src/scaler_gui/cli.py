@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from scaler_gui import __version__
 from scaler_protocol.command import BadInput, argument, option, run_command
+from scaler_protocol.units import SECONDS
 
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
 
@@ -16,10 +18,14 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
 @dataclass(frozen=True, kw_only=True)
 class GuiSettings:
     address: str | None = argument(
-        default=None, help="the scheduler's monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor"
+        default=None, help="Watch the scheduler with this monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor."
     )
-    replay: str | None = option(None, "-r", help="show what was recorded here (scaler_scheduler --event-log)")
-    timeout: float = option(5.0, "-t", help="seconds of silence after which the scheduler counts as lost", minimum=0.1)
+    replay: str | None = option(
+        None, "-r", metavar="DIR", help="Replay the event logs that scaler_scheduler --event-log DIR has written."
+    )
+    timeout: float = option(
+        5.0, "-t", unit=SECONDS, minimum=0.1, help="Consider the scheduler lost after this long without a message."
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -28,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         run,
         program="scaler_gui",
         section="gui",
-        description="Shows what a Scaler cluster does, in a window. Without an address it asks for one.",
+        description="Show the state of a Scaler cluster in a window. Without ADDRESS, it asks for one.",
+        version=__version__,
         arguments=arguments,
     )
 
@@ -42,14 +49,14 @@ def run(settings: GuiSettings) -> int:
     try:
         from scaler_gui.application import run_application
     except ImportError as error:
-        raise BadInput(f"Qt cannot be loaded ({error}): the README of scaler-gui names what it needs") from None
+        raise BadInput(f"Cannot load Qt: {error}. Install the libraries that the README of scaler-gui lists.") from None
     return run_application(settings)
 
 
 def _check_display() -> None:
     """Qt would abort the process without one."""
     if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in _DISPLAYS):
-        raise BadInput("there is no display for a window here (DISPLAY is not set); scaler_top needs only a terminal")
+        raise BadInput("Cannot open a window: there is no display (DISPLAY is not set). Use scaler_top in a terminal.")
 
 
 def _check_address(address: str) -> None:

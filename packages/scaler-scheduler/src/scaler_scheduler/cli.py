@@ -29,11 +29,12 @@ from scaler_protocol.ids import new_session
 from scaler_protocol.keys import scheduler_keys
 from scaler_protocol.objects.capacity import default_capacity_bytes
 from scaler_protocol.objects.names import cluster_id
+from scaler_protocol.options import values_of
 from scaler_protocol.security import check_bind_allowed, ensure_token
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.router_socket import RouterSocket
 from scaler_scheduler.config import SchedulerSettings
-from scaler_scheduler.core.settings import Settings
+from scaler_scheduler.core.settings import SchedulerOptions, Settings
 from scaler_scheduler.metrics.server import MetricsServer
 from scaler_scheduler.shell.gateway import Gateway
 from scaler_scheduler.shell.log_keeper import log_name
@@ -47,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         run,
         program="scaler_scheduler",
         section="scheduler",
-        description="The scheduler: takes tasks from clients and spreads them over workers.",
+        description="Run a scheduler, which accepts tasks from clients and distributes them to workers.",
+        version=scaler_scheduler.__version__,
         arguments=arguments,
     )
 
@@ -183,14 +185,7 @@ def _core_settings(settings: SchedulerSettings, address: str, token: bytes) -> S
         epoch=secrets.randbelow(2**63 - 1) + 1,
         handshake=_handshake(address, token),
         cluster=cluster_id(address, socket.gethostname(), str(os.getuid())),
-        protected=settings.protected,
-        max_number_of_tasks_waiting=settings.max_number_of_tasks_waiting,
-        client_timeout_seconds=settings.client_timeout_seconds,
-        worker_timeout_seconds=settings.worker_timeout_seconds,
-        object_retention_seconds=settings.object_retention_seconds,
-        load_balance_seconds=settings.load_balance_seconds,
-        load_balance_trigger_times=settings.load_balance_trigger_times,
-        per_worker_queue_size=settings.per_worker_queue_size,
+        **values_of(SchedulerOptions, settings),
         client_memory_bytes=settings.client_memory or default_capacity_bytes(),
         version=scaler_scheduler.__version__,
         python_version=platform.python_version(),

@@ -5,51 +5,61 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scaler_protocol.command import EVENT_LOOPS, LoggingSettings, argument, option
+from scaler_protocol.units import BYTES, SECONDS
+from scaler_scheduler.core.settings import SchedulerOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class SchedulerSettings(LoggingSettings):
-    address: str = argument(help="where to listen, such as tcp://127.0.0.1:2345")
-    protected: bool = option(True, "-p", help="refuse a client's request to shut down")
-    io_threads: int = option(1, "-it", help="threads that move bytes", minimum=1)
-    event_loop: str = option("builtin", "-e", help="event loop", choices=EVENT_LOOPS)
-    max_number_of_tasks_waiting: int = option(
-        -1,
-        "-mt",
-        help="tasks that may be queued; beyond it further ones wait outside the queue; -1: no bound",
-        minimum=-1,
-    )
+class SchedulerSettings(SchedulerOptions, LoggingSettings):
+    """Every option of the command. Those that the core uses are in ``SchedulerOptions``."""
+
+    address: str = argument(help="Listen on this address, such as tcp://127.0.0.1:2345.")
     monitor_address: str | None = option(
-        None, "-ma", help="where monitors connect; default: a private socket, to which a path in /tmp leads"
+        None,
+        "-ma",
+        metavar="ADDRESS",
+        default_text="a private socket that a path in /tmp links to",
+        see="monitor.md",
+        help="Accept scaler_top, scaler_ui and scaler_gui on this address.",
     )
-    event_log: str | None = option(None, help="directory that keeps files of all that monitors are told")
+    event_log: str | None = option(
+        None,
+        metavar="DIR",
+        see="monitor.md",
+        help="Write event logs to this directory; replay them with scaler_top --replay DIR.",
+    )
     event_log_limit_bytes: int = option(
-        0, help="most that all files there may have together; the oldest are deleted; 0: no bound", minimum=0
+        0,
+        unit=BYTES,
+        minimum=0,
+        help="Limit the total size of the event logs; the oldest are deleted first. 0 = unlimited.",
     )
-    prometheus_address: str | None = option(None, help="where Prometheus reads figures, such as 127.0.0.1:9090")
+    prometheus_address: str | None = option(
+        None, metavar="HOST:PORT", see="metrics.md", help="Serve Prometheus metrics on this address."
+    )
     prometheus_token_file: str | None = option(
-        None, help="file with the bearer token that Prometheus must show; only you may be able to read it"
+        None,
+        metavar="FILE",
+        see="metrics.md",
+        help="Require the bearer token in this file for the metrics; only you may be able to read the file.",
     )
-    client_timeout_seconds: float = option(
-        60.0, "-ct", help="how long the tasks of a client that has gone are kept", minimum=0
-    )
-    worker_timeout_seconds: float = option(
-        60.0, "-wt", help="silence after which a worker is given up and its running tasks run elsewhere", minimum=1
-    )
-    object_retention_seconds: float = option(
-        3600.0, "-ot", help="how long a large result that nobody fetches is kept", minimum=0
-    )
-    load_balance_seconds: float = option(
-        1.0, "-ls", help="rest of a worker that had nothing to give back when asked", minimum=0
-    )
-    load_balance_trigger_times: int = option(
-        2, "-lbt", help="how many times running it must have nothing to give back for that", minimum=1
-    )
-    per_worker_queue_size: int = option(1000, "-qs", help="most tasks that wait at one worker", minimum=1)
     client_memory: int = option(
         0,
-        help="bytes of memory for the tasks, objects and results of one client; 0: half of what this host has",
+        unit=BYTES,
         minimum=0,
+        see="limits.md",
+        help="Limit the memory for the tasks, objects and results of one client. "
+        "0 = half of the memory of the host or its control group.",
     )
-    grace_seconds: float = option(10.0, help="time that running tasks get when the scheduler is told to end", minimum=0)
-    insecure: bool = option(False, help="listen on a public address without keys")
+    grace_seconds: float = option(
+        10.0, unit=SECONDS, minimum=0, help="Give running tasks this long to finish when the scheduler is stopped."
+    )
+    insecure: bool = option(
+        False, help="Listen on a public address without keys: anyone who can reach it can run code on this host."
+    )
+    io_threads: int = option(
+        1, "-it", minimum=1, help="Number of ZeroMQ I/O threads. More help only above 100,000 messages a second."
+    )
+    event_loop: str = option(
+        "builtin", "-e", choices=EVENT_LOOPS, help="Select the event loop; uvloop needs scaler-scheduler[uvloop]."
+    )

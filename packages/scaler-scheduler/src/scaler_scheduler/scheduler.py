@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from scaler_protocol.command import SupervisedCommand, settings_arguments
@@ -11,9 +12,47 @@ DEFAULT_ADDRESS = "tcp://127.0.0.1:0"
 
 
 class Scheduler:
-    """Runs the command ``scaler_scheduler`` beside the calling script; no main guard is needed, and it ends with the
-    script. Without an address it takes a free port of the loopback interface. When it is killed, or ends because it is
-    broken, it is started again at the same address; not after it has died early several times in a row."""
+    """Runs the command ``scaler_scheduler`` as a child process of the calling script.
+
+    No main guard is needed, and the scheduler ends with the script. When it is killed, or ends because it is broken, it
+    is started again at the same address; not after it has ended early several times in a row. Durations and sizes are
+    numbers, or texts with a unit such as "30s" and "4GiB".
+
+    Args:
+        address: Listen on this address, such as tcp://127.0.0.1:2345. Default: a free port of the loopback interface.
+        monitor_address: Accept scaler_top, scaler_ui and scaler_gui on this address. Default: a private socket that a
+            path in /tmp links to.
+        event_log: Write event logs to this directory; replay them with scaler_top --replay DIR.
+        event_log_limit_bytes (bytes): Limit the total size of the event logs; the oldest are deleted first. 0 =
+            unlimited. Default: 0.
+        prometheus_address: Serve Prometheus metrics on this address.
+        prometheus_token_file: Require the bearer token in this file for the metrics; only you may be able to read the
+            file.
+        client_memory (bytes): Limit the memory for the tasks, objects and results of one client. 0 = half of the memory
+            of the host or its control group. Default: 0.
+        grace_seconds (seconds): Give running tasks this long to finish when the scheduler is stopped. Default: 10s.
+        insecure: Listen on a public address without keys: anyone who can reach it can run code on this host. Default:
+            False.
+        io_threads: Number of ZeroMQ I/O threads. More help only above 100,000 messages a second. Default: 1.
+        event_loop: Select the event loop; uvloop needs scaler-scheduler[uvloop]. Default: builtin.
+        protected: Refuse a client's request to shut the scheduler down. Default: True.
+        max_number_of_tasks_waiting: Limit the number of queued tasks. Further tasks are accepted but held back, which
+            is slightly slower; submit never blocks. Graph nodes and nested tasks are exempt. -1 = unlimited. Default:
+            -1.
+        client_timeout_seconds (seconds): Keep the tasks of a disconnected client for this long. Default: 60s.
+        worker_timeout_seconds (seconds): Consider a host lost, and reschedule its tasks, after this long without
+            contact. Default: 60s.
+        object_retention_seconds (seconds): Keep a large result that no client fetches for this long. Default: 3600s.
+        load_balance_seconds (seconds): Wait this long before asking a host again for queued tasks, after it had none to
+            return. Default: 1s.
+        load_balance_trigger_times: Number of consecutive empty replies before that pause applies. Default: 2.
+        per_worker_queue_size: Maximum number of tasks queued at one worker. How many are queued depends on how long
+            tasks take. Default: 1000.
+        logging_paths: Write log lines to these files. Default: /dev/stdout.
+        logging_level: Log messages of this level and above. Default: INFO.
+        logging_config_file: Configure logging with this file of Python's logging.config format instead.
+        log_format: Write log lines as plain text or as one JSON object each. Default: text.
+    """
 
     def __init__(
         self,
@@ -21,23 +60,23 @@ class Scheduler:
         *,
         monitor_address: str | None = None,
         event_log: str | None = None,
-        event_log_limit_bytes: int = 0,
+        event_log_limit_bytes: int | str = 0,
         prometheus_address: str | None = None,
         prometheus_token_file: str | None = None,
-        protected: bool = True,
+        client_memory: int | str = 0,
+        grace_seconds: float | str = 10.0,
+        insecure: bool = False,
         io_threads: int = 1,
         event_loop: str = "builtin",
+        protected: bool = True,
         max_number_of_tasks_waiting: int = -1,
-        client_timeout_seconds: float = 60,
-        worker_timeout_seconds: float = 60,
-        object_retention_seconds: float = 3600,
-        load_balance_seconds: float = 1,
+        client_timeout_seconds: float | str = 60.0,
+        worker_timeout_seconds: float | str = 60.0,
+        object_retention_seconds: float | str = 3600.0,
+        load_balance_seconds: float | str = 1.0,
         load_balance_trigger_times: int = 2,
         per_worker_queue_size: int = 1000,
-        client_memory: int = 0,
-        grace_seconds: float = 10,
-        insecure: bool = False,
-        logging_paths: tuple[str, ...] = ("/dev/stdout",),
+        logging_paths: Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
         log_format: str = "text",
@@ -60,11 +99,11 @@ class Scheduler:
         self._child.start()
 
     def get_address(self) -> str:
-        """Where it listens, known when it serves."""
+        """The address on which it listens. Waits until it serves."""
         return str(self._child.wait_ready()["address"])
 
     def get_monitor_address(self) -> str:
-        """Where monitors connect."""
+        """The address to which monitors connect. Waits until it serves."""
         return str(self._child.wait_ready()["monitor_address"])
 
     def terminate(self) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from scaler_protocol.command import run_command, setup_logging
 from scaler_protocol.command.descriptors import allow_many_descriptors
+from scaler_worker import __version__
 from scaler_worker.config import ClusterSettings
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     run_command(
         ClusterSettings, _run, program="scaler_cluster", section="cluster",
-        description="Runs workers on this host for the scheduler at ADDRESS.", arguments=arguments,
+        description="Run workers on this host for the scheduler at ADDRESS.", version=__version__, arguments=arguments,
     )  # fmt: skip
 
 

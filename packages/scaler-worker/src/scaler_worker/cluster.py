@@ -2,75 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scaler_protocol.command import SupervisedCommand, settings_arguments
 from scaler_worker.config import ClusterSettings
 
+CLUSTER_PARAMETERS = {
+    "n_workers": "num_of_workers",
+    "heartbeat_interval_seconds": "heartbeat_interval",
+    "worker_io_threads": "io_threads",
+}
+"""The option of each parameter whose name differs from it."""
+
 
 class Cluster:
-    """Runs ``scaler_cluster`` as a child process. It ends with this process, however this process ends. When it is
-    killed, or ends because it is broken, it is started again; not after it has died early several times in a row."""
+    """Runs the command ``scaler_cluster`` as a child process of the calling script.
+
+    It ends with the script, however the script ends. When it is killed, or ends because it is broken, it is started
+    again; not after it has ended early several times in a row. Durations and sizes are numbers, or texts with a unit
+    such as "30s" and "4GiB". Nothing is started before ``start``.
+
+    Args:
+        address: Connect to the scheduler at this address, such as tcp://127.0.0.1:2345.
+        n_workers: Number of workers on this host, each of which runs one task at a time.
+        worker_names: Name the workers, one name for each: a,b. Default: numbers.
+        heartbeat_interval_seconds (seconds): Report the state of this host to the scheduler at this interval. Default:
+            2s.
+        task_timeout_seconds (seconds): Fail tasks that run longer than this and have no timeout_seconds of their own. 0
+            = no limit. Default: 0.
+        death_timeout_seconds (seconds): Exit after this long without a connection to the scheduler (or to Symphony).
+            Default: 300s.
+        grace_seconds (seconds): Give running tasks this long to finish on shutdown. Default: 10s.
+        garbage_collect_interval_seconds (seconds): Collect garbage in idle worker processes at this interval. Default:
+            30s.
+        trim_memory_threshold_bytes (bytes): Return free memory to the system when a worker process uses more than this.
+            Default: 1GiB.
+        hard_processor_suspend: Suspend (SIGSTOP) the worker process of a task that waits for nested tasks. Default:
+            False.
+        event_loop: Select the event loop; uvloop needs scaler-worker[uvloop]. Default: builtin.
+        worker_io_threads: Number of ZeroMQ I/O threads. Default: 1.
+        preload: Call this function in each worker process when it starts, for example to load a model.
+        object_store_memory (bytes): Limit the memory of this host's object store. 0 = half of the memory of the host or
+            its control group. Default: 0.
+        spill_directory: Directory for objects that do not fit into the object store's memory. Default: /var/tmp.
+        echo_streamed_output: Also write here the warnings and the streamed output of tasks, which their client shows.
+            Default: True.
+        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1.
+        logging_paths: Write log lines to these files. Default: /dev/stdout.
+        logging_level: Log messages of this level and above. Default: INFO.
+        logging_config_file: Configure logging with this file of Python's logging.config format instead.
+        log_format: Write log lines as plain text or as one JSON object each. Default: text.
+    """
 
     def __init__(
         self,
         address: str,
         n_workers: int,
         worker_names: Sequence[str] | None = None,
-        heartbeat_interval_seconds: float = 2,
-        task_timeout_seconds: float = 0,
-        death_timeout_seconds: float = 300,
-        grace_seconds: float = 10,
-        garbage_collect_interval_seconds: float = 30,
-        trim_memory_threshold_bytes: int = 1 << 30,
+        heartbeat_interval_seconds: float | str = 2,
+        task_timeout_seconds: float | str = 0.0,
+        death_timeout_seconds: float | str = 300.0,
+        grace_seconds: float | str = 10.0,
+        garbage_collect_interval_seconds: float | str = 30,
+        trim_memory_threshold_bytes: int | str = 1073741824,
         hard_processor_suspend: bool = False,
         event_loop: str = "builtin",
         worker_io_threads: int = 1,
         preload: str | None = None,
-        object_store_memory: int = 0,
+        object_store_memory: int | str = 0,
         spill_directory: str | None = None,
         echo_streamed_output: bool = True,
-        per_worker_capabilities: Sequence[str] | None = None,
+        per_worker_capabilities: Mapping[str, int] | Sequence[str] | None = None,
         logging_paths: Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
         log_format: str = "text",
     ) -> None:
-        """The settings of the command. Nothing is started yet."""
-        values = {
-            "address": str(address),
-            "num_of_workers": n_workers,
-            "worker_names": tuple(worker_names or ()),
-            "heartbeat_interval": heartbeat_interval_seconds,
-            "task_timeout_seconds": task_timeout_seconds,
-            "death_timeout_seconds": death_timeout_seconds,
-            "grace_seconds": grace_seconds,
-            "garbage_collect_interval_seconds": garbage_collect_interval_seconds,
-            "trim_memory_threshold_bytes": trim_memory_threshold_bytes,
-            "hard_processor_suspend": hard_processor_suspend,
-            "event_loop": event_loop,
-            "io_threads": worker_io_threads,
-            "preload": preload,
-            "object_store_memory": object_store_memory,
-            "spill_directory": spill_directory,
-            "echo_streamed_output": echo_streamed_output,
-            "per_worker_capabilities": tuple(per_worker_capabilities or ()),
-            "logging_paths": tuple(logging_paths),
-            "logging_level": logging_level,
-            "logging_config_file": logging_config_file,
-            "log_format": log_format,
-        }
+        values = {CLUSTER_PARAMETERS.get(name, name): value for name, value in locals().items() if name != "self"}
         arguments = settings_arguments(ClusterSettings, values)
         self._command = SupervisedCommand("scaler_worker.cli", arguments, "scaler_cluster")
 
     def start(self, wait: bool = True) -> None:
-        """``wait``: until the agent runs, so that bad settings are an error here. Raises BadInput, a ValueError."""
+        """Start it. ``wait``: until the agent runs, so that bad settings raise BadInput, a ValueError, here."""
         self._command.start()
         if wait:
             self._command.wait_ready()
 
     def terminate(self) -> None:
-        """Running tasks get the grace time. Harmless when it has ended."""
+        """Ask it to end; running tasks get the grace time. Harmless when it has ended."""
         self._command.terminate()
 
     def kill(self) -> None:
@@ -78,6 +97,7 @@ class Cluster:
         self._command.kill()
 
     def join(self, timeout_seconds: float | None = None) -> None:
+        """Wait until it has ended. Raises TimeoutError."""
         self._command.join(timeout_seconds)
 
     @property

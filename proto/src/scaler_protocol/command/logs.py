@@ -24,10 +24,16 @@ FORMATS = ("text", "json")
 class LoggingSettings:
     """The settings that every command with a log has: derive a command's settings from it."""
 
-    logging_paths: tuple[str, ...] = option(("/dev/stdout",), "-lp", help="where log lines go")
-    logging_level: str = option("INFO", "-ll", help="least level that is logged", choices=LEVELS, parse=str.upper)
-    logging_config_file: str | None = option(None, "-lc", help="logging configuration file, instead of paths and level")
-    log_format: str = option("text", help="form of log lines: for people, or one JSON object each", choices=FORMATS)
+    logging_paths: tuple[str, ...] = option(
+        ("/dev/stdout",), "-lp", metavar="PATH", help="Write log lines to these files."
+    )
+    logging_level: str = option(
+        "INFO", "-ll", choices=LEVELS, parse=str.upper, help="Log messages of this level and above."
+    )
+    logging_config_file: str | None = option(
+        None, "-lc", metavar="FILE", help="Configure logging with this file of Python's logging.config format instead."
+    )
+    log_format: str = option("text", choices=FORMATS, help="Write log lines as plain text or as one JSON object each.")
 
 
 class PlainRecord(logging.LogRecord):
@@ -117,7 +123,7 @@ def _handler(path: str) -> logging.Handler:
     try:
         return logging.FileHandler(path)
     except OSError as error:
-        raise BadInput(f"cannot write the log {path}: {error.strerror}") from None
+        raise BadInput(f"Cannot write the log {path}: {error.strerror}. Give --logging-paths another path.") from None
 
 
 def _load_configuration(path: str) -> None:
@@ -127,6 +133,10 @@ def _load_configuration(path: str) -> None:
         with open(path, encoding="utf-8") as file:
             logging.config.fileConfig(file, disable_existing_loggers=False)
     except OSError as error:
-        raise BadInput(f"cannot read the logging configuration {path}: {error.strerror}") from None
-    except Exception as error:  # fileConfig raises whatever a wrong file makes it stumble over
-        raise BadInput(f"{path} is not a logging configuration file: {error}") from None
+        raise BadInput(
+            f"Cannot read the logging configuration {path}: {error.strerror}. Give --logging-config-file another path."
+        ) from None
+    except Exception as error:  # fileConfig raises any kind of exception for a wrong file
+        raise BadInput(
+            f"Cannot use the logging configuration {path}: {error}. Use the format of logging.config.fileConfig."
+        ) from None

@@ -1,9 +1,8 @@
-"""The reader: settings out of a command line, environment variables, a file and defaults, in this precedence."""
+"""The reader: settings from a command line, environment variables, a file and defaults, in this precedence."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
@@ -25,11 +24,14 @@ def read_settings(
     program: str,
     section: str,
     description: str = "",
+    version: str = "",
     environment: Mapping[str, str] = os.environ,
 ) -> _T:
-    """The settings, or BadInput with one sentence. ``-h`` prints the help and raises SystemExit(0)."""
+    """The settings, or BadInput that says what is wrong. ``-h`` and ``--version`` print and raise SystemExit(0)."""
     settings = settings_of(settings_class)
     parser = _parser(settings, program, section, description)
+    if version:
+        parser.add_argument("--version", action="version", version=f"{program} {version}", help="Print the version.")
     given = _given(parser, settings, arguments)
     values = _from_file(settings, section, given.pop("config", None))
     values.update(_from_environment(settings, section, environment))
@@ -41,13 +43,13 @@ def read_settings(
 
 
 def settings_arguments(settings_class: type, values: Mapping[str, Any]) -> list[str]:
-    """The command line that gives these values, by field name. None and () are left out, so their defaults hold."""
+    """The command line that gives these values, by field name. None, () and {} are left out, so their defaults hold."""
     positional, flagged = [], []
     for each in settings_of(settings_class):
         value = values.get(each.name)
-        if value is None or value == ():
+        text = "" if value is None else each.to_text(value)
+        if value is None or (each.many and not text):
             continue
-        text = ",".join(map(str, value)) if each.many and not isinstance(value, str) else str(value)
         if each.description.positional:
             positional.append(text)
         else:
@@ -63,20 +65,35 @@ def settings_arguments(settings_class: type, values: Mapping[str, Any]) -> list[
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise BadInput(message)
+        raise BadInput(f"Cannot read the command line: {message}. {_ADVICE}")
+
+
+_ADVICE = "Run with -h for usage."
 
 
 def _parser(settings: Iterable[Setting], program: str, section: str, description: str) -> _Parser:
     epilog = (
-        f"Each option may also stand in a file (--config), in its section [{section}], or in the environment as "
-        f"SCALER_{section.upper()}_<OPTION>. The command line goes before the environment, "
-        "the environment before the file."
+        "Durations and sizes accept a unit, such as 500ms, 30s, 2h, 500MB or 4GiB; plain numbers have the unit shown. "
+        f"Every option can also be set in the section [{section}] of a TOML file (--config) or in the environment as "
+        f"SCALER_{section.upper()}_OPTION. The command line overrides the environment, which overrides the file."
     )
-    parser = _Parser(prog=program, description=description, epilog=epilog, allow_abbrev=False)
-    parser.add_argument("--config", metavar="FILE.toml", default=argparse.SUPPRESS, help="read options from this file")
+    words = [_shown_argument(each) for each in settings if each.description.positional]
+    usage = " ".join([program, "[options]", *words])
+    parser = _Parser(
+        prog=program, usage=usage, description=description, epilog=epilog, allow_abbrev=False, add_help=False
+    )
+    parser.add_argument("-h", "--help", action="help", help="Print this help.")
+    parser.add_argument(
+        "--config", metavar="FILE.toml", default=argparse.SUPPRESS, help="Read options from this TOML file."
+    )
     for each in settings:
         _add(parser, each)
     return parser
+
+
+def _shown_argument(setting: Setting) -> str:
+    """argparse takes every argument for optional, because it may come from the environment or from a file."""
+    return setting.shown_name if setting.is_required else f"[{setting.shown_name}]"
 
 
 def _add(parser: _Parser, setting: Setting) -> None:
@@ -90,18 +107,16 @@ def _add(parser: _Parser, setting: Setting) -> None:
         common["help"] = argparse.SUPPRESS
         parser.add_argument("--no-" + setting.key, action="store_const", const="False", **common)
     else:
-        metavar = "|".join(setting.description.choices) or setting.name.rsplit("_", 1)[-1].upper()
-        parser.add_argument(*setting.flags, nargs="+" if setting.many else None, metavar=metavar, **common)
+        parser.add_argument(*setting.flags, nargs="+" if setting.many else None, metavar=setting.metavar, **common)
 
 
 def _help(setting: Setting) -> str:
-    text = setting.description.help.replace("%", "%%")
+    text = setting.description.help
     if setting.is_switch:
-        text += f"; --no-{setting.key} turns it off"
-    if setting.description.positional or setting.default is None or setting.default == ():
-        return text
-    shown = ",".join(map(str, setting.default)) if setting.many else setting.default
-    return f"{text} (default: {shown})".replace("%%", "%").replace("%", "%%")
+        text += f" --no-{setting.key} turns it off."
+    if setting.shown_default and not setting.description.positional:
+        text += f" Default: {setting.shown_default}."
+    return text.replace("%", "%%")
 
 
 def _given(parser: _Parser, settings: Sequence[Setting], arguments: Sequence[str]) -> dict[str, Any]:
@@ -149,23 +164,24 @@ def _move_trailing_words(settings: Sequence[Setting], given: dict[str, Any]) -> 
 
 def _unknown_argument(word: str, settings: Iterable[Setting]) -> str:
     if not word.startswith("-"):
-        return f"unexpected argument {word!r}"
-    flags = [flag for each in settings for flag in each.flags] + ["--config", "--help"]
-    return f"unknown option {word.split('=')[0]}{_nearest(word.split('=')[0], flags)}"
+        return f"Unexpected argument {word!r}. {_ADVICE}"
+    flags = [flag for each in settings for flag in each.flags] + ["--config", "--help", "--version"]
+    return f"Unknown option {word.split('=')[0]}. {_nearest(word.split('=')[0], flags)}"
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
-    import difflib  # only for who has erred
+    """What to do about an unknown word."""
+    import difflib  # only after a mistake
 
     by_letters = {each.strip("-"): each for each in known}
     found = difflib.get_close_matches(word.strip("-"), list(by_letters), n=1)
-    return f"; did you mean {by_letters[found[0]]}?" if found else ""
+    return f"Did you mean {by_letters[found[0]]}?" if found else _ADVICE
 
 
 def _require(settings: Iterable[Setting], values: Mapping[str, Any]) -> None:
     for each in settings:
-        if each.default is dataclasses.MISSING and each.name not in values:
-            raise BadInput(f"{each.shown_name} is missing; -h shows how to call this")
+        if each.is_required and each.name not in values:
+            raise BadInput(f"Missing argument {each.shown_name}. {_ADVICE}")
 
 
 # ---- environment and file --------------------------------------------------------------------------------------
@@ -186,9 +202,9 @@ def _from_file(settings: Iterable[Setting], section: str, path: str | None) -> d
     document = _load(path)
     for name, table in document.items():
         if name not in SECTIONS:
-            raise BadInput(f"{path}: unknown section [{name}]{_nearest(name, SECTIONS)}")
+            raise BadInput(f"Unknown section [{name}] in {path}. {_nearest(name, SECTIONS)}")
         if not isinstance(table, dict):
-            raise BadInput(f"{path}: {name} must be a section [{name}]")
+            raise BadInput(f"Cannot use {name} in {path}: it is not a section. Write [{name}] above its keys.")
     return _from_table(settings, document.get(section, {}), f"{path} [{section}]")
 
 
@@ -199,9 +215,11 @@ def _load(path: str) -> dict[str, Any]:
         with open(path, "rb") as file:
             return tomllib.load(file)
     except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+        raise BadInput(
+            f"Cannot read {path}: {error.strerror}. Give --config a file that exists and is readable."
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} is not a TOML file: {error}") from None
+        raise BadInput(f"Cannot read {path}: it is not a TOML file ({error}). Correct it there.") from None
 
 
 def _from_table(settings: Iterable[Setting], table: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -210,6 +228,6 @@ def _from_table(settings: Iterable[Setting], table: Mapping[str, Any], source: s
     for key, value in table.items():
         setting = by_key.get(key.replace("_", "-"))
         if setting is None:
-            raise BadInput(f"{source}: unknown key {key}{_nearest(key, by_key)}")
-        values[setting.name] = setting.from_toml(value, f"{source} {key}")
+            raise BadInput(f"Unknown key {key} in {source}. {_nearest(key, by_key)}")
+        values[setting.name] = setting.from_toml(value, f"{key} in {source}")
     return values

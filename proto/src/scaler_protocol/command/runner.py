@@ -22,6 +22,7 @@ def run_command(
     program: str,
     section: str,
     description: str,
+    version: str,
     arguments: Sequence[str] | None = None,
 ) -> NoReturn:
     """Read the settings, run ``body`` and exit with what it returns (None is 0). BadInput from either is one line on
@@ -31,7 +32,10 @@ def run_command(
     restore_signals()
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        code = body(read_settings(settings_class, given, program=program, section=section, description=description))
+        settings = read_settings(
+            settings_class, given, program=program, section=section, description=description, version=version
+        )
+        code = body(settings)
     except BadInput as error:
         code = 2
         _complain(program, str(error))

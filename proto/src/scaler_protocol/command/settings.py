@@ -1,4 +1,4 @@
-"""Settings: what one field of a settings dataclass says about its flag, and how its text becomes a value."""
+"""Settings: the fields of a settings dataclass, and how the text for one of them becomes a value."""
 
 from __future__ import annotations
 
@@ -6,49 +6,18 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from scaler_protocol.command.errors import BadInput
+from scaler_protocol.options import METADATA_KEY, Description, argument, option
 
-_METADATA_KEY = "scaler.setting"
+__all__ = ["Setting", "argument", "option", "settings_of"]
+
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-
-
-@dataclass(frozen=True)
-class _Description:
-    """What the writer of a settings class says about one field."""
-
-    short: str | None
-    help: str
-    choices: tuple[str, ...]
-    minimum: float | None
-    maximum: float | None
-    parse: Callable[[str], Any] | None
-    positional: bool
-
-
-def option(
-    default: Any,
-    short: str | None = None,
-    *,
-    help: str,
-    choices: Sequence[str] = (),
-    minimum: float | None = None,
-    maximum: float | None = None,
-    parse: Callable[[str], Any] | None = None,
-) -> Any:
-    """A field with a long flag made of its name, an optional short flag and a default. ``parse`` turns text into the
-    value and raises ValueError with a sentence; without it the field's annotation decides."""
-    description = _Description(short, help, tuple(choices), minimum, maximum, parse, positional=False)
-    return dataclasses.field(default=default, metadata={_METADATA_KEY: description})
-
-
-def argument(*, help: str, default: Any = dataclasses.MISSING, parse: Callable[[str], Any] | None = None) -> Any:
-    """A field that stands on the command line without a flag, and must be given when it has no default."""
-    description = _Description(None, help, (), None, None, parse, positional=True)
-    return dataclasses.field(default=default, metadata={_METADATA_KEY: description})
+_KINDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
+_METAVARS = {int: "NUMBER", float: "NUMBER", str: "TEXT"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +28,7 @@ class Setting:
     kind: type  # bool, int, float or str; of the items when many
     many: bool
     default: Any  # dataclasses.MISSING when it must be given
-    description: _Description
+    description: Description
 
     @property
     def key(self) -> str:
@@ -79,8 +48,31 @@ class Setting:
         return self.kind is bool and self.description.parse is None
 
     @property
+    def is_required(self) -> bool:
+        return self.default is dataclasses.MISSING
+
+    @property
     def shown_name(self) -> str:
         return self.name.upper() if self.description.positional else self.flag
+
+    @property
+    def shown_default(self) -> str:
+        """The default for people; empty: there is none, or it goes without saying."""
+        if self.description.default_text is not None:
+            return self.description.default_text
+        if self.is_required or self.default is None or self.default in ((), ""):
+            return ""
+        if self.description.unit is not None:
+            return self.description.unit.show(self.default)
+        return ",".join(map(str, self.default)) if self.many else str(self.default)
+
+    @property
+    def metavar(self) -> str:
+        """What stands for the value in the help, such as BYTES."""
+        description = self.description
+        if description.unit is not None:
+            return description.unit.name
+        return description.metavar or "|".join(description.choices) or _METAVARS.get(self.kind, "VALUE")
 
     def variable(self, section: str) -> str:
         """The name of its environment variable."""
@@ -99,31 +91,45 @@ class Setting:
         """The value that a TOML value means: of the right type, or a string as on the command line."""
         if isinstance(value, list):
             if not self.many:
-                raise BadInput(f"{source}: takes one value, not a list")
+                raise _unusable(source, "it takes one value, not a list. Give one value")
             return self.from_texts([str(item) for item in value], source)
         if isinstance(value, bool) is not self.is_switch and not isinstance(value, str):
-            raise BadInput(f"{source}: {value!r} is not {_KINDS[self.kind]}")
+            raise _unusable(source, f"{value!r} is not {_KINDS[self.kind]}. Give {_KINDS[self.kind]}")
         return self.from_text(str(value), source)
+
+    def to_text(self, value: Any) -> str:
+        """The text that means ``value``: a mapping is written as ``name=amount,...``."""
+        if isinstance(value, Mapping):
+            value = [f"{name}={amount}" for name, amount in sorted(value.items())]
+        return ",".join(map(str, value)) if self.many and not isinstance(value, str) else str(value)
 
     def _one(self, text: str, source: str) -> Any:
         try:
-            value = self.description.parse(text) if self.description.parse else _convert(text, self.kind)
+            value = self._parsed(text)
         except ValueError as error:
-            raise BadInput(f"{source}: {error}") from None
+            raise _unusable(source, str(error)) from None
         self._check(value, source)
         return value
+
+    def _parsed(self, text: str) -> Any:
+        if self.description.parse is not None:
+            return self.description.parse(text)
+        if self.description.unit is not None:
+            return self.description.unit.parse(text)
+        return _convert(text, self.kind)
 
     def _check(self, value: Any, source: str) -> None:
         choices, minimum, maximum = self.description.choices, self.description.minimum, self.description.maximum
         if choices and value not in choices:
-            raise BadInput(f"{source}: {value!r} is not one of {', '.join(choices)}")
+            raise _unusable(source, f"{value!r} is not one of {', '.join(choices)}. Give one of these")
         if minimum is not None and value < minimum:
-            raise BadInput(f"{source}: {value} is less than {minimum}")
+            raise _unusable(source, f"{value} is less than {minimum:g}. Give {minimum:g} or more")
         if maximum is not None and value > maximum:
-            raise BadInput(f"{source}: {value} is more than {maximum}")
+            raise _unusable(source, f"{value} is more than {maximum:g}. Give {maximum:g} or less")
 
 
-_KINDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
+def _unusable(source: str, reason: str) -> BadInput:
+    return BadInput(f"Cannot use {source}: {reason.rstrip('.')}.")
 
 
 def _convert(text: str, kind: type) -> Any:
@@ -133,20 +139,25 @@ def _convert(text: str, kind: type) -> Any:
             raise ValueError
         return value
     except (KeyError, ValueError):
-        raise ValueError(f"{text!r} is not {_KINDS[kind]}") from None
+        raise ValueError(f"{text!r} is not {_KINDS[kind]}. Give {_KINDS[kind]}") from None
 
 
 def settings_of(settings_class: type) -> list[Setting]:
-    """Every described field: the class's own first, then those it shares with other commands."""
+    """Every described field: those of the class itself first, then those of its bases."""
     hints = typing.get_type_hints(settings_class)
-    own = settings_class.__dict__.get("__annotations__", {})
     found = []
-    for each in sorted(dataclasses.fields(settings_class), key=lambda field: field.name not in own):
-        description = each.metadata.get(_METADATA_KEY)
+    for each in sorted(dataclasses.fields(settings_class), key=lambda field: _distance(settings_class, field.name)):
+        description = each.metadata.get(METADATA_KEY)
         if description is not None:
             kind, many = _kind(hints[each.name])
             found.append(Setting(each.name, kind, many, each.default, description))
     return found
+
+
+def _distance(settings_class: type, name: str) -> int:
+    """How far up in the order of the bases the field is declared."""
+    bases = settings_class.__mro__
+    return next(place for place, base in enumerate(bases) if name in base.__dict__.get("__annotations__", {}))
 
 
 def _kind(hint: Any) -> tuple[type, bool]:

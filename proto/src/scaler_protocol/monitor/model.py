@@ -119,9 +119,6 @@ class Model:
             return FeedState.WAITING
         return FeedState.LOST if self.silent_seconds(now) > self.timeout_seconds else FeedState.LIVE
 
-    def is_lost(self, now: float) -> bool:
-        return self.state(now) is FeedState.LOST
-
     def silent_seconds(self, now: float) -> float:
         """Since the last message, or since the start when there was none."""
         return max(0.0, now - self._heard_at)

@@ -23,13 +23,9 @@ FUNCTION_COLOURS = (
 )
 FAILED_COLOUR = "#d62728"
 CANCELED_COLOUR = "#8c8c8c"
-STATUS_COLOURS = {"success": "#009e73", "failed": FAILED_COLOUR, "canceled": CANCELED_COLOUR}
 
 _TERMINAL_COLOURS = (25, 214, 36, 175, 74, 142, 54, 30, 130, 107, 60, 182)
 """The nearest of the 256 colours of terminals."""
-
-FAILED_TERMINAL_COLOUR = 160
-CANCELED_TERMINAL_COLOUR = 245
 
 
 def function_colour(index: int) -> str:

@@ -66,7 +66,6 @@ AGAIN = 0x80
 HEADER = struct.Struct("<HHIIIQQIIII")
 HEADER_SIZE = HEADER.size
 FAILURE_LIMIT_BYTES = 32 * 1024
-GRAPH_LIMIT_NODES = 10_000
 
 
 class Kind(enum.IntEnum):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scaler.cluster.port import ReservedPort
 from scaler.utility.siblings import load_sibling
@@ -18,9 +19,72 @@ if TYPE_CHECKING:
 _END_SECONDS = 15.0
 
 
+SCHEDULER_PARAMETERS = {"scheduler_io_threads": "io_threads"}
+"""The scheduler's option of each parameter whose name differs from it."""
+
+
 class SchedulerClusterCombo:
-    """Starts a scheduler and ``n_workers`` workers as child processes: the same commands as in a terminal. Needs no
-    main guard. Leave with ``shutdown``, or use it in ``with``; they end with the application in any case."""
+    """Starts a scheduler and workers on this machine as child processes: the same commands as in a terminal.
+
+    Returns when the scheduler serves. No main guard is needed. Leave with ``shutdown``, or use it in ``with``; the
+    processes end with the application in any case. ``n_workers`` may be 0, when other clusters join. An option that
+    both commands have applies to both. Durations and sizes are numbers, or texts with a unit such as "30s" and "4GiB".
+
+    Args:
+        n_workers: Number of workers on this host, each of which runs one task at a time.
+        address: Listen on this address, such as tcp://127.0.0.1:2345. Default: a free port of the loopback interface.
+        monitor_address: Accept scaler_top, scaler_ui and scaler_gui on this address. Default: a private socket that a
+            path in /tmp links to.
+        worker_io_threads: Number of ZeroMQ I/O threads. Default: 1.
+        scheduler_io_threads: Number of ZeroMQ I/O threads. More help only above 100,000 messages a second. Default: 1.
+        max_number_of_tasks_waiting: Limit the number of queued tasks. Further tasks are accepted but held back, which
+            is slightly slower; submit never blocks. Graph nodes and nested tasks are exempt. -1 = unlimited. Default:
+            -1.
+        heartbeat_interval_seconds (seconds): Report the state of this host to the scheduler at this interval. Default:
+            2s.
+        client_timeout_seconds (seconds): Keep the tasks of a disconnected client for this long. Default: 60s.
+        worker_timeout_seconds (seconds): Consider a host lost, and reschedule its tasks, after this long without
+            contact. Default: 60s.
+        object_retention_seconds (seconds): Keep a large result that no client fetches for this long. Default: 3600s.
+        task_timeout_seconds (seconds): Fail tasks that run longer than this and have no timeout_seconds of their own. 0
+            = no limit. Default: 0.
+        death_timeout_seconds (seconds): Exit after this long without a connection to the scheduler (or to Symphony).
+            Default: 300s.
+        load_balance_seconds (seconds): Wait this long before asking a host again for queued tasks, after it had none to
+            return. Default: 1s.
+        load_balance_trigger_times: Number of consecutive empty replies before that pause applies. Default: 2.
+        garbage_collect_interval_seconds (seconds): Collect garbage in idle worker processes at this interval. Default:
+            30s.
+        trim_memory_threshold_bytes (bytes): Return free memory to the system when a worker process uses more than this.
+            Default: 1GiB.
+        per_worker_queue_size: Maximum number of tasks queued at one worker. How many are queued depends on how long
+            tasks take. Default: 1000.
+        hard_processor_suspend: Suspend (SIGSTOP) the worker process of a task that waits for nested tasks. Default:
+            False.
+        protected: Refuse a client's request to shut the scheduler down. Default: True.
+        event_loop: Select the event loop; uvloop needs scaler-scheduler[uvloop]. Default: builtin.
+        logging_paths: Write log lines to these files. Default: /dev/stderr.
+        logging_level: Log messages of this level and above. Default: WARNING.
+        logging_config_file: Configure logging with this file of Python's logging.config format instead.
+        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1.
+        preload: Call this function in each worker process when it starts, for example to load a model.
+        event_log: Write event logs to this directory; replay them with scaler_top --replay DIR.
+        event_log_limit_bytes (bytes): Limit the total size of the event logs; the oldest are deleted first. 0 =
+            unlimited. Default: 0.
+        prometheus_address: Serve Prometheus metrics on this address.
+        prometheus_token_file: Require the bearer token in this file for the metrics; only you may be able to read the
+            file.
+        client_memory (bytes): Limit the memory for the tasks, objects and results of one client. 0 = half of the memory
+            of the host or its control group. Default: 0.
+        grace_seconds (seconds): Give running tasks this long to finish when the scheduler is stopped. Default: 10s.
+        insecure: Listen on a public address without keys: anyone who can reach it can run code on this host. Default:
+            False.
+        log_format: Write log lines as plain text or as one JSON object each. Default: text.
+        worker_names: Name the workers, one name for each: a,b. Default: numbers.
+        object_store_memory (bytes): Limit the memory of this host's object store. 0 = half of the memory of the host or
+            its control group. Default: 0.
+        spill_directory: Directory for objects that do not fit into the object store's memory. Default: /var/tmp.
+    """
 
     def __init__(
         self,
@@ -30,16 +94,16 @@ class SchedulerClusterCombo:
         worker_io_threads: int = 1,
         scheduler_io_threads: int = 1,
         max_number_of_tasks_waiting: int = -1,
-        heartbeat_interval_seconds: float = 2,
-        client_timeout_seconds: float = 60,
-        worker_timeout_seconds: float = 60,
-        object_retention_seconds: float = 3600,
-        task_timeout_seconds: float = 0,
-        death_timeout_seconds: float = 300,
-        load_balance_seconds: float = 1,
+        heartbeat_interval_seconds: float | str = 2,
+        client_timeout_seconds: float | str = 60.0,
+        worker_timeout_seconds: float | str = 60.0,
+        object_retention_seconds: float | str = 3600.0,
+        task_timeout_seconds: float | str = 0.0,
+        death_timeout_seconds: float | str = 300.0,
+        load_balance_seconds: float | str = 1.0,
         load_balance_trigger_times: int = 2,
-        garbage_collect_interval_seconds: float = 30,
-        trim_memory_threshold_bytes: int = 1 << 30,
+        garbage_collect_interval_seconds: float | str = 30,
+        trim_memory_threshold_bytes: int | str = 1073741824,
         per_worker_queue_size: int = 1000,
         hard_processor_suspend: bool = False,
         protected: bool = True,
@@ -49,62 +113,35 @@ class SchedulerClusterCombo:
         logging_config_file: str | None = None,
         per_worker_capabilities: Mapping[str, int] | Sequence[str] | None = None,
         preload: str | None = None,
+        *,
+        event_log: str | None = None,
+        event_log_limit_bytes: int | str = 0,
+        prometheus_address: str | None = None,
+        prometheus_token_file: str | None = None,
+        client_memory: int | str = 0,
+        grace_seconds: float | str = 10.0,
+        insecure: bool = False,
+        log_format: str = "text",
+        worker_names: Sequence[str] | None = None,
+        object_store_memory: int | str = 0,
+        spill_directory: str | None = None,
     ) -> None:
-        """Returns when the scheduler serves. ``address`` defaults to a free port of the loopback interface;
-        ``n_workers`` may be 0: other clusters may join. Logs are those of a library: warnings, to stderr.
-        ``preload``: ``module:function`` that each worker process calls when it starts."""
         if n_workers < 0:
-            raise ValueError(f"n_workers must not be negative, but is {n_workers}.")
+            raise ValueError(f"Cannot start {n_workers} workers: the number is negative. Give n_workers 0 or more.")
+        self._open({name: value for name, value in locals().items() if name != "self"})
+
+    def _open(self, values: dict[str, Any]) -> None:
+        """Start both commands with these values of the parameters."""
         scheduler_class: type[Scheduler] = load_sibling("scaler_scheduler", "Scheduler")
         cluster_class: type[Cluster] = load_sibling("scaler_worker", "Cluster")
-        self._cluster: Cluster | None = None
-        port = ReservedPort() if address is None else None
+        port = ReservedPort() if values["address"] is None else None
         if port is not None:
+            values["address"] = port.address
             _make_token()
-        self._scheduler: Scheduler = scheduler_class(
-            port.address if port else address,
-            monitor_address=monitor_address,
-            protected=protected,
-            io_threads=scheduler_io_threads,
-            event_loop=event_loop,
-            max_number_of_tasks_waiting=max_number_of_tasks_waiting,
-            client_timeout_seconds=client_timeout_seconds,
-            worker_timeout_seconds=worker_timeout_seconds,
-            object_retention_seconds=object_retention_seconds,
-            load_balance_seconds=load_balance_seconds,
-            load_balance_trigger_times=load_balance_trigger_times,
-            per_worker_queue_size=per_worker_queue_size,
-            logging_paths=tuple(logging_paths),
-            logging_level=logging_level,
-            logging_config_file=logging_config_file,
-        )
-        self._scheduler.start()
-        _combos.add(self)
+        self._cluster: Cluster | None = None
+        self._scheduler: Scheduler = scheduler_class(**_arguments(scheduler_class, values, SCHEDULER_PARAMETERS))
         try:
-            # With a port of its own the cluster starts while the scheduler does. An address that was given may be
-            # somebody else's: that is known only when the scheduler serves there.
-            self._address = port.address if port else self._scheduler.get_address()
-            if n_workers:
-                self._cluster = cluster_class(
-                    self._address,
-                    n_workers,
-                    heartbeat_interval_seconds=heartbeat_interval_seconds,
-                    task_timeout_seconds=task_timeout_seconds,
-                    death_timeout_seconds=death_timeout_seconds,
-                    garbage_collect_interval_seconds=garbage_collect_interval_seconds,
-                    trim_memory_threshold_bytes=trim_memory_threshold_bytes,
-                    hard_processor_suspend=hard_processor_suspend,
-                    event_loop=event_loop,
-                    worker_io_threads=worker_io_threads,
-                    preload=preload,
-                    echo_streamed_output=False,  # the client writes it to the same terminal
-                    per_worker_capabilities=_capability_texts(per_worker_capabilities),
-                    logging_paths=tuple(logging_paths),
-                    logging_level=logging_level,
-                    logging_config_file=logging_config_file,
-                )
-                self._cluster.start(wait=False)
-            self._scheduler.get_address()
+            self._start(cluster_class, values, waits=port is None)
         except BaseException:
             self.shutdown()
             raise
@@ -112,11 +149,25 @@ class SchedulerClusterCombo:
             if port is not None:
                 port.release()
 
+    def _start(self, cluster_class: type[Cluster], values: Mapping[str, Any], waits: bool) -> None:
+        """``waits``: start the cluster only when the scheduler serves. An address that was given may belong to another
+        scheduler, which is known only then; with a port of their own, both start at the same time."""
+        self._scheduler.start()
+        _combos.add(self)
+        self._address: str = self._scheduler.get_address() if waits else values["address"]
+        if values["n_workers"]:
+            # The client writes the output of tasks to the same terminal.
+            values = {**values, "address": self._address, "echo_streamed_output": False}
+            self._cluster = cluster_class(**_arguments(cluster_class, values))
+            self._cluster.start(wait=False)
+        self._scheduler.get_address()
+
     def get_address(self) -> str:
         """The scheduler's address."""
         return self._address
 
     def get_monitor_address(self) -> str:
+        """The address to which monitors connect."""
         return self._scheduler.get_monitor_address()
 
     def shutdown(self) -> None:
@@ -136,7 +187,7 @@ class SchedulerClusterCombo:
 
 
 def _make_token() -> None:
-    """The cluster may look for it before the scheduler has made it. The scheduler says why it cannot be made."""
+    """The cluster may read the token before the scheduler has made it. The scheduler reports why it cannot be made."""
     try:
         ensure_token()
     except (OSError, ValueError):
@@ -144,19 +195,19 @@ def _make_token() -> None:
 
 
 def _join(command: Scheduler | Cluster) -> None:
-    """It has a grace time of its own; one that is stuck beyond it ends with this process."""
+    """Wait for a command, which has a grace time of its own. One that is stuck ends with this process."""
     try:
         command.join(_END_SECONDS)
     except TimeoutError:
         pass
 
 
-def _capability_texts(capabilities: Mapping[str, int] | Sequence[str] | None) -> tuple[str, ...]:
-    if not capabilities:
-        return ()
-    if isinstance(capabilities, Mapping):
-        return tuple(f"{name}={amount}" for name, amount in sorted(capabilities.items()))
-    return tuple(capabilities)
+def _arguments(
+    command_class: type, values: Mapping[str, Any], options: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The values that the class has parameters for. ``options`` has its names of those that it names otherwise."""
+    named = {(options or {}).get(name, name): value for name, value in values.items()}
+    return {name: named[name] for name in inspect.signature(command_class).parameters if name in named}
 
 
 _combos: weakref.WeakSet[SchedulerClusterCombo] = weakref.WeakSet()

@@ -1,31 +1,72 @@
-"""What a scheduler's core is told when it starts."""
+"""The settings of a scheduler's core: the options that its user may set, what its shell tells it, and constants."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from scaler_protocol.handshake import ServerHandshake
+from scaler_protocol.options import option
+from scaler_protocol.units import SECONDS
 from scaler_scheduler.core.limits import CLIENT_MEMORY_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Times are in seconds. ``handshake``: how peers of this machine and the scheduler prove who they are; None: they
-    cannot. ``cluster`` names this cluster over restarts."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerOptions:
+    """The options of the command that the core uses as they are. Monitors show them."""
+
+    protected: bool = option(True, "-p", help="Refuse a client's request to shut the scheduler down.")
+    max_number_of_tasks_waiting: int = option(
+        -1,
+        "-mt",
+        minimum=-1,
+        help="Limit the number of queued tasks. Further tasks are accepted but held back, which is slightly slower; "
+        "submit never blocks. Graph nodes and nested tasks are exempt. -1 = unlimited.",
+    )
+    client_timeout_seconds: float = option(
+        60.0, "-ct", unit=SECONDS, minimum=0, help="Keep the tasks of a disconnected client for this long."
+    )
+    worker_timeout_seconds: float = option(
+        60.0,
+        "-wt",
+        unit=SECONDS,
+        minimum=1,
+        help="Consider a host lost, and reschedule its tasks, after this long without contact.",
+    )
+    object_retention_seconds: float = option(
+        3600.0, "-ot", unit=SECONDS, minimum=0, help="Keep a large result that no client fetches for this long."
+    )
+    load_balance_seconds: float = option(
+        1.0,
+        "-ls",
+        unit=SECONDS,
+        minimum=0,
+        help="Wait this long before asking a host again for queued tasks, after it had none to return.",
+    )
+    load_balance_trigger_times: int = option(
+        2, "-lbt", minimum=1, help="Number of consecutive empty replies before that pause applies."
+    )
+    per_worker_queue_size: int = option(
+        1000,
+        "-qs",
+        minimum=1,
+        help="Maximum number of tasks queued at one worker. How many are queued depends on how long tasks take.",
+    )
+
+
+OPTION_NAMES = tuple(field.name for field in dataclasses.fields(SchedulerOptions))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(SchedulerOptions):
+    """``handshake``: how peers of this machine and the scheduler prove their identity to each other; None: they cannot.
+    ``cluster`` identifies this cluster across restarts."""
 
     address: str
     session: bytes
     epoch: int
     handshake: ServerHandshake | None = None
     cluster: bytes = b""
-    protected: bool = True
-    max_number_of_tasks_waiting: int = -1
-    client_timeout_seconds: float = 60.0
-    worker_timeout_seconds: float = 60.0
-    object_retention_seconds: float = 3600.0
-    load_balance_seconds: float = 1.0
-    load_balance_trigger_times: int = 2
-    per_worker_queue_size: int = 1000
     client_memory_bytes: int = CLIENT_MEMORY_BYTES
     version: str = ""
     python_version: str = ""

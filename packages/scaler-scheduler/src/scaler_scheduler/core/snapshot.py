@@ -23,6 +23,7 @@ from scaler_protocol.monitor.messages import (
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.settings import OPTION_NAMES
 from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.waits import waits_of
 
@@ -37,11 +38,9 @@ _ROWS_SHOWN = 200
 _NODES_COUNTED = 1_000_000
 """Nodes of all graphs together that one snapshot looks at: more would keep the scheduler too long."""
 
-_SETTINGS = (
-    "address", "protected", "max_number_of_tasks_waiting", "client_timeout_seconds", "worker_timeout_seconds",
-    "object_retention_seconds", "load_balance_seconds", "load_balance_trigger_times", "per_worker_queue_size",
-    "python_version",
-)  # fmt: skip
+_SETTINGS = ("address", *OPTION_NAMES, "python_version")
+"""The settings that monitors show. None of them is a secret."""
+
 _SUCCESSES = (Status.SUCCESS, Status.SUCCESS_LARGE)
 _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FOUND)
 
@@ -169,7 +168,6 @@ def _function(load: FunctionLoad) -> FunctionStatus:
 
 
 def _settings(core: SchedulerState) -> tuple[Setting, ...]:
-    """Those that a user may set, and none that is secret."""
     return tuple(Setting(name, str(getattr(core.settings, name))) for name in _SETTINGS)
 
 

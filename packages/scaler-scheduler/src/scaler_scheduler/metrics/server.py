@@ -50,7 +50,7 @@ class MetricsServer:
         word, _, rest = self._answer().partition(" ")
         if word != "ready":
             self.close()
-            raise BadInput(rest or f"the Prometheus address {self._host}:{self._port} did not start")
+            raise BadInput(rest or f"Cannot serve metrics on {self._host}:{self._port}: its process did not start.")
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{rest}/metrics"
 
@@ -83,9 +83,9 @@ def _host_and_port(address: str) -> tuple[str, int]:
     try:
         parsed = parse_address(address if "://" in address else f"tcp://{address}")
     except ValueError as error:
-        raise BadInput(f"--prometheus-address: {error}") from None
+        raise BadInput(f"Cannot use --prometheus-address: {error}") from None
     if parsed.scheme != "tcp":
-        raise BadInput(f"--prometheus-address: {address!r} is not of the form host:port")
+        raise BadInput(f"Cannot use --prometheus-address: {address!r} is not of the form host:port. Give host:port.")
     return parsed.host, parsed.port
 
 
@@ -95,11 +95,11 @@ def _checked_token_file(path: str | None) -> str:
     try:
         token = read_private_file(Path(path))
     except OSError as error:
-        reason = f"cannot be read: {error.strerror}" if error.strerror else str(error)
-        raise BadInput(f"--prometheus-token-file {path}: {reason}") from None
+        raise BadInput(f"Cannot read --prometheus-token-file {path}: {error.strerror or error}.") from None
     if not token:
         raise BadInput(
-            f"--prometheus-token-file {path} is missing or empty: (umask 077; openssl rand -hex 32 > {path}) makes one"
+            f"Cannot use --prometheus-token-file {path}: it is missing or empty. "
+            f"Make one with (umask 077; openssl rand -hex 32 > {path})."
         )
     return os.path.abspath(path)
 
@@ -107,5 +107,7 @@ def _checked_token_file(path: str | None) -> str:
 def _with_port(monitor_address: str) -> str:
     parsed = parse_address(monitor_address)
     if parsed.scheme == "tcp" and parsed.port == 0:
-        raise BadInput("--prometheus-address needs a --monitor-address with a port of its own, not 0")
+        raise BadInput(
+            "Cannot use --prometheus-address: --monitor-address has port 0. Give --monitor-address a port of its own."
+        )
     return monitor_address

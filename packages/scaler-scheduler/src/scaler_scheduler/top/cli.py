@@ -19,6 +19,8 @@ from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
+from scaler_protocol.units import SECONDS
+from scaler_scheduler import __version__
 
 if TYPE_CHECKING:
     from scaler_scheduler.top.source import Source
@@ -30,11 +32,15 @@ _LOOK_SECONDS = 0.1
 @dataclass(frozen=True, kw_only=True)
 class TopSettings:
     address: str | None = argument(
-        default=None, help="the scheduler's monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor"
+        default=None, help="Watch the scheduler with this monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor."
     )
-    timeout: float = option(5.0, "-t", help="seconds of silence after which the scheduler counts as lost", minimum=0.1)
-    json: bool = option(False, "-j", help="print one snapshot as JSON and exit")
-    replay: str | None = option(None, "-r", help="show what a scheduler with --event-log wrote to this folder instead")
+    timeout: float = option(
+        5.0, "-t", unit=SECONDS, minimum=0.1, help="Consider the scheduler lost after this long without a message."
+    )
+    json: bool = option(False, "-j", help="Print one snapshot as JSON and exit.")
+    replay: str | None = option(
+        None, "-r", metavar="DIR", help="Replay the event logs that scaler_scheduler --event-log DIR has written."
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -43,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         run,
         program="scaler_top",
         section="top",
-        description="Shows what a Scaler cluster does, in a terminal.",
+        description="Show the state of a Scaler cluster in a terminal.",
+        version=__version__,
         arguments=arguments,
     )
 
@@ -53,7 +60,7 @@ def run(settings: TopSettings) -> int:
     if settings.replay is not None:
         return _run_replay(settings, settings.replay)
     if settings.address is None:
-        raise BadInput("ADDRESS is missing: give the monitor address that the scheduler logs, or --replay DIR")
+        raise BadInput("Missing argument ADDRESS. Give the monitor address that the scheduler logs, or --replay DIR.")
     _check_address(settings.address)
     if not settings.json:
         _check_terminal()
@@ -87,7 +94,9 @@ def _check_address(address: str) -> None:
 
 def _check_terminal() -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadInput("standard input and output are not a terminal; --json prints one snapshot without one")
+        raise BadInput(
+            "Cannot show the screens: standard input and output are not a terminal. Use --json to print one snapshot."
+        )
 
 
 def _subscribe(context: zmq.Context[zmq.Socket[bytes]], address: str, events: bool) -> Subscription:
@@ -129,7 +138,10 @@ def _print_heard(subscription: Subscription, settings: TopSettings) -> int:
     except FeedError as error:
         return _fail(str(error))
     if message is None:
-        return _fail(f"nothing heard from {settings.address} within {settings.timeout:g} seconds")
+        return _fail(
+            f"Cannot print a snapshot: nothing was heard from {settings.address} within {settings.timeout:g} seconds. "
+            "Check the address and that the scheduler is running."
+        )
     return _print(message)
 
 
@@ -137,7 +149,7 @@ def _print_last(replay: Replay) -> int:
     """The last snapshot of a recording: what was known when it ended."""
     messages = replay.messages(replay.end, replay.end)
     message = next((each for each in messages if isinstance(each, Snapshot)), None)
-    return _print(message) if message is not None else _fail("there is no snapshot in this recording")
+    return _print(message) if message is not None else _fail("Cannot print a snapshot: this recording has none.")
 
 
 def _print(message: Snapshot) -> int:

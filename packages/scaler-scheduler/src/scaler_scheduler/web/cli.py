@@ -19,6 +19,7 @@ from scaler_protocol.command import (
     option,
     run_command,
 )
+from scaler_scheduler import __version__
 
 if TYPE_CHECKING:
     from scaler_scheduler.web.access import Access
@@ -30,20 +31,28 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 @dataclass(frozen=True, kw_only=True)
 class UiSettings:
     address: str | None = argument(
-        default=None, help="the scheduler's monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor"
+        default=None, help="Watch the scheduler with this monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor."
     )
-    host: str = option("127.0.0.1", help="where to listen; nothing is encrypted, so prefer a tunnel from elsewhere")
-    port: int = option(50001, help="where to listen; 0: any free port", minimum=0, maximum=65535)
+    host: str = option(
+        "127.0.0.1",
+        metavar="HOST",
+        help="Listen on this host address. Nothing is encrypted, so use a tunnel for access from other machines.",
+    )
+    port: int = option(50001, metavar="PORT", minimum=0, maximum=65535, help="Listen on this port. 0 = any free port.")
     allowed_hosts: tuple[str, ...] = option(
-        (), help="names, beside this machine's own, under which browsers reach this monitor"
+        (), metavar="NAME", help="Accept requests for these host names too, such as the name of a proxy."
     )
     token: str | None = option(
         None,
-        help="what browsers must show, as ?token=...; default: a new one at each start; other users can read the "
-        "command line, so prefer SCALER_UI_TOKEN or a file",
+        metavar="TOKEN",
+        default_text="a new token at each start",
+        help="Require this token from browsers (?token=...), at least 8 characters. Other users can read the command "
+        "line, so set SCALER_UI_TOKEN or use a file instead.",
     )
-    require_token: bool = option(True, help="show nothing to whoever does not have the token")
-    replay: str | None = option(None, help="show what a scheduler with --event-log wrote to this folder instead")
+    require_token: bool = option(True, help="Require the token. Without it, anyone who can reach the port can watch.")
+    replay: str | None = option(
+        None, metavar="DIR", help="Replay the event logs that scaler_scheduler --event-log DIR has written."
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -52,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         run,
         program="scaler_ui",
         section="ui",
-        description="Shows what a Scaler cluster does, in a browser.",
+        description="Show the state of a Scaler cluster in a browser.",
+        version=__version__,
         arguments=arguments,
     )
 
@@ -76,7 +86,9 @@ def _check_extra() -> None:
     try:
         import aiohttp  # noqa: F401
     except ImportError:
-        raise BadInput("the web monitor needs the package aiohttp: pip install 'scaler-scheduler[ui]'") from None
+        raise BadInput(
+            "Cannot start the web monitor: the package aiohttp is missing. Run pip install 'scaler-scheduler[ui]'."
+        ) from None
 
 
 def _token(settings: UiSettings) -> str | None:
@@ -89,8 +101,8 @@ def _token(settings: UiSettings) -> str | None:
         return new_token()
     if len(settings.token) < SHORTEST or not settings.token.isprintable() or " " in settings.token:
         raise BadInput(
-            f"the token needs at least {SHORTEST} printable characters and no space; "
-            "--no-require-token lets everybody watch who reaches the port"
+            f"Cannot use this token: it needs at least {SHORTEST} printable characters and no space. "
+            "Give a longer one, or --no-require-token to let anyone who can reach the port watch."
         )
     return settings.token
 
@@ -102,7 +114,9 @@ def _source(settings: UiSettings) -> Source:
         if settings.replay is not None:
             return RecordedSource(settings.replay)
         if settings.address is None:
-            raise BadInput("ADDRESS is missing: give the monitor address that the scheduler logs, or --replay DIR")
+            raise BadInput(
+                "Missing argument ADDRESS. Give the monitor address that the scheduler logs, or --replay DIR."
+            )
         parse_watched_address(settings.address)
         return LiveSource(settings.address)
     except ValueError as error:
@@ -124,7 +138,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, source: Source, settings: UiSe
         await server.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(
-            f"cannot listen on {settings.host} port {settings.port} ({reason}): choose another --port"
+            f"Cannot listen on {settings.host} port {settings.port}: {reason}. Choose another --port."
         ) from None
     _say_where(settings.host, port, access)
     try:
@@ -138,7 +152,7 @@ def _say_where(host: str, port: int, access: Access) -> None:
     address = access.address(f"http://{shown}:{port}/")
     print(f"scaler_ui: open {address}", flush=True)
     if not access.has_token:
-        _warn(f"everybody who reaches port {port} of this machine can watch: no token is required")
+        _warn(f"anyone who can reach port {port} of this machine can watch: no token is required")
     elif host not in LOOPBACK:
         _warn(f"port {port} carries everything unencrypted, the token included: prefer a tunnel (ssh -L)")
     parent = current_parent()

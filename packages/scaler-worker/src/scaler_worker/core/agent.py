@@ -8,7 +8,7 @@ does not (a new epoch) is told what is held here, and gets every unreleased resu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from scaler_protocol.codec import TaskRun
@@ -21,7 +21,6 @@ from scaler_protocol.messages import (
     AgentAttach,
     Blocked,
     Cancel,
-    Capability,
     Challenge,
     Envelope,
     Goodbye,
@@ -70,9 +69,10 @@ from scaler_worker.core.effects import (
 from scaler_worker.core.execution_backend import ExecutionBackend
 from scaler_worker.core.objects import WrongBytes
 from scaler_worker.core.path import PING_SECONDS, SCHEDULER, AgentPath
+from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.state import AgentState
 
-__all__ = ["SCHEDULER", "AgentCore", "AgentSettings"]
+__all__ = ["SCHEDULER", "AgentCore"]
 
 HELLO_SECONDS = 1.0
 HELLO_LIMIT_SECONDS = 8.0
@@ -91,19 +91,6 @@ NO_STORE = bytes(16)
 
 FAREWELL_SECONDS = 0.5
 """How long the last acknowledgements are waited for."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgentSettings:
-    name: str
-    worker_names: tuple[str, ...]
-    capabilities: tuple[Capability, ...] = ()
-    task_timeout_seconds: float = 0.0
-    death_timeout_seconds: float = 300.0
-    grace_seconds: float = 10.0
-    hard_suspend: bool = False
-    process_limit: int = 0
-    uses_store: bool = False
 
 
 class AgentCore:

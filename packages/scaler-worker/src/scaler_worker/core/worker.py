@@ -27,7 +27,7 @@ class WorkerCore:
             self.state,
             task_timeout_seconds=settings.task_timeout_seconds,
             process_limit=settings.process_limit,
-            suspends=settings.hard_suspend,
+            suspends=settings.hard_processor_suspend,
         )
         self.agent = agent = AgentCore(settings, hello, self.state, self.slots, now, handshake)
         self.on_connected, self.on_peer_lost, self.on_key_refused = (

@@ -30,9 +30,10 @@ from scaler_protocol.messages import (
     Tasks,
     WorkerStatus,
 )
+from scaler_protocol.options import values_of
 from scaler_worker.board import Board
 from scaler_worker.config import OBJECT_RETENTION_SECONDS, ClusterSettings
-from scaler_worker.core.agent import BAD_INPUT_CODE, AgentSettings
+from scaler_worker.core.agent import BAD_INPUT_CODE
 from scaler_worker.core.effects import (
     AttachStore,
     DropObjects,
@@ -52,6 +53,7 @@ from scaler_worker.core.effects import (
     StartProcessor,
     Suspend,
 )
+from scaler_worker.core.settings import AgentSettings, ExecutionOptions
 from scaler_worker.core.worker import WorkerCore
 from scaler_worker.processor.channel import INTERRUPT_SIGNAL, VALUES, ProcessorOptions, pack_number
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
@@ -355,11 +357,8 @@ def _core_settings(settings: ClusterSettings, worker_count: int) -> AgentSetting
         name=f"{host}-{os.getpid()}",
         worker_names=settings.worker_names or default_names,
         capabilities=settings.capabilities,
-        task_timeout_seconds=settings.task_timeout_seconds,
-        death_timeout_seconds=settings.death_timeout_seconds,
-        grace_seconds=settings.grace_seconds,
-        hard_suspend=settings.hard_processor_suspend,
         uses_store=True,
+        **values_of(ExecutionOptions, settings),
     )
 
 

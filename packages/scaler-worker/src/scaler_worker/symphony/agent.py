@@ -16,9 +16,10 @@ from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Role, WorkerStatus
+from scaler_protocol.options import values_of
 from scaler_worker.config import OBJECT_RETENTION_SECONDS
-from scaler_worker.core.agent import AgentSettings
 from scaler_worker.core.effects import Exit
+from scaler_worker.core.settings import AgentSettings, ConnectionOptions
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.resources import ProcessMeter, free_bytes
 from scaler_worker.symphony.config import SymphonySettings
@@ -162,6 +163,5 @@ def _core_settings(settings: SymphonySettings) -> AgentSettings:
     return AgentSettings(
         name=name,
         worker_names=tuple(f"{name}-{index}" for index in range(settings.base_concurrency)),
-        death_timeout_seconds=settings.death_timeout_seconds,
-        grace_seconds=settings.grace_seconds,
+        **values_of(ConnectionOptions, settings),
     )

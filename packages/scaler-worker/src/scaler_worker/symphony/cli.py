@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler_protocol.command import run_command, setup_logging
+from scaler_worker import __version__
 from scaler_worker.symphony.config import SymphonySettings
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     run_command(
         SymphonySettings, _run, program="scaler_symphony_cluster", section="symphony",
-        description="Runs tasks of the scheduler at ADDRESS in IBM Spectrum Symphony, by the service SERVICE.",
-        arguments=arguments,
+        description="Run the scheduler's tasks on IBM Spectrum Symphony, using the Symphony service SERVICE.",
+        version=__version__, arguments=arguments,
     )  # fmt: skip
 
 

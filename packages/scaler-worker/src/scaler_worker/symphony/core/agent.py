@@ -6,7 +6,8 @@ from typing import Any
 
 from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.messages import Hello
-from scaler_worker.core.agent import AgentCore, AgentSettings
+from scaler_worker.core.agent import AgentCore
+from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.state import AgentState
 from scaler_worker.symphony.core.answer import Answer
 from scaler_worker.symphony.core.grid import Grid

@@ -1,0 +1,53 @@
+"""The settings of an agent's core: the options that its user may set, and what its shell tells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler_protocol.messages import Capability
+from scaler_protocol.options import option
+from scaler_protocol.units import SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """Options that the core of every agent uses as they are."""
+
+    death_timeout_seconds: float = option(
+        300.0,
+        "-ds",
+        unit=SECONDS,
+        minimum=0.1,
+        help="Exit after this long without a connection to the scheduler (or to Symphony).",
+    )
+    grace_seconds: float = option(
+        10.0, unit=SECONDS, minimum=0, help="Give running tasks this long to finish on shutdown."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionOptions(ConnectionOptions):
+    """Options that the core of an agent with worker processes uses as they are."""
+
+    task_timeout_seconds: float = option(
+        0.0,
+        "-tts",
+        unit=SECONDS,
+        minimum=0,
+        help="Fail tasks that run longer than this and have no timeout_seconds of their own. 0 = no limit.",
+    )
+    hard_processor_suspend: bool = option(
+        False, "-hps", help="Suspend (SIGSTOP) the worker process of a task that waits for nested tasks."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings(ExecutionOptions):
+    """``process_limit``: the most worker processes at a time; 0: no limit. ``uses_store``: whether large values go
+    through the object store of the host."""
+
+    name: str
+    worker_names: tuple[str, ...]
+    capabilities: tuple[Capability, ...] = ()
+    process_limit: int = 0
+    uses_store: bool = False
