@@ -115,9 +115,9 @@ class Cluster:
     def _check_quiet(self) -> None:
         """When all is done nothing moves any more but signs of life."""
         self.world.run(self.world.now + 3.0)
-        if any(not agent.connected for agent in self.scheduler.core.agents.values()):
+        if any(not agent.connected for agent in self.scheduler.core.state.agents.values()):
             # It died while the scheduler stood still: it might as well have been stopped, and has the full time.
-            self.world.run(self.world.now + self.scheduler.core.settings.worker_timeout_seconds)
+            self.world.run(self.world.now + self.scheduler.core.state.settings.worker_timeout_seconds)
         before = dict(self.scheduler.sent)
         self.world.run(self.world.now + 3.0)
         moved = {
@@ -126,10 +126,10 @@ class Cluster:
             if count != before.get(name) and name not in ("Ping", "HeartbeatEcho", "Acknowledgement")
         }
         assert not moved, moved
-        assert self.scheduler.core.allocator.queued == 0
-        assert not self.scheduler.core.coordination.locks and not self.scheduler.core.coordination.by_task
+        assert self.scheduler.core.state.allocator.queued == 0
+        assert not self.scheduler.core.state.locks.locks and not self.scheduler.core.state.locks.by_task
         self.scheduler.check_records()
-        for table in [client.table for client in self.scheduler.core.clients.values()]:
+        for table in [client.table for client in self.scheduler.core.state.clients.values()]:
             assert not table.unfinished and not table.graphs, table.unfinished
         for agent in self.agents:
             agent.check_empty()
@@ -163,7 +163,7 @@ class Cluster:
         if PARENT in self.scenario.function_names or LOCKER in self.scenario.function_names:
             return  # deeper tasks pass the credit of those that are blocked
         ceiling = max(1, self.scenario.per_worker_queue_size) * self.scenario.slots
-        for agent in self.scheduler.core.agents.values():
+        for agent in self.scheduler.core.state.agents.values():
             assert agent.load.outstanding <= ceiling + self.scenario.slots, (agent.load.outstanding, ceiling)
         self.world.after(WATCH_SECONDS, self._watch)
 

@@ -1,0 +1,17 @@
+"""Tasks enter queues, or return to them."""
+
+from __future__ import annotations
+
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.state import SchedulerState
+
+
+def requeue(state: SchedulerState, client: Client, task: int) -> None:
+    record = client.table.requeue(task)
+    if record is not None:
+        record.queue.push(client, client.table, record.priority, task, task + 1, True)
+
+
+def push(state: SchedulerState, client: Client, ranges: list, front: bool) -> None:
+    for record, first, stop in reversed(ranges) if front else ranges:
+        record.queue.push(client, client.table, record.priority, first, stop, front)
