@@ -13,7 +13,8 @@ from scaler_scheduler.core.states import LOSSES_LIMIT
 
 
 def lose_agent(state: SchedulerState, agent: Agent, now: float, blameless: bool = False) -> None:
-    """It is gone for good: what it had is queued again, sessions that came through it are cut off."""
+    """An agent is gone for good: its tasks are queued again, and sessions that it relayed are cut off. ``blameless``:
+    the loss does not count against the tasks."""
     del state.agents[agent.session]
     recording.note_agent_lost(state, agent)
     del state.agent_by_index[agent.index]
@@ -39,6 +40,7 @@ def lose_agent(state: SchedulerState, agent: Agent, now: float, blameless: bool 
 
 
 def leave_store(state: SchedulerState, agent: Agent) -> None:
+    """The agent does not share its object store with others any more."""
     others = state.agents_by_store.get(agent.store, [])
     if agent in others:
         others.remove(agent)
@@ -47,7 +49,7 @@ def leave_store(state: SchedulerState, agent: Agent) -> None:
 
 
 def _take_from(state: SchedulerState, client: Client, agent: Agent, blameless: bool) -> list[int]:
-    """Queue again what a lost agent had of a client; the tasks that ended instead."""
+    """Queue the tasks of a client again that a lost agent had. Returns the tasks that fail instead."""
     ranges, died, cancelled = client.table.lose(agent.index, blameless, LOSSES_LIMIT, Status.WORKER_DIED)
     requeue.push(state, client, ranges, True)
     task_endings.report_cancelled(state, client, cancelled)

@@ -17,6 +17,8 @@ from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT
 
 
 def on_attach(state: SchedulerState, agent: Agent, body: AgentAttach, now: float) -> None:
+    """An agent introduces itself: its worker processes, its capabilities, and the tasks that it has from before a
+    restart."""
     if agent.attached:
         return
     agent.attach(body, state.settings.per_worker_queue_size, now)
@@ -29,6 +31,7 @@ def on_attach(state: SchedulerState, agent: Agent, body: AgentAttach, now: float
 
 
 def on_blocked(state: SchedulerState, agent: Agent, body: Blocked, now: float) -> None:
+    """Tasks of this agent wait for tasks that they have submitted: it can run others meanwhile, at most so deep."""
     agent.load.lent = min(body.lent_slots, LENT_LIMIT)
     is_limited = body.lent_slots and not body.any_depth
     agent.load.deepest = min(body.deepest, DEPTH_LIMIT) if is_limited else -1
@@ -36,6 +39,7 @@ def on_blocked(state: SchedulerState, agent: Agent, body: Blocked, now: float) -
 
 
 def on_goodbye(state: SchedulerState, agent: Agent, body: Goodbye, now: float) -> None:
+    """An agent leaves. That does not count against its tasks."""
     notices.log(state, f"Agent {agent.title()} left")
     outbox.acknowledge(state, agent, now)
     outbox.ignore(state, agent.session)
@@ -43,6 +47,7 @@ def on_goodbye(state: SchedulerState, agent: Agent, body: Goodbye, now: float) -
 
 
 def on_output(state: SchedulerState, agent: Agent, body: Output, now: float) -> None:
+    """Output of a task for its client. It is left out while the client is paused."""
     client = state.clients.get(body.session)
     if client is None or not client.is_reachable:
         return

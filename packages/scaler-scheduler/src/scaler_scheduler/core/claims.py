@@ -19,7 +19,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def claim(state: SchedulerState, agent: Agent, column: TaskColumn, now: float) -> None:
-    """An agent holds these tasks of a client since before the restart."""
+    """An agent has these tasks of a client since before the restart."""
     client = state.clients.get(column.session)
     attempts = column.attempts or (1,) * len(column.tasks)
     if client is None:

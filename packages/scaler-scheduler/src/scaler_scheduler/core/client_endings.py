@@ -35,7 +35,7 @@ from scaler_scheduler.core.states import TaskState
 
 
 def cancel(state: SchedulerState, client: Client, tasks: Sequence[int] | None, now: float) -> None:
-    """Cancel some or (None) all tasks of a client, and the children of those that run."""
+    """Cancel some tasks of a client, or all of them (None), and the tasks that running ones have submitted."""
     ended, told, freed = client.table.cancel(tasks)
     for index, (numbers, attempts) in told.items():
         cancel_at(state, state.agent_by_index[index], client.session, numbers, attempts, range(len(numbers)))
@@ -64,19 +64,21 @@ def cancel_at(
 
 
 def stop_children(state: SchedulerState, session: bytes, task: int, now: float) -> None:
-    """The current attempt of a task was cancelled or died: the tasks it submitted are cancelled."""
+    """The current attempt of a task was cancelled or failed: the tasks that it submitted are cancelled."""
     for child in state.lineage.of_task(session, task):
         stop_nested(state, child, now)
 
 
 def stop_stale_children(state: SchedulerState, client: Client, now: float) -> None:
+    """Stop the nested clients in tasks that are being cancelled or have started again elsewhere."""
     for child in state.lineage.of_client(client.session):
         if child.parent is not None and is_stopped(state, child.parent):
             stop_nested(state, child, now)
 
 
 def stop_nested(state: SchedulerState, client: Client, now: float) -> None:
-    """Its tasks are cancelled, and theirs. One client after another: how deep they are nested is theirs to say."""
+    """Cancel the tasks of a nested client, and the tasks that these have submitted. Clients are stopped in a loop, not
+    in a recursion, because clients choose how deep they nest."""
     if client in state.stopping:
         return
     state.stopping.append(client)
@@ -90,7 +92,7 @@ def stop_nested(state: SchedulerState, client: Client, now: float) -> None:
 
 
 def _stop_one(state: SchedulerState, client: Client, now: float) -> None:
-    """The session goes on: its processor has other tasks to come."""
+    """The session continues: its worker process will run other tasks."""
     if not client.connected:
         end_client(state, client, now)
         return
@@ -102,14 +104,15 @@ def _stop_one(state: SchedulerState, client: Client, now: float) -> None:
 
 
 def is_stopped(state: SchedulerState, parent: TaskName) -> bool:
-    """This execution of a task is being cancelled, or a later one has taken its place."""
+    """Whether this execution of a task is being cancelled, or a later one has replaced it."""
     client = state.clients.get(parent.session)
     known = client.table.describe(parent.task) if client is not None else None
     return known is not None and (known[0] == TaskState.CANCELLING or known[1] > parent.attempt)
 
 
 def abandon(state: SchedulerState, client: Client, now: float) -> None:
-    """Its session begins anew: answers to its cancels would be taken for answers to what comes."""
+    """Another session begins under the same id: answers of agents to cancels of the old one must not be taken for
+    answers to cancels of the new one."""
     client.table.abandon({index: agent.load for index, agent in state.agent_by_index.items()})
     remove_client(state, client, now)
     for agent in state.agents.values():
@@ -117,14 +120,15 @@ def abandon(state: SchedulerState, client: Client, now: float) -> None:
 
 
 def expel(state: SchedulerState, client: Client, text: str, now: float) -> None:
+    """End the session of a client that broke the protocol, and tell it why."""
     notices.log(state, f"Client {client.session.hex()[:8]}: {text}", "WARNING")
     outbox.refuse(state, client.session, Refused(RefusalReason.MALFORMED, text), client.route)
     end_client(state, client, now)
 
 
 def orphan(state: SchedulerState, client: Client, now: float) -> None:
-    """Nobody listens to a nested client's session any more. Its tasks go on as its root client's, until they are
-    done or the parent turns out to have died."""
+    """Nothing takes the results of a nested client any more. Its tasks continue as tasks of its root client, until they
+    have ended or the parent turns out to have died."""
     client.connected = False
     client.is_orphan = client.is_broken = True
     client.drop_deliveries()
@@ -135,8 +139,8 @@ def orphan(state: SchedulerState, client: Client, now: float) -> None:
 
 
 def end_client(state: SchedulerState, client: Client, now: float) -> None:
-    """It left or is given up: its tasks are cancelled, its objects dropped. A cancelled task that an agent still
-    has is remembered by a client that nobody listens to, until the agent answered."""
+    """A client left or is given up: its tasks are cancelled and its objects released. Until agents have answered, the
+    client stays in the state to account for cancelled tasks that they still have."""
     client.drop_deliveries()
     client.is_orphan = client.is_broken = True
     client.connected = False
@@ -155,6 +159,7 @@ def end_client(state: SchedulerState, client: Client, now: float) -> None:
 
 
 def remove_client(state: SchedulerState, client: Client, now: float) -> None:
+    """Forget a client whose session has ended and whose tasks have all ended."""
     if state.clients.get(client.session) is not client:
         return  # it ended with its parent meanwhile
     del state.clients[client.session]

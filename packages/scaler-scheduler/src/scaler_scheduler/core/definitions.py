@@ -20,7 +20,7 @@ _RELEASED_PER_MESSAGE = 4096
 
 
 def drop_unwanted(state: SchedulerState, client: Client, now: float) -> None:
-    """Functions that the client has let go of. Tasks that may yet run, or run again, need theirs."""
+    """Drop functions that a client has released. Functions of tasks that may still run, or run again, are kept."""
     if client.table.graphs:
         return
     loads = state.function_loads
@@ -33,12 +33,12 @@ def drop_unwanted(state: SchedulerState, client: Client, now: float) -> None:
 
 
 def drop_functions(state: SchedulerState, digests: list[bytes], now: float) -> None:
-    """A client needs these no more; agents forget those that nobody needs."""
+    """A client needs these functions no longer; agents forget the ones that no client needs."""
     _forget_at_agents(state, [digest for digest in digests if _is_last_user(state, digest)], now)
 
 
 def drop_serializers(state: SchedulerState, client: Client, now: float) -> None:
-    """Clients let go of theirs only when they end."""
+    """A client has ended, and with it the need for its serializers."""
     for digest in client.serializers:
         state.serializer_users[digest] -= 1
     gone = [digest for digest in client.serializers if not state.serializer_users[digest]]
@@ -48,6 +48,7 @@ def drop_serializers(state: SchedulerState, client: Client, now: float) -> None:
 
 
 def _forget_at_agents(state: SchedulerState, digests: list[bytes], now: float) -> None:
+    """Tell agents which functions and serializers no client needs."""
     gone = [digest for digest in digests if digest not in state.functions and digest not in state.serializers]
     for start in range(0, len(gone), _RELEASED_PER_MESSAGE):
         part = gone[start : start + _RELEASED_PER_MESSAGE]
@@ -59,6 +60,7 @@ def _forget_at_agents(state: SchedulerState, digests: list[bytes], now: float) -
 
 
 def _is_last_user(state: SchedulerState, digest: bytes) -> bool:
+    """Count one user less. True: no client has the function any more."""
     state.function_users[digest] -= 1
     if state.function_users[digest]:
         return False
@@ -69,6 +71,7 @@ def _is_last_user(state: SchedulerState, digest: bytes) -> bool:
 
 
 def define(state: SchedulerState, client: Client, definition: FunctionDefinition) -> None:
+    """A client has a function."""
     digest = definition.digest
     client.unwanted.pop(digest, None)
     if digest in client.functions:
@@ -80,6 +83,7 @@ def define(state: SchedulerState, client: Client, definition: FunctionDefinition
 
 
 def define_serializer(state: SchedulerState, client: Client, definition: FunctionDefinition) -> None:
+    """A client has a serializer."""
     digest = definition.digest
     if digest not in client.serializers:
         client.serializers[digest] = _size_of(definition)

@@ -12,7 +12,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def on_peer_lost(state: SchedulerState, peer: bytes, now: float) -> None:
-    """The connection of ``peer`` ended. It may come back: clients within their timeout, agents almost at once."""
+    """The connection of ``peer`` ended. A client may come back within its timeout, an agent almost at once."""
     state.events.now = now
     state.ignored.pop(peer, None)
     client = state.clients.get(peer)

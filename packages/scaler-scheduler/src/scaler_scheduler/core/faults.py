@@ -21,7 +21,7 @@ _Peer = TypeVar("_Peer", Agent, Client)
 
 
 def on_message(state: SchedulerState, peer: bytes, kind: str, error: Exception, now: float) -> None:
-    """A message of ``peer`` could not be taken in."""
+    """A message of ``peer`` could not be handled."""
     state.effects.append(Trouble(f"{kind} from {peer.hex()[:8]} could not be taken in", error))
     _end(state, peer, lambda: session_endings.on_malformed(state, peer, f"{kind} cannot be taken in.", now), now)
 
@@ -29,7 +29,7 @@ def on_message(state: SchedulerState, peer: bytes, kind: str, error: Exception, 
 def on_nested_message(
     state: SchedulerState, agent: Agent, session: bytes, kind: str, error: Exception, now: float
 ) -> None:
-    """The same, of a client that an agent relays: the agent is not to blame."""
+    """A message of a nested client could not be handled. Its agent is not to blame."""
     state.effects.append(Trouble(f"{kind} from {session.hex()[:8]} could not be taken in", error))
     _end(
         state,
@@ -40,7 +40,7 @@ def on_nested_message(
 
 
 def on_receiver(state: SchedulerState, peer: Client | Agent, error: Exception, now: float) -> None:
-    """What ``peer`` is to be told, or is due for it, could not be worked out or sent."""
+    """What is due for ``peer`` could not be worked out or sent."""
     state.effects.append(Trouble(f"{peer.session.hex()[:8]} has to begin anew", error))
     _end(state, peer.session, lambda: session_endings.end_session(state, peer.session, now), now)
     outbox.answer(state, peer.session, peer.route, WhoAreYou(), now)
@@ -56,7 +56,7 @@ def _end(state: SchedulerState, session: bytes, end: Callable[[], None], now: fl
 
 
 def _remove(state: SchedulerState, session: bytes) -> None:
-    """Not even its end can be worked out: it is not there any more."""
+    """Not even the end of the session can be worked out: forget it."""
     agent = state.agents.pop(session, None)
     if agent is not None:
         state.agent_by_index.pop(agent.index, None)

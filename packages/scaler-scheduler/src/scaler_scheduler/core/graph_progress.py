@@ -12,7 +12,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def on_drain(state: SchedulerState, now: float) -> None:
-    """Carry out what became of nodes of graphs: some may be queued, some end, some values are not needed."""
+    """Apply the changes in the graphs of all clients, once per drain."""
     for client in list(state.graph_clients.values()):
         try:
             _apply_changes_of(state, client, now)
@@ -21,6 +21,7 @@ def on_drain(state: SchedulerState, now: float) -> None:
 
 
 def _apply_changes_of(state: SchedulerState, client: Client, now: float) -> None:
+    """Apply the changes in the graphs of one client."""
     client.table.prefers_holders = len(state.agents) > 1
     news = client.table.take_news()
     if news is not None:
@@ -30,6 +31,7 @@ def _apply_changes_of(state: SchedulerState, client: Client, now: float) -> None
 
 
 def _apply(state: SchedulerState, client: Client, news: GraphNews, now: float) -> None:
+    """Queue nodes that are ready, report nodes that have ended, and have agents drop values or keep tasks ready."""
     requeue.push(state, client, news.ready, False)
     for index, (tasks, attempts) in news.cancels.items():
         agent = state.agent_by_index.get(index)

@@ -21,6 +21,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def on_heard(state: SchedulerState, agent: Agent, now: float) -> None:
+    """A message came from an agent: it is alive."""
     agent.heard_at = now
     agent.excused_seconds = 0.0
     if agent.suspect:
@@ -30,11 +31,13 @@ def on_heard(state: SchedulerState, agent: Agent, now: float) -> None:
 
 
 def on_heartbeat(state: SchedulerState, agent: Agent, body: Heartbeat, now: float) -> None:
+    """The regular report of an agent. The echo lets the agent measure the round trip."""
     agent.heartbeat = body
     outbox.send(state, agent, HeartbeatEcho(body.sent_at, state.events.is_on), now)
 
 
 def look_at_agent(state: SchedulerState, agent: Agent, now: float) -> None:
+    """At each tick: give up an agent whose lease has ended, stop using a silent one, ping an idle one."""
     silent_seconds = now - agent.heard_at - agent.excused_seconds
     if (agent.lost_at is not None and now >= agent.lost_at) or silent_seconds >= _timeout_seconds(state, agent):
         notices.log(state, f"Agent {agent.title()} is lost", "WARNING")
@@ -52,8 +55,8 @@ def look_at_agent(state: SchedulerState, agent: Agent, now: float) -> None:
 
 
 def _relieve(state: SchedulerState, agent: Agent, now: float) -> None:
-    """Queue the short tasks of a silent agent again. Longer ones may be running there, and stay. When it is back it
-    is told to cancel what it still has of them."""
+    """Queue the short tasks of a silent agent again. Longer ones may be running there, and stay. When the agent is
+    back, it is told to cancel what it still has of them."""
     for client in list(state.clients.values()):
         tasks, attempts = client.table.short_tasks(agent.index, SHORT_TASK_US)
         if tasks:
@@ -63,5 +66,6 @@ def _relieve(state: SchedulerState, agent: Agent, now: float) -> None:
 
 
 def _timeout_seconds(state: SchedulerState, agent: Agent) -> float:
+    """How long the agent may be silent."""
     limit = state.settings.worker_timeout_seconds
     return limit if agent.attached else min(limit, ATTACH_SECONDS)

@@ -27,7 +27,8 @@ from scaler_scheduler.core.state import SchedulerState
 def on_hello(
     state: SchedulerState, peer: bytes, hello: Hello, route: bytes | None, now: float, user: bytes = b""
 ) -> None:
-    """``user``: whose key the connection showed, if it is not the one that the session began with."""
+    """A peer connects, or reconnects. ``user``: the holder of the key that the connection showed, when it is not the
+    one that the session began with."""
     known = state.agents.get(peer) or state.clients.get(peer)
     if known is not None and not user:
         user = known.user
@@ -58,8 +59,8 @@ def on_hello(
 
 
 def _may_resume(state: SchedulerState, known: Client | Agent, hello: Hello, route: bytes | None) -> bool:
-    """Not when the peer speaks of a link that ended here: it has received more than this one sent, or begins after
-    what this one received."""
+    """Whether the link continues. It does not when the peer speaks of a link that has ended here: when it has received
+    more than was sent, or begins after what was received."""
     is_agent = isinstance(known, Agent)
     if is_agent != (hello.role == Role.WORK) or known.route != route or known.is_broken:
         return False
@@ -67,6 +68,7 @@ def _may_resume(state: SchedulerState, known: Client | Agent, hello: Hello, rout
 
 
 def _welcome(state: SchedulerState, hello: Hello, received: int, resumed: bool) -> Welcome:
+    """The answer that admits a peer."""
     settings = state.settings
     welcome = Welcome(
         session=settings.session,
@@ -83,6 +85,7 @@ def _welcome(state: SchedulerState, hello: Hello, received: int, resumed: bool) 
 
 
 def _resume(state: SchedulerState, peer: Client | Agent, hello: Hello, now: float) -> None:
+    """The link of a known session continues where it was."""
     peer.connected = True
     if isinstance(peer, Agent):
         peer.lost_at = None
@@ -96,8 +99,8 @@ def _resume(state: SchedulerState, peer: Client | Agent, hello: Hello, now: floa
 
 
 def _greet_again(state: SchedulerState, client: Client, hello: Hello, now: float) -> None:
-    """It did not hear the Welcome and says Hello again. Its session goes on: after a restart of the scheduler
-    clients inside its tasks may have come back before it."""
+    """A client did not receive the Welcome, and says Hello again. Its session continues: after a restart of the
+    scheduler, clients inside its tasks may have come back before it."""
     client.hello = hello
     client.connected = True
     client.gone_at = None
@@ -107,12 +110,14 @@ def _greet_again(state: SchedulerState, client: Client, hello: Hello, now: float
 
 
 def _adopt_named(state: SchedulerState, client: Client, hello: Hello) -> None:
+    """A nested client names the task that it lives in."""
     if hello.parent_session:
         name = hello.parent_session, hello.parent_task, hello.parent_attempt, hello.parent_depth
         task_entry.adopt(state, client, TaskName(*name))
 
 
 def _new_agent(state: SchedulerState, hello: Hello, user: bytes, now: float) -> None:
+    """The session of an agent begins. It counts as soon as the agent attaches."""
     agent = Agent(hello, state.next_agent_index, now, state.agents_with_cancels)
     agent.user = user
     state.next_agent_index += 1
@@ -122,6 +127,7 @@ def _new_agent(state: SchedulerState, hello: Hello, user: bytes, now: float) -> 
 
 
 def _new_client(state: SchedulerState, hello: Hello, route: bytes | None, user: bytes, now: float) -> None:
+    """The session of a client begins."""
     client = Client(hello, route, state.totals, now)
     client.user = user
     state.clients[client.session] = client

@@ -19,12 +19,14 @@ RELEASES_PER_MESSAGE = 50_000
 
 
 def keep_house(state: SchedulerState, now: float) -> None:
+    """Send agents what can wait a little: acknowledgements and releases of results."""
     state.housekeeping_at = None
     due = [agent for agent in state.agents.values() if agent.releases or agent.link.owes_acknowledgement]
     faults.for_each(state, due, _keep_house_of, now)
 
 
 def _keep_house_of(state: SchedulerState, agent: Agent, now: float) -> None:
+    """An acknowledgement is not needed when another message carries it."""
     if agent.releases:
         sequences, agent.releases = agent.releases, []
         for start in range(0, len(sequences), RELEASES_PER_MESSAGE):
@@ -34,20 +36,21 @@ def _keep_house_of(state: SchedulerState, agent: Agent, now: float) -> None:
 
 
 def send_cancels(state: SchedulerState, now: float) -> None:
-    """What was collected for agents in this drain."""
+    """Send agents the cancels that this drain has collected."""
     agents = list(state.agents_with_cancels.values())
     state.agents_with_cancels.clear()
     faults.for_each(state, agents, _send_cancels_to, now)
 
 
 def _send_cancels_to(state: SchedulerState, agent: Agent, now: float) -> None:
+    """Send one agent its cancels, in as many messages as they need."""
     cancels, agent.cancels = agent.cancels, {}
     for columns in in_messages(cancels):
         outbox.send(state, agent, Cancel(columns), now)
 
 
 def acknowledge_clients(state: SchedulerState, now: float) -> None:
-    """A client with a batch open waits for this; most often a result carries it within the delay."""
+    """A client with an open batch waits for this; most often a result carries the acknowledgement within the delay."""
     state.acknowledge_at = None
     for client in list(state.clients_to_acknowledge.values()):
         due = client.owing_since + CLIENT_ACKNOWLEDGEMENT_SECONDS

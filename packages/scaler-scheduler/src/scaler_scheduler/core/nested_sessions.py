@@ -24,7 +24,8 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def unwrap(state: SchedulerState, agent: Agent, body: Relay, now: float) -> tuple[Client, Envelope] | tuple[None, None]:
-    """The message of a nested client, and the client; (None, None): it needs nothing more."""
+    """The nested client and its message, when the hot path must handle the message; (None, None) when it has been
+    handled here."""
     session = body.session
     try:
         inner = codec.decode(list(body.frames))
@@ -48,6 +49,7 @@ def unwrap(state: SchedulerState, agent: Agent, body: Relay, now: float) -> tupl
 
 
 def on_closed(state: SchedulerState, agent: Agent, body: RelayClosed, now: float) -> None:
+    """The connection between a nested client and its agent ended."""
     client = state.clients.get(body.session)
     if client is not None and client.route == agent.session:
         state.ignored.pop(body.session, None)

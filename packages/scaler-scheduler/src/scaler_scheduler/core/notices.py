@@ -8,10 +8,12 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def log(state: SchedulerState, text: str, level: str = "INFO") -> None:
+    """Write a line."""
     state.effects.append(Log(level, text))
 
 
 def warn(state: SchedulerState, kind: Repetition, text: str, now: float) -> None:
+    """Write a warning that peers can cause as often as they like: repetitions are counted instead."""
     first = kind.note(text, now)
     if first is not None:
         log(state, first, "WARNING")
@@ -19,6 +21,7 @@ def warn(state: SchedulerState, kind: Repetition, text: str, now: float) -> None
 
 
 def warn_of_repetitions(state: SchedulerState, now: float) -> None:
+    """Write how often warnings were repeated."""
     for kind in _repetitions(state):
         text = kind.take(now)
         if text is not None:

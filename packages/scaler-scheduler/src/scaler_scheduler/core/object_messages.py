@@ -35,7 +35,7 @@ from scaler_scheduler.core.stored_objects import Forged
 
 
 def stated_by(state: SchedulerState, key: ObjectKey, now: float) -> float | None:
-    """When the owner of an object will have spoken of it if it exists; None: by now."""
+    """Until when the owner of an object may still state it; None: the owner would have stated it by now."""
     owner = state.clients.get(key.owner)
     if owner is not None:
         return owner.states_until if now < owner.states_until else None
@@ -44,6 +44,7 @@ def stated_by(state: SchedulerState, key: ObjectKey, now: float) -> float | None
 
 
 def on_client_object(state: SchedulerState, client: Client, body: ObjectChunk | ObjectStored, now: float) -> None:
+    """A client uploads an object, or has put it into the store of its host."""
     key = body.key
     if key.owner != client.session and (key.number or key.owner in state.clients):
         client_endings.expel(state, client, "A client may only upload objects of its own session.", now)
@@ -62,10 +63,12 @@ def on_client_object(state: SchedulerState, client: Client, body: ObjectChunk | 
 
 
 def on_client_missing(state: SchedulerState, client: Client, body: ObjectMissing, now: float) -> None:
+    """A client cannot send an object."""
     outbox.send_all(state, state.objects.on_lost(client.session, body.key), now)
 
 
 def on_client_release(state: SchedulerState, client: Client, body: ObjectRelease, now: float) -> None:
+    """A client needs objects, results or functions no longer."""
     results = []
     for key in body.keys:
         if key.owner == client.session and key.number < UPLOAD_NUMBER:
@@ -82,6 +85,7 @@ def on_client_release(state: SchedulerState, client: Client, body: ObjectRelease
 
 
 def on_lost(state: SchedulerState, agent: Agent, body: ObjectsLost, now: float) -> None:
+    """The store of an agent's host has died, with these objects."""
     for key in body.keys:
         if key.number < UPLOAD_NUMBER:
             values.on_missing(state, agent, ObjectMissing(key, LOST_TEXT), now)
@@ -90,6 +94,7 @@ def on_lost(state: SchedulerState, agent: Agent, body: ObjectsLost, now: float) 
 
 
 def on_store_attached(state: SchedulerState, agent: Agent, body: StoreAttached, now: float) -> None:
+    """An agent has an object store, or has it no longer."""
     if agent.store and body.store != agent.store:
         state.objects.forget_store(agent.store)
     agent_endings.leave_store(state, agent)
@@ -100,10 +105,12 @@ def on_store_attached(state: SchedulerState, agent: Agent, body: StoreAttached, 
 
 
 def on_store_status(state: SchedulerState, agent: Agent, body: StoreStatus, now: float) -> None:
+    """What the store of an agent's host contains, for monitors."""
     agent.store_status = body
 
 
 def on_agent_request(state: SchedulerState, agent: Agent, body: ObjectRequest, now: float) -> None:
+    """An agent needs an object, or a value, that the store of its host does not have."""
     key = body.key
     state.transfers.end(agent.session, key, 0, now)
     if key.owner in state.clients and key.number < UPLOAD_NUMBER:
@@ -116,7 +123,8 @@ def on_agent_request(state: SchedulerState, agent: Agent, body: ObjectRequest, n
 
 
 def _awaited_until(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> float | None:
-    """Until when the owner of an object may still speak of it."""
+    """Until when the owner of an object may still state it. After a restart of the scheduler the owner may yet come
+    back."""
     until = stated_by(state, key, now)
     if until is None and key.owner not in state.clients and now < agent.attached_at + HOLD_SECONDS:
         return agent.attached_at + HOLD_SECONDS  # after a restart of the scheduler: its owner may come back, too
@@ -124,12 +132,12 @@ def _awaited_until(state: SchedulerState, agent: Agent, key: ObjectKey, now: flo
 
 
 def _endpoints(state: SchedulerState) -> dict[bytes, str]:
-    """Where stores serve others, by store."""
+    """Where other stores can fetch from a store, by store."""
     return {store: agents[0].store_endpoint for store, agents in state.agents_by_store.items()}
 
 
 def on_agent_stored(state: SchedulerState, agent: Agent, body: ObjectStored, now: float) -> None:
-    """Its store has fetched an object, and can serve it, too."""
+    """The store of an agent's host has fetched an object, and can serve it to others."""
     state.transfers.end(agent.session, body.key, body.size, now)
     state.allocator.places.bytes_per_us = state.transfers.bytes_per_second / 1e6
     key = body.key
@@ -141,6 +149,7 @@ def on_agent_stored(state: SchedulerState, agent: Agent, body: ObjectStored, now
 
 
 def on_agent_credit(state: SchedulerState, agent: Agent, body: ObjectCredit, now: float) -> None:
+    """An agent can take more of an object or a value, or does not need it any more."""
     state.transfers.end(agent.session, body.key, 0, now)
     if state.relays.holder(body.key, agent.session) is not None:
         values.pass_credit(state, agent.session, body, now)

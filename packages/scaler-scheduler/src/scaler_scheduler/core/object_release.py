@@ -13,6 +13,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def release_object(state: SchedulerState, client: Client, key: ObjectKey, now: float) -> None:
+    """A client needs an object no longer. When it was the last one, the agents that have the object are told."""
     client.objects.pop(key, None)
     stored, replies = state.objects.release(client.session, key)
     if stored is None:

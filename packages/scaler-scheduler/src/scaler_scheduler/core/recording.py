@@ -15,8 +15,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: float) -> None:
-    """Write all that happens from now on into ``ring``. ``clock_offset``: seconds since 1970 at the core's time
-    0."""
+    """Write all events from now on into ``ring``. ``clock_offset``: seconds since 1970 at the core's time 0."""
     state.events.now = now
     state.events.start(ring, clock_offset)
     for agent in state.agents.values():
@@ -28,11 +27,13 @@ def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: flo
 
 
 def stop(state: SchedulerState, now: float) -> None:
+    """Write no more events."""
     state.events.stop()
     _tell_agents(state, now)
 
 
 def _tell_agents(state: SchedulerState, now: float) -> None:
+    """Agents send more details while events are recorded."""
     for agent in state.agents.values():
         if agent.attached:
             outbox.send(state, agent, HeartbeatEcho(0.0, state.events.is_on), now)

@@ -23,7 +23,7 @@ _STOPPED = (Status.TIMED_OUT, Status.MEMORY_EXCEEDED)
 
 
 def accept_without_client(state: SchedulerState, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
-    """Results for a client that is not there; it may come back after a restart of the scheduler."""
+    """Results for an unknown client. It may come back after a restart of the scheduler."""
     if _is_fresh(agent, now):
         _keep(state, agent, run, delivery, now)
     else:
@@ -39,7 +39,7 @@ def accept_others(
     outcome: tuple[list[int] | None, list[tuple[int, int, str]], list[int]],
     now: float,
 ) -> None:
-    """Rows that do not simply end their task; ``outcome`` is the table's answer."""
+    """Handle the rows that do not simply end their task; ``outcome`` is the answer of the table."""
     _, special, unknown = outcome
     if unknown and _is_fresh(agent, now):
         _keep(state, agent, run.select(unknown), delivery, now)
@@ -50,7 +50,8 @@ def accept_others(
 
 
 def stop_children_of_stopped(state: SchedulerState, run: ResultRun, now: float) -> None:
-    """A task that was stopped at a limit takes with it what that attempt submitted, as one that was cancelled."""
+    """Tasks that were stopped at a time or memory limit: the tasks that they submitted in that attempt are
+    cancelled."""
     statuses = bytes(run.status_column)
     if not any(status in statuses for status in _STOPPED):
         return
@@ -61,6 +62,7 @@ def stop_children_of_stopped(state: SchedulerState, run: ResultRun, now: float) 
 
 
 def _keep(state: SchedulerState, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
+    """Keep results for a client that may come back."""
     delivery.hold()
     state.unclaimed.add_results(agent, run, delivery, now + HOLD_SECONDS)
     timers.arm_tick(state, now)
@@ -69,13 +71,14 @@ def _keep(state: SchedulerState, agent: Agent, run: ResultRun, delivery: Deliver
 def _on_large(
     state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
+    """A task ended with a large result, which its agent holds."""
     client.large[task] = now
     if task in client.fetching:
         values.fetch(state, agent, ObjectKey(client.session, task), client.session, True, now)
 
 
 def release_large(state: SchedulerState, agent: Agent, run: ResultRun, indices: Iterable[int], now: float) -> None:
-    """Nobody wants these: what is large among them need not be kept."""
+    """No client needs these results: their agent may drop the large ones."""
     statuses = run.status_column
     keys = [ObjectKey(run.session, run.task(index)) for index in indices if statuses[index] == Status.SUCCESS_LARGE]
     if keys:
@@ -85,12 +88,14 @@ def release_large(state: SchedulerState, agent: Agent, run: ResultRun, indices: 
 def _on_refused(
     state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
+    """The result belongs to an attempt that does not count."""
     release_large(state, agent, run, [index], now)
 
 
 def _on_discarded(
     state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
+    """A task that was being cancelled ended with a large result."""
     client.table.finish(task, Status.CANCELLED)
     client.row(task, Status.CANCELLED, attempt=run.attempt(index))
     outbox.send(state, agent, ObjectRelease((ObjectKey(client.session, task),)), now)

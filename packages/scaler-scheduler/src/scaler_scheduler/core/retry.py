@@ -19,6 +19,7 @@ from scaler_scheduler.core.states import DEATHS_LIMIT
 def on_failed(
     state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
+    """A task failed. It runs again unless it has used up its retries."""
     record = client.table.record(task)
     failures = client.failures[task] = client.failures.get(task, 0) + 1
     client_endings.stop_children(state, client.session, task, now)
@@ -33,6 +34,7 @@ def on_failed(
 def on_processor_died(
     state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
+    """The worker process of a task died. The task runs again unless that is forbidden, or has happened too often."""
     record = client.table.record(task)
     certificates = client.certificates.setdefault(task, [])
     payload = bytes(run.payload(index))

@@ -12,6 +12,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def end_session(state: SchedulerState, peer: bytes, now: float) -> None:
+    """End the session of any peer; a later Hello under its id begins a new one."""
     if peer in state.agents:
         agent_endings.lose_agent(state, state.agents[peer], now)
     elif peer in state.clients:
@@ -21,6 +22,7 @@ def end_session(state: SchedulerState, peer: bytes, now: float) -> None:
 
 
 def refuse_nested(state: SchedulerState, agent: Agent, session: bytes, text: str, now: float) -> None:
+    """A message of a nested client is malformed or raised: its session ends, if this agent relays it."""
     client = state.clients.get(session)
     if session in state.agents or (client is not None and client.route != agent.session):
         return  # it is none of this agent's
@@ -30,7 +32,7 @@ def refuse_nested(state: SchedulerState, agent: Agent, session: bytes, text: str
 
 
 def on_malformed(state: SchedulerState, peer: bytes, text: str, now: float) -> None:
-    """What came from the connection of ``peer`` is no message: its session is over."""
+    """What came over the connection of ``peer`` is not a message: the session ends."""
     if peer in state.ignored:
         return
     notices.warn(state, state.malformed_warnings, f"A message from {peer.hex()[:8]} is malformed: {text}", now)

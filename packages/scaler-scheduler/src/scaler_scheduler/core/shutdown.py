@@ -22,6 +22,7 @@ NOT_ADMIN_TEXT = "This client's key may not shut the scheduler down: that needs 
 
 
 def on_request(state: SchedulerState, client: Client, body: ShutdownRequest, now: float) -> None:
+    """A client asks the scheduler to shut down."""
     if state.settings.protected:
         outbox.send(state, client, ShutdownReply(False, PROTECTED_TEXT), now)
         return
@@ -38,19 +39,21 @@ def on_request(state: SchedulerState, client: Client, body: ShutdownRequest, now
 
 
 def _may_shut_down(state: SchedulerState, client: Client) -> bool:
-    """With keys, only administrators. A client inside a task is no better than its agent."""
+    """With keys, only administrators may. A client inside a task has the rights of its agent."""
     agent = state.agents.get(client.route) if client.route is not None else None
     user = client.user if agent is None else agent.user
     return not user or role_of_user(user) == Role.ADMIN
 
 
 def on_stop(state: SchedulerState, now: float, grace_seconds: float) -> None:
-    """Hand out nothing more; end when what runs has finished, or after ``grace_seconds``."""
+    """The process was told to stop: dispatch nothing more, and quit when running tasks have ended, or after
+    ``grace_seconds``."""
     state.is_stopping = True
     state.quit_at = now + grace_seconds
 
 
 def quit_when_done(state: SchedulerState, now: float) -> None:
+    """At the end of each drain while stopping: quit once nothing more is expected."""
     if state.shutdown_requested_by:
         waiting = any(
             state.clients[session].link.in_flight for session in state.shutdown_requested_by if session in state.clients
@@ -65,6 +68,7 @@ def quit_when_done(state: SchedulerState, now: float) -> None:
 
 
 def quit_now(state: SchedulerState) -> None:
+    """Have the shell end the process."""
     state.quit_at = None
     if not state.has_quit:
         state.has_quit = True

@@ -13,6 +13,7 @@ MISSING_TEXT = "The result of another task that this one needs is not there."
 
 
 def report_failed(state: SchedulerState, client: Client, task: int, status: int) -> None:
+    """A task ended without a result because its agent or an input was lost."""
     text = (LOST_TEXT if status == Status.WORKER_DIED else MISSING_TEXT).encode()
     client.forget(task)
     client.row(task, status, text)
@@ -22,6 +23,7 @@ def report_failed(state: SchedulerState, client: Client, task: int, status: int)
 
 
 def report_cancelled(state: SchedulerState, client: Client, tasks: list[int]) -> None:
+    """These tasks ended because they were cancelled."""
     for task in tasks:
         client.forget(task)
         client.row(task, Status.CANCELLED)

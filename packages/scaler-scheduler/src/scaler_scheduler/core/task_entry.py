@@ -27,7 +27,7 @@ _DEEPENED_LIMIT = 1000
 
 
 def define_all(state: SchedulerState, client: Client, body: Tasks, now: float) -> bool:
-    """The functions and serializers that come with tasks; False: the client is expelled."""
+    """Store the functions and serializers that come with tasks. False: the client has been expelled."""
     if not all(definitions.is_named_by_content(each) for each in (*body.functions, *body.serializers)):
         client_endings.expel(
             state, client, "A function is not named by its digest, or is too large for a message.", now
@@ -47,8 +47,8 @@ def on_resubmitted(state: SchedulerState, client: Client, now: float) -> list[tu
 
 
 def adopt(state: SchedulerState, client: Client, parent: TaskName) -> None:
-    """A nested client lives in ``parent`` from now on: its tasks are deeper than that task, and stop with it. After
-    a restart of the scheduler it may be the first to speak of it."""
+    """A nested client lives in ``parent`` from now on: its tasks are deeper than that task, and stop with it. After a
+    restart of the scheduler the nested client may be the first to mention the task."""
     state.lineage.move_up(client.session, client.parent)
     state.lineage.remove(client)
     if parent.session == client.session:
@@ -60,11 +60,9 @@ def adopt(state: SchedulerState, client: Client, parent: TaskName) -> None:
 
 
 def on_used_numbers(state: SchedulerState, client: Client, run: TaskRun, now: float) -> bool:
-    """A run whose numbers are not new. False: the client is expelled.
-
-    A client that was interrupted while it sent a message may send its runs twice: the second copy is dropped. No
-    other run begins below a number that was used, because numbers only increase.
-    """
+    """A run begins with a number that was used before. False: the client has been expelled. A client that was
+    interrupted while it sent a message may send its runs twice, so a complete second copy is dropped. No other run may
+    begin below a used number, because numbers only increase."""
     if run.first_task + run.count <= client.table.next_task:
         return True
     client_endings.expel(state, client, f"Task numbers only increase, but {run.first_task} was used before.", now)
@@ -72,7 +70,7 @@ def on_used_numbers(state: SchedulerState, client: Client, run: TaskRun, now: fl
 
 
 def set_aside(state: SchedulerState, client: Client, record: RunRecord, entry: int, now: float) -> None:
-    """Tasks that are not queued yet."""
+    """Tasks that are not queued yet: they wait for reports of agents, or for room in the queue."""
     if entry == TaskState.HELD:
         client.held.append((record.first, record.stop))
         client.hold_until = now + HOLD_SECONDS
@@ -81,7 +79,7 @@ def set_aside(state: SchedulerState, client: Client, record: RunRecord, entry: i
 
 
 def enter_graph(state: SchedulerState, client: Client, record: RunRecord, resubmitted: bool, now: float) -> None:
-    """Nodes of a graph. They pass the bound of the queue: their inputs may be behind it."""
+    """Enter nodes of a graph. They pass the bound of the queue, because their inputs may be behind it."""
     state.graph_clients[client.session] = client
     is_entered = client.table.append_graph(record, TaskState.HELD if resubmitted else TaskState.QUEUED)
     if resubmitted:
@@ -93,11 +91,13 @@ def enter_graph(state: SchedulerState, client: Client, record: RunRecord, resubm
 
 
 def queue_for(state: SchedulerState, options: TaskOptions) -> QueueClass:
+    """The queue of tasks with these options."""
     demand = demand_of(options.capabilities) if options.capabilities else ()
     return state.allocator.queue_class(demand, min(max(options.depth, 0), DEPTH_LIMIT))
 
 
 def deepened(state: SchedulerState, options: TaskOptions, depth: int) -> TaskOptions:
+    """The options of a nested task: those that its client gave, with the client's depth."""
     key = (options, depth)
     if key not in state.deepened_options:
         if len(state.deepened_options) > _DEEPENED_LIMIT:

@@ -27,7 +27,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def on_deadline(state: SchedulerState, now: float) -> None:
-    """Time passed: look at all that is timed and due."""
+    """Time has passed: handle everything that is due."""
     state.events.now = now
     if state.next_tick_at is not None and now >= state.next_tick_at:
         paused_seconds = timers.note_stall(state, now)
@@ -42,6 +42,7 @@ def on_deadline(state: SchedulerState, now: float) -> None:
 
 
 def _tick(state: SchedulerState, now: float) -> None:
+    """Look at everything timed. The next tick comes even if this one fails."""
     try:
         _look_at_all(state, now)
     finally:
@@ -50,6 +51,7 @@ def _tick(state: SchedulerState, now: float) -> None:
 
 
 def _look_at_all(state: SchedulerState, now: float) -> None:
+    """Every peer, then everything that is timed for all of them."""
     faults.for_each(state, list(state.agents.values()), heartbeat.look_at_agent, now)
     faults.for_each(state, list(state.clients.values()), timeouts.look_at_client, now)
     claims.expire(state, now)

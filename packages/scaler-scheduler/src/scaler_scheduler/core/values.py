@@ -31,7 +31,7 @@ _WITHOUT_VALUE = (TaskState.ENDED, TaskState.FREED)
 
 
 def forget_reader(state: SchedulerState, session: bytes, now: float) -> None:
-    """Values were on their way to a peer that is gone: the next one's turn, or nobody's."""
+    """A peer that was to receive values is gone: their holders go on with the next reader, or stop."""
     for key, holder, others in state.relays.forget_reader(session) if state.relays else ():
         agent = state.agents.get(holder)
         if agent is not None:
@@ -41,19 +41,20 @@ def forget_reader(state: SchedulerState, session: bytes, now: float) -> None:
 
 
 def forget_holder(state: SchedulerState, session: bytes, now: float) -> None:
-    """Agents that waited for values of a lost agent give up the tasks that need them; clients wait on."""
+    """Agents that waited for values of a lost agent give up the tasks that need them; clients wait for new attempts."""
     for key, reader in state.relays.forget_holder(session) if state.relays else ():
         if reader in state.agents:
             outbox.send(state, state.agents[reader], ObjectMissing(key, task_endings.LOST_TEXT), now)
 
 
 def fetch(state: SchedulerState, holder: Agent, key: ObjectKey, reader: bytes, relayed: bool, now: float) -> None:
-    """Have a value sent by its holder to whoever asked for it, when it is that reader's turn."""
+    """Have the holder of a value send it to a reader, as soon as it is that reader's turn."""
     if state.relays.join(key, holder.session, reader, relayed):
         outbox.send(state, holder, state.relays.request(key), now)
 
 
 def on_client_request(state: SchedulerState, client: Client, body: ObjectRequest, now: float) -> None:
+    """A client requests a large result."""
     key = body.key
     agent = _result_holder(state, client, key)
     if agent is not None:
@@ -66,11 +67,12 @@ def on_client_request(state: SchedulerState, client: Client, body: ObjectRequest
 
 
 def on_client_credit(state: SchedulerState, client: Client, body: ObjectCredit, now: float) -> None:
+    """A client can take more of a large result."""
     pass_credit(state, client.session, body, now)
 
 
 def pass_credit(state: SchedulerState, reader: bytes, credit: ObjectCredit, now: float) -> None:
-    """Of somebody who reads a value, to its holder."""
+    """Pass the credit of a reader on to the holder of the value."""
     holder = state.relays.holder(credit.key, reader)
     if holder is not None and holder in state.agents:
         outbox.send(state, state.agents[holder], credit, now)
@@ -79,11 +81,13 @@ def pass_credit(state: SchedulerState, reader: bytes, credit: ObjectCredit, now:
 
 
 def _serve_next(state: SchedulerState, holder: Agent, key: ObjectKey, now: float) -> None:
+    """One reader has all of a value: the next one gets it."""
     if state.relays.next(key):
         outbox.send(state, holder, state.relays.request(key), now)
 
 
 def _result_holder(state: SchedulerState, client: Client, key: ObjectKey) -> Agent | None:
+    """The agent that holds a large result of this client."""
     if key.owner != client.session or key.number >= UPLOAD_NUMBER:
         return None
     known = client.table.describe(key.number)
@@ -93,7 +97,7 @@ def _result_holder(state: SchedulerState, client: Client, key: ObjectKey) -> Age
 
 
 def on_agent_chunk(state: SchedulerState, agent: Agent, body: ObjectChunk | ObjectMissing, now: float) -> None:
-    """A value on its way to whoever asked for it, or the news that it is gone; nothing is kept here."""
+    """Part of a value on its way to a reader, or the news that the value is gone."""
     key = body.key
     if isinstance(body, ObjectMissing):
         on_missing(state, agent, body, now)
@@ -106,7 +110,7 @@ def on_agent_chunk(state: SchedulerState, agent: Agent, body: ObjectChunk | Obje
 
 
 def on_locations(state: SchedulerState, agent: Agent, body: ObjectLocations, now: float) -> None:
-    """A holder says where the store of whoever asked can fetch a value."""
+    """A holder says where the store of a reader can fetch a value."""
     reader = state.relays.reader(body.key, agent.session)
     if reader is not None:
         outbox.send_all(state, [(reader, replace(body, sources=_sources(state, body, reader)))], now)
@@ -114,7 +118,8 @@ def on_locations(state: SchedulerState, agent: Agent, body: ObjectLocations, now
 
 
 def _sources(state: SchedulerState, body: ObjectLocations, reader: bytes) -> tuple[str, ...]:
-    """Behind the holder's store, those that have fetched the value: they are tried when that is gone or stalls."""
+    """The store of the holder, then stores that have fetched the value: they are tried when the first is gone or
+    stalls."""
     client = state.clients.get(body.key.owner)
     if client is None or body.key.number >= UPLOAD_NUMBER:
         return body.sources
@@ -124,14 +129,15 @@ def _sources(state: SchedulerState, body: ObjectLocations, reader: bytes) -> tup
 
 
 def on_missing(state: SchedulerState, agent: Agent, body: ObjectMissing, now: float) -> None:
-    """A client waits until the task has run again, if that is so; agents give up the tasks that need the value."""
+    """A holder does not have a value any more. Clients wait when its task runs again; agents give up the tasks that
+    need it."""
     readers = state.relays.drop(body.key)
     runs_again = _lose(state, agent, body.key, now)
     outbox.send_all(state, [(each, body) for each in readers if each in state.agents or not runs_again], now)
 
 
 def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bool:
-    """Its holder does not have it any more. Whether its task runs again for the client."""
+    """Forget where a value is. Returns whether its task runs again for the client."""
     client = state.clients.get(key.owner)
     if client is None or key.number >= UPLOAD_NUMBER:
         return False
@@ -149,7 +155,7 @@ def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bo
 
 
 def on_agent_request(state: SchedulerState, agent: Agent, client: Client, body: ObjectRequest, now: float) -> None:
-    """A task there needs the value of a node that another agent holds."""
+    """An agent has a task that needs the value of a node, which another agent holds."""
     key = body.key
     index = client.table.value_holder(key.number)
     if index == agent.index:  # who should have it asks for it

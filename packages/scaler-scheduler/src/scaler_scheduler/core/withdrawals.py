@@ -9,6 +9,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def on_withdrawn(state: SchedulerState, agent: Agent, body: Withdrawn, now: float) -> None:
+    """An agent returns tasks. They go to the front of their queues."""
     given = 0
     agent.is_leaving = agent.is_leaving or body.leaving
     for column in body.columns:
