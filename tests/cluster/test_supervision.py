@@ -26,10 +26,10 @@ if module == "scaler_worker.cli" {condition}:
 
 SCHEDULER_IS_BROKEN = """
 if module == "scaler_scheduler.cli" and first_time():
-    from scaler_scheduler.core.scheduler import SchedulerCore
-    def fail(self, now):
+    from scaler_scheduler.core import tick
+    def fail(state, now):
         raise ValueError("a defect")
-    SchedulerCore.on_deadline = fail
+    tick.on_deadline = fail
 """
 
 

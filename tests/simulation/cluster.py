@@ -116,11 +116,11 @@ class Cluster:
     def _check_quiet(self) -> None:
         """When all is done nothing moves any more but signs of life."""
         self.world.run(self.world.now + 3.0)
-        if any(not agent.connected for agent in self.scheduler.core.agents.values()):
+        if any(not agent.connected for agent in self.scheduler.core.state.agents.values()):
             # It died while the scheduler stood still: it might as well have been stopped, and has the full time.
-            self.world.run(self.world.now + self.scheduler.core.settings.worker_timeout_seconds)
+            self.world.run(self.world.now + self.scheduler.core.state.settings.worker_timeout_seconds)
         # An agent that came back late has brought objects whose clients have the usual time to claim them.
-        joined_at = max((agent.attached_at for agent in self.scheduler.core.agents.values()), default=0.0)
+        joined_at = max((agent.attached_at for agent in self.scheduler.core.state.agents.values()), default=0.0)
         self.world.run(max(self.world.now, joined_at + 2 * HOLD_SECONDS))
         before = dict(self.scheduler.sent)
         self.world.run(self.world.now + 3.0)
@@ -130,10 +130,10 @@ class Cluster:
             if count != before.get(name) and name not in ("Ping", "HeartbeatEcho", "Acknowledgement")
         }
         assert not moved, moved
-        assert self.scheduler.core.allocator.queued == 0
-        assert not self.scheduler.core.coordination.locks and not self.scheduler.core.coordination.by_task
+        assert self.scheduler.core.state.allocator.queued == 0
+        assert not self.scheduler.core.state.locks.locks and not self.scheduler.core.state.locks.by_task
         self.scheduler.check_records()
-        for table in [client.table for client in self.scheduler.core.clients.values()]:
+        for table in [client.table for client in self.scheduler.core.state.clients.values()]:
             assert not table.unfinished and not table.graphs, table.unfinished
         for agent in self.agents:
             agent.check_empty()
@@ -167,7 +167,7 @@ class Cluster:
         if PARENT in self.scenario.function_names or LOCKER in self.scenario.function_names:
             return  # deeper tasks pass the credit of those that are blocked
         ceiling = max(1, self.scenario.per_worker_queue_size) * self.scenario.slots
-        for agent in self.scheduler.core.agents.values():
+        for agent in self.scheduler.core.state.agents.values():
             assert agent.load.outstanding <= ceiling + self.scenario.slots, (agent.load.outstanding, ceiling)
         self.world.after(WATCH_SECONDS, self._watch)
 

@@ -26,11 +26,11 @@ class LyingScheduler(SchedulerNode):
     def __init__(self, world: World, network: Network, lore: Lore, chance: random.Random, **settings: Any) -> None:
         super().__init__(world, network, **settings)
         self._chance = chance
-        self._lies = Lies(chance, lore, self.core.settings.session)
+        self._lies = Lies(chance, lore, self.core.state.settings.session)
 
     def lie_to(self, role: Role) -> None:
         """Something to one of the agents or clients that are there."""
-        known = self.core.agents if role == Role.WORK else self.core.clients
+        known = self.core.state.agents if role == Role.WORK else self.core.state.clients
         peers = [peer for peer in known.values() if peer.connected and peer.route is None]
         if not peers:
             return

@@ -278,7 +278,7 @@ class ObjectCluster(Cluster):
 
     def _check_quiet(self) -> None:
         super()._check_quiet()
-        core = self.scheduler.core
+        core = self.scheduler.core.state
         assert not core.objects.objects and not core.objects.unstated, "the directory is not empty"
         assert not core.relays and not core.transfers._began
         for client in core.clients.values():

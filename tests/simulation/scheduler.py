@@ -99,10 +99,10 @@ class SchedulerNode(Node):
     def check_records(self) -> None:
         """The event records say of as many tasks that they ended, and how, as the core has counted."""
         self._read_records()
-        assert self.core.events.dropped == 0
-        counted = Counter({status: self.core.totals.outcome(status) for status in Status})
+        assert self.core.state.events.dropped == 0
+        counted = Counter({status: self.core.state.totals.outcome(status) for status in Status})
         counted[Status.SUCCESS_LARGE] += sum(
-            client.table.count(TaskState.DONE_LARGE) for client in self.core.clients.values()
+            client.table.count(TaskState.DONE_LARGE) for client in self.core.state.clients.values()
         )
         assert +self._ended == +counted
 

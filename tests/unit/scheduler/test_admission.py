@@ -10,6 +10,7 @@ from scaler_protocol.handshake import PeerHandshake, ServerHandshake, place_of, 
 from scaler_protocol.messages import Challenge, Hello, RefusalReason, Refused, Role, Welcome, WhoAreYou
 from scaler_scheduler.core import admission
 from scaler_scheduler.core.effects import Send
+from scaler_scheduler.core.hello import on_first_message, on_malformed_first_message
 from tests.unit.scheduler.playbook import Peer, Playbook, tasks
 
 ADDRESS = "tcp://127.0.0.1:2345"
@@ -23,7 +24,7 @@ def local_book(**settings) -> Playbook:
 
 def say(book: Playbook, peer: Peer, hello: Hello | None) -> list:
     """What is answered, all of it."""
-    admission.on_first_message(book.core, peer.session, hello, b"", book.now)
+    on_first_message(book.core.state, peer.session, hello, b"", book.now)
     said = [(effect.peer, effect.envelope.body) for effect in book.core.take_effects(book.now) if type(effect) is Send]
     book.core.check()
     assert all(to == peer.session for to, _ in said)
@@ -48,7 +49,7 @@ def test_a_peer_with_the_token_is_welcome(role: Role) -> None:
     peer, handshake = peer_of(book, role=role)
     [welcome] = prove(book, peer, handshake)
     assert isinstance(welcome, Welcome) and handshake.judge(welcome) == "genuine"
-    assert admission.knows(book.core, peer.session)
+    assert admission.knows(book.core.state, peer.session)
 
 
 def test_a_hello_without_a_proof_leaves_no_trace() -> None:
@@ -57,14 +58,14 @@ def test_a_hello_without_a_proof_leaves_no_trace() -> None:
     for _ in range(3):
         [challenge] = say(book, peer, handshake.begin(peer.hello()))
         assert isinstance(challenge, Challenge)
-    assert not book.core.clients and not book.core._ignored and book.core.next_deadline() is None
+    assert not book.core.state.clients and not book.core.state.ignored and book.core.next_deadline() is None
 
 
 def test_a_peer_with_another_token_is_refused() -> None:
     book = local_book()
     peer, handshake = peer_of(book, b"1" * 64)
     [refused] = prove(book, peer, handshake)
-    assert isinstance(refused, Refused) and refused.reason == RefusalReason.TOKEN and not book.core.clients
+    assert isinstance(refused, Refused) and refused.reason == RefusalReason.TOKEN and not book.core.state.clients
 
 
 def test_who_names_the_session_of_another_and_proves_nothing_changes_nothing() -> None:
@@ -76,9 +77,9 @@ def test_who_names_the_session_of_another_and_proves_nothing_changes_nothing() -
     thief = PeerHandshake(place_of(ADDRESS), b"t" * 32, b"1" * 64)
     [refused] = prove(book, peer, thief)
     assert isinstance(refused, Refused)
-    admission.on_malformed_first_message(book.core, peer.session, "garbage", book.now)
+    on_malformed_first_message(book.core.state, peer.session, "garbage", book.now)
     say(book, peer, None)
-    client = book.core.clients[peer.session]
+    client = book.core.state.clients[peer.session]
     assert client.connected and client.table.unfinished == 3
     assert peer.says(tasks(peer, 4, 1)) == [] and client.table.unfinished == 4
 
@@ -130,7 +131,7 @@ def test_nested_clients_prove_nothing() -> None:
     agent, handshake = peer_of(book, role=Role.WORK)
     prove(book, agent, handshake)
     nested = book._peer("nested", Role.SUBMIT, agent)
-    book.core.agents[agent.session].attached = True
+    book.core.state.agents[agent.session].attached = True
     nested.connect()
     assert nested.welcome is not None and not nested.welcome.proof
 

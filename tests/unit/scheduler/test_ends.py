@@ -18,7 +18,7 @@ from scaler_protocol.messages import (
     WhoAreYou,
     Withdrawn,
 )
-from scaler_scheduler.core.from_clients import PROTECTED_TEXT
+from scaler_scheduler.core.shutdown import PROTECTED_TEXT
 from tests.unit.scheduler.playbook import Playbook, handed, results, statuses, tasks
 
 
@@ -241,7 +241,7 @@ def test_the_tasks_of_a_client_that_left_are_cancelled_and_those_of_a_gone_one_a
     assert book.wait(2.0, (agent,)) == [("agent", cancel(gone, 1, attempts=(1,)))]
     agent.says(results(gone, (1, 1, Status.CANCELLED, b"")), results(leaving, (1, 1, Status.CANCELLED, b"")))
     book.wait(1.0, (agent,))
-    assert not book.core.clients
+    assert not book.core.state.clients
 
 
 def test_protected_mode_refuses_a_shutdown():
@@ -316,7 +316,7 @@ def test_a_client_that_submits_for_another_is_expelled():
     book = Playbook()
     client, other = book.client(), book.client("other")
     assert [type(body) for _, body in other.says(tasks(client, 1, 1))] == [Refused]
-    assert client.session in book.core.clients
+    assert client.session in book.core.state.clients
 
 
 def test_who_has_not_said_hello_is_asked():
@@ -326,7 +326,7 @@ def test_who_has_not_said_hello_is_asked():
     assert client.says(tasks(client, 1, 1)) == [("client", WhoAreYou())]
     assert client.connect() == []
     assert client.welcome.resumed
-    assert book.core.allocator.queued == 1
+    assert book.core.state.allocator.queued == 1
 
 
 def test_refusals_name_their_reason():

@@ -51,7 +51,7 @@ def test_a_recording_begins_with_the_names_of_all_who_are_there() -> None:
     book = Playbook()
     client, agent = book.client(), book.agent(slots=2)
     names = Watcher(book).names()
-    number = book.core.clients[client.session].table.number
+    number = book.core.state.clients[client.session].table.number
     assert names[Naming.SESSION, number]["session"] == shown_id(client.session).hex()
     assert names[Naming.AGENT, 0] == {
         "session": shown_id(agent.session).hex(), "name": "agent", "host": "host", "pid": 1,
@@ -213,7 +213,7 @@ def test_every_task_ends_exactly_once_in_the_records(lost: bool) -> None:
     ended: list[int] = []
     for _ in range(20):
         for agent in (first, second):
-            held = book.core.clients[client.session].table
+            held = book.core.state.clients[client.session].table
             mine = [task for task in range(8) if (known := held.describe(task)) and _is_with(book, known, agent)]
             rows = [(task, held.describe(task)[1], Status.SUCCESS, b"r") for task in mine]
             if rows:
@@ -223,7 +223,7 @@ def test_every_task_ends_exactly_once_in_the_records(lost: bool) -> None:
 
 
 def _is_with(book: Playbook, known: tuple, agent: Peer) -> bool:
-    core_agent = book.core.agents.get(agent.session)
+    core_agent = book.core.state.agents.get(agent.session)
     return core_agent is not None and known[0] == 4 and known[2] == core_agent.index
 
 
@@ -267,7 +267,7 @@ def test_tasks_that_no_worker_can_run_are_told_from_those_that_wait_their_turn()
     client.says(Tasks([run(client, 0, 100), run(client, 100, 3, capabilities=(Capability("gpu", 2),))]))
     reasons = {group.reason: group.count for group in book.core.snapshot(book.now).waits}
     assert reasons["No connected worker has the capabilities it needs (gpu=2)."] == 3
-    (agent,) = book.core.agents.values()
+    (agent,) = book.core.state.agents.values()
     assert reasons["All 1 workers that could run it are busy."] == 100 - agent.load.outstanding
 
 

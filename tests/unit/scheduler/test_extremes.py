@@ -22,6 +22,7 @@ from scaler_protocol.messages import (
     Tasks,
     Welcome,
 )
+from scaler_scheduler.core import recording
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.shell.gateway import Gateway
 from tests.unit.scheduler.playbook import FUNCTION, Playbook, attach, handed, results, statuses, tasks
@@ -114,7 +115,7 @@ def test_a_message_that_the_core_stumbles_over_costs_only_its_sender(monkeypatch
     router.close()
     loop.close()
     assert answered[-1] == (bad, Refused) and [peer for peer, _ in answered].count(bad) == 2
-    assert list(gateway.core.clients) == [good]
+    assert list(gateway.core.state.clients) == [good]
 
 
 def test_a_hello_that_the_core_stumbles_over_leaves_no_session(monkeypatch):
@@ -122,20 +123,20 @@ def test_a_hello_that_the_core_stumbles_over_leaves_no_session(monkeypatch):
     router = FakeRouter(*((peer, encode(Envelope(Hello(Role.SUBMIT, peer))), b"") for peer in (bad, good)))
     loop = asyncio.new_event_loop()
     gateway = Gateway(loop, router, Settings(address="tcp://0.0.0.0:1", session=b"s" * 16, epoch=1))
-    take, answered = gateway.core._note_client_joined, []
+    take, answered = recording.note_client_joined, []
 
-    def stumble(client):
-        take(client)
+    def stumble(state, client):
+        take(state, client)
         if client.session == bad:
             raise OverflowError("too large")
 
-    monkeypatch.setattr(gateway.core, "_note_client_joined", stumble)
+    monkeypatch.setattr(recording, "note_client_joined", stumble)
     monkeypatch.setattr(router, "send", lambda peer, frames: answered.append((peer, type(decode(frames).body))))
     gateway._turn(0.0)
     router.close()
     loop.close()
     assert answered == [(bad, Refused), (good, Welcome)]
-    assert list(gateway.core.clients) == [good]
+    assert list(gateway.core.state.clients) == [good]
 
 
 def test_an_effect_that_cannot_be_carried_out_does_not_take_the_others_with_it(monkeypatch):
@@ -166,12 +167,12 @@ def test_who_was_refused_is_missed_all_the_same_when_it_goes():
     loop = asyncio.new_event_loop()
     gateway = Gateway(loop, router, Settings(address="tcp://0.0.0.0:1", session=b"s" * 16, epoch=1))
     gateway._on_readable()
-    assert not gateway.core.clients[client].gone_at
+    assert not gateway.core.state.clients[client].gone_at
     router.gone = [client, stranger]
     gateway._probe()
     router.close()
     loop.close()
-    assert gateway.core.clients[client].gone_at
+    assert gateway.core.state.clients[client].gone_at
 
 
 def test_tasks_that_would_not_fit_a_message_to_an_agent_are_refused():
@@ -185,7 +186,7 @@ def test_tasks_that_would_not_fit_a_message_to_an_agent_are_refused():
     gateway._on_readable()
     router.close()
     loop.close()
-    assert not gateway.core.clients
+    assert not gateway.core.state.clients
 
 
 def test_a_large_function_is_no_part_of_a_message():

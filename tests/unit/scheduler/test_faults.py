@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 from scaler_protocol.messages import Refused, Status, WhoAreYou
-from scaler_scheduler.core.scheduler import SchedulerCore
+from scaler_scheduler.core import claims, client_endings, task_entry
+from scaler_scheduler.core import results as results_rules
 from tests.unit.scheduler.playbook import Peer, Playbook, handed, results, statuses, tasks
 
 
@@ -19,11 +22,11 @@ def says_what_raises(book: Playbook, peer: Peer, body) -> list:
     return book.run()
 
 
-def breaks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def breaks(monkeypatch: pytest.MonkeyPatch, rules: ModuleType, name: str) -> None:
     def raises(*arguments):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(SchedulerCore, name, raises)
+    monkeypatch.setattr(rules, name, raises)
 
 
 def test_tasks_that_a_fault_left_undecided_run_again_elsewhere(monkeypatch):
@@ -34,7 +37,7 @@ def test_tasks_that_a_fault_left_undecided_run_again_elsewhere(monkeypatch):
     other = book.client("other")
     other.says(tasks(other, 1, 3))
     with monkeypatch.context() as patch:
-        breaks(patch, "_accept_others")
+        breaks(patch, results_rules, "accept_others")
         said = says_what_raises(book, bad, results(client, (1, 1, Status.PROCESSOR_DIED, b"{}")))
     assert ("bad", Refused) in [(name, type(body)) for name, body in said]
     assert "Results" in book.troubles[0].text and isinstance(book.troubles[0].error, RuntimeError)
@@ -49,14 +52,14 @@ def test_a_message_of_a_client_that_raises_costs_only_its_session(monkeypatch):
     bad, good, agent = book.client("bad"), book.client("good"), book.agent(slots=4)
     good.says(tasks(good, 1, 2))
     with monkeypatch.context() as patch:
-        breaks(patch, "_define_all")
+        breaks(patch, task_entry, "define_all")
         said = says_what_raises(book, bad, tasks(bad, 1, 1))
         assert ("bad", Refused) not in said
     with monkeypatch.context() as patch:
-        breaks(patch, "_queue_for")
+        breaks(patch, task_entry, "queue_for")
         said = says_what_raises(book, bad, tasks(bad, 2, 1, priority=7))
     assert [name for name, body in said if isinstance(body, Refused)] == ["bad"]
-    assert bad.session not in book.core.clients or book.core.clients[bad.session].is_broken
+    assert bad.session not in book.core.state.clients or book.core.state.clients[bad.session].is_broken
     assert statuses(agent.says(results(good, 1, 2)), good) == {1: 0, 2: 0}
 
 
@@ -65,10 +68,10 @@ def test_a_client_of_which_not_even_the_end_can_be_worked_out_is_removed(monkeyp
     bad, good, agent = book.client("bad"), book.client("good"), book.agent()
     good.says(tasks(good, 1, 1))
     with monkeypatch.context() as patch:
-        breaks(patch, "_queue_for")
-        breaks(patch, "_end_client")
+        breaks(patch, task_entry, "queue_for")
+        breaks(patch, client_endings, "end_client")
         says_what_raises(book, bad, tasks(bad, 1, 1, priority=7))
-    assert bad.session not in book.core.clients
+    assert bad.session not in book.core.state.clients
     assert statuses(agent.says(results(good, 1)), good) == {1: 0}
 
 
@@ -87,9 +90,9 @@ def test_a_tick_that_fails_is_followed_by_another(monkeypatch):
     book = Playbook()
     client = book.client()
     with monkeypatch.context() as patch:
-        breaks(patch, "_expire_unclaimed")
+        breaks(patch, claims, "expire")
         with pytest.raises(RuntimeError):
             book.wait(0.5)
     book.lose(client)
     book.wait(61.0)
-    assert not book.core.clients
+    assert not book.core.state.clients

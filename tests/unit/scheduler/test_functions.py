@@ -19,7 +19,7 @@ def test_a_function_that_its_client_lets_go_of_is_forgotten_by_all_and_may_come_
     submit(client, 1)
     agent.says(results(client, 1))
     assert client.says(RELEASED) == [("agent", RELEASED)]
-    assert not book.core.functions and not book.core.function_loads
+    assert not book.core.state.functions and not book.core.state.function_loads
     said = submit(client, 2)
     assert handed(said, agent) == [(2, 1)]
     assert [body.functions for _, body in said] == [[definition()]]
@@ -32,7 +32,7 @@ def test_a_function_whose_tasks_may_yet_run_is_kept_until_they_have():
     assert client.says(RELEASED) == []
     agent.says(results(client, 1))
     assert book.wait(0.5) == [("agent", RELEASED)]
-    assert not book.core.functions
+    assert not book.core.state.functions
 
 
 def test_a_function_that_comes_again_before_it_was_dropped_stays():
@@ -43,7 +43,7 @@ def test_a_function_that_comes_again_before_it_was_dropped_stays():
     submit(client, 2)
     agent.says(results(client, 1, 2))
     assert book.wait(0.5) == []
-    assert FUNCTION in book.core.functions
+    assert FUNCTION in book.core.state.functions
 
 
 def test_a_function_of_two_clients_stays_for_the_other():
@@ -82,9 +82,9 @@ def test_a_serializer_is_forgotten_by_all_when_its_last_client_has_left_and_may_
         submit_serialized(each, 1)
         agent.says(results(each, 1))
     assert ("agent", SERIALIZER_RELEASED) not in client.says(Goodbye())
-    assert SERIALIZER in book.core.serializers
+    assert SERIALIZER in book.core.state.serializers
     assert ("agent", SERIALIZER_RELEASED) in other.says(Goodbye())
-    assert not book.core.serializers
+    assert not book.core.state.serializers
     [(_, again)] = submit_serialized(book.client("third"), 1)
     assert again.serializers == [definition(SERIALIZER)]
 

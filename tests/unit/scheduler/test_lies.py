@@ -38,7 +38,7 @@ def test_the_number_of_a_node_is_not_used_again():
     assert handed(client.says(tasks(client, 2, 1)), agent) == []
     client.says(Cancel((TaskColumn(client.session, (1,)),)))
     agent.says(done(client, 1, status=Status.CANCELLED))
-    assert book.core.clients[client.session].table.next_task == 3
+    assert book.core.state.clients[client.session].table.next_task == 3
 
 
 def test_a_task_is_not_queued_twice_for_different_workers():
@@ -52,7 +52,7 @@ def test_a_task_is_not_queued_twice_for_different_workers():
     plain = book.agent("plain", slots=300)
     assert handed(plain.joined, plain) == [(task, 1) for task in range(1, 201)]
     assert statuses(plain.says(results(honest, *range(1, 201))), honest) == dict.fromkeys(range(1, 201), 0)
-    assert book.core.allocator.queued == 0
+    assert book.core.state.allocator.queued == 0
 
 
 def test_a_message_that_was_sent_twice_is_taken_once():
@@ -101,7 +101,7 @@ def test_gaps_in_a_graph_cost_next_to_no_memory():
     first, step = 1, 1 << 19
     for index in range(8):
         client.says(lonely_node(client, first + index * step, 1 << 30))
-    table = book.core.clients[client.session].table
+    table = book.core.state.clients[client.session].table
     assert len(table.graphs) == 1 and table.unfinished == 8
     assert table.held_bytes < 1_000_000
 
@@ -112,7 +112,7 @@ def test_the_gaps_of_a_graph_have_a_limit_together():
     said = []
     for index in range(20):
         said += client.says(lonely_node(client, 1 + index * (1 << 20), 1 << 30))
-    table = book.core.clients[client.session].table
+    table = book.core.state.clients[client.session].table
     [graph] = table.graphs.values()
     assert graph.absent <= 1 << 22
     assert table.unfinished == 5

@@ -22,7 +22,7 @@ from scaler_protocol.messages import (
     Status,
     TaskColumn,
 )
-from scaler_scheduler.core import coordination
+from scaler_scheduler.core import lock_requests, lock_table, locks
 from tests.unit.scheduler.playbook import Peer, Playbook, handed, results, tasks
 
 
@@ -68,7 +68,7 @@ def test_requests_are_granted_in_their_order():
     assert replies(two.says(release(1))) == [("three", 1, LockState.GRANTED), ("two", 1, LockState.RELEASED)]
     assert replies(three.says(release(1))) == [("one", 2, LockState.GRANTED), ("three", 1, LockState.RELEASED)]
     assert replies(one.says(release(2))) == [("one", 2, LockState.RELEASED)]
-    assert not book.core.coordination.locks
+    assert not book.core.state.locks.locks
 
 
 def test_locks_with_other_names_are_other_locks():
@@ -170,7 +170,7 @@ def test_a_task_that_ends_without_releasing_loses_its_lock():
     assert replies(said) == [("child 2", 1, LockState.GRANTED), ("child 1", 1, LockState.LOST)]
     assert any(text.endswith("ended without releasing it.") for text in book.logs)
     assert replies(agent.says(results(client, 2))) == [("child 2", 1, LockState.LOST)]
-    assert not book.core.coordination.by_task
+    assert not book.core.state.locks.by_task
 
 
 def test_a_request_ends_with_the_execution_that_made_it_and_not_with_another():
@@ -244,7 +244,7 @@ def test_after_a_restart_the_first_that_waits_gets_what_nobody_holds():
 def test_while_sessions_return_the_wait_goes_on_but_not_for_ever():
     book, one, _ = restarted()
     one.says(request(5))
-    for number in range(int(coordination.RETURN_LIMIT_SECONDS / 0.5) - 1):
+    for number in range(int(locks.RETURN_LIMIT_SECONDS / 0.5) - 1):
         assert replies(book.wait(0.5)) == []
         book.client(f"late {number}", epoch=1, received=7)
     assert replies(book.wait(0.9)) == [("one", 5, LockState.GRANTED)]
@@ -268,7 +268,7 @@ def test_a_holder_that_returns_late_keeps_a_lock_that_nobody_else_had():
 
 
 def test_one_client_has_a_limited_number_of_requests(monkeypatch):
-    monkeypatch.setattr(coordination, "REQUESTS_LIMIT", 2)
+    monkeypatch.setattr(lock_requests, "REQUESTS_LIMIT", 2)
     _, one, _ = pair()
     one.says(request(1, name="a"), request(2, name="b"))
     said = one.says(request(3, name="c"))
@@ -278,11 +278,11 @@ def test_one_client_has_a_limited_number_of_requests(monkeypatch):
 
 
 def test_remembered_names_are_limited(monkeypatch):
-    monkeypatch.setattr(coordination, "REMEMBERED_LIMIT", 3)
+    monkeypatch.setattr(lock_table, "REMEMBERED_LIMIT", 3)
     book, one, _ = pair()
     for number in range(1, 10):
         one.says(request(number, name=str(number)), release(number))
-    assert len(book.core.coordination.granted) == 3
+    assert len(book.core.state.locks.granted) == 3
     assert replies(one.says(request(10, LockAction.RESTATE, name="new"))) == [("one", 10, LockState.LOST)]
 
 
@@ -310,7 +310,7 @@ def test_a_task_whose_session_cannot_be_costs_the_session(bad: LockRequest):
     said = one.says(bad)
     assert [body.reason for _, body in said if isinstance(body, Refused)] == [RefusalReason.MALFORMED]
     assert replies(said) == [("two", 1, LockState.GRANTED)]
-    assert one.session not in book.core.clients
+    assert one.session not in book.core.state.clients
 
 
 def test_names_cannot_write_lines_into_the_log():
@@ -393,4 +393,4 @@ def test_two_never_hold_a_lock_at_the_same_time(seed: int):
             open_requests.add((client.name, numbers[client.name]))
             action = chance.choice([LockAction.ACQUIRE, LockAction.ACQUIRE, LockAction.TRY])
             hear(client.says(request(numbers[client.name], action)))
-        assert holders or not [lock for lock in book.core.coordination.locks.values() if lock.waiting]
+        assert holders or not [lock for lock in book.core.state.locks.locks.values() if lock.waiting]

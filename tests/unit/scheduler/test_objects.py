@@ -78,7 +78,7 @@ def test_an_object_that_its_living_owner_has_dropped_is_missing():
     client.says(ObjectRelease((key,)))
     book.wait(1.1, (agent,))
     assert agent.says(ObjectRequest(key)) == [("agent", ObjectMissing(key, GONE_TEXT))]
-    assert not book.core.objects.objects
+    assert not book.core.state.objects.objects
 
 
 def test_who_asks_before_an_owner_has_said_what_it_has_is_told_when_it_has():
@@ -91,7 +91,7 @@ def test_who_asks_before_an_owner_has_said_what_it_has_is_told_when_it_has():
     assert book.wait(0.8, (agent,)) == [], "there may be more to come"
     assert client.says(upload(keys[1], 10, 0, 10)) == [("agent", upload(keys[1], 10, 0, 10))]
     assert book.wait(1.3, (agent,)) == [("agent", ObjectMissing(keys[2], GONE_TEXT))]
-    assert list(book.core.objects.objects) == keys[:2]
+    assert list(book.core.state.objects.objects) == keys[:2]
 
 
 def test_after_a_restart_an_agent_may_ask_before_the_owner_is_back():
@@ -125,7 +125,7 @@ def test_a_released_object_is_freed_at_the_agents_that_fetched_it():
     client.says(upload(key, 10, 0, 10))
     agent.says(ObjectRequest(key))
     assert client.says(ObjectRelease((key,))) == [("agent", ObjectRelease((key,)))]
-    assert not book.core.objects.objects
+    assert not book.core.state.objects.objects
 
 
 PICKLE = bytes(range(200)) * 5
@@ -143,9 +143,9 @@ def test_objects_of_a_client_end_with_it_but_one_function_may_have_two_owners():
     client.says(part(0, 10))
     other.says(part(0, 5))
     client.says(Goodbye())
-    assert BY_DIGEST in book.core.objects.objects
+    assert BY_DIGEST in book.core.state.objects.objects
     other.says(Goodbye())
-    assert not book.core.objects.objects
+    assert not book.core.state.objects.objects
 
 
 def test_what_is_there_already_need_not_be_uploaded():
@@ -274,7 +274,7 @@ def test_who_was_first_with_right_bytes_is_taken_at_its_word_whatever_others_hav
     assert received(said) == PICKLE
     assert ("liar", ObjectCredit(BY_DIGEST, CREDIT_WITHOUT_END)) in said
     assert liar.says(part(10, 1000, JUNK)) == []
-    assert book.core.objects.held_bytes == {liar.session: 1024, client.session: 1024 + 1000}
+    assert book.core.state.objects.held_bytes == {liar.session: 1024, client.session: 1024 + 1000}
 
 
 def test_a_function_is_nobodys_before_all_of_it_was_looked_at():
@@ -323,9 +323,9 @@ def test_what_one_owner_has_sent_stays_for_the_others():
     other.says(part(0, 10))
     client.says(Goodbye())
     assert received(agent.says(ObjectRequest(BY_DIGEST))) == PICKLE
-    assert book.core.objects.held_bytes == {other.session: 1024 + 1000}
+    assert book.core.state.objects.held_bytes == {other.session: 1024 + 1000}
     other.says(Goodbye())
-    assert not book.core.objects.held_bytes
+    assert not book.core.state.objects.held_bytes
 
 
 def test_many_slow_senders_of_a_function_do_not_keep_others_waiting():
@@ -339,7 +339,7 @@ def test_many_slow_senders_of_a_function_do_not_keep_others_waiting():
     agent.says(ObjectRequest(BY_DIGEST))
     said = book.wait((len(liars) + 1) * SENDER_SECONDS + 1, (agent,))
     assert ("client", ObjectCredit(BY_DIGEST, 10)) in said
-    assert len(book.core.objects.objects[BY_DIGEST].senders) == SENDERS_AT_ONCE
+    assert len(book.core.state.objects.objects[BY_DIGEST].senders) == SENDERS_AT_ONCE
     assert received(client.says(part(10, 1000))) == PICKLE
 
 
@@ -353,7 +353,7 @@ def test_a_sender_that_goes_on_is_not_replaced():
     for offset in range(10, 910, 90):
         client.says(part(offset, offset + 90))
         book.wait(SENDER_SECONDS, (agent,))
-        assert client.session in book.core.objects.objects[BY_DIGEST].senders
+        assert client.session in book.core.state.objects.objects[BY_DIGEST].senders
     assert received(client.says(part(910, 1000))) == PICKLE
 
 

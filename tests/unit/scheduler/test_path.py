@@ -67,7 +67,7 @@ def test_the_ceiling_bounds_what_waits_at_an_agent():
     client, agent = book.client(), book.agent(slots=1)
     client.says(tasks(client, 1, 1000))
     agent.says(results(client, 1, 2, duration_us=1))
-    assert book.core.agents[agent.session].load.outstanding == 3
+    assert book.core.state.agents[agent.session].load.outstanding == 3
 
 
 def test_a_drain_that_sends_nothing_else_acknowledges():
@@ -185,7 +185,7 @@ def test_beyond_the_bound_tasks_wait_outside_the_queue_and_the_client_is_not_tol
     client.says(tasks(client, 3, 3))
     book.wait(0.002)
     assert client.link.in_flight == 1
-    assert book.core.allocator.queued == 2
+    assert book.core.state.allocator.queued == 2
     agent = book.agent()
     agent.says(results(client, 1, 2, duration_us=10_000_000))
     agent.says(results(client, 3, duration_us=10_000_000))

@@ -17,7 +17,7 @@ from scaler_protocol.messages import (
     Status,
     Tasks,
 )
-from scaler_scheduler.core import limits
+from scaler_scheduler.core import limit_checks
 from scaler_scheduler.core.effects import Describe
 from tests.unit.scheduler.playbook import Peer, Playbook, handed, results, statuses, tasks
 
@@ -42,7 +42,7 @@ def test_a_client_has_a_share_of_the_memory_for_its_tasks():
         greedy.says(tasks(greedy, first * 2000, 1))
     said = book.wait(0.5)
     assert "1 MiB" in refused(said)["greedy"] and "honest" not in refused(said)
-    assert greedy.session not in book.core.clients
+    assert greedy.session not in book.core.state.clients
     others_notice_nothing(book, honest, 1)
 
 
@@ -56,7 +56,7 @@ def test_functions_and_objects_are_part_of_that_share():
         size = 300_000
         other.says(ObjectChunk(ObjectKey(other.session, 2**64 - 1 - index), size, 0, bytes(size)))
     assert refused(book.wait(0.5)).keys() == {"greedy", "other"}
-    assert not book.core.objects.held_bytes
+    assert not book.core.state.objects.held_bytes
     others_notice_nothing(book, honest, 1)
 
 
@@ -71,10 +71,10 @@ def test_what_ended_is_no_part_of_the_share():
 
 @pytest.fixture
 def low_limits(monkeypatch):
-    monkeypatch.setattr(limits, "UNREAD_MESSAGES_LIMIT", 20)
-    monkeypatch.setattr(limits, "DEMANDS_LIMIT", 10)
-    monkeypatch.setattr(limits, "IDLE_SESSIONS_LIMIT", 5)
-    monkeypatch.setattr(limits, "NESTED_SESSIONS_LIMIT", 3)
+    monkeypatch.setattr(limit_checks, "UNREAD_MESSAGES_LIMIT", 20)
+    monkeypatch.setattr(limit_checks, "DEMANDS_LIMIT", 10)
+    monkeypatch.setattr(limit_checks, "IDLE_SESSIONS_LIMIT", 5)
+    monkeypatch.setattr(limit_checks, "NESTED_SESSIONS_LIMIT", 3)
 
 
 def test_a_client_that_asks_and_reads_no_answers_is_ended(low_limits):
@@ -85,7 +85,7 @@ def test_a_client_that_asks_and_reads_no_answers_is_ended(low_limits):
         deaf.says(ExplainRequest(1))
     book.deaf.clear()
     assert "not acknowledged" in [*refused(book.wait(0.5)).values(), *book.logs][-1]
-    assert deaf.session not in book.core.clients
+    assert deaf.session not in book.core.state.clients
     others_notice_nothing(book, honest, 1)
 
 
@@ -97,9 +97,9 @@ def test_queues_that_no_task_needs_are_forgotten(low_limits):
     for index in range(1, 31):
         client.says(tasks(client, index, 1, capabilities=(Capability(f"c{index - 1}", 1),)))
         agent.says(results(client, index))
-    assert len(book.core.allocator.classes) >= 30
+    assert len(book.core.state.allocator.classes) >= 30
     assert refused(book.wait(0.5, (agent,))) == {}
-    assert len(book.core.allocator.classes) <= 1
+    assert len(book.core.state.allocator.classes) <= 1
     said = client.says(tasks(client, 31, 1, capabilities=(Capability("c29", 1),)))
     assert handed(said, agent) == [(31, 1)]
     others_notice_nothing(book, client, 32)
@@ -112,7 +112,7 @@ def test_the_client_with_most_combinations_of_capabilities_is_ended(low_limits):
     for index in range(1, 31):
         greedy.says(tasks(greedy, index, 1, capabilities=(Capability(f"c{index}", 1),)))
     assert refused(book.wait(0.5)).keys() == {"greedy"}
-    assert len(book.core.allocator.classes) <= 10 + 20
+    assert len(book.core.state.allocator.classes) <= 10 + 20
     book.wait(0.5)
     able = book.agent("able", capabilities={"rare": 1})
     assert handed(able.joined, able) == [(1, 1)]
@@ -126,7 +126,7 @@ def test_an_agent_has_a_limited_number_of_nested_clients(low_limits):
         book.client(f"nested {index}", via=bad)
     assert refused(book.wait(0.5, (bad,))).keys() == {"bad"}
     book.wait(0.5)
-    assert book.core.clients.keys() == {honest.session}
+    assert book.core.state.clients.keys() == {honest.session}
     others_notice_nothing(book, honest, 1)
 
 
@@ -166,7 +166,7 @@ def test_a_flood_of_messages_does_not_put_off_what_is_due():
     for _ in range(20):
         book.now += 0.1
         loud.says(ExplainRequest(1))  # the shell finds another message whenever it looks, and never an alarm
-    assert gone.session not in book.core.clients
+    assert gone.session not in book.core.state.clients
 
 
 def test_sessions_that_were_left_without_tasks_do_not_pile_up(low_limits):
@@ -178,5 +178,5 @@ def test_sessions_that_were_left_without_tasks_do_not_pile_up(low_limits):
         book.now += 0.001
         book.lose(book.client(f"left {index}"))
     book.wait(0.5)
-    kept = [client.hello.session for client in book.core.clients.values()]
+    kept = [client.hello.session for client in book.core.state.clients.values()]
     assert kept == [busy.session, *(f"left {index}".encode().ljust(16, b".") for index in range(15, 20))]

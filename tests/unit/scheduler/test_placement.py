@@ -310,7 +310,7 @@ def test_slow_transfers_make_others_wait_longer_for_the_holder():
         b.says(ObjectRequest(key))
         book.wait(0.5, (a, b))
         b.says(ObjectStored(key, 10 * MB, store_of(b)))
-    assert book.core.transfers.bytes_per_second == pytest.approx(20 * MB, rel=0.5)
+    assert book.core.state.transfers.bytes_per_second == pytest.approx(20 * MB, rel=0.5)
     key = sent(client, 100 * MB, a)
     assert given(client.says(needing(client, 1, key, count=2)), a, b) == [[1], []]
     assert given(a.says(results(client, 1, duration_us=1_000_000)), a, b) == [[2], []]
@@ -318,10 +318,10 @@ def test_slow_transfers_make_others_wait_longer_for_the_holder():
 
 def test_a_transfer_that_did_not_come_says_nothing_of_their_speed():
     book, client, a, b = begin("ab")
-    before = book.core.transfers.bytes_per_second
+    before = book.core.state.transfers.bytes_per_second
     key = sent(client, 10 * MB, a)
     b.says(ObjectRequest(key))
     book.wait(0.5, (a, b))
     b.says(ObjectRequest(key, relayed=True))
     b.says(ObjectStored(key, 10 * MB, store_of(b)))
-    assert book.core.transfers.bytes_per_second == before
+    assert book.core.state.transfers.bytes_per_second == before

@@ -34,7 +34,7 @@ def test_what_a_client_sent_in_vain_arrives_once():
     client.connect()
     book.lose(client)
     client.connect()
-    assert book.core.allocator.queued == 1
+    assert book.core.state.allocator.queued == 1
 
 
 def resubmit(client, first, count):
@@ -90,11 +90,11 @@ def test_the_same_when_the_agent_is_back_before_the_client():
 def test_cancels_are_remembered_only_while_agents_come_back():
     book, client = restarted()
     client.says(Cancel((TaskColumn(client.session, (2,)),)))
-    assert book.core.clients[client.session].stated_cancels
+    assert book.core.state.clients[client.session].stated_cancels
     book.wait(1.5)
-    assert not book.core.clients[client.session].stated_cancels
+    assert not book.core.state.clients[client.session].stated_cancels
     client.says(Cancel((TaskColumn(client.session, (3,)),)))
-    assert not book.core.clients[client.session].stated_cancels
+    assert not book.core.state.clients[client.session].stated_cancels
 
 
 def test_an_agent_that_comes_back_too_late_is_given_another_attempt():
@@ -128,7 +128,7 @@ def test_what_nobody_comes_back_for_is_cancelled_and_released():
     agent.says(results(client, (1, 3)))
     said = book.wait(1.5, (agent,))
     assert said == [("agent", Cancel((TaskColumn(client.session, (2,), (5,)),)))]
-    assert not book.core.unclaimed
+    assert not book.core.state.unclaimed
 
 
 def test_tasks_sent_again_after_a_restart_may_be_cancelled_while_they_are_held():
@@ -157,7 +157,7 @@ def test_a_client_that_begins_anew_leaves_nothing_behind_at_agents():
     client.epoch = 0
     assert client.connect() == [("agent", Cancel((TaskColumn(client.session, (1, 2), (1, 1)),)))]
     assert not client.welcome.resumed
-    assert book.core.agents[agent.session].load.outstanding == 0
+    assert book.core.state.agents[agent.session].load.outstanding == 0
     client.says(resubmit(client, 1, 2))
     assert agent.says(results(client, (1, 1, Status.CANCELLED, b""), (2, 1, Status.CANCELLED, b""))) == []
     assert handed(book.wait(1.5, (agent,)), agent) == [(1, 1), (2, 1)]

@@ -114,7 +114,7 @@ def _serve(
     monitor_address = monitor_socket.address if monitor_socket is not None else settings.monitor_address or ""
     logging.info(f"Scheduler: monitor address is {monitor_address}")
     gateway = Gateway(loop, router, _core_settings(settings, address, token))
-    event_log = _event_log(settings.event_log, gateway.core.settings.epoch)
+    event_log = _event_log(settings.event_log, gateway.core.state.settings.epoch)
     reporter = Reporter(loop, gateway, monitor_address, event_log, settings.event_log_limit_bytes, monitor_socket)
     gc.freeze()  # what the imports made lives for ever: collections need not look at it
     install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds))

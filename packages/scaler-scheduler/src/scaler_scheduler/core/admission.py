@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scaler_protocol.address import parse_address
 from scaler_protocol.handshake import refusal_for
 from scaler_protocol.keys import holder_of_user, is_same_holder, key_of_user, may_act_as, role_of_user
-from scaler_protocol.messages import Challenge, Envelope, Hello, RefusalReason, Refused, Role, WhoAreYou
+from scaler_protocol.messages import Challenge, Envelope, Hello, RefusalReason, Refused, Role
+from scaler_scheduler.core import notices, outbox, session_endings
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Disconnect, Send
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.agents import Agent
-    from scaler_scheduler.core.clients import Client
-    from scaler_scheduler.core.hellos import Hellos
-    from scaler_scheduler.core.settings import Settings
+from scaler_scheduler.core.settings import Settings
+from scaler_scheduler.core.state import SchedulerState
 
 OTHERS_SESSION_TEXT = "This session began with another key, or that key may not have it any more."
 REVOKED_TEXT = (
@@ -25,28 +22,12 @@ _UNPROTECTED = Refused(
 )
 
 
-def knows(state: Hellos, peer: bytes) -> bool:
+def knows(state: SchedulerState, peer: bytes) -> bool:
     """Whether ``peer`` has a session of its own: only then is anything but a Hello of it looked at."""
     if peer in state.agents:
         return True
     client = state.clients.get(peer)
     return client is not None and client.route is None
-
-
-def on_first_message(state: Hellos, peer: bytes, hello: Hello | None, user: bytes, now: float) -> None:
-    """From a connection that has not been welcomed, or has no session any more. ``hello`` None: something else, which
-    was not looked at. ``user``: whose key the connection showed."""
-    state.events.now = now
-    if hello is not None:
-        state._on_hello(peer, hello, None, now, user)
-    elif peer not in state._ignored:
-        state._effects.append(Send(peer, Envelope(WhoAreYou())))
-
-
-def on_malformed_first_message(state: Hellos, peer: bytes, text: str, now: float) -> None:
-    """The connection has proved nothing, so the session that it names is not touched."""
-    state._warn(state._malformed, f"A message from {peer.hex()[:8]} is malformed: {text}", now)
-    state._refuse(peer, Refused(RefusalReason.MALFORMED, f"The message is malformed: {text}"), None)
 
 
 def answer_to_hello(
@@ -77,20 +58,20 @@ def _needs_proof(address: str) -> bool:
 # ---- keys ------------------------------------------------------------------------------------------------------------
 
 
-def admits(state: Hellos, peer: bytes, user: bytes) -> bool:
+def admits(state: SchedulerState, peer: bytes, user: bytes) -> bool:
     """Whether what the connection of ``peer`` says may be taken in. A session belongs to the holder of the key that it
     began with: nobody else goes on with it who has got to know its id."""
     known = state.agents.get(peer) or state.clients.get(peer)
     if known is None or known.user == user:
         return True
     if not is_same_holder(known.user, user) or not may_act_as(role_of_user(user), known.hello.role):
-        state._effects.append(Send(peer, Envelope(Refused(RefusalReason.SESSION, OTHERS_SESSION_TEXT))))
+        state.effects.append(Send(peer, Envelope(Refused(RefusalReason.SESSION, OTHERS_SESSION_TEXT))))
         return False
     known.user = user
     return True
 
 
-def on_keys_changed(state: Hellos, users: frozenset[bytes], now: float) -> None:
+def on_keys_changed(state: SchedulerState, users: frozenset[bytes], now: float) -> None:
     """``users`` are all whose keys are known and have not expired. Connections of other keys end. Who has a newer key
     may come back with it; the tasks of all others end as if they had left."""
     state.events.now = now
@@ -101,7 +82,7 @@ def on_keys_changed(state: Hellos, users: frozenset[bytes], now: float) -> None:
             _revoke(state, known, valid, now)
 
 
-def _revoke(state: Hellos, known: Client | Agent, valid: list[bytes], now: float) -> None:
+def _revoke(state: SchedulerState, known: Client | Agent, valid: list[bytes], now: float) -> None:
     peer, user, role = known.session, known.user, known.hello.role
     same_key = [
         each for each in valid if key_of_user(each) == key_of_user(user) and may_act_as(role_of_user(each), role)
@@ -111,9 +92,9 @@ def _revoke(state: Hellos, known: Client | Agent, valid: list[bytes], now: float
         return
     shown = f"{holder_of_user(user)}: {peer.hex()[:8]} is disconnected"
     if any(is_same_holder(each, user) and may_act_as(role_of_user(each), role) for each in valid):
-        state._log(f"A newer key has replaced that of {shown}, and may come back with it")
+        notices.log(state, f"A newer key has replaced that of {shown}, and may come back with it")
     else:
-        state._log(f"The key is not valid any more of {shown}", "WARNING")
-        state._refuse(peer, Refused(RefusalReason.ROLE, REVOKED_TEXT), None)
-        state._end_peer(peer, now)
-    state._effects.append(Disconnect(peer))
+        notices.log(state, f"The key is not valid any more of {shown}", "WARNING")
+        outbox.refuse(state, peer, Refused(RefusalReason.ROLE, REVOKED_TEXT), None)
+        session_endings.end_session(state, peer, now)
+    state.effects.append(Disconnect(peer))

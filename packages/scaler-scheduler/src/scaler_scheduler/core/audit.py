@@ -8,14 +8,12 @@ for a million tasks; one with many comes more rarely, so that looking takes a sm
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from scaler_protocol.messages import Status
+from scaler_scheduler.core import notices, requeue, task_endings
 from scaler_scheduler.core.census import Census
 from scaler_scheduler.core.clients import Client
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.endings import Endings
+from scaler_scheduler.core.state import SchedulerState
 
 AUDIT_SECONDS = 5.0
 """From one census to the next, at least."""
@@ -26,50 +24,50 @@ SECONDS_PER_MILLION_TASKS = 10.0
 _SHOWN = 5
 
 
-def on_tick(core: Endings, now: float) -> None:
-    if now < core.audit_at:
+def on_tick(state: SchedulerState, now: float) -> None:
+    if now < state.audit_at:
         return
-    tasks = sum(client.table.unfinished for client in core.clients.values())
-    core.audit_at = now + AUDIT_SECONDS + tasks / 1e6 * SECONDS_PER_MILLION_TASKS
-    correct(core)
+    tasks = sum(client.table.unfinished for client in state.clients.values())
+    state.audit_at = now + AUDIT_SECONDS + tasks / 1e6 * SECONDS_PER_MILLION_TASKS
+    correct(state)
 
 
-def correct(core: Endings) -> None:
+def correct(state: SchedulerState) -> None:
     """Put right what is wrong, and say so."""
-    wrong = find_wrong(core, True)
+    wrong = find_wrong(state, True)
     if wrong:
         text = "; ".join(wrong[:_SHOWN]) + (f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else "")
-        core._log(f"A count was wrong and has been corrected: {text}.", "WARNING")
-        for agent in core.agents.values():
-            core.allocator.offer(agent)
+        notices.log(state, f"A count was wrong and has been corrected: {text}.", "WARNING")
+        for agent in state.agents.values():
+            state.allocator.offer(agent)
 
 
-def find_wrong(core: Endings, corrects: bool) -> list[str]:
+def find_wrong(state: SchedulerState, corrects: bool) -> list[str]:
     """What is wrong, in words; ``corrects``: and is right now."""
     census = Census()
     wrong: list[str] = []
-    for client in core.clients.values():
+    for client in state.clients.values():
         name = client.session.hex()[:8]
         wrong += [f"client {name}: {text}" for text in client.table.recount(census, corrects)]
         wrong += client.amend(corrects)
-    for queue in core.allocator.classes.values():
+    for queue in state.allocator.classes.values():
         wrong += census.amend_queue(queue, corrects)
-    for agent in core.agents.values():
+    for agent in state.agents.values():
         wrong += census.amend_agent(agent.load, agent.capacity, corrects)
         wrong += agent.load.amend_reserved(corrects)
-    wrong += census.amend_functions(list(core.function_loads.values()), corrects)
+    wrong += census.amend_functions(list(state.function_loads.values()), corrects)
     wrong += [
-        f"tasks are with agent {index}, which is not there" for index in census.unknown_agents(core.agent_by_index)
+        f"tasks are with agent {index}, which is not there" for index in census.unknown_agents(state.agent_by_index)
     ]
-    wrong += [*_amend_users(core, corrects)]
+    wrong += [*_amend_users(state, corrects)]
     return wrong
 
 
-def _amend_users(core: Endings, corrects: bool) -> Iterator[str]:
+def _amend_users(state: SchedulerState, corrects: bool) -> Iterator[str]:
     """How many clients have each function and each serializer."""
-    for users, name in ((core.function_users, "functions"), (core.serializer_users, "serializers")):
+    for users, name in ((state.function_users, "functions"), (state.serializer_users, "serializers")):
         counted: dict[bytes, int] = {}
-        for client in core.clients.values():
+        for client in state.clients.values():
             for digest in getattr(client, name):
                 counted[digest] = counted.get(digest, 0) + 1
         if users != counted:
@@ -80,19 +78,19 @@ def _amend_users(core: Endings, corrects: bool) -> Iterator[str]:
                 users.update(counted)
 
 
-def after_fault(core: Endings, now: float) -> None:
+def after_fault(state: SchedulerState, now: float) -> None:
     """Something raised in the middle of what it did: counts may be wrong, tasks undecided, or queued in no queue."""
-    for client in list(core.clients.values()):
-        _decide(core, client, now)
-    correct(core)
-    core.allocator.rebuild([(client, client.table) for client in core.clients.values()])
+    for client in list(state.clients.values()):
+        _decide(state, client, now)
+    correct(state)
+    state.allocator.rebuild([(client, client.table) for client in state.clients.values()])
 
 
-def _decide(core: Endings, client: Client, now: float) -> None:
+def _decide(state: SchedulerState, client: Client, now: float) -> None:
     """An agent has given these tasks up, and nothing became of them: they run again, unless they must not."""
     for task in client.table.undecided():
         if client.table.record(task).rerun:
-            core._requeue(client, task)
+            requeue.requeue(state, client, task)
         else:
             client.table.finish(task, Status.WORKER_DIED)
-            core._tell_failed(client, task, Status.WORKER_DIED)
+            task_endings.report_failed(state, client, task, Status.WORKER_DIED)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scaler_protocol.messages import Explanation
-from scaler_scheduler.core import coordination
+from scaler_scheduler.core import lock_table
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.run_records import RunRecord
+from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.base import SchedulerState
-
 
 _BUSY = "are busy."
 
@@ -22,15 +17,15 @@ def answer(task: int, text: str) -> Explanation:
     return Explanation(task, text)
 
 
-def explain(core: SchedulerState, session: bytes, task: int) -> str:
+def explain(state: SchedulerState, session: bytes, task: int) -> str:
     """One sentence or two on where the task is and why it is not further."""
-    client = core.clients.get(session)
+    client = state.clients.get(session)
     known = client.table.describe(task) if client is not None else None
     if client is None or known is None:
         return f"Task {task} is not known here: it has ended, or was never submitted."
-    state, attempt, agent_index, deaths, losses, record = known
-    text = f"Task {task} ({record.function.name}) {_place(core, client, task, state, agent_index, record)}"
-    text += coordination.explain(core.coordination, session, task, attempt)
+    where, attempt, agent_index, deaths, losses, record = known
+    text = f"Task {task} ({record.function.name}) {_place(state, client, task, where, agent_index, record)}"
+    text += lock_table.explain(state.locks, session, task, attempt)
     if attempt > 1:
         text += f" This is attempt {attempt}: {deaths} of its processors died, {losses} of its workers were lost."
     return text
@@ -49,35 +44,35 @@ def _pending(client: Client, task: int) -> str:
     return f"waits for {len(missing)} of the {needed} results it needs (tasks {shown})."
 
 
-def _place(core: SchedulerState, client: Client, task: int, state: int, agent_index: int, record: RunRecord) -> str:
-    if state in (TaskState.ASSIGNED, TaskState.CANCELLING):
-        return _assigned(core, client, task, state, agent_index)
-    if state == TaskState.WAITING:
-        limit = core.settings.max_number_of_tasks_waiting
+def _place(state: SchedulerState, client: Client, task: int, where: int, agent_index: int, record: RunRecord) -> str:
+    if where in (TaskState.ASSIGNED, TaskState.CANCELLING):
+        return _assigned(state, client, task, where, agent_index)
+    if where == TaskState.WAITING:
+        limit = state.settings.max_number_of_tasks_waiting
         return f"waits outside the queue, which holds at most {limit} tasks."
-    if state == TaskState.HELD:
+    if where == TaskState.HELD:
         return "waits a second after the scheduler's restart, in case an agent already has it."
-    if state == TaskState.PENDING:
+    if where == TaskState.PENDING:
         return _pending(client, task)
-    if state == TaskState.STORED:
-        return f"has finished; its value is at {core.agent_by_index[agent_index].title()} for the tasks that need it."
-    if state == TaskState.FREED:
+    if where == TaskState.STORED:
+        return f"has finished; its value is at {state.agent_by_index[agent_index].title()} for the tasks that need it."
+    if where == TaskState.FREED:
         return "has finished, and no task needs its value any more."
-    if state == TaskState.DONE_LARGE:
-        return f"has finished; its large result is at {core.agent_by_index[agent_index].title()}."
-    if agent_index in core.agent_by_index:
-        return "is queued: " + why_reserved(core.agent_by_index[agent_index])
-    why = why_queued(core, client, record)
+    if where == TaskState.DONE_LARGE:
+        return f"has finished; its large result is at {state.agent_by_index[agent_index].title()}."
+    if agent_index in state.agent_by_index:
+        return "is queued: " + why_reserved(state.agent_by_index[agent_index])
+    why = why_queued(state, client, record)
     if why.endswith(_BUSY):
-        why = f"{why.removesuffix('.')} ({core.allocator.queued} tasks are queued)."
+        why = f"{why.removesuffix('.')} ({state.allocator.queued} tasks are queued)."
     return "is queued: " + why
 
 
-def why_queued(core: SchedulerState, client: Client, record: RunRecord) -> str:
+def why_queued(state: SchedulerState, client: Client, record: RunRecord) -> str:
     """Why such tasks are not handed to a worker; the same for all of them."""
     if client.is_paused:
         return "its client has too many results under way, further tasks wait until it has taken them."
-    return _queued(core, record)
+    return _queued(state, record)
 
 
 def why_reserved(agent: Agent) -> str:
@@ -85,9 +80,9 @@ def why_reserved(agent: Agent) -> str:
     return f"{agent.title()} has the objects it needs and is busy; if that lasts, they move to another worker."
 
 
-def _assigned(core: SchedulerState, client: Client, task: int, state: int, agent_index: int) -> str:
-    agent = core.agent_by_index[agent_index]
-    if state == TaskState.CANCELLING:
+def _assigned(state: SchedulerState, client: Client, task: int, where: int, agent_index: int) -> str:
+    agent = state.agent_by_index[agent_index]
+    if where == TaskState.CANCELLING:
         return f"is being cancelled at {agent.title()}."
     if agent.suspect or not agent.connected:
         return f"is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
@@ -100,15 +95,15 @@ def _assigned(core: SchedulerState, client: Client, task: int, state: int, agent
     return f"is with {agent.title()}, running or next to run ({outstanding} tasks there for {workers})."
 
 
-def _queued(core: SchedulerState, record: RunRecord) -> str:
-    agents = core.allocator.agents
+def _queued(state: SchedulerState, record: RunRecord) -> str:
+    agents = state.allocator.agents
     if not agents:
         return "no worker is connected."
     able = [agent for agent in agents.values() if agent.can_serve(record.demand)]
     demand = ", ".join(f"{name}={amount}" for name, amount in record.demand)
     if not able:
         return f"no connected worker has the capabilities it needs ({demand})."
-    if core.is_stopping:
+    if state.is_stopping:
         return "the scheduler is stopping and hands out nothing more."
     if not any(agent.is_available for agent in able):
         return "every worker that could run it is silent."

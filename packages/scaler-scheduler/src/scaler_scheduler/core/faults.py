@@ -8,54 +8,77 @@ stopped in the middle.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from scaler_protocol.messages import WhoAreYou
-from scaler_scheduler.core import audit
+from scaler_scheduler.core import audit, outbox, session_endings
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Trouble
+from scaler_scheduler.core.state import SchedulerState
 
-if TYPE_CHECKING:
-    from scaler_scheduler.core.endings import Endings
-    from scaler_scheduler.core.from_agents import FromAgents
-    from scaler_scheduler.core.scheduler import SchedulerCore
+_Peer = TypeVar("_Peer", Agent, Client)
 
 
-def on_message(core: SchedulerCore, peer: bytes, kind: str, error: Exception, now: float) -> None:
-    """A message of ``peer`` could not be taken in."""
-    core._effects.append(Trouble(f"{kind} from {peer.hex()[:8]} could not be taken in", error))
-    _end(core, peer, lambda: core.on_malformed(peer, f"{kind} cannot be taken in.", now), now)
+def on_message(state: SchedulerState, peer: bytes, kind: str, error: Exception, now: float) -> None:
+    """A message of ``peer`` could not be handled."""
+    state.effects.append(Trouble(f"{kind} from {peer.hex()[:8]} could not be taken in", error))
+    _end(state, peer, lambda: session_endings.on_malformed(state, peer, f"{kind} cannot be taken in.", now), now)
 
 
-def on_nested_message(core: FromAgents, agent: Agent, session: bytes, kind: str, error: Exception, now: float) -> None:
-    """The same, of a client that an agent relays: the agent is not to blame."""
-    core._effects.append(Trouble(f"{kind} from {session.hex()[:8]} could not be taken in", error))
-    _end(core, session, lambda: core._refuse_nested(agent, session, f"{kind} cannot be taken in.", now), now)
+def on_nested_message(
+    state: SchedulerState, agent: Agent, session: bytes, kind: str, error: Exception, now: float
+) -> None:
+    """A message of a nested client could not be handled. Its agent is not to blame."""
+    state.effects.append(Trouble(f"{kind} from {session.hex()[:8]} could not be taken in", error))
+    _end(
+        state,
+        session,
+        lambda: session_endings.refuse_nested(state, agent, session, f"{kind} cannot be taken in.", now),
+        now,
+    )
 
 
-def on_receiver(core: Endings, peer: Client | Agent, error: Exception, now: float) -> None:
-    """What ``peer`` is to be told, or is due for it, could not be worked out or sent."""
-    core._effects.append(Trouble(f"{peer.session.hex()[:8]} has to begin anew", error))
-    _end(core, peer.session, lambda: core._end_peer(peer.session, now), now)
-    core._answer(peer.session, peer.route, WhoAreYou(), now)
+def on_receiver(state: SchedulerState, peer: Client | Agent, error: Exception, now: float) -> None:
+    """What is due for ``peer`` could not be worked out or sent."""
+    state.effects.append(Trouble(f"{peer.session.hex()[:8]} has to begin anew", error))
+    _end(state, peer.session, lambda: session_endings.end_session(state, peer.session, now), now)
+    outbox.answer(state, peer.session, peer.route, WhoAreYou(), now)
 
 
-def _end(core: Endings, session: bytes, end: Callable[[], None], now: float) -> None:
+def _end(state: SchedulerState, session: bytes, end: Callable[[], None], now: float) -> None:
     try:
         end()
     except Exception as error:
-        core._effects.append(Trouble(f"{session.hex()[:8]} could not be ended", error))
-        _remove(core, session)
-    audit.after_fault(core, now)
+        state.effects.append(Trouble(f"{session.hex()[:8]} could not be ended", error))
+        _remove(state, session)
+    audit.after_fault(state, now)
 
 
-def _remove(core: Endings, session: bytes) -> None:
-    """Not even its end can be worked out: it is not there any more."""
-    agent = core.agents.pop(session, None)
+def _remove(state: SchedulerState, session: bytes) -> None:
+    """Not even the end of the session can be worked out: forget it."""
+    agent = state.agents.pop(session, None)
     if agent is not None:
-        core.agent_by_index.pop(agent.index, None)
-        core.allocator.remove(agent)
-    core.clients.pop(session, None)
-    for waiting in (core._touched, core._owing, core._waiting, core._graph_clients):
+        state.agent_by_index.pop(agent.index, None)
+        state.allocator.remove(agent)
+    state.clients.pop(session, None)
+    for waiting in (
+        state.clients_with_results,
+        state.clients_to_acknowledge,
+        state.clients_waiting,
+        state.graph_clients,
+    ):
         waiting.pop(session, None)
+
+
+def for_each(
+    state: SchedulerState, peers: list[_Peer], step: Callable[[SchedulerState, _Peer, float], None], now: float
+) -> None:
+    """Take a step for each of these peers. A peer that has ended meanwhile, together with another one, is skipped. A
+    peer for which the step raises pays for it."""
+    for peer in peers:
+        if (state.agents.get(peer.session) or state.clients.get(peer.session)) is peer:
+            try:
+                step(state, peer, now)
+            except Exception as error:
+                on_receiver(state, peer, error, now)

@@ -8,26 +8,22 @@ it would have had.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scaler_scheduler.core.settings import STALL_RECONNECT_SECONDS
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.base import SchedulerState
+from scaler_scheduler.core.state import SchedulerState
 
 
-def put_off(core: SchedulerState, seconds: float, now: float) -> None:
+def put_off(state: SchedulerState, seconds: float, now: float) -> None:
     """The scheduler did not run for ``seconds``, until just now."""
-    for agent in core.agents.values():
+    for agent in state.agents.values():
         agent.excused_seconds += seconds
         agent.attached_at += seconds
         if agent.lost_at is not None and agent.lost_at <= now:
             agent.lost_at = now + STALL_RECONNECT_SECONDS
-    for client in core.clients.values():
+    for client in state.clients.values():
         if client.gone_at is not None and client.gone_at <= now - seconds:
             client.gone_at += seconds
         if client.hold_until is not None:
             client.hold_until += seconds
         client.states_until += seconds
-    core.unclaimed.put_off(seconds)
-    core.objects.put_off(seconds)
+    state.unclaimed.put_off(seconds)
+    state.objects.put_off(seconds)

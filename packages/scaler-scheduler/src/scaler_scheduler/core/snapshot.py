@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from scaler_protocol.ids import shown_id
 from scaler_protocol.messages import Status, WorkerStatus
@@ -24,11 +23,9 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.settings import OPTION_NAMES
+from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.waits import waits_of
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.base import SchedulerState
 
 _WAITING = (TaskState.HELD, TaskState.QUEUED, TaskState.PENDING)
 """Tasks outside a bounded queue are not among them: not yet taken, they are still their client's."""
@@ -45,28 +42,28 @@ _SUCCESSES = (Status.SUCCESS, Status.SUCCESS_LARGE)
 _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FOUND)
 
 
-def snapshot_of(core: SchedulerState, now: float) -> Snapshot:
-    waits = waits_of(core, now)
+def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
+    waits = waits_of(state, now)
     return Snapshot(
-        scheduler=_scheduler(core, now),
-        tasks=_tasks(core),
-        agents=tuple(_agent(agent, now) for agent in core.agents.values() if agent.attached),
-        clients=tuple(_client(client) for client in core.clients.values()),
-        functions=_functions(core),
-        settings=_settings(core),
-        stores=tuple(_stores(core)),
+        scheduler=_scheduler(state, now),
+        tasks=_tasks(state),
+        agents=tuple(_agent(agent, now) for agent in state.agents.values() if agent.attached),
+        clients=tuple(_client(client) for client in state.clients.values()),
+        functions=_functions(state),
+        settings=_settings(state),
+        stores=tuple(_stores(state)),
         waits=tuple(waits[:_ROWS_SHOWN]),
         wait_count=len(waits),
-        graphs=tuple(graphs_of(core, _ROWS_SHOWN)),
-        graph_count=sum(len(client.table.graphs) for client in core.clients.values()),
-        events=EventTotals(core.events.recorded, core.events.dropped),
-        function_count=len(core.function_loads),
+        graphs=tuple(graphs_of(state, _ROWS_SHOWN)),
+        graph_count=sum(len(client.table.graphs) for client in state.clients.values()),
+        events=EventTotals(state.events.recorded, state.events.dropped),
+        function_count=len(state.function_loads),
     )
 
 
-def _stores(core: SchedulerState) -> Iterator[StoreStatus]:
+def _stores(state: SchedulerState) -> Iterator[StoreStatus]:
     """Agents of one host share a store."""
-    for agents in core.agents_by_store.values():
+    for agents in state.agents_by_store.values():
         said = next((agent.store_status for agent in agents if agent.store_status is not None), None)
         if said is not None:
             yield StoreStatus(
@@ -75,28 +72,28 @@ def _stores(core: SchedulerState) -> Iterator[StoreStatus]:
             )  # fmt: skip
 
 
-def _scheduler(core: SchedulerState, now: float) -> SchedulerStatus:
-    settings = core.settings
+def _scheduler(state: SchedulerState, now: float) -> SchedulerStatus:
+    settings = state.settings
     return SchedulerStatus(
         address=settings.address,
         epoch=settings.epoch,
         version=settings.version,
         host=settings.host,
         pid=settings.pid,
-        uptime_seconds=now - core.started_at,
+        uptime_seconds=now - state.started_at,
     )
 
 
-def _tasks(core: SchedulerState) -> TaskCounts:
-    tables = [client.table for client in core.clients.values()]
+def _tasks(state: SchedulerState) -> TaskCounts:
+    tables = [client.table for client in state.clients.values()]
     large = sum(table.count(TaskState.DONE_LARGE) for table in tables)
     return TaskCounts(
         unassigned=sum(table.count(state) for table in tables for state in _WAITING),
         running=sum(table.count(state) for table in tables for state in _RUNNING),
-        success=large + sum(core.totals.outcome(status) for status in _SUCCESSES),
-        failed=sum(core.totals.outcome(status) for status in Status if status not in _OTHERS),
-        canceled=core.totals.outcome(Status.CANCELLED),
-        not_found=core.totals.outcome(Status.NOT_FOUND),
+        success=large + sum(state.totals.outcome(status) for status in _SUCCESSES),
+        failed=sum(state.totals.outcome(status) for status in Status if status not in _OTHERS),
+        canceled=state.totals.outcome(Status.CANCELLED),
+        not_found=state.totals.outcome(Status.NOT_FOUND),
     )
 
 
@@ -143,9 +140,9 @@ def _client(client: Client) -> ClientStatus:
     )
 
 
-def _functions(core: SchedulerState) -> tuple[FunctionStatus, ...]:
+def _functions(state: SchedulerState) -> tuple[FunctionStatus, ...]:
     """The functions with most to do: there may be as many as tasks."""
-    loads = list(core.function_loads.values())
+    loads = list(state.function_loads.values())
     if len(loads) > _ROWS_SHOWN:
         loads = sorted(loads, key=lambda load: -load.unfinished)[:_ROWS_SHOWN]
     return tuple(_function(load) for load in loads)
@@ -167,15 +164,15 @@ def _function(load: FunctionLoad) -> FunctionStatus:
     )
 
 
-def _settings(core: SchedulerState) -> tuple[Setting, ...]:
-    return tuple(Setting(name, str(getattr(core.settings, name))) for name in _SETTINGS)
+def _settings(state: SchedulerState) -> tuple[Setting, ...]:
+    return tuple(Setting(name, str(getattr(state.settings, name))) for name in _SETTINGS)
 
 
-def graphs_of(core: SchedulerState, limit: int) -> list[GraphStatus]:
+def graphs_of(state: SchedulerState, limit: int) -> list[GraphStatus]:
     """The latest of each client first."""
     found: list[GraphStatus] = []
     nodes = 0
-    for client in core.clients.values():
+    for client in state.clients.values():
         for last, graph in reversed(client.table.graphs.items()):
             if len(found) == limit or nodes + graph.count > _NODES_COUNTED:
                 break

@@ -8,25 +8,22 @@ time is over in which the client could have claimed the task.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from scaler_protocol.messages import TaskColumn
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.limits import STATED_CANCELS_LIMIT
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.outcomes import Outcomes
+from scaler_scheduler.core.state import SchedulerState
 
 
-def on_cancel(core: Outcomes, client: Client, tasks: Sequence[int], now: float) -> None:
+def on_cancel(state: SchedulerState, client: Client, tasks: Sequence[int], now: float) -> None:
     """A client that may still be stating what it has cancels these."""
     if now >= client.states_until:
         return
     stated = client.stated_cancels
     for task in tasks[: STATED_CANCELS_LIMIT - len(stated)]:
         stated[task] = True
-    for agent, held, attempts in core.unclaimed.take_holds_of(client.session, stated):
+    for agent, held, attempts in state.unclaimed.take_holds_of(client.session, stated):
         agent.cancel(client.session, held, attempts)
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from scaler_protocol.monitor.messages import WaitGroup
 from scaler_scheduler.core import explanation
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.queue_classes import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
+from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
-
-if TYPE_CHECKING:
-    from scaler_scheduler.core.base import SchedulerState
 
 RUNS_LIMIT = 10_000
 """Runs of one queue that are looked at; the tasks in further ones are one group."""
@@ -46,35 +43,35 @@ class _Waits:
             self.groups[digest, reason] = replace(known, count=known.count + count)
 
 
-def waits_of(core: SchedulerState, now: float) -> list[WaitGroup]:
+def waits_of(state: SchedulerState, now: float) -> list[WaitGroup]:
     """Those with most tasks first."""
     waits = _Waits(now, {})
-    _add_queued(core, waits)
-    for client in core.clients.values():
+    _add_queued(state, waits)
+    for client in state.clients.values():
         _add_others(client, waits)
-    for agent in core.agents.values():
+    for agent in state.agents.values():
         if agent.load.outstanding and not agent.is_available and not agent.is_leaving:
             reason = f"Is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
             waits.add(b"", OTHERS, reason, agent.load.outstanding, agent.heard_at, b"", 0)
     return sorted(waits.groups.values(), key=lambda group: -group.count)
 
 
-def _add_queued(core: SchedulerState, waits: _Waits) -> None:
-    reserved = _add_reserved(core, waits)
-    for queue in core.allocator.classes.values():
+def _add_queued(state: SchedulerState, waits: _Waits) -> None:
+    reserved = _add_reserved(state, waits)
+    for queue in state.allocator.classes.values():
         found, left_out = queue.waiting(RUNS_LIMIT, reserved.get(queue, 0)) if queue.count else ({}, 0)
         left_out = max(0, left_out - reserved.get(queue, 0))
         for (client, function), (count, since, task, record) in found.items():
-            reason = _reason(core, client, record)
+            reason = _reason(state, client, record)
             waits.add(function.digest, function.name, reason, count, since, client.shown_id, task)
         if left_out and found:
             waits.add(b"", OTHERS, reason, left_out, since, b"", 0)
 
 
-def _add_reserved(core: SchedulerState, waits: _Waits) -> dict[QueueClass, int]:
+def _add_reserved(state: SchedulerState, waits: _Waits) -> dict[QueueClass, int]:
     """Tasks that wait for the agent that has their objects; how many of each queue."""
     numbers: dict[QueueClass, int] = {}
-    for agent in core.agents.values():
+    for agent in state.agents.values():
         reason = explanation.why_reserved(agent)
         for queue, places in agent.load.reserved.items():
             numbers[queue] = numbers.get(queue, 0) + len(places)
@@ -84,8 +81,8 @@ def _add_reserved(core: SchedulerState, waits: _Waits) -> dict[QueueClass, int]:
     return numbers
 
 
-def _reason(core: SchedulerState, client: Client, record: RunRecord) -> str:
-    text = explanation.why_queued(core, client, record)
+def _reason(state: SchedulerState, client: Client, record: RunRecord) -> str:
+    text = explanation.why_queued(state, client, record)
     return text[0].upper() + text[1:]
 
 

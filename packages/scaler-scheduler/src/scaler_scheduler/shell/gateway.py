@@ -15,9 +15,9 @@ from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.messages import Challenge, Envelope, Hello, Refused, Tasks, Welcome, WhoAreYou
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.transport.router_socket import RouterSocket
-from scaler_scheduler.core import admission
+from scaler_scheduler.core import admission, hello
 from scaler_scheduler.core.effects import Describe, Disconnect, Effect, Log, Quit, Send, Trouble
-from scaler_scheduler.core.from_clients import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
+from scaler_scheduler.core.limits import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
 
@@ -128,9 +128,9 @@ class Gateway:
         while messages := self._router.receive_many(_DRAIN_LIMIT):
             now = time.monotonic()
             for peer, frames, user in messages:
-                if not admission.knows(self.core, peer):
+                if not admission.knows(self.core.state, peer):
                     self._feed_unknown(peer, frames, user, now)
-                elif not user or admission.admits(self.core, peer, user):
+                elif not user or admission.admits(self.core.state, peer, user):
                     self._feed(peer, frames, now)
             self._flush(now)
         for peer, frames in self._router.unauthenticated_messages():
@@ -142,14 +142,14 @@ class Gateway:
     def _feed_unknown(self, peer: bytes, frames: list[bytes], user: bytes, now: float) -> None:
         """Nothing but a Hello is decoded of a connection that has no session."""
         try:
-            hello = codec.decode_hello(frames)
-            if hello is not None:
-                self.received[type(hello)] += 1
-            admission.on_first_message(self.core, peer, hello, user, now)
+            body = codec.decode_hello(frames)
+            if body is not None:
+                self.received[type(body)] += 1
+            hello.on_first_message(self.core.state, peer, body, user, now)
         except codec.MalformedMessage as error:
-            admission.on_malformed_first_message(self.core, peer, str(error), now)
+            hello.on_malformed_first_message(self.core.state, peer, str(error), now)
         except Exception as error:
-            if admission.knows(self.core, peer):  # since this Hello
+            if admission.knows(self.core.state, peer):  # since this Hello
                 self.core.on_fault(peer, Hello.__name__, error, now)
             else:  # it has proved nothing, so the session that it names is not touched
                 logging.exception(f"A Hello from {peer.hex()[:8]} could not be taken in")
@@ -253,7 +253,7 @@ class Gateway:
         before, self._users = self._users, users
         if before is not None and users is not None:
             now = time.monotonic()
-            admission.on_keys_changed(self.core, users | before, now)
+            admission.on_keys_changed(self.core.state, users | before, now)
             self._turn(now)
 
     # ---- time ------------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class Reporter:
         self._loop.stop()
 
     def _record_from_the_start(self) -> None:
-        ring = self._publisher.wait_for_ring(0, self._gateway.core.settings.epoch)
+        ring = self._publisher.wait_for_ring(0, self._gateway.core.state.settings.epoch)
         if ring is not None:
             self._recording = self._publisher.wants_events()
             self._gateway.record(ring, time.time() - time.monotonic())
@@ -122,13 +122,13 @@ class Reporter:
     def _follow_wish_for_events(self) -> None:
         wanted = self._publisher.wants_events()
         offset = time.time() - time.monotonic()
-        events = self._gateway.core.events
+        events = self._gateway.core.state.events
         events.set_clock(offset)
         if wanted == self._recording:
             return
         ring = None
         if wanted:
-            ring = self._publisher.ring(events.recorded + events.dropped, self._gateway.core.settings.epoch)
+            ring = self._publisher.ring(events.recorded + events.dropped, self._gateway.core.state.settings.epoch)
         if ring is not None or self._recording:
             self._recording = wanted if ring is not None else 0
             self._gateway.record(ring, offset)

@@ -1,0 +1,61 @@
+"""How agents end: their tasks return to the queues, and the sessions that they relayed are cut off."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import (
+    Status,
+)
+from scaler_scheduler.core import client_endings, outbox, recording, requeue, task_endings, values
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.states import LOSSES_LIMIT
+
+
+def lose_agent(state: SchedulerState, agent: Agent, now: float, blameless: bool = False) -> None:
+    """An agent is gone for good: its tasks are queued again, and sessions that it relayed are cut off. ``blameless``:
+    the loss does not count against the tasks."""
+    del state.agents[agent.session]
+    recording.note_agent_lost(state, agent)
+    del state.agent_by_index[agent.index]
+    state.agents_with_cancels.pop(agent.index, None)
+    agent.connected = False
+    state.allocator.remove(agent)
+    leave_store(state, agent)
+    outbox.send_all(state, state.objects.forget_agent(agent.session), now)
+    state.transfers.forget_agent(agent.session)
+    values.forget_reader(state, agent.session, now)
+    values.forget_holder(state, agent.session, now)
+    state.unclaimed.forget_agent(agent)
+    nested = [client for client in state.clients.values() if client.route == agent.session]
+    ended = [(client, _take_from(state, client, agent, blameless)) for client in list(state.clients.values())]
+    # Only now, when nothing is with the lost agent any more: children are ended as clients are.
+    for client, died in ended if state.lineage else ():
+        for task in died:
+            client_endings.stop_children(state, client.session, task, now)
+        client_endings.stop_stale_children(state, client, now)
+    for client in nested:
+        if client.session in state.clients:
+            client_endings.orphan(state, client, now)
+
+
+def leave_store(state: SchedulerState, agent: Agent) -> None:
+    """The agent does not share its object store with others any more."""
+    others = state.agents_by_store.get(agent.store, [])
+    if agent in others:
+        others.remove(agent)
+        if not others:
+            del state.agents_by_store[agent.store]
+
+
+def _take_from(state: SchedulerState, client: Client, agent: Agent, blameless: bool) -> list[int]:
+    """Queue the tasks of a client again that a lost agent had. Returns the tasks that fail instead."""
+    ranges, died, cancelled = client.table.lose(agent.index, blameless, LOSSES_LIMIT, Status.WORKER_DIED)
+    requeue.push(state, client, ranges, True)
+    task_endings.report_cancelled(state, client, cancelled)
+    for task in died:
+        task_endings.report_failed(state, client, task, Status.WORKER_DIED)
+    for _, first, stop in ranges:
+        for task in client.large and [task for task in client.large if first <= task < stop]:
+            del client.large[task]
+    return died

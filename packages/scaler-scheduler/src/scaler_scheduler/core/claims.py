@@ -1,0 +1,60 @@
+"""After a restart of the scheduler: what agents hold for clients that come back, or do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scaler_protocol.codec import ResultRun
+from scaler_protocol.messages import (
+    TaskColumn,
+)
+from scaler_scheduler.core import client_endings, results, stated_cancels, timers
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.deliveries import Delivery
+from scaler_scheduler.core.settings import (
+    HOLD_SECONDS,
+)
+from scaler_scheduler.core.state import SchedulerState
+
+
+def claim(state: SchedulerState, agent: Agent, column: TaskColumn, now: float) -> None:
+    """An agent has these tasks of a client since before the restart."""
+    client = state.clients.get(column.session)
+    attempts = column.attempts or (1,) * len(column.tasks)
+    if client is None:
+        state.unclaimed.add_holds(agent, column.session, column.tasks, attempts, now + HOLD_SECONDS)
+        timers.arm_tick(state, now)
+        return
+    if client.stated_cancels:
+        column = stated_cancels.without_cancelled(client, agent, column, attempts)
+        attempts = column.attempts
+    stale, unknown = client.table.claim(column.tasks, attempts, agent.load)
+    client_endings.cancel_at(state, agent, column.session, column.tasks, attempts, stale)
+    if unknown:
+        tasks, attempts = _pick(column.tasks, unknown), _pick(attempts, unknown)
+        state.unclaimed.add_holds(agent, column.session, tasks, attempts, now + HOLD_SECONDS)
+        timers.arm_tick(state, now)
+
+
+def on_client_returned(state: SchedulerState, client: Client, now: float) -> list[tuple[Agent, ResultRun, Delivery]]:
+    """A client has submitted again what it had submitted before the restart. Returns the results that wait for it."""
+    holds, results_kept = state.unclaimed.take(client.session)
+    for agent, tasks, attempts in holds:
+        claim(state, agent, TaskColumn(client.session, tasks, attempts), now)
+        state.allocator.offer(agent)
+    return results_kept
+
+
+def expire(state: SchedulerState, now: float) -> None:
+    """Clients did not come back in time: agents stop and forget what they have for them."""
+    holds, results_kept = state.unclaimed.expire(now)
+    for agent, session, tasks, attempts in holds:
+        agent.cancel(session, list(tasks), list(attempts))
+    for agent, run, delivery in results_kept:
+        results.drop_unclaimed(state, agent, run, range(run.count), now)
+        delivery.let_go()
+
+
+def _pick(values: Sequence[int], indices: list[int]) -> tuple[int, ...]:
+    return tuple(values[index] for index in indices)

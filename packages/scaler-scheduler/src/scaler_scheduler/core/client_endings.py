@@ -1,0 +1,174 @@
+"""How sessions of clients end, and how their tasks are cancelled.
+
+These are the verbs for endings in the scheduler. Each rule that ends something uses one of them.
+
+| Verb | Object | Cause | Who is notified |
+|---|---|---|---|
+| cancel | tasks | their client cancels them, or its session ends | their agents, the client |
+| fail | a task | no attempts are left, or an input is lost (``retry``, ``task_endings``) | its client |
+| stop | tasks of a nested client | the task around it was cancelled, failed, or was lost | their agents |
+| orphan | a nested client | its connection closed; its tasks continue | nobody |
+| end | a client session | goodbye, timeout, a limit, an error | its agents: its tasks are cancelled |
+| expel | a client session | the client broke the protocol; the session ends | the client, with the reason |
+| remove | a client | its session has ended, and no agent has a task of it | monitors |
+| abandon | a client | another session begins under its id | monitors |
+| lose | an agent | its connection or its lease ended (``agent_endings``) | clients whose tasks fail |
+| release | objects, results, functions | no session needs them (``object_release``) | agents that have them |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from scaler_protocol.messages import (
+    ObjectKey,
+    ObjectRelease,
+    RefusalReason,
+    Refused,
+    TaskName,
+)
+from scaler_scheduler.core import definitions, locks, notices, object_release, outbox, recording, task_endings, values
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.states import TaskState
+
+
+def cancel(state: SchedulerState, client: Client, tasks: Sequence[int] | None, now: float) -> None:
+    """Cancel some tasks of a client, or all of them (None), and the tasks that running ones have submitted."""
+    ended, told, freed = client.table.cancel(tasks)
+    for index, (numbers, attempts) in told.items():
+        cancel_at(state, state.agent_by_index[index], client.session, numbers, attempts, range(len(numbers)))
+        if state.lineage:
+            for task in numbers:
+                stop_children(state, client.session, task, now)
+    for index, numbers in freed.items():
+        keys = tuple(ObjectKey(client.session, task) for task in numbers)
+        outbox.send(state, state.agent_by_index[index], ObjectRelease(keys), now)
+        for task in numbers:
+            client.forget(task)
+    task_endings.report_cancelled(state, client, ended)
+
+
+def cancel_at(
+    state: SchedulerState,
+    agent: Agent,
+    session: bytes,
+    tasks: Sequence[int],
+    attempts: Sequence[int],
+    indices: Iterable[int],
+) -> None:
+    chosen = list(indices)
+    if chosen:
+        agent.cancel(session, [tasks[index] for index in chosen], [attempts[index] for index in chosen])
+
+
+def stop_children(state: SchedulerState, session: bytes, task: int, now: float) -> None:
+    """The current attempt of a task was cancelled or failed: the tasks that it submitted are cancelled."""
+    for child in state.lineage.of_task(session, task):
+        stop_nested(state, child, now)
+
+
+def stop_stale_children(state: SchedulerState, client: Client, now: float) -> None:
+    """Stop the nested clients in tasks that are being cancelled or have started again elsewhere."""
+    for child in state.lineage.of_client(client.session):
+        if child.parent is not None and is_stopped(state, child.parent):
+            stop_nested(state, child, now)
+
+
+def stop_nested(state: SchedulerState, client: Client, now: float) -> None:
+    """Cancel the tasks of a nested client, and the tasks that these have submitted. Clients are stopped in a loop, not
+    in a recursion, because clients choose how deep they nest."""
+    if client in state.stopping:
+        return
+    state.stopping.append(client)
+    if len(state.stopping) > 1:
+        return
+    try:
+        for each in state.stopping:  # which grows meanwhile
+            _stop_one(state, each, now)
+    finally:
+        state.stopping.clear()
+
+
+def _stop_one(state: SchedulerState, client: Client, now: float) -> None:
+    """The session continues: its worker process will run other tasks."""
+    if not client.connected:
+        end_client(state, client, now)
+        return
+    cancel(state, client, None, now)
+    client.waiting.clear()
+    client.held.clear()
+    for child in state.lineage.of_client(client.session):
+        stop_nested(state, child, now)
+
+
+def is_stopped(state: SchedulerState, parent: TaskName) -> bool:
+    """Whether this execution of a task is being cancelled, or a later one has replaced it."""
+    client = state.clients.get(parent.session)
+    known = client.table.describe(parent.task) if client is not None else None
+    return known is not None and (known[0] == TaskState.CANCELLING or known[1] > parent.attempt)
+
+
+def abandon(state: SchedulerState, client: Client, now: float) -> None:
+    """Another session begins under the same id: answers of agents to cancels of the old one must not be taken for
+    answers to cancels of the new one."""
+    client.table.abandon({index: agent.load for index, agent in state.agent_by_index.items()})
+    remove_client(state, client, now)
+    for agent in state.agents.values():
+        state.allocator.offer(agent)
+
+
+def expel(state: SchedulerState, client: Client, text: str, now: float) -> None:
+    """End the session of a client that broke the protocol, and tell it why."""
+    notices.log(state, f"Client {client.session.hex()[:8]}: {text}", "WARNING")
+    outbox.refuse(state, client.session, Refused(RefusalReason.MALFORMED, text), client.route)
+    end_client(state, client, now)
+
+
+def orphan(state: SchedulerState, client: Client, now: float) -> None:
+    """Nothing takes the results of a nested client any more. Its tasks continue as tasks of its root client, until they
+    have ended or the parent turns out to have died."""
+    client.connected = False
+    client.is_orphan = client.is_broken = True
+    client.drop_deliveries()
+    locks.on_session_ended(state, client.session, now)
+    is_alone = client.parent is None or client.parent.session not in state.clients
+    if is_alone or client.table.unfinished == 0:
+        end_client(state, client, now)
+
+
+def end_client(state: SchedulerState, client: Client, now: float) -> None:
+    """A client left or is given up: its tasks are cancelled and its objects released. Until agents have answered, the
+    client stays in the state to account for cancelled tasks that they still have."""
+    client.drop_deliveries()
+    client.is_orphan = client.is_broken = True
+    client.connected = False
+    client.gone_at = None
+    locks.on_session_ended(state, client.session, now)
+    cancel(state, client, None, now)
+    client.rows.clear()
+    for key in list(client.objects):
+        object_release.release_object(state, client, key, now)
+    state.clients_waiting.pop(client.session, None)
+    state.lineage.remove(client)
+    for child in state.lineage.of_client(client.session):
+        stop_nested(state, child, now)
+    if client.table.unfinished == 0:
+        remove_client(state, client, now)
+
+
+def remove_client(state: SchedulerState, client: Client, now: float) -> None:
+    """Forget a client whose session has ended and whose tasks have all ended."""
+    if state.clients.get(client.session) is not client:
+        return  # it ended with its parent meanwhile
+    del state.clients[client.session]
+    locks.on_session_ended(state, client.session, now)
+    recording.note_client_left(state, client)
+    state.clients_with_results.pop(client.session, None)
+    state.clients_to_acknowledge.pop(client.session, None)
+    state.lineage.move_up(client.session, client.parent)
+    state.lineage.remove(client)
+    values.forget_reader(state, client.session, now)
+    definitions.drop_functions(state, list(client.functions), now)
+    definitions.drop_serializers(state, client, now)

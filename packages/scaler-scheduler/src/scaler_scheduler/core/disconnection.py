@@ -1,0 +1,29 @@
+"""The connection of a peer ended. The peer may come back."""
+
+from __future__ import annotations
+
+from scaler_scheduler.core import timers
+from scaler_scheduler.core.settings import (
+    ALIVE_SECONDS,
+    RECONNECT_SECONDS,
+    STALL_RECONNECT_SECONDS,
+)
+from scaler_scheduler.core.state import SchedulerState
+
+
+def on_peer_lost(state: SchedulerState, peer: bytes, now: float) -> None:
+    """The connection of ``peer`` ended. A client may come back within its timeout, an agent almost at once."""
+    state.events.now = now
+    state.ignored.pop(peer, None)
+    client = state.clients.get(peer)
+    if client is not None and client.connected and client.route is None:
+        client.connected = False
+        client.gone_at = now
+        timers.arm_tick(state, now)
+    agent = state.agents.get(peer)
+    if agent is not None and agent.connected:
+        agent.connected = False
+        if now - agent.heard_at < ALIVE_SECONDS:
+            agent.lost_at = now + (STALL_RECONNECT_SECONDS if timers.has_stalled(state, now) else RECONNECT_SECONDS)
+        state.allocator.offer(agent)
+        timers.arm_tick(state, now)

@@ -1,0 +1,54 @@
+"""What follows from changes in graphs: nodes become ready, end, or their values are not needed any more."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import (
+    ObjectKey,
+)
+from scaler_scheduler.core import client_endings, faults, requeue, task_endings
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.graph_news import GraphNews
+from scaler_scheduler.core.state import SchedulerState
+
+
+def on_drain(state: SchedulerState, now: float) -> None:
+    """Apply the changes in the graphs of all clients, once per drain."""
+    for client in list(state.graph_clients.values()):
+        try:
+            _apply_changes_of(state, client, now)
+        except Exception as error:
+            faults.on_receiver(state, client, error, now)
+
+
+def _apply_changes_of(state: SchedulerState, client: Client, now: float) -> None:
+    """Apply the changes in the graphs of one client."""
+    client.table.prefers_holders = len(state.agents) > 1
+    news = client.table.take_news()
+    if news is not None:
+        _apply(state, client, news, now)
+    elif not client.table.graphs:
+        state.graph_clients.pop(client.session, None)
+
+
+def _apply(state: SchedulerState, client: Client, news: GraphNews, now: float) -> None:
+    """Queue nodes that are ready, report nodes that have ended, and have agents drop values or keep tasks ready."""
+    requeue.push(state, client, news.ready, False)
+    for index, (tasks, attempts) in news.cancels.items():
+        agent = state.agent_by_index.get(index)
+        if agent is None:
+            continue
+        agent.cancel(client.session, tasks, attempts)
+        for task in tasks if state.relays else ():
+            state.relays.end(ObjectKey(client.session, task), agent.session)
+    for task in news.cascaded if state.lineage else ():
+        client_endings.stop_children(state, client.session, task, now)
+    for task in news.delivered:
+        client.forget(task)
+    for task, status in news.died:
+        task_endings.report_failed(state, client, task, status)
+    task_endings.report_cancelled(state, client, news.ended)
+    for index, tasks in news.wishes.items():
+        if index in state.agent_by_index:
+            agent = state.agent_by_index[index]
+            agent.load.deferred.extend((client.table, task) for task in tasks)
+            state.allocator.offer(agent)

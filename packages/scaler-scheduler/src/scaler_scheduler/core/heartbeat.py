@@ -1,0 +1,71 @@
+"""Whether agents are alive: heartbeats, pings, leases, and what follows when an agent is silent."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import (
+    Heartbeat,
+    HeartbeatEcho,
+    Ping,
+)
+from scaler_scheduler.core import agent_endings, notices, outbox, requeue
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.settings import (
+    ATTACH_SECONDS,
+    PING_SECONDS,
+    RELIEF_SECONDS,
+    SHORT_TASK_US,
+    SUSPECT_SECONDS,
+    TICK_SECONDS,
+)
+from scaler_scheduler.core.state import SchedulerState
+
+
+def on_heard(state: SchedulerState, agent: Agent, now: float) -> None:
+    """A message came from an agent: it is alive."""
+    agent.heard_at = now
+    agent.excused_seconds = 0.0
+    if agent.suspect:
+        agent.suspect = agent.is_relieved = False
+        notices.log(state, f"Agent {agent.title()} is back")
+        state.allocator.offer(agent)
+
+
+def on_heartbeat(state: SchedulerState, agent: Agent, body: Heartbeat, now: float) -> None:
+    """The regular report of an agent. The echo lets the agent measure the round trip."""
+    agent.heartbeat = body
+    outbox.send(state, agent, HeartbeatEcho(body.sent_at, state.events.is_on), now)
+
+
+def look_at_agent(state: SchedulerState, agent: Agent, now: float) -> None:
+    """At each tick: give up an agent whose lease has ended, stop using a silent one, ping an idle one."""
+    silent_seconds = now - agent.heard_at - agent.excused_seconds
+    if (agent.lost_at is not None and now >= agent.lost_at) or silent_seconds >= _timeout_seconds(state, agent):
+        notices.log(state, f"Agent {agent.title()} is lost", "WARNING")
+        agent_endings.lose_agent(state, agent, now)
+        return
+    if silent_seconds >= SUSPECT_SECONDS and not agent.suspect:
+        agent.suspect = True
+        notices.log(state, f"Agent {agent.title()} has been silent for {silent_seconds:.1f} s", "WARNING")
+        state.allocator.offer(agent)
+    if silent_seconds >= RELIEF_SECONDS and not agent.is_relieved:
+        agent.is_relieved = True
+        _relieve(state, agent, now)
+    if agent.connected and now - agent.sent_at >= PING_SECONDS - TICK_SECONDS / 2:
+        outbox.send(state, agent, Ping(), now)
+
+
+def _relieve(state: SchedulerState, agent: Agent, now: float) -> None:
+    """Queue the short tasks of a silent agent again. Longer ones may be running there, and stay. When the agent is
+    back, it is told to cancel what it still has of them."""
+    for client in list(state.clients.values()):
+        tasks, attempts = client.table.short_tasks(agent.index, SHORT_TASK_US)
+        if tasks:
+            ranges, _ = client.table.withdrawn(tasks, attempts, agent.load)
+            requeue.push(state, client, ranges, True)
+            agent.cancel(client.session, tasks, attempts)
+
+
+def _timeout_seconds(state: SchedulerState, agent: Agent) -> float:
+    """How long the agent may be silent."""
+    limit = state.settings.worker_timeout_seconds
+    return limit if agent.attached else min(limit, ATTACH_SECONDS)

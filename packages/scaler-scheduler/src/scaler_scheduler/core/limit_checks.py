@@ -1,0 +1,85 @@
+"""The table in ``limits`` is applied to every peer, once per tick."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import RefusalReason, Refused
+from scaler_scheduler.core import notices, outbox, session_endings
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.limits import (
+    DEMANDS_LIMIT,
+    IDLE_SESSIONS_LIMIT,
+    NESTED_SESSIONS_LIMIT,
+    UNREAD_MESSAGES_LIMIT,
+    UNREAD_TEXT,
+)
+from scaler_scheduler.core.state import SchedulerState
+
+
+def on_tick(state: SchedulerState, now: float) -> None:
+    """End the sessions that are beyond a limit."""
+    nested: dict[bytes, int] = {}
+    for client in list(state.clients.values()):
+        if client.route is not None:
+            nested[client.route] = nested.get(client.route, 0) + 1
+        text = None if client.is_broken else _excess_of_client(state, client)
+        if text is not None:
+            _end(state, client, text, now)
+    _limit_agents(state, nested, now)
+    if len(state.clients) > IDLE_SESSIONS_LIMIT:
+        _limit_idle_sessions(state, now)
+    if len(state.allocator.classes) > DEMANDS_LIMIT:
+        _limit_demands(state, now)
+
+
+def held_bytes(state: SchedulerState, client: Client) -> int:
+    """What the scheduler keeps in memory for a client."""
+    objects = state.objects.held_bytes.get(client.session, 0)
+    return client.table.held_bytes + client.definition_bytes + client.unacknowledged_bytes + objects
+
+
+def _excess_of_client(state: SchedulerState, client: Client) -> str | None:
+    if held_bytes(state, client) > state.settings.client_memory_bytes:
+        mebibytes = state.settings.client_memory_bytes >> 20
+        return (
+            f"Cannot keep more than {mebibytes} MiB of tasks, objects and results for one client. Submit fewer at a "
+            "time, as imap does, or start the scheduler with a larger --client-memory."
+        )
+    return UNREAD_TEXT if client.link.in_flight > UNREAD_MESSAGES_LIMIT else None
+
+
+def _limit_agents(state: SchedulerState, nested: dict[bytes, int], now: float) -> None:
+    """There may be thousands of them: those within their limits cost one comparison each."""
+    beyond = [agent for agent in state.agents.values() if agent.link.in_flight > UNREAD_MESSAGES_LIMIT]
+    for agent in beyond:
+        _end(state, agent, UNREAD_TEXT, now)
+    for session, number in nested.items():
+        if number > NESTED_SESSIONS_LIMIT and session in state.agents:
+            text = f"Cannot have more than {NESTED_SESSIONS_LIMIT} clients inside the tasks of one agent."
+            _end(state, state.agents[session], text, now)
+
+
+def _end(state: SchedulerState, peer: Client | Agent, text: str, now: float) -> None:
+    notices.log(state, f"The session {peer.session.hex()[:8]} ends: {text}", "WARNING")
+    outbox.refuse(state, peer.session, Refused(RefusalReason.OTHER, text), peer.route)
+    session_endings.end_session(state, peer.session, now)
+
+
+def _limit_idle_sessions(state: SchedulerState, now: float) -> None:
+    idle = [client for client in state.clients.values() if client.gone_at is not None and not client.table.unfinished]
+    idle.sort(key=lambda client: client.gone_at or 0.0, reverse=True)
+    for client in idle[IDLE_SESSIONS_LIMIT:]:
+        session_endings.end_session(state, client.session, now)
+
+
+def _limit_demands(state: SchedulerState, now: float) -> None:
+    """Forget the queues that no task needs. Should too many be needed, the client with most of them ends."""
+    needed = {client.session: client.table.queues() for client in state.clients.values()}
+    living = {session: queues for session, queues in needed.items() if not state.clients[session].is_broken}
+    state.allocator.keep_classes({queue: None for queues in needed.values() for queue in queues})
+    state.forget_queue()
+    while len({queue for queues in living.values() for queue in queues}) > DEMANDS_LIMIT:
+        worst = max(living, key=lambda session: len(living[session]))
+        text = f"Cannot queue tasks with more than {DEMANDS_LIMIT} combinations of capabilities."
+        _end(state, state.clients[worst], text, now)
+        del living[worst]

@@ -1,0 +1,120 @@
+"""Locks that clients and tasks share by name: how requests end, and when locks are granted. See ``lock_table``."""
+
+from __future__ import annotations
+
+from scaler_protocol.codec import ResultRun
+from scaler_protocol.messages import CoordinationKind, LockReply, LockState
+from scaler_scheduler.core import lock_table, notices, outbox
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.lock_table import LockQueue, Request
+from scaler_scheduler.core.settings import HOLD_SECONDS
+from scaler_scheduler.core.state import SchedulerState
+
+RETURN_LIMIT_SECONDS = 5.0
+"""While sessions of an earlier scheduler keep coming, nothing is granted for at most this long."""
+
+_TASK_ENDED_TEXT = "The task that used this lock has ended."
+
+
+# ---- how requests end ------------------------------------------------------------------------------------------------
+
+
+def release(state: SchedulerState, session: bytes, number: int, now: float) -> LockState:
+    requests = state.locks.by_session.get(session)
+    request = requests.by_number.get(number) if requests is not None else None
+    if request is None:
+        return LockState.LOST
+    _end(state, request, now)
+    return LockState.RELEASED
+
+
+def on_session_ended(state: SchedulerState, session: bytes, now: float) -> None:
+    """Nothing more comes from this session: what it holds is released."""
+    requests = state.locks.by_session.pop(session, None)
+    for request in lock_table.holders_last(state.locks, requests.by_number.values()) if requests is not None else ():
+        if lock_table.holds(state.locks, request):
+            _warn(state, request, _left_text(request), now)
+        _end(state, request, now)
+
+
+def _left_text(request: Request) -> str:
+    if not request.owner:
+        return f"client {request.session.hex()[:8]}, which held it, is gone"
+    task, _ = request.execution
+    return f"task {task} of client {request.owner.hex()[:8]} closed its client without releasing it"
+
+
+def on_results(state: SchedulerState, run: ResultRun, now: float) -> None:
+    """Executions of tasks have ended: so do the requests that they made."""
+    executions = state.locks.by_task.get(run.session)
+    if executions is None:
+        return
+    for execution in zip(run.task_column, run.attempt_column, strict=True):
+        if execution in executions:
+            for request in lock_table.holders_last(state.locks, executions.pop(execution)):
+                _end_with_task(state, request, now)
+    if not executions:
+        state.locks.by_task.pop(run.session, None)
+
+
+def _end_with_task(state: SchedulerState, request: Request, now: float) -> None:
+    if lock_table.holds(state.locks, request):
+        task, _ = request.execution
+        _warn(state, request, f"task {task} of client {request.owner.hex()[:8]} ended without releasing it", now)
+    _end(state, request, now)
+    client = state.clients.get(request.session)
+    if client is not None:
+        reply(state, client, request.number, LockState.LOST, now, _TASK_ENDED_TEXT)
+
+
+def _end(state: SchedulerState, request: Request, now: float) -> None:
+    """The request is over. The next one gets the lock if this one held it."""
+    table = state.locks
+    lock = table.locks[request.name]
+    if lock.holder is request:
+        lock.holder = None
+    else:
+        del lock.waiting[request.key]
+    lock_table.forget(table, request)
+    _grant(state, request.name, lock, now)
+
+
+def _grant(state: SchedulerState, name: str, lock: LockQueue, now: float) -> None:
+    """The lock goes to the request that has waited longest, if it is free."""
+    table = state.locks
+    if lock.holder is None and lock.waiting and not table.is_quiet:
+        lock.holder = lock.waiting.pop(next(iter(lock.waiting)))
+        lock_table.remember(table, name)
+        client = state.clients.get(lock.holder.session)
+        if client is not None:
+            reply(state, client, lock.holder.number, LockState.GRANTED, now)
+    elif lock.holder is None and not lock.waiting:
+        table.locks.pop(name, None)
+
+
+# ---- after a restart -------------------------------------------------------------------------------------------------
+
+
+def on_return(state: SchedulerState, now: float) -> None:
+    """A session of an earlier scheduler has come, and others may follow it."""
+    table = state.locks
+    if table.is_quiet:
+        latest = table.started_at + RETURN_LIMIT_SECONDS
+        table.grants_from = max(table.grants_from, min(now + HOLD_SECONDS, latest))
+
+
+def on_tick(state: SchedulerState, now: float) -> None:
+    """Holders had time to state their locks: those that are free are granted."""
+    table = state.locks
+    if table.is_quiet and now >= table.grants_from:
+        table.is_quiet = False
+        for name, lock in list(table.locks.items()):
+            _grant(state, name, lock, now)
+
+
+def reply(state: SchedulerState, client: Client, number: int, outcome: LockState, now: float, text: str = "") -> None:
+    outbox.send(state, client, LockReply(CoordinationKind.LOCK, outcome, number, text), now)
+
+
+def _warn(state: SchedulerState, request: Request, why: str, now: float) -> None:
+    notices.warn(state, state.lock_warnings, f"The lock {lock_table.shown(request.name)} is released: {why}.", now)

@@ -1,0 +1,85 @@
+"""Which rule handles which message, by the type of its body.
+
+``Tasks``, ``Results``, ``Relay`` and ``Hello`` are not here: ``hot_path`` handles them. Bodies that are in neither
+place need no rule, because receiving them has done all there is to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scaler_protocol.messages import (
+    AgentAttach,
+    Blocked,
+    Cancel,
+    Clear,
+    ClusterInfoRequest,
+    ExplainRequest,
+    Goodbye,
+    Heartbeat,
+    LockRequest,
+    ObjectChunk,
+    ObjectCredit,
+    ObjectLocations,
+    ObjectMissing,
+    ObjectRelease,
+    ObjectRequest,
+    ObjectsLost,
+    ObjectStored,
+    Output,
+    RelayClosed,
+    ShutdownRequest,
+    StoreAttached,
+    StoreStatus,
+    Withdrawn,
+)
+from scaler_scheduler.core import (
+    agent_messages,
+    client_messages,
+    heartbeat,
+    lock_requests,
+    nested_sessions,
+    object_messages,
+    shutdown,
+    values,
+    withdrawals,
+)
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.state import SchedulerState
+
+CLIENT_RULES: dict[type, Callable[[SchedulerState, Client, Any, float], None]] = {
+    Cancel: client_messages.on_cancel,
+    Clear: client_messages.on_clear,
+    ObjectChunk: object_messages.on_client_object,
+    ObjectStored: object_messages.on_client_object,
+    ObjectMissing: object_messages.on_client_missing,
+    ObjectRequest: values.on_client_request,
+    ObjectCredit: values.on_client_credit,
+    ObjectRelease: object_messages.on_client_release,
+    ExplainRequest: client_messages.on_explain,
+    ClusterInfoRequest: client_messages.on_cluster_info_request,
+    ShutdownRequest: shutdown.on_request,
+    LockRequest: lock_requests.on_request,
+    Goodbye: client_messages.on_goodbye,
+}
+
+AGENT_RULES: dict[type, Callable[[SchedulerState, Agent, Any, float], None]] = {
+    AgentAttach: agent_messages.on_attach,
+    Withdrawn: withdrawals.on_withdrawn,
+    Heartbeat: heartbeat.on_heartbeat,
+    Blocked: agent_messages.on_blocked,
+    RelayClosed: nested_sessions.on_closed,
+    ObjectChunk: values.on_agent_chunk,
+    ObjectMissing: values.on_agent_chunk,
+    ObjectRequest: object_messages.on_agent_request,
+    ObjectCredit: object_messages.on_agent_credit,
+    ObjectLocations: values.on_locations,
+    ObjectStored: object_messages.on_agent_stored,
+    ObjectsLost: object_messages.on_lost,
+    StoreAttached: object_messages.on_store_attached,
+    StoreStatus: object_messages.on_store_status,
+    Output: agent_messages.on_output,
+    Goodbye: agent_messages.on_goodbye,
+}

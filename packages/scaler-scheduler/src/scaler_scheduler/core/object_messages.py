@@ -1,0 +1,157 @@
+"""What clients and agents say about objects and about the object stores of hosts."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import (
+    UPLOAD_NUMBER,
+    ObjectChunk,
+    ObjectCredit,
+    ObjectKey,
+    ObjectMissing,
+    ObjectRelease,
+    ObjectRequest,
+    ObjectsLost,
+    ObjectStored,
+    StoreAttached,
+    StoreStatus,
+)
+from scaler_scheduler.core import (
+    agent_endings,
+    client_endings,
+    definitions,
+    object_release,
+    outbox,
+    timers,
+    values,
+)
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.objects import LOST_TEXT
+from scaler_scheduler.core.settings import (
+    HOLD_SECONDS,
+)
+from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.stored_objects import Forged
+
+
+def stated_by(state: SchedulerState, key: ObjectKey, now: float) -> float | None:
+    """Until when the owner of an object may still state it; None: the owner would have stated it by now."""
+    owner = state.clients.get(key.owner)
+    if owner is not None:
+        return owner.states_until if now < owner.states_until else None
+    is_known = not key.number and (key.owner in state.functions or key.owner in state.serializers)
+    return now + HOLD_SECONDS if is_known else None
+
+
+def on_client_object(state: SchedulerState, client: Client, body: ObjectChunk | ObjectStored, now: float) -> None:
+    """A client uploads an object, or has put it into the store of its host."""
+    key = body.key
+    if key.owner != client.session and (key.number or key.owner in state.clients):
+        client_endings.expel(state, client, "A client may only upload objects of its own session.", now)
+        return
+    client.objects[key] = True
+    client.states(now)
+    try:
+        if isinstance(body, ObjectStored):
+            replies = state.objects.on_stored(client.session, body)
+        else:
+            replies = state.objects.on_chunk(client.session, body)
+    except Forged as error:
+        client_endings.expel(state, client, str(error), now)
+        return
+    outbox.send_all(state, replies, now)
+
+
+def on_client_missing(state: SchedulerState, client: Client, body: ObjectMissing, now: float) -> None:
+    """A client cannot send an object."""
+    outbox.send_all(state, state.objects.on_lost(client.session, body.key), now)
+
+
+def on_client_release(state: SchedulerState, client: Client, body: ObjectRelease, now: float) -> None:
+    """A client needs objects, results or functions no longer."""
+    results = []
+    for key in body.keys:
+        if key.owner == client.session and key.number < UPLOAD_NUMBER:
+            results.append(key.number)
+        elif key.number == 0 and key.owner in client.functions:
+            client.unwanted[key.owner] = True
+        elif key.owner == client.session or key in client.objects:
+            object_release.release_object(state, client, key, now)
+    unneeded = client.table.release(results) if results else None
+    if unneeded:
+        client_endings.cancel(state, client, unneeded, now)
+    if client.unwanted:
+        definitions.drop_unwanted(state, client, now)
+
+
+def on_lost(state: SchedulerState, agent: Agent, body: ObjectsLost, now: float) -> None:
+    """The store of an agent's host has died, with these objects."""
+    for key in body.keys:
+        if key.number < UPLOAD_NUMBER:
+            values.on_missing(state, agent, ObjectMissing(key, LOST_TEXT), now)
+        else:
+            state.objects.lose_copy(agent.session, key, agent.store)
+
+
+def on_store_attached(state: SchedulerState, agent: Agent, body: StoreAttached, now: float) -> None:
+    """An agent has an object store, or has it no longer."""
+    if agent.store and body.store != agent.store:
+        state.objects.forget_store(agent.store)
+    agent_endings.leave_store(state, agent)
+    agent.store, agent.store_endpoint = body.store, body.endpoint
+    state.allocator.join_store(agent, body.store)
+    if body.store:
+        state.agents_by_store.setdefault(body.store, []).append(agent)
+
+
+def on_store_status(state: SchedulerState, agent: Agent, body: StoreStatus, now: float) -> None:
+    """What the store of an agent's host contains, for monitors."""
+    agent.store_status = body
+
+
+def on_agent_request(state: SchedulerState, agent: Agent, body: ObjectRequest, now: float) -> None:
+    """An agent needs an object, or a value, that the store of its host does not have."""
+    key = body.key
+    state.transfers.end(agent.session, key, 0, now)
+    if key.owner in state.clients and key.number < UPLOAD_NUMBER:
+        values.on_agent_request(state, agent, state.clients[key.owner], body, now)
+        return
+    until = _awaited_until(state, agent, key, now)
+    endpoints = {} if body.relayed else _endpoints(state)
+    outbox.send_all(state, state.objects.on_request(agent.session, key, until, endpoints), now)
+    timers.arm_tick(state, now)
+
+
+def _awaited_until(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> float | None:
+    """Until when the owner of an object may still state it. After a restart of the scheduler the owner may yet come
+    back."""
+    until = stated_by(state, key, now)
+    if until is None and key.owner not in state.clients and now < agent.attached_at + HOLD_SECONDS:
+        return agent.attached_at + HOLD_SECONDS  # after a restart of the scheduler: its owner may come back, too
+    return until
+
+
+def _endpoints(state: SchedulerState) -> dict[bytes, str]:
+    """Where other stores can fetch from a store, by store."""
+    return {store: agents[0].store_endpoint for store, agents in state.agents_by_store.items()}
+
+
+def on_agent_stored(state: SchedulerState, agent: Agent, body: ObjectStored, now: float) -> None:
+    """The store of an agent's host has fetched an object, and can serve it to others."""
+    state.transfers.end(agent.session, body.key, body.size, now)
+    state.allocator.places.bytes_per_us = state.transfers.bytes_per_second / 1e6
+    key = body.key
+    if key.owner in state.clients and 0 < key.number < UPLOAD_NUMBER:
+        return  # a copy of a value; its task's table knows
+    until = _awaited_until(state, agent, key, now)
+    outbox.send_all(state, state.objects.on_copied(agent.session, body, until, _endpoints(state)), now)
+    timers.arm_tick(state, now)
+
+
+def on_agent_credit(state: SchedulerState, agent: Agent, body: ObjectCredit, now: float) -> None:
+    """An agent can take more of an object or a value, or does not need it any more."""
+    state.transfers.end(agent.session, body.key, 0, now)
+    if state.relays.holder(body.key, agent.session) is not None:
+        values.pass_credit(state, agent.session, body, now)
+        return
+    outbox.send_all(state, state.objects.on_credit(agent.session, body), now)

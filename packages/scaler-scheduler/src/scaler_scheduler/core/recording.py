@@ -1,0 +1,73 @@
+"""Events for monitors besides the life of tasks: peers that join and leave."""
+
+from __future__ import annotations
+
+from scaler_protocol.ids import shown_id
+from scaler_protocol.messages import (
+    HeartbeatEcho,
+)
+from scaler_protocol.monitor.records import Kind
+from scaler_protocol.monitor.ring import RingWriter
+from scaler_scheduler.core import outbox
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.state import SchedulerState
+
+
+def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: float) -> None:
+    """Write all events from now on into ``ring``. ``clock_offset``: seconds since 1970 at the core's time 0."""
+    state.events.now = now
+    state.events.start(ring, clock_offset)
+    for agent in state.agents.values():
+        if agent.attached:
+            _name_agent(state, agent)
+    for client in state.clients.values():
+        _name_client(state, client)
+    _tell_agents(state, now)
+
+
+def stop(state: SchedulerState, now: float) -> None:
+    """Write no more events."""
+    state.events.stop()
+    _tell_agents(state, now)
+
+
+def _tell_agents(state: SchedulerState, now: float) -> None:
+    """Agents send more details while events are recorded."""
+    for agent in state.agents.values():
+        if agent.attached:
+            outbox.send(state, agent, HeartbeatEcho(0.0, state.events.is_on), now)
+
+
+def note_agent_joined(state: SchedulerState, agent: Agent, now: float) -> None:
+    if state.events.is_on:
+        _name_agent(state, agent)
+        state.events.note(Kind.AGENT_JOINED, agent=agent.index)
+        outbox.send(state, agent, HeartbeatEcho(0.0, True), now)
+
+
+def note_agent_lost(state: SchedulerState, agent: Agent) -> None:
+    if state.events.is_on and agent.attached:
+        state.events.note(Kind.AGENT_LOST, agent=agent.index)
+
+
+def note_client_joined(state: SchedulerState, client: Client) -> None:
+    if state.events.is_on:
+        _name_client(state, client)
+        state.events.note(Kind.CLIENT_JOINED, session=client.table.number)
+
+
+def note_client_left(state: SchedulerState, client: Client) -> None:
+    if state.events.is_on:
+        state.events.note(Kind.CLIENT_LEFT, session=client.table.number)
+
+
+def _name_agent(state: SchedulerState, agent: Agent) -> None:
+    value = {"session": agent.shown_id.hex(), "name": agent.name, "host": agent.host, "pid": agent.pid}
+    state.events.name_agent(agent.index, value | {"workers": agent.worker_names})
+
+
+def _name_client(state: SchedulerState, client: Client) -> None:
+    hello = client.hello
+    value = {"session": client.shown_id.hex(), "host": hello.host, "pid": hello.pid}
+    state.events.name_session(client.table.number, value | {"parent": shown_id(hello.parent_session).hex()})

@@ -1,0 +1,136 @@
+"""Results that do not simply end their task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from scaler_protocol.codec import ResultRun
+from scaler_protocol.messages import (
+    ObjectKey,
+    ObjectRelease,
+    Status,
+)
+from scaler_scheduler.core import client_endings, outbox, retry, timers, values
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.deliveries import Delivery
+from scaler_scheduler.core.settings import (
+    HOLD_SECONDS,
+)
+from scaler_scheduler.core.state import SchedulerState
+
+_STOPPED = (Status.TIMED_OUT, Status.MEMORY_EXCEEDED)
+
+
+def accept_without_client(state: SchedulerState, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
+    """Results for an unknown client. It may come back after a restart of the scheduler."""
+    if _is_fresh(agent, now):
+        _keep(state, agent, run, delivery, now)
+    else:
+        drop_unclaimed(state, agent, run, range(run.count), now)
+
+
+def accept_others(
+    state: SchedulerState,
+    client: Client,
+    agent: Agent,
+    run: ResultRun,
+    delivery: Delivery,
+    outcome: tuple[list[int] | None, list[tuple[int, int, str]], list[int]],
+    now: float,
+) -> None:
+    """Handle the rows that do not simply end their task; ``outcome`` is the answer of the table."""
+    _, special, unknown = outcome
+    if unknown and _is_fresh(agent, now):
+        _keep(state, agent, run.select(unknown), delivery, now)
+    elif unknown:
+        drop_unclaimed(state, agent, run, unknown, now)
+    for index, task, what in special:
+        _SPECIAL_RULES[what](state, client, agent, run, index, task, now)
+
+
+def stop_children_of_stopped(state: SchedulerState, run: ResultRun, now: float) -> None:
+    """Tasks that were stopped at a time or memory limit: the tasks that they submitted in that attempt are
+    cancelled."""
+    statuses = bytes(run.status_column)
+    if not any(status in statuses for status in _STOPPED):
+        return
+    for index, status in enumerate(statuses):
+        for child in state.lineage.of_task(run.session, run.task(index)) if status in _STOPPED else ():
+            if child.parent is not None and child.parent.attempt == run.attempt(index):
+                client_endings.stop_nested(state, child, now)
+
+
+def _keep(state: SchedulerState, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
+    """Keep results for a client that may come back."""
+    delivery.hold()
+    state.unclaimed.add_results(agent, run, delivery, now + HOLD_SECONDS)
+    timers.arm_tick(state, now)
+
+
+def _on_large(
+    state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
+) -> None:
+    """A task ended with a large result, which its agent holds."""
+    client.large[task] = now
+    if task in client.fetching:
+        values.fetch(state, agent, ObjectKey(client.session, task), client.session, True, now)
+
+
+def drop_unclaimed(state: SchedulerState, agent: Agent, run: ResultRun, indices: Iterable[int], now: float) -> None:
+    """No client waits for these results: their agent drops what it keeps of them, for the client or for other nodes."""
+    held = _held_values(run, indices)
+    client_endings.cancel_at(state, agent, run.session, run.task_column, run.attempt_column, held)
+    release_large(state, agent, run, held, now)
+
+
+def release_large(state: SchedulerState, agent: Agent, run: ResultRun, indices: Iterable[int], now: float) -> None:
+    """No client needs these results: their agent may drop the large ones."""
+    statuses = run.status_column
+    keys = [ObjectKey(run.session, run.task(index)) for index in indices if statuses[index] == Status.SUCCESS_LARGE]
+    if keys:
+        outbox.send(state, agent, ObjectRelease(tuple(keys)), now)
+
+
+def _on_refused(
+    state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
+) -> None:
+    """The result belongs to an attempt that does not count."""
+    release_large(state, agent, run, [index], now)
+
+
+def _on_discarded(
+    state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
+) -> None:
+    """A task that was being cancelled ended with a large result."""
+    client.table.finish(task, Status.CANCELLED)
+    client.row(task, Status.CANCELLED, attempt=run.attempt(index))
+    outbox.send(state, agent, ObjectRelease((ObjectKey(client.session, task),)), now)
+
+
+def _held_values(run: ResultRun, indices: Iterable[int]) -> list[int]:
+    """The rows by which an agent says that it holds the value of a node, because no result is empty, or a large
+    result."""
+    statuses = run.status_column
+    return [
+        index
+        for index in indices
+        if statuses[index] == Status.SUCCESS_LARGE
+        or (statuses[index] == Status.SUCCESS and not len(run.payload(index)))
+    ]
+
+
+def _is_fresh(agent: Agent, now: float) -> bool:
+    """The agent may still report what happened before a restart of the scheduler."""
+    return now < agent.attached_at + HOLD_SECONDS
+
+
+_SpecialRule = Callable[[SchedulerState, Client, Agent, ResultRun, int, int, float], None]
+
+_SPECIAL_RULES: dict[str, _SpecialRule] = {
+    "large": _on_large,
+    "discard": _on_discarded,
+    "retry": retry.on_failed,
+    "died": retry.on_processor_died,
+    "refuse": _on_refused,
+}

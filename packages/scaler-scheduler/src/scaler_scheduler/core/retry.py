@@ -1,0 +1,49 @@
+"""Whether a task that failed, or whose worker process died, runs again."""
+
+from __future__ import annotations
+
+from scaler_protocol.codec import ResultRun
+from scaler_protocol.messages import (
+    Status,
+)
+from scaler_scheduler.core import client_endings, requeue
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.limits import (
+    CERTIFICATE_LIMIT_BYTES,
+)
+from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.states import DEATHS_LIMIT
+
+
+def on_failed(
+    state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
+) -> None:
+    """A task failed. It runs again unless it has used up its retries."""
+    record = client.table.record(task)
+    failures = client.failures[task] = client.failures.get(task, 0) + 1
+    client_endings.stop_children(state, client.session, task, now)
+    if failures <= record.retries:
+        requeue.requeue(state, client, task)
+        return
+    client.forget(task)
+    client.table.finish(task, run.status(index))
+    client.row(task, run.status(index), bytes(run.payload(index)), run.attempt(index))
+
+
+def on_processor_died(
+    state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
+) -> None:
+    """The worker process of a task died. The task runs again unless that is forbidden, or has happened too often."""
+    record = client.table.record(task)
+    certificates = client.certificates.setdefault(task, [])
+    payload = bytes(run.payload(index))
+    certificates.append(payload if 0 < len(payload) <= CERTIFICATE_LIMIT_BYTES else b"{}")
+    client_endings.stop_children(state, client.session, task, now)
+    if record.rerun and client.table.died(task) < DEATHS_LIMIT:
+        requeue.requeue(state, client, task)
+        return
+    payload = b"[" + b",".join(certificates) + b"]"
+    client.forget(task)
+    client.table.finish(task, Status.PROCESSOR_DIED)
+    client.row(task, Status.PROCESSOR_DIED, payload, run.attempt(index))

@@ -1,0 +1,67 @@
+from scaler_scheduler.core.allocator cimport Allocator
+from scaler_scheduler.core.events cimport Recorder
+from scaler_scheduler.core.queue_classes cimport QueueClass
+
+cdef class SchedulerState:
+    # configuration
+    cdef readonly object settings
+    cdef readonly double started_at
+    # peers
+    cdef readonly dict clients
+    cdef readonly dict agents
+    cdef readonly dict agent_by_index
+    cdef readonly dict agents_by_store
+    cdef public int next_agent_index
+    cdef readonly object lineage
+    cdef dict nested_clients
+    cdef readonly list stopping
+    cdef readonly dict ignored
+    cdef readonly object unclaimed
+    # functions and serializers
+    cdef readonly dict functions
+    cdef readonly dict function_users
+    cdef readonly dict function_loads
+    cdef readonly dict serializers
+    cdef readonly dict serializer_users
+    # queues
+    cdef readonly Allocator allocator
+    cdef readonly object balancer
+    cdef readonly bint is_bounded
+    cdef readonly dict clients_waiting
+    cdef readonly dict graph_clients
+    cdef readonly dict deepened_options
+    cdef object last_options
+    cdef QueueClass last_queue
+    cdef bint last_is_graph
+    # objects and locks
+    cdef readonly object objects
+    cdef readonly object relays
+    cdef readonly object transfers
+    cdef readonly object locks
+    cdef dict lock_requests_by_task
+    # timers
+    cdef public object next_tick_at
+    cdef public object acknowledge_at
+    cdef public object housekeeping_at
+    cdef public object quit_at
+    cdef public object warn_at
+    cdef public double audit_at
+    cdef public double stalled_at
+    # outbox
+    cdef public list effects
+    cdef public dict clients_with_results
+    cdef readonly dict clients_to_acknowledge
+    cdef readonly dict agents_with_cancels
+    # shutdown
+    cdef public bint is_stopping
+    cdef public bint has_quit
+    cdef readonly dict shutdown_requested_by
+    # monitoring
+    cdef readonly object totals
+    cdef readonly Recorder events
+    cdef readonly object malformed_warnings
+    cdef readonly object refusal_warnings
+    cdef readonly object lock_warnings
+    cdef public tuple description
+
+    cpdef forget_queue(self)

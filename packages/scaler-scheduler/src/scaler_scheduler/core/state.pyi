@@ -1,0 +1,140 @@
+"""Everything that the scheduler knows (contract of state.pyx): one structure, which the rules read and change.
+
+A rule is a function ``on_x(state, peer, body, now)`` or a step of one. The groups below say what belongs together. The
+structure is compiled because ``hot_path`` reads it with every message; it has no behaviour of its own.
+"""
+
+from scaler_protocol.messages import FunctionDefinition, TaskOptions
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.allocator import Allocator
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.effects import Effect
+from scaler_scheduler.core.events import Recorder
+from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.lineage import Lineage
+from scaler_scheduler.core.lock_table import LockTable
+from scaler_scheduler.core.objects import ObjectStore
+from scaler_scheduler.core.relays import Relays
+from scaler_scheduler.core.repetition import Repetition
+from scaler_scheduler.core.settings import Settings
+from scaler_scheduler.core.totals import Totals
+from scaler_scheduler.core.transfers import Transfers
+from scaler_scheduler.core.unclaimed import Unclaimed
+from scaler_scheduler.core.work_stealing import Balancer
+
+class SchedulerState:
+    # ---- configuration ---------------------------------------------------------------------------------------------
+
+    settings: Settings
+    started_at: float
+
+    # ---- peers -----------------------------------------------------------------------------------------------------
+
+    clients: dict[bytes, Client]
+    """By session."""
+
+    agents: dict[bytes, Agent]
+    """By session."""
+
+    agent_by_index: dict[int, Agent]
+    """By the number that tables store for an agent."""
+
+    agents_by_store: dict[bytes, list[Agent]]
+    """Agents of one host share an object store."""
+
+    next_agent_index: int
+    lineage: Lineage
+    """Which nested clients live in which tasks."""
+
+    stopping: list[Client]
+    """Nested clients whose tasks are being cancelled just now, in a loop instead of a recursion."""
+
+    ignored: dict[bytes, bool]
+    """Sessions of which only a Hello is considered, oldest first."""
+
+    unclaimed: Unclaimed
+    """What agents reported after a restart for clients that have not come back yet."""
+
+    # ---- functions and serializers ---------------------------------------------------------------------------------
+
+    functions: dict[bytes, FunctionDefinition]
+    """By digest, like the following tables."""
+
+    function_users: dict[bytes, int]
+    """How many clients have a function."""
+
+    function_loads: dict[bytes, FunctionLoad]
+    """How many tasks of a function there are, and how long they take."""
+
+    serializers: dict[bytes, FunctionDefinition]
+    serializer_users: dict[bytes, int]
+
+    # ---- queues ----------------------------------------------------------------------------------------------------
+
+    allocator: Allocator
+    """The queues, and the placement of queued tasks."""
+
+    balancer: Balancer
+    """Work stealing."""
+
+    is_bounded: bool
+    """The number of waiting tasks is limited."""
+
+    clients_waiting: dict[bytes, Client]
+    """Clients with tasks outside the bounded queue, in the order of their turns."""
+
+    graph_clients: dict[bytes, Client]
+    """Clients that have submitted graphs."""
+
+    deepened_options: dict[tuple[TaskOptions, int], TaskOptions]
+    """Options of nested tasks, by the options that their client gave and the client's depth."""
+
+    # ---- objects and locks -----------------------------------------------------------------------------------------
+
+    objects: ObjectStore
+    relays: Relays
+    transfers: Transfers
+    locks: LockTable
+
+    # ---- timers: when something is due, None when nothing is -------------------------------------------------------
+
+    next_tick_at: float | None
+    acknowledge_at: float | None
+    housekeeping_at: float | None
+    quit_at: float | None
+    warn_at: float | None
+    audit_at: float
+    stalled_at: float
+    """When the scheduler last noticed that it had not run for a while."""
+
+    # ---- outbox: what the end of the drain sends -------------------------------------------------------------------
+
+    effects: list[Effect]
+    clients_with_results: dict[bytes, Client]
+    """Clients that have results to send."""
+
+    clients_to_acknowledge: dict[bytes, Client]
+    """Clients that wait for an acknowledgement, oldest first."""
+
+    agents_with_cancels: dict[int, Agent]
+    """Agents that have cancels to send."""
+
+    # ---- shutdown --------------------------------------------------------------------------------------------------
+
+    is_stopping: bool
+    has_quit: bool
+    shutdown_requested_by: dict[bytes, bool]
+
+    # ---- monitoring ------------------------------------------------------------------------------------------------
+
+    totals: Totals
+    events: Recorder
+    malformed_warnings: Repetition
+    refusal_warnings: Repetition
+    lock_warnings: Repetition
+    description: tuple[float, bytes]
+    """The latest description of the cluster for clients, and when it was made."""
+
+    def __init__(self, settings: Settings, now: float) -> None: ...
+    def forget_queue(self) -> None:
+        """Queues were dropped, perhaps the queue of the latest run."""

@@ -1,0 +1,44 @@
+# cython: language_level=3
+"""Everything that the scheduler knows. See state.pyi for the contract."""
+
+from scaler_scheduler.core.allocator cimport Allocator
+
+from scaler_scheduler.core.work_stealing import Balancer
+from scaler_scheduler.core.lineage import Lineage
+from scaler_scheduler.core.lock_table import LockTable
+from scaler_scheduler.core.objects import ObjectStore
+from scaler_scheduler.core.places import Places
+from scaler_scheduler.core.relays import Relays
+from scaler_scheduler.core.repetition import Repetition
+from scaler_scheduler.core.settings import BYTES_PER_SECOND
+from scaler_scheduler.core.totals import Totals
+from scaler_scheduler.core.transfers import Transfers
+from scaler_scheduler.core.unclaimed import Unclaimed
+
+
+cdef class SchedulerState:
+    def __init__(self, settings, double now):
+        self.settings, self.started_at = settings, now
+        self.clients, self.agents, self.agent_by_index, self.agents_by_store = {}, {}, {}, {}
+        self.lineage, self.stopping, self.ignored, self.unclaimed = Lineage(), [], {}, Unclaimed()
+        self.functions, self.function_users, self.function_loads = {}, {}, {}
+        self.serializers, self.serializer_users = {}, {}
+        self.objects, self.relays, self.transfers = ObjectStore(), Relays(), Transfers(BYTES_PER_SECOND)
+        self.locks = LockTable(now)
+        self.lock_requests_by_task = self.locks.by_task
+        self.nested_clients = self.lineage.children
+        self.allocator = Allocator(Places(self.objects.objects, BYTES_PER_SECOND / 1e6))
+        self.balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
+        self.is_bounded = settings.max_number_of_tasks_waiting >= 0
+        self.clients_waiting, self.graph_clients, self.deepened_options = {}, {}, {}
+        self.audit_at, self.stalled_at = now, float("-inf")
+        self.effects, self.clients_with_results = [], {}
+        self.clients_to_acknowledge, self.agents_with_cancels = {}, {}
+        self.shutdown_requested_by = {}
+        self.totals = Totals()
+        self.events = self.totals.events
+        self.malformed_warnings, self.refusal_warnings, self.lock_warnings = Repetition(), Repetition(), Repetition()
+        self.description = float("-inf"), b""
+
+    cpdef forget_queue(self):
+        self.last_options = None

@@ -1,0 +1,66 @@
+"""Everything that is looked at regularly, and timers that are due."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from scaler_scheduler.core import (
+    audit,
+    claims,
+    faults,
+    heartbeat,
+    housekeeping,
+    limit_checks,
+    locks,
+    notices,
+    object_messages,
+    outbox,
+    pauses,
+    shutdown,
+    timeouts,
+    timers,
+)
+from scaler_scheduler.core.settings import (
+    PATIENCE_SECONDS,
+)
+from scaler_scheduler.core.state import SchedulerState
+
+
+def on_deadline(state: SchedulerState, now: float) -> None:
+    """Time has passed: handle everything that is due."""
+    state.events.now = now
+    if state.next_tick_at is not None and now >= state.next_tick_at:
+        paused_seconds = timers.note_stall(state, now)
+        if paused_seconds:
+            pauses.put_off(state, paused_seconds, now)
+        state.next_tick_at = None
+        _tick(state, now)
+    if state.quit_at is not None and now >= state.quit_at:
+        shutdown.quit_now(state)
+    if state.warn_at is not None and now >= state.warn_at:
+        notices.warn_of_repetitions(state, now)
+
+
+def _tick(state: SchedulerState, now: float) -> None:
+    """Look at everything timed. The next tick comes even if this one fails."""
+    try:
+        _look_at_all(state, now)
+    finally:
+        if state.agents or state.clients or state.unclaimed:
+            timers.arm_tick(state, now)
+
+
+def _look_at_all(state: SchedulerState, now: float) -> None:
+    """Every peer, then everything that is timed for all of them."""
+    faults.for_each(state, list(state.agents.values()), heartbeat.look_at_agent, now)
+    faults.for_each(state, list(state.clients.values()), timeouts.look_at_client, now)
+    claims.expire(state, now)
+    locks.on_tick(state, now)
+    if state.objects.unstated:
+        outbox.send_all(state, state.objects.expire(now, partial(object_messages.stated_by, state)), now)
+    if state.objects.awaited:
+        patience_seconds = max(state.settings.client_timeout_seconds, PATIENCE_SECONDS)
+        outbox.send_all(state, state.objects.lose_patience(now, patience_seconds), now)
+    housekeeping.keep_house(state, now)
+    limit_checks.on_tick(state, now)
+    audit.on_tick(state, now)

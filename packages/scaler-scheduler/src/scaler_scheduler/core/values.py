@@ -1,0 +1,167 @@
+"""Results that agents hold: large ones, which their clients fetch, and values that other tasks need.
+
+Values pass through the scheduler, or from store to store; nothing is kept here. ``relays`` knows whose turn it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scaler_protocol.messages import (
+    CREDIT_WITHOUT_END,
+    UPLOAD_NUMBER,
+    ObjectChunk,
+    ObjectCredit,
+    ObjectKey,
+    ObjectLocations,
+    ObjectMissing,
+    ObjectRequest,
+    Status,
+)
+from scaler_scheduler.core import outbox, requeue, task_endings
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.objects import SOURCES_LIMIT
+from scaler_scheduler.core.relays import is_last
+from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.states import LOSSES_LIMIT, TaskState
+
+_WITHOUT_VALUE = (TaskState.ENDED, TaskState.FREED)
+"""There is no result, and none will be made for a client that asks."""
+
+
+def forget_reader(state: SchedulerState, session: bytes, now: float) -> None:
+    """A peer that was to receive values is gone: their holders go on with the next reader, or stop."""
+    for key, holder, others in state.relays.forget_reader(session) if state.relays else ():
+        agent = state.agents.get(holder)
+        if agent is not None:
+            outbox.send(
+                state, agent, state.relays.request(key) if others else ObjectCredit(key, CREDIT_WITHOUT_END), now
+            )
+
+
+def forget_holder(state: SchedulerState, session: bytes, now: float) -> None:
+    """Agents that waited for values of a lost agent give up the tasks that need them; clients wait for new attempts."""
+    for key, reader in state.relays.forget_holder(session) if state.relays else ():
+        if reader in state.agents:
+            outbox.send(state, state.agents[reader], ObjectMissing(key, task_endings.LOST_TEXT), now)
+
+
+def fetch(state: SchedulerState, holder: Agent, key: ObjectKey, reader: bytes, relayed: bool, now: float) -> None:
+    """Have the holder of a value send it to a reader, as soon as it is that reader's turn."""
+    if state.relays.join(key, holder.session, reader, relayed):
+        outbox.send(state, holder, state.relays.request(key), now)
+
+
+def on_client_request(state: SchedulerState, client: Client, body: ObjectRequest, now: float) -> None:
+    """A client requests a large result."""
+    key = body.key
+    agent = _result_holder(state, client, key)
+    if agent is not None:
+        client.fetching[key.number] = True
+        fetch(state, agent, key, client.session, not body.direct, now)
+    elif key.owner == client.session and client.table.state(key.number) not in _WITHOUT_VALUE:
+        client.fetching[key.number] = True
+    else:
+        outbox.send(state, client, ObjectMissing(key, "The result is not there any more."), now)
+
+
+def on_client_credit(state: SchedulerState, client: Client, body: ObjectCredit, now: float) -> None:
+    """A client can take more of a large result."""
+    pass_credit(state, client.session, body, now)
+
+
+def pass_credit(state: SchedulerState, reader: bytes, credit: ObjectCredit, now: float) -> None:
+    """Pass the credit of a reader on to the holder of the value."""
+    holder = state.relays.holder(credit.key, reader)
+    if holder is not None and holder in state.agents:
+        outbox.send(state, state.agents[holder], credit, now)
+        if credit.offset == CREDIT_WITHOUT_END:
+            _serve_next(state, state.agents[holder], credit.key, now)
+
+
+def _serve_next(state: SchedulerState, holder: Agent, key: ObjectKey, now: float) -> None:
+    """One reader has all of a value: the next one gets it."""
+    if state.relays.next(key):
+        outbox.send(state, holder, state.relays.request(key), now)
+
+
+def _result_holder(state: SchedulerState, client: Client, key: ObjectKey) -> Agent | None:
+    """The agent that holds a large result of this client."""
+    if key.owner != client.session or key.number >= UPLOAD_NUMBER:
+        return None
+    known = client.table.describe(key.number)
+    if known is None or known[0] != TaskState.DONE_LARGE:
+        return None
+    return state.agent_by_index.get(known[2])
+
+
+def on_agent_chunk(state: SchedulerState, agent: Agent, body: ObjectChunk | ObjectMissing, now: float) -> None:
+    """Part of a value on its way to a reader, or the news that the value is gone."""
+    key = body.key
+    if isinstance(body, ObjectMissing):
+        on_missing(state, agent, body, now)
+        return
+    reader = state.relays.reader(key, agent.session)
+    if reader is not None:
+        outbox.send_all(state, [(reader, body)], now)
+        if is_last(body):
+            _serve_next(state, agent, key, now)
+
+
+def on_locations(state: SchedulerState, agent: Agent, body: ObjectLocations, now: float) -> None:
+    """A holder says where the store of a reader can fetch a value."""
+    reader = state.relays.reader(body.key, agent.session)
+    if reader is not None:
+        outbox.send_all(state, [(reader, replace(body, sources=_sources(state, body, reader)))], now)
+        _serve_next(state, agent, body.key, now)
+
+
+def _sources(state: SchedulerState, body: ObjectLocations, reader: bytes) -> tuple[str, ...]:
+    """The store of the holder, then stores that have fetched the value: they are tried when the first is gone or
+    stalls."""
+    client = state.clients.get(body.key.owner)
+    if client is None or body.key.number >= UPLOAD_NUMBER:
+        return body.sources
+    copies = [state.agent_by_index.get(index) for index in client.table.copies_of(body.key.number)]
+    others = [each.store_endpoint for each in copies if each is not None and each.session != reader]
+    return tuple(dict.fromkeys((*body.sources, *filter(None, others))))[:SOURCES_LIMIT]
+
+
+def on_missing(state: SchedulerState, agent: Agent, body: ObjectMissing, now: float) -> None:
+    """A holder does not have a value any more. Clients wait when its task runs again; agents give up the tasks that
+    need it."""
+    readers = state.relays.drop(body.key)
+    runs_again = _lose(state, agent, body.key, now)
+    outbox.send_all(state, [(each, body) for each in readers if each in state.agents or not runs_again], now)
+
+
+def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bool:
+    """Forget where a value is. Returns whether its task runs again for the client."""
+    client = state.clients.get(key.owner)
+    if client is None or key.number >= UPLOAD_NUMBER:
+        return False
+    what = client.table.lose_value(key.number, agent.index, LOSSES_LIMIT)
+    if what is None:
+        return False
+    client.large.pop(key.number, None)
+    if what == "died":
+        client.table.finish(key.number, Status.OBJECT_MISSING)
+        task_endings.report_failed(state, client, key.number, Status.OBJECT_MISSING)
+        return False
+    if what == "requeue":
+        requeue.requeue(state, client, key.number)
+    return True
+
+
+def on_agent_request(state: SchedulerState, agent: Agent, client: Client, body: ObjectRequest, now: float) -> None:
+    """An agent has a task that needs the value of a node, which another agent holds."""
+    key = body.key
+    index = client.table.value_holder(key.number)
+    if index == agent.index:  # who should have it asks for it
+        _lose(state, agent, key, now)
+    if index is None or index == agent.index or index not in state.agent_by_index:
+        outbox.send(state, agent, ObjectMissing(key, "The value is nowhere: its task must run again."), now)
+        return
+    client.table.note_copy(key.number, agent.index)
+    fetch(state, state.agent_by_index[index], key, agent.session, body.relayed, now)
