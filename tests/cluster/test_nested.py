@@ -299,9 +299,9 @@ def test_a_session_is_passed_on_after_large_values_too() -> None:
 
 def test_a_session_that_no_task_needs_any_more_ends() -> None:
     def use(client: Client) -> int:
-        from scaler.shell import pump
+        from scaler.shell import client_io
 
-        pump._REST_SECONDS = 0.1
+        client_io._REST_SECONDS = 0.1
         return client.submit(functions.square, 3).result()
 
     def look() -> tuple[list[str], int]:

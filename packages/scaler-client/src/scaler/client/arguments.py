@@ -12,8 +12,8 @@ from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.client.signatures import argument_labels, function_name
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Stored, Upload
+from scaler.shell.client_io import ClientIO
 from scaler.shell.host_store import is_same
-from scaler.shell.pump import Pump
 from scaler.utility.exceptions import MissingObjects, ScalerError
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
@@ -29,11 +29,11 @@ class Arguments:
     """Encodes and places them. A payload is bytes, a Layout (an object whose buffers are still in place) or an Upload
     (what is there already). Whoever is given an upload holds a use of it until ``let_go``."""
 
-    def __init__(self, encoder: Encoder, pump: Pump) -> None:
+    def __init__(self, encoder: Encoder, client_io: ClientIO) -> None:
         self.plain_types = encoder.plain_types
         self._encoder = encoder
         self._encode = encoder.encode_argument
-        self._pump = pump
+        self._client_io = client_io
 
     def encode(self, values: Sequence[Any]) -> list[Any]:
         """A payload each; a reference gives its upload, without a use."""
@@ -83,7 +83,7 @@ class Arguments:
     def upload_of(self, reference: ObjectReference) -> Upload:
         """Raises MissingObjects when it was cleared or is another client's."""
         upload = reference._upload
-        if upload is None or not self._pump.session.objects.owns(upload):
+        if upload is None or not self._client_io.session.objects.owns(upload):
             raise MissingObjects(f"{reference!r} was cleared, or belongs to another client.")
         return upload
 
@@ -131,34 +131,34 @@ class Arguments:
 
     def upload(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
         """Into this host's store if it has one, else on its way to the scheduler. The use is added to ``held``."""
-        pump = self._pump
-        with pump.lock:
-            key = pump.session.objects.next_key()
+        client_io = self._client_io
+        with client_io.lock:
+            key = client_io.session.objects.next_key()
         try:
-            place = pump.objects.put(key, payload)
+            place = client_io.objects.put(key, payload)
             data: bytes | Stored
             if place is not None:
-                data = Stored(place.size, place.store, lambda: pump.objects.get(key))
+                data = Stored(place.size, place.store, lambda: client_io.objects.get(key))
             else:
                 data = payload if isinstance(payload, bytes) else payload.to_bytes()
-            with pump.lock:
-                pump.check_usable()
-                upload = pump.session.objects.add(key, data)
+            with client_io.lock:
+                client_io.check_usable()
+                upload = client_io.session.objects.add(key, data)
             held.append(upload)
         except BaseException:
             self.discard(key)
             raise
-        pump.objects.residents.add(payload, upload)
+        client_io.objects.residents.add(payload, upload)
         return upload
 
     def discard(self, key: ObjectKey) -> None:
         """Nobody gets the upload of this key: the call that made it is left by an exception."""
-        self._pump.take_turn_shielded(lambda session: session.objects.discard(key))
-        self._pump.objects.drop([key])
+        self._client_io.take_turn_shielded(lambda session: session.objects.discard(key))
+        self._client_io.objects.drop([key])
 
     def upload_once(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
         """As ``upload``, unless the same bytes are in the store already."""
-        known = self._pump.objects.residents.find(payload)
+        known = self._client_io.objects.residents.find(payload)
         if known is not None and self._hold(known, held):
             if is_same(known, payload):
                 return known
@@ -167,14 +167,14 @@ class Arguments:
 
     def let_go(self, uploads: Iterable[Upload]) -> None:
         """The caller's uses of these end."""
-        with self._pump.lock:
+        with self._client_io.lock:
             for upload in uploads:
-                self._pump.session.objects.let_go(upload)
+                self._client_io.session.objects.let_go(upload)
 
     def _hold(self, upload: Upload, held: list[Upload]) -> bool:
         """Take a use of it, if it is still there."""
-        with self._pump.lock:
-            if not self._pump.session.objects.owns(upload):
+        with self._client_io.lock:
+            if not self._client_io.session.objects.owns(upload):
                 return False
             upload.uses += 1
         held.append(upload)

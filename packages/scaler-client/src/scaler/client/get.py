@@ -26,7 +26,7 @@ def get(
 ) -> Any:
     """Compute ``keys`` of a graph, in the dialect in which ``graph`` and ``keys`` are written. ``options`` are those of
     the client."""
-    kit.pump.check_usable()
+    kit.client_io.check_usable()
     if not isinstance(keys, (str, bytes, tuple, list)) and hasattr(keys, "__iter__"):
         keys = list(keys)
     if not is_plain(graph, keys):

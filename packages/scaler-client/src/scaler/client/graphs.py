@@ -29,7 +29,7 @@ from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status, TaskOptions
 
 if TYPE_CHECKING:
     from scaler.core.session import Session
-    from scaler.shell.pump import Pump
+    from scaler.shell.client_io import ClientIO
 
 _SHARED_INLINE_LIMIT_BYTES = 4096
 _CROWDED_INLINE_LIMIT_BYTES = 64
@@ -100,24 +100,24 @@ def ask_ahead(futures: Sequence[Future[Any]]) -> None:
 class GraphFuture(ScalerFuture[Any]):
     """The future of one target. All targets of a graph are cancelled together, and fail with one exception."""
 
-    def __init__(self, pump: Pump, group: GraphGroup, failures: dict[int, BaseException]) -> None:
-        super().__init__(pump)
+    def __init__(self, client_io: ClientIO, group: GraphGroup, failures: dict[int, BaseException]) -> None:
+        super().__init__(client_io)
         self._group = group
         self._failures = failures
 
     def cancel(self) -> bool:
         """Cancels the whole graph. True at once for anything not finished."""
-        pump = self._pump
-        if self._state is RUNNING and not pump.unusable:
-            if pump.defers(self.cancel):
+        client_io = self._client_io
+        if self._state is RUNNING and not client_io.unusable:
+            if client_io.defers(self.cancel):
                 return True
-            pump.take_turn(lambda session: session.endings.cancel_graph(self._group), must_be_usable=False)
+            client_io.take_turn(lambda session: session.endings.cancel_graph(self._group), must_be_usable=False)
         return self._state is not RUNNING and self._state is not FINISHED
 
     def ask(self) -> None:
         """Have a large result sent here, if the task has ended."""
-        outcome, pump = self._outcome, self._pump
-        if outcome is None or self._answer is not None or outcome.status != Status.SUCCESS_LARGE or pump.unusable:
+        outcome, client_io = self._outcome, self._client_io
+        if outcome is None or self._answer is not None or outcome.status != Status.SUCCESS_LARGE or client_io.unusable:
             return
         self._begin_fetch(outcome.payload)
 
@@ -125,9 +125,9 @@ class GraphFuture(ScalerFuture[Any]):
         return self._failures.setdefault(0, failure_of(outcome))
 
 
-def finished_future(pump: Pump, value: Any) -> ScalerFuture[Any]:
+def finished_future(client_io: ClientIO, value: Any) -> ScalerFuture[Any]:
     """The future of a target that is data."""
-    future: ScalerFuture[Any] = ScalerFuture(pump)
+    future: ScalerFuture[Any] = ScalerFuture(client_io)
     future._result, future._outcome = value, _DATA_OUTCOME
     future._loaded, future._state = True, FINISHED
     return future
@@ -139,7 +139,7 @@ class GraphCall:
     def __init__(self, kit: Kit, options: TaskOptions, graph: Graph) -> None:
         self._arguments = kit.arguments
         self._book = kit.functions
-        self._pump = kit.pump
+        self._client_io = kit.client_io
         self._graph = split_wide(graph, _SLOTS_LIMIT, pack, call_with_packs)
         self._options = options
         self._groups, self._shapes = group_calls(self._graph, self._functions())
@@ -162,7 +162,7 @@ class GraphCall:
             finally:
                 self._let_go()
         return [
-            self._futures[target] if target >= 0 else finished_future(self._pump, value)
+            self._futures[target] if target >= 0 else finished_future(self._client_io, value)
             for target, value in zip(self._graph.targets, data, strict=True)
         ]
 
@@ -170,7 +170,7 @@ class GraphCall:
         """Whatever of the graph has not ended is cancelled."""
         group = self._group
         if group is not None:
-            self._pump.take_turn_shielded(lambda session: session.endings.cancel_graph(group))
+            self._client_io.take_turn_shielded(lambda session: session.endings.cancel_graph(group))
 
     # ---- data ------------------------------------------------------------------------------------------------------
 
@@ -178,12 +178,12 @@ class GraphCall:
         value = self._graph.data[~target]
         if not isinstance(value, ObjectReference):
             return value
-        with self._pump.lock:
+        with self._client_io.lock:
             upload = self._arguments.upload_of(value)
         content = upload.content()
         if content is None:
             raise MissingObjects(f"{value!r} is lost: its store has died.")
-        return loads_result(self._pump.loads_object, content)
+        return loads_result(self._client_io.loads_object, content)
 
     def _encoded_data(self) -> list[bytes | Upload]:
         """A slot for each datum that calls use."""
@@ -249,14 +249,14 @@ class GraphCall:
         payload = slots[index]
         if isinstance(payload, Upload):
             return
-        self._pump.check_usable()
+        self._client_io.check_usable()
         slots[index] = self._arguments.upload_once(payload, self._held)
 
     def _hold(self, uploads: Sequence[Upload]) -> None:
         """So that they last until the tasks are there that use them."""
-        with self._pump.lock:
+        with self._client_io.lock:
             for upload in uploads:
-                if not self._pump.session.objects.owns(upload):
+                if not self._client_io.session.objects.owns(upload):
                     raise MissingObjects("An object of the graph was cleared.")
                 upload.uses += 1
                 self._held.append(upload)
@@ -287,9 +287,9 @@ class GraphCall:
     def _send(self) -> None:
         """The tasks are numbered before they are built, without the lock. When another thread submitted meanwhile, they
         are built once more, with it."""
-        pump = self._pump
-        with pump.lock:
-            pump.check_usable()
+        client_io = self._client_io
+        with client_io.lock:
+            client_io.check_usable()
             first = self._first_task()
         built = self._build(first)
 
@@ -301,11 +301,11 @@ class GraphCall:
             for entry, index, uploads in references:
                 session.objects.refer(entry, index, uploads)
 
-        pump.take_turn(add)
+        client_io.take_turn(add)
 
     def _first_task(self) -> int:
         """The number of a graph is its last id, of which 32 bits travel, and 0 is no graph."""
-        submissions = self._pump.session.submissions
+        submissions = self._client_io.session.submissions
         first = submissions.next_task()
         if not (first + len(self._analysis.order) - 1) & _NUMBER_MASK:
             submissions.skip_task()
@@ -316,10 +316,10 @@ class GraphCall:
         order = self._analysis.order
         self._group = group = GraphGroup(first, first + len(order) - 1)
         self._futures = {
-            target: GraphFuture(self._pump, group, self._failures) for target in self._graph.targets if target >= 0
+            target: GraphFuture(self._client_io, group, self._failures) for target in self._graph.targets if target >= 0
         }
         filler = _Filler(self._graph, self._slots, order, group)
-        open_range = self._pump.session.submissions.open_graph_range
+        open_range = self._client_io.session.submissions.open_graph_range
         shapes = self._run_shapes(group.last & _NUMBER_MASK)
         for number, members in groupby(order, self._groups.__getitem__):
             filler.fill(array("q", members), partial(open_range, shapes[number], group))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from scaler.client.arguments import Arguments
 from scaler.client.calls import FunctionBook
-from scaler.shell.pump import Pump
+from scaler.shell.client_io import ClientIO
 from scaler_protocol.messages import TaskName
 
 _LEFT_LIMIT = 4
@@ -18,7 +18,7 @@ _LEFT_LIMIT = 4
 class Kit(NamedTuple):
     arguments: Arguments
     functions: FunctionBook
-    pump: Pump
+    client_io: ClientIO
 
 
 _left: dict[Hashable, list[Kit]] = {}
@@ -28,7 +28,7 @@ _left: dict[Hashable, list[Kit]] = {}
 def leave(kit: Kit, settings: Hashable) -> bool:
     """False: it cannot be used again, or there are enough."""
     kits = _left.setdefault(settings, [])
-    if len(kits) >= _LEFT_LIMIT or not kit.pump.rest(partial(_forget, kit, settings)):
+    if len(kits) >= _LEFT_LIMIT or not kit.client_io.rest(partial(_forget, kit, settings)):
         return False
     kits.append(kit)
     return True
@@ -45,6 +45,6 @@ def take(settings: Hashable, parent: TaskName) -> Kit | None:
     kits = _left.get(settings)
     while kits:
         kit = kits.pop()
-        if kit.pump.resume(parent):
+        if kit.client_io.resume(parent):
             return kit
     return None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from scaler.core.coordination import Claim, ClaimState
 from scaler.core.outcome import DISCONNECTED
+from scaler.shell.client_io import ClientIO, Waits
 from scaler.shell.connection import parent_task
-from scaler.shell.pump import Pump, Waits
 from scaler.shell.waiting import Answer
 from scaler.utility.exceptions import DisconnectedError, LockLostError, ScalerError
 from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES, Status, TaskName
@@ -23,7 +23,7 @@ class LockClient(Protocol):
     """What a lock needs of a client."""
 
     @property
-    def _pump(self) -> Pump: ...
+    def _client_io(self) -> ClientIO: ...
 
 
 class Lock:
@@ -49,40 +49,40 @@ class Lock:
         """Whether the lock is held now. ``timeout``: seconds to wait for it, -1 without a limit."""
         _check_timeout(blocking, timeout)
         deadline = None if timeout == -1 else time.monotonic() + timeout
-        pump = self._pump()
-        if pump.is_mine():
+        client_io = self._client_io()
+        if client_io.is_mine():
             raise RuntimeError("A lock cannot be waited for where the garbage collector interrupted the client.")
-        answer = Answer(pump, Waits.NOT_AT_ALL)
-        claim = Claim(self.name, _task_of(pump), blocking, answer)
+        answer = Answer(client_io, Waits.NOT_AT_ALL)
+        claim = Claim(self.name, _task_of(client_io), blocking, answer)
 
         def enter(session: Session) -> None:
             self._claims.append(claim)
             session.claims.enter(claim)
 
         try:
-            pump.take_turn(enter)
-            self._await(pump, claim, answer, deadline)
-            return self._settle(pump, claim)
+            client_io.take_turn(enter)
+            self._await(client_io, claim, answer, deadline)
+            return self._settle(client_io, claim)
         except BaseException:
-            pump.take_turn(lambda session: self._withdraw(session, claim), must_be_usable=False)
+            client_io.take_turn(lambda session: self._withdraw(session, claim), must_be_usable=False)
             raise
 
     def release(self) -> None:
         """Raises RuntimeError when this object does not hold the lock, and LockLostError when it has lost it."""
-        pump = self._pump()
-        if pump.defers(self.release):
+        client_io = self._client_io()
+        if client_io.defers(self.release):
             return
-        answer = Answer(pump, Waits.NOT_AT_ALL)
+        answer = Answer(client_io, Waits.NOT_AT_ALL)
 
         def release(session: Session) -> Claim:
             claim = self._held()
             if claim.state is ClaimState.HELD:
-                pump.check_usable()
+                client_io.check_usable()
                 session.claims.release(claim, answer)
             self._claims.remove(claim)
             return claim
 
-        claim = pump.take_turn(release, must_be_usable=False)
+        claim = client_io.take_turn(release, must_be_usable=False)
         if claim.state is ClaimState.RELEASING or answer.is_settled():
             _check(answer.wait())
         if claim.state is ClaimState.LOST:
@@ -90,9 +90,9 @@ class Lock:
 
     def locked(self) -> bool:
         """Whether the lock is held, here or elsewhere."""
-        pump = self._pump()
-        answer = Answer(pump, Waits.NOT_AT_ALL)
-        pump.take_turn(lambda session: session.claims.ask(self.name, answer))
+        client_io = self._client_io()
+        answer = Answer(client_io, Waits.NOT_AT_ALL)
+        client_io.take_turn(lambda session: session.claims.ask(self.name, answer))
         return bool(_check(answer.wait()))
 
     def __enter__(self) -> bool:
@@ -117,25 +117,25 @@ class Lock:
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
-    def _pump(self) -> Pump:
+    def _client_io(self) -> ClientIO:
         if self._client is None:
             with self._opening:
                 self._client = self._client or Lock.default_client()
-        return self._client._pump
+        return self._client._client_io
 
-    def _await(self, pump: Pump, claim: Claim, answer: Answer, deadline: float | None) -> None:
+    def _await(self, client_io: ClientIO, claim: Claim, answer: Answer, deadline: float | None) -> None:
         """The scheduler answers at once. The worker is lent to other tasks only if the answer is to wait."""
         try:
             _check(answer.wait(_left(deadline)))
             if claim.state is ClaimState.WAITING:
-                change = Answer(pump, Waits.FOR_A_LOCK)
-                pump.take_turn(lambda session: session.claims.await_change(claim, change), must_be_usable=False)
+                change = Answer(client_io, Waits.FOR_A_LOCK)
+                client_io.take_turn(lambda session: session.claims.await_change(claim, change), must_be_usable=False)
                 _check(change.wait(_left(deadline)))
         except TimeoutError as error:
             if isinstance(error, DisconnectedError):
                 raise
 
-    def _settle(self, pump: Pump, claim: Claim) -> bool:
+    def _settle(self, client_io: ClientIO, claim: Claim) -> bool:
         """The wait is over: whether the claim holds the lock. One that does not is withdrawn."""
 
         def settle(session: Session) -> bool:
@@ -144,7 +144,7 @@ class Lock:
                 self._withdraw(session, claim)
             return is_held
 
-        if pump.take_turn(settle, must_be_usable=False):
+        if client_io.take_turn(settle, must_be_usable=False):
             return True
         if claim.text:
             raise ScalerError(f"Cannot acquire the lock {self.name!r}: {claim.text}")
@@ -188,9 +188,9 @@ def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-def _task_of(pump: Pump) -> TaskName | None:
+def _task_of(client_io: ClientIO) -> TaskName | None:
     """The task that this process runs, when the client is nested in one."""
-    task = parent_task() if pump.session.is_nested else None
+    task = parent_task() if client_io.session.is_nested else None
     return task if task is not None and task.session else None
 
 

@@ -22,7 +22,7 @@ from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 if TYPE_CHECKING:
     from scaler.client.arguments import Arguments
     from scaler.core.runs import MapRange, Shape
-    from scaler.shell.pump import Pump
+    from scaler.shell.client_io import ClientIO
     from scaler_protocol.codec import ResultRun
 
 _FIRST_CHUNK = 256
@@ -38,18 +38,18 @@ class MapCall:
         self,
         callable_: Callable[..., Any],
         arguments: Arguments,
-        pump: Pump,
+        client_io: ClientIO,
         count: int,
         report: Callable[[int], object] | None = None,
     ) -> None:
         """``report`` is told, in the thread that called map, how many more tasks have ended."""
         self._callable = callable_
         self._arguments = arguments
-        self._pump = pump
+        self._client_io = client_io
         self._count = count
         self._report = report
         self._reported = 0
-        self._loads: Callable[[bytes], Any] = pump.loads
+        self._loads: Callable[[bytes], Any] = client_io.loads
         self._results: list[Any] = [None] * count
         self._ended = 0
         self._sent = 0
@@ -69,7 +69,7 @@ class MapCall:
                 self._send_items(shape, items)
             while self._ended < self._count:
                 if not self._pending:
-                    self._pump.wait(self)
+                    self._client_io.wait(self)
                 self._absorb()
             self._fetch_large()
             return self._results
@@ -147,21 +147,21 @@ class MapCall:
         return self._arguments.explain(error, self._callable, values, shape.keywords)
 
     def _open(self, shape: Shape) -> MapRange:
-        entry = self._pump.session.submissions.open_map(shape, self, self._sent)
+        entry = self._client_io.session.submissions.open_map(shape, self, self._sent)
         self._entries.append(entry)
         return entry
 
     def _close(self, entry: MapRange) -> None:
         assert entry.builder is not None
         self._sent += entry.builder.count
-        self._pump.take_turn(lambda session: session.submissions.close_map(entry))
+        self._client_io.take_turn(lambda session: session.submissions.close_map(entry))
         self._absorb()
 
     def _refer(self, entry: MapRange, uploads: list[Upload]) -> None:
         """The task that comes next in ``entry`` uses these until it ends: this call's own uses are over."""
         assert entry.builder is not None
-        with self._pump.lock:
-            self._pump.session.objects.refer(entry, entry.builder.count, uploads)
+        with self._client_io.lock:
+            self._client_io.session.objects.refer(entry, entry.builder.count, uploads)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -227,22 +227,22 @@ class MapCall:
         while waiting or started:
             while waiting and len(started) < _FETCHES_AT_ONCE:
                 place, large = waiting.popleft()
-                started.append((place, self._pump.fetch(large)))
+                started.append((place, self._client_io.fetch(large)))
             place, answer = started.popleft()
             outcome = answer.wait()
             if outcome.status != Status.SUCCESS:
                 raise ItemFailure(place, failure_of(outcome))
             try:
-                self._results[place] = loads_result(self._pump.loads_object, outcome.payload)
+                self._results[place] = loads_result(self._client_io.loads_object, outcome.payload)
             except DeserializeObjectError as error:
                 raise ItemFailure(place, error) from None
             del answer, outcome
 
     def _cancel_rest(self) -> None:
         entries = list(self._entries)
-        self._pump.take_turn_shielded(lambda session: session.endings.cancel_map(entries))
+        self._client_io.take_turn_shielded(lambda session: session.endings.cancel_map(entries))
 
-    # ---- what the session and the pump need ------------------------------------------------------------------------
+    # ---- a sink of the session, a target of the client's I/O -------------------------------------------------------
 
     def take_run(self, owner: MapRange, run: ResultRun) -> bool:
         self._pending.append((owner, run, None))
@@ -269,7 +269,7 @@ class MapCall:
 
     @property
     def _condition(self) -> threading.Condition:
-        return self._lazy_condition or self._pump.make_condition(self)[0]
+        return self._lazy_condition or self._client_io.make_condition(self)[0]
 
 
 def _load_all(run: ResultRun, loads: Callable[[bytes], Any]) -> None:

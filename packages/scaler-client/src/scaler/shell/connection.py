@@ -16,8 +16,8 @@ PARENT_VARIABLE = "SCALER_PARENT"
 
 
 class Connection(Protocol):
-    """What the pump needs. ``fd`` may be edge-triggered: receive until None, also after a send. ``place``, ``token``
-    and ``obstacle``: see DealerConnection."""
+    """What the client's I/O needs. ``fd`` may be edge-triggered: receive until None, also after a send. ``place``,
+    ``token`` and ``obstacle``: see DealerConnection."""
 
     nested: bool
 

@@ -32,9 +32,9 @@ class Turns(Waiter, Protocol):
 class Retrieval(Answer):
     """Whoever waits first has this host's store fetch it; where that cannot be, it comes through the scheduler."""
 
-    def __init__(self, pump: Turns, large: LargeResult) -> None:
-        super().__init__(pump)
-        self._turns = pump
+    def __init__(self, client_io: Turns, large: LargeResult) -> None:
+        super().__init__(client_io)
+        self._turns = client_io
         self._large: LargeResult | None = large
         self._taking = threading.Lock()
 
@@ -48,11 +48,11 @@ class Retrieval(Answer):
         return outcome
 
     def _take(self, timeout_seconds: float | None) -> None:
-        located, large, pump = self.outcome, self._large, self._turns
+        located, large, client_io = self.outcome, self._large, self._turns
         if located is None or located.status != LOCATED or large is None:
             return  # another thread has done it
         where: ObjectLocations = located.payload
-        view = pump.objects.fetch(where.key, where.size, where.sources, timeout_seconds)
+        view = client_io.objects.fetch(where.key, where.size, where.sources, timeout_seconds)
 
         def settle(session: Session) -> None:
             if view is None:
@@ -63,7 +63,7 @@ class Retrieval(Answer):
                 session.large.has_taken(large)
             self._large = None
 
-        pump.take_turn(settle, must_be_usable=view is None)
+        client_io.take_turn(settle, must_be_usable=view is None)
 
 
 def _rest(deadline: float | None) -> float | None:
