@@ -13,14 +13,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
-from scaler.client import kits
+from scaler.client import client_pool
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
+from scaler.client.client_pool import ClientParts
 from scaler.client.future import ScalerFuture, cancel_futures
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
-from scaler.client.kits import Kit
 from scaler.client.lock import Lock
 from scaler.client.map_items import ItemFailure
 from scaler.client.mapping import MapCall
@@ -573,8 +573,8 @@ class Client:
         This is also a scheduler for ``dask.compute(..., scheduler=client)``. Then the results are nested like the keys,
         and the options of Dask's own schedulers are accepted."""
         try:
-            kit = Kit(self._arguments, self._functions, self._client_io)
-            return get(kit, self._options, graph, keys, block, capabilities, dask_options)
+            parts = ClientParts(self._arguments, self._functions, self._client_io)
+            return get(parts, self._options, graph, keys, block, capabilities, dask_options)
         except BaseException as error:
             hide_frames(error)
             raise
@@ -706,7 +706,7 @@ class Client:
 
         def __getattr__(self, name: str) -> Any:
             """Connect a client inside a task that is used for the first time."""
-            if name not in _KIT:
+            if name not in _PARTS:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             self._open()
             return self.__dict__[name]
@@ -718,12 +718,12 @@ class Client:
             if self._has_left:
                 raise ClientQuitException(STOPPED)
             agent = nested_socket(self._settings[0])
-            kit = kits.take(self._kind(), parent_task()) if agent else None
-            self._arguments, self._functions, client_io = kit or self._make_kit(agent)
+            parts = client_pool.reuse(self._kind(), parent_task()) if agent else None
+            self._arguments, self._functions, client_io = parts or self._make_parts(agent)
             self._known = self._functions.by_reference
             self._client_io = client_io
 
-    def _make_kit(self, agent: str | None) -> Kit:
+    def _make_parts(self, agent: str | None) -> ClientParts:
         _, _, timeout_seconds, heartbeat_interval_seconds, serializer, _ = self._settings
         identity = new_session()
         parent = parent_task() if agent or is_far_from_agents() else TaskName(b"", 0, 0)
@@ -749,18 +749,18 @@ class Client:
         )
         host_store = HostStore(lambda: session.cluster, agent is not None or parse_address(self._address).is_local)
         client_io = ClientIO(session, connection, host_store, encoder.decode, encoder.decode_object)
-        return Kit(Arguments(encoder, client_io), FunctionBook(encoder), client_io)
+        return ClientParts(Arguments(encoder, client_io), FunctionBook(encoder), client_io)
 
     def _leave(self) -> bool:
-        """Return the kit to the pool for the next client of this process, if the kit can be used again."""
-        if not kits.leave(Kit(self._arguments, self._functions, self._client_io), self._kind()):
+        """Return the parts to the pool for the next client of this process, if they can be used again."""
+        if not client_pool.give_back(ClientParts(self._arguments, self._functions, self._client_io), self._kind()):
             return False
-        for name in _KIT:
+        for name in _PARTS:
             del self.__dict__[name]
         return True
 
     def _kind(self) -> Hashable:
-        """The settings that a client inside a task must share with the previous user of a kit."""
+        """The settings that a client inside a task must share with the previous user of the parts."""
         _, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output = self._settings
         definition = Encoder(serializer).definition()
         digest = definition.digest if definition is not None else b""
@@ -819,7 +819,7 @@ def _scheduler_connection(address: str, session: bytes) -> Connection:
 Lock.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened
-_KIT = ("_arguments", "_functions", "_known", "_client_io")
+_PARTS = ("_arguments", "_functions", "_known", "_client_io")
 
 
 def _renew_lock() -> None:

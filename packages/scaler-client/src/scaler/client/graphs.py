@@ -12,8 +12,8 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from scaler.client.client_pool import ClientParts
 from scaler.client.future import ScalerFuture
-from scaler.client.kits import Kit
 from scaler.client.object_reference import ObjectReference
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.client.shims import call_with_packs, pack
@@ -59,13 +59,13 @@ def analysis_for(calls: int) -> Analyse:
 
 
 def values_of(
-    kit: Kit,
+    parts: ClientParts,
     options: TaskOptions,
     graph: Graph,
     block: bool,
 ) -> list[Any]:
     """One result, or future, per target. ``options`` are those of all calls."""
-    call = GraphCall(kit, options, graph)
+    call = GraphCall(parts, options, graph)
     futures: list[ScalerFuture[Any]] = []
     try:
         futures = call.start()
@@ -136,10 +136,10 @@ def finished_future(client_io: ClientIO, value: Any) -> ScalerFuture[Any]:
 class GraphCall:
     """One graph on its way to the scheduler."""
 
-    def __init__(self, kit: Kit, options: TaskOptions, graph: Graph) -> None:
-        self._arguments = kit.arguments
-        self._book = kit.functions
-        self._client_io = kit.client_io
+    def __init__(self, parts: ClientParts, options: TaskOptions, graph: Graph) -> None:
+        self._arguments = parts.arguments
+        self._book = parts.functions
+        self._client_io = parts.client_io
         self._graph = split_wide(graph, _SLOTS_LIMIT, pack, call_with_packs)
         self._options = options
         self._groups, self._shapes = group_calls(self._graph, self._functions())
