@@ -13,7 +13,7 @@ from scaler.client.signatures import argument_labels, function_name
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Stored, Upload
 from scaler.shell.client_io import ClientIO
-from scaler.shell.host_store import is_same
+from scaler.shell.client_store import is_same
 from scaler.utility.exceptions import MissingObjects, ScalerError
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey

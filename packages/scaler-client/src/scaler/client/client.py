@@ -45,6 +45,7 @@ from scaler.core.runs import Function, Shape
 from scaler.core.session import Session
 from scaler.core.uploads import Upload
 from scaler.shell.client_io import STOPPED, ClientIO
+from scaler.shell.client_store import ClientStore
 from scaler.shell.connection import (
     SCHEDULER_VARIABLE,
     AgentConnection,
@@ -53,7 +54,6 @@ from scaler.shell.connection import (
     nested_socket,
     parent_task,
 )
-from scaler.shell.host_store import HostStore
 from scaler.shell.waiting import Answer
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError
 from scaler_protocol.address import parse_address
@@ -747,7 +747,7 @@ class Client:
             handshake=PeerHandshake(connection.place, os.urandom(NONCE_SIZE_BYTES)),
             address=self._address,
         )
-        host_store = HostStore(lambda: session.cluster, agent is not None or parse_address(self._address).is_local)
+        host_store = ClientStore(lambda: session.cluster, agent is not None or parse_address(self._address).is_local)
         client_io = ClientIO(session, connection, host_store, encoder.decode, encoder.decode_object)
         return ClientParts(Arguments(encoder, client_io), FunctionBook(encoder), client_io)
 

@@ -41,8 +41,8 @@ from scaler_protocol.messages import Status
 if TYPE_CHECKING:
     from scaler.core.large_results import LargeResult
     from scaler.core.session import Session
+    from scaler.shell.client_store import ClientStore
     from scaler.shell.connection import Connection
-    from scaler.shell.host_store import HostStore
     from scaler.shell.waiting import Target
     from scaler_protocol.messages import TaskName
 
@@ -73,7 +73,7 @@ class ClientIO:
         self,
         session: Session,
         connection: Connection,
-        objects: HostStore,
+        objects: ClientStore,
         loads: Callable[[bytes], Any],
         loads_object: Callable[[Any], Any],
     ) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from scaler.core.large_results import LargeResult
     from scaler.core.session import Session
-    from scaler.shell.host_store import HostStore
+    from scaler.shell.client_store import ClientStore
 
 DIRECT_BYTES = 1024 * 1024
 """Smaller results come through the scheduler: to ask where they are takes as long."""
@@ -24,7 +24,7 @@ DIRECT_BYTES = 1024 * 1024
 class Turns(Waiter, Protocol):
     """What a retrieval needs of the client's input and output."""
 
-    objects: HostStore
+    objects: ClientStore
 
     def take_turn(self, change: Callable[[Session], None], *, must_be_usable: bool = True) -> None: ...
 
