@@ -54,7 +54,7 @@ from scaler.shell.connection import (
     nested_socket,
     parent_task,
 )
-from scaler.shell.waiting import Answer
+from scaler.shell.waiting import PendingAnswer
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError
 from scaler_protocol.address import parse_address
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
@@ -624,7 +624,7 @@ class Client:
         """Where the task is and what it waits for."""
         if future.done():
             return "The task has ended." if not future.cancelled() else "The task was cancelled."
-        answer = Answer(self._client_io)
+        answer = PendingAnswer(self._client_io)
 
         def ask(session: Session) -> bool:
             if future.task_id:
@@ -671,7 +671,7 @@ class Client:
 
     def _ask(self, question: Callable[[Questions, Sink], None]) -> Outcome:
         """Put a question to the scheduler and wait for the answer."""
-        answer = Answer(self._client_io)
+        answer = PendingAnswer(self._client_io)
         self._client_io.take_turn(lambda session: question(session.questions, answer))
         return answer.wait()
 
@@ -769,7 +769,7 @@ class Client:
     def _await_answer(self) -> None:
         """Raise an exception if the scheduler refuses this client. A scheduler that does not answer may start later;
         then results wait for it."""
-        answer = Answer(self._client_io)
+        answer = PendingAnswer(self._client_io)
 
         def ask(session: Session) -> bool:
             if not session.welcomed:

@@ -15,7 +15,7 @@ from scaler.core.effects import Finish
 from scaler.core.large_results import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.shell.interruptions import is_interruption
-from scaler.shell.waiting import Answer
+from scaler.shell.waiting import PendingAnswer
 from scaler.utility.private_apis import (
     CANCELLED_AND_NOTIFIED,
     FINISHED,
@@ -65,7 +65,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
     _exception: BaseException | None = None
     _lazy_condition: threading.Condition | None = None
     _outcome: Outcome | None = None
-    _answer: Answer | None = None
+    _answer: PendingAnswer | None = None
     task_range: Range | None = None
     task_index: int = 0
     _loaded = False

@@ -11,7 +11,7 @@ from scaler.core.coordination import Claim, ClaimState
 from scaler.core.outcome import DISCONNECTED
 from scaler.shell.client_io import ClientIO, Waits
 from scaler.shell.connection import parent_task
-from scaler.shell.waiting import Answer
+from scaler.shell.waiting import PendingAnswer
 from scaler.utility.exceptions import DisconnectedError, LockLostError, ScalerError
 from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES, Status, TaskName
 
@@ -52,7 +52,7 @@ class Lock:
         client_io = self._client_io()
         if client_io.is_mine():
             raise RuntimeError("A lock cannot be waited for where the garbage collector interrupted the client.")
-        answer = Answer(client_io, Waits.NOT_AT_ALL)
+        answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
         claim = Claim(self.name, _task_of(client_io), blocking, answer)
 
         def enter(session: Session) -> None:
@@ -72,7 +72,7 @@ class Lock:
         client_io = self._client_io()
         if client_io.defers(self.release):
             return
-        answer = Answer(client_io, Waits.NOT_AT_ALL)
+        answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
 
         def release(session: Session) -> Claim:
             claim = self._held()
@@ -91,7 +91,7 @@ class Lock:
     def locked(self) -> bool:
         """Whether the lock is held, here or elsewhere."""
         client_io = self._client_io()
-        answer = Answer(client_io, Waits.NOT_AT_ALL)
+        answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
         client_io.take_turn(lambda session: session.claims.ask(self.name, answer))
         return bool(_check(answer.wait()))
 
@@ -123,12 +123,12 @@ class Lock:
                 self._client = self._client or Lock.default_client()
         return self._client._client_io
 
-    def _await(self, client_io: ClientIO, claim: Claim, answer: Answer, deadline: float | None) -> None:
+    def _await(self, client_io: ClientIO, claim: Claim, answer: PendingAnswer, deadline: float | None) -> None:
         """The scheduler answers at once. The worker is lent to other tasks only if the answer is to wait."""
         try:
             _check(answer.wait(_left(deadline)))
             if claim.state is ClaimState.WAITING:
-                change = Answer(client_io, Waits.FOR_A_LOCK)
+                change = PendingAnswer(client_io, Waits.FOR_A_LOCK)
                 client_io.take_turn(lambda session: session.claims.await_change(claim, change), must_be_usable=False)
                 _check(change.wait(_left(deadline)))
         except TimeoutError as error:

@@ -15,7 +15,7 @@ from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
 from scaler.core.uploads import Upload
 from scaler.shell.interruptions import is_interruption
-from scaler.shell.waiting import Answer
+from scaler.shell.waiting import PendingAnswer
 from scaler.utility.exceptions import DeserializeObjectError
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
@@ -223,7 +223,7 @@ class MapCall:
         """A few at a time, in order."""
         waiting = deque(sorted(self._large, key=lambda entry: entry[0]))
         self._large.clear()
-        started: deque[tuple[int, Answer]] = deque()
+        started: deque[tuple[int, PendingAnswer]] = deque()
         while waiting or started:
             while waiting and len(started) < _FETCHES_AT_ONCE:
                 place, large = waiting.popleft()

@@ -31,7 +31,7 @@ from scaler.shell.interruptions import shielded
 from scaler.shell.polling import Poller, Waker
 from scaler.shell.retrieval import DIRECT_BYTES, Retrieval
 from scaler.shell.task_warnings import TaskWarnings
-from scaler.shell.waiting import Answer, Waits
+from scaler.shell.waiting import PendingAnswer, Waits
 from scaler.utility.exceptions import ClientQuitException
 from scaler.utility.private_apis import ownership_of
 from scaler_protocol.codec import MalformedMessage, decode, encode
@@ -279,22 +279,22 @@ class ClientIO:
                 self._leave_wait(kind)
         return None
 
-    def fetch(self, large: LargeResult) -> Answer:
+    def fetch(self, large: LargeResult) -> PendingAnswer:
         """Get a large result."""
         view = self.objects.get(large.key, large.store)
         return self.take_turn(lambda session: self.begin_fetch(large, view))
 
-    def begin_fetch(self, large: LargeResult, view: memoryview | None) -> Answer:
+    def begin_fetch(self, large: LargeResult, view: memoryview | None) -> PendingAnswer:
         """Begin to get a large result, with the lock held. ``view``: its bytes, if they are here already."""
         if view is not None:
-            answer = Answer(self)
+            answer = PendingAnswer(self)
             answer.outcome = Outcome(Status.SUCCESS, view)
             self.session.large.has_taken(large)
         elif large.store and large.size >= DIRECT_BYTES and self.objects.can_fetch:
             answer = Retrieval(self, large)
             self.session.large.fetch(large, answer, direct=True)
         else:
-            answer = Answer(self)
+            answer = PendingAnswer(self)
             self.session.large.fetch(large, answer)
         return answer
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from scaler.core.outcome import LOCATED, Outcome
-from scaler.shell.waiting import Answer, Waiter
+from scaler.shell.waiting import PendingAnswer, Waiter
 from scaler_protocol.messages import ObjectLocations, Status
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Turns(Waiter, Protocol):
     def take_turn(self, change: Callable[[Session], None], *, must_be_usable: bool = True) -> None: ...
 
 
-class Retrieval(Answer):
+class Retrieval(PendingAnswer):
     """Whoever waits first has this host's store fetch it; where that cannot be, it comes through the scheduler."""
 
     def __init__(self, client_io: Turns, large: LargeResult) -> None:

@@ -40,7 +40,7 @@ class Waiter(Protocol):
     def make_condition(self, target: Target) -> tuple[threading.Condition, bool]: ...
 
 
-class Answer:
+class PendingAnswer:
     """The outcome of one request, for the thread that made it. ``kind``: what a task that waits for it lends."""
 
     def __init__(self, client_io: Waiter, kind: Waits = Waits.FOR_TASKS) -> None:
