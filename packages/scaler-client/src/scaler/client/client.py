@@ -48,8 +48,8 @@ from scaler.shell.client_io import STOPPED, ClientIO
 from scaler.shell.client_store import ClientStore
 from scaler.shell.connection import (
     SCHEDULER_VARIABLE,
-    AgentConnection,
     Connection,
+    NestedConnection,
     is_far_from_agents,
     nested_socket,
     parent_task,
@@ -737,7 +737,7 @@ class Client:
             parent_depth=parent.depth,
         )
         encoder = Encoder(serializer, is_private(self._address))
-        connection: Connection = AgentConnection(agent) if agent else _scheduler_connection(self._address, identity)
+        connection: Connection = NestedConnection(agent) if agent else _scheduler_connection(self._address, identity)
         session = Session(
             hello,
             timeout_seconds=timeout_seconds,

@@ -41,7 +41,7 @@ class Connection(Protocol):
     def close(self, linger: bool) -> None: ...
 
 
-class AgentConnection:
+class NestedConnection:
     """A stream to the agent of the task that this client lives in; the agent relays to the scheduler, to which it has
     proved who it is."""
 
