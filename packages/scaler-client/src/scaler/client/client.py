@@ -737,7 +737,7 @@ class Client:
             parent_depth=parent.depth,
         )
         encoder = Encoder(serializer, is_private(self._address))
-        connection: Connection = NestedConnection(agent) if agent else _scheduler_connection(self._address, identity)
+        connection: Connection = NestedConnection(agent) if agent else _direct_connection(self._address, identity)
         session = Session(
             hello,
             timeout_seconds=timeout_seconds,
@@ -810,10 +810,10 @@ class Client:
         return shared(options)
 
 
-def _scheduler_connection(address: str, session: bytes) -> Connection:
-    from scaler.shell.scheduler_connection import SchedulerConnection  # loads ZeroMQ, which worker processes need not
+def _direct_connection(address: str, session: bytes) -> Connection:
+    from scaler.shell.direct_connection import DirectConnection  # loads ZeroMQ, which worker processes need not
 
-    return SchedulerConnection(address, session)
+    return DirectConnection(address, session)
 
 
 Lock.default_client = Client
