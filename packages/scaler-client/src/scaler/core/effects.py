@@ -8,7 +8,7 @@ from scaler.core.outcome import Outcome, Sink
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.messages import ObjectKey
 
-__all__ = ["DropObjects", "Effect", "Finish", "IssueWarnings", "Log", "Reconnect", "Send", "WriteOutput"]
+__all__ = ["DropStoredObjects", "Effect", "Finish", "IssueWarnings", "Log", "Reconnect", "Send", "WriteOutput"]
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class IssueWarnings:
 
 
 @dataclass(slots=True)
-class DropObjects:
+class DropStoredObjects:
     """This host's store need not keep them."""
 
     keys: list[ObjectKey]
@@ -46,4 +46,4 @@ class Reconnect:
     """Leave the connection for another one."""
 
 
-Effect = Send | Log | Finish | WriteOutput | IssueWarnings | DropObjects | Reconnect
+Effect = Send | Log | Finish | WriteOutput | IssueWarnings | DropStoredObjects | Reconnect

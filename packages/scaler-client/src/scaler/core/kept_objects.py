@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from scaler.core.effects import DropObjects
+from scaler.core.effects import DropStoredObjects
 from scaler.core.outgoing import Outgoing
 from scaler.core.runs import Range
 from scaler.core.uploads import Stored, Upload
@@ -64,7 +64,7 @@ class KeptObjects:
 
     def _forget(self, upload: Upload) -> None:
         if upload.stored is not None:
-            self._outgoing.effects.append(DropObjects([upload.key]))
+            self._outgoing.effects.append(DropStoredObjects([upload.key]))
         upload.let_go()
 
     def on_request(self, request: ObjectRequest, now: float) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scaler.core.effects import DropObjects, Effect, Finish, IssueWarnings, Log, Reconnect, WriteOutput
+from scaler.core.effects import DropStoredObjects, Effect, Finish, IssueWarnings, Log, Reconnect, WriteOutput
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
@@ -526,7 +526,7 @@ class ClientIO:
             _write_output(notice)
         elif isinstance(notice, IssueWarnings):
             self._warnings.issue(notice.data)
-        elif isinstance(notice, DropObjects):
+        elif isinstance(notice, DropStoredObjects):
             self.objects.drop(notice.keys)
         elif isinstance(notice, Log):
             _logger.log(logging.getLevelName(notice.level), notice.text)
