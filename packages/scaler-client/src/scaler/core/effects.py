@@ -8,7 +8,7 @@ from scaler.core.outcome import Outcome, Sink
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.messages import ObjectKey
 
-__all__ = ["DropStoredObjects", "Effect", "Finish", "IssueWarnings", "Log", "Reconnect", "Send", "WriteOutput"]
+__all__ = ["DropStoredObjects", "Effect", "Finish", "IssueWarnings", "Log", "ReplaceConnection", "Send", "WriteOutput"]
 
 
 @dataclass(slots=True)
@@ -42,8 +42,8 @@ class DropStoredObjects:
 
 
 @dataclass(slots=True)
-class Reconnect:
+class ReplaceConnection:
     """Leave the connection for another one."""
 
 
-Effect = Send | Log | Finish | WriteOutput | IssueWarnings | DropStoredObjects | Reconnect
+Effect = Send | Log | Finish | WriteOutput | IssueWarnings | DropStoredObjects | ReplaceConnection

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scaler.core.effects import DropStoredObjects, Effect, Finish, IssueWarnings, Log, Reconnect, WriteOutput
+from scaler.core.effects import DropStoredObjects, Effect, Finish, IssueWarnings, Log, ReplaceConnection, WriteOutput
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
@@ -149,7 +149,7 @@ class ClientIO:
                 for effect in effects:
                     if type(effect) is Send:
                         self._connection.send(encode(effect.envelope))
-                    elif type(effect) is Reconnect:
+                    elif type(effect) is ReplaceConnection:
                         self._connection.reconnect()
                     else:
                         self.notices.append(effect)
