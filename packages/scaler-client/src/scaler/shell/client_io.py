@@ -30,7 +30,7 @@ from scaler.shell.connection import parent_task
 from scaler.shell.interruptions import shielded
 from scaler.shell.polling import Poller, Waker
 from scaler.shell.retrieval import DIRECT_BYTES, Retrieval
-from scaler.shell.task_warnings import TaskWarnings
+from scaler.shell.task_warnings import WarningIssuer
 from scaler.shell.waiting import PendingAnswer, Waits
 from scaler.utility.exceptions import ClientQuitException
 from scaler.utility.private_apis import ownership_of
@@ -97,7 +97,7 @@ class ClientIO:
         self.is_mine = ownership_of(self.lock)
         self._late: deque[Callable[[], object]] = deque()
         self.notices: deque[Effect] = deque()
-        self._warnings = TaskWarnings()
+        self._warnings = WarningIssuer()
         self._interrupted = False
         self._leads = 0
         self._followers: dict[int, Target] = {}

@@ -10,7 +10,7 @@ from typing import Any
 _FILES_LIMIT = 1000
 
 
-class TaskWarnings:
+class WarningIssuer:
     """Of one client. Python's filters decide what is shown, and each is shown once, as if the task had run here. None
     is raised, whatever the filters say: a warning is not what a call waits for."""
 
