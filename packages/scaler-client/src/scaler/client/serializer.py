@@ -67,7 +67,7 @@ class _Nowhere:
 
 def probe(obj: Any) -> None:
     """Raises what serializing ``obj`` would, and keeps nothing of what that makes."""
-    _Pickler(_Nowhere(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
+    _ArgumentPickler(_Nowhere(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
 
 
 def probe_privately(obj: Any) -> None:
@@ -75,7 +75,7 @@ def probe_privately(obj: Any) -> None:
     _PrivatePickler(_Nowhere(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
 
 
-class _Pickler(cloudpickle.Pickler):
+class _ArgumentPickler(cloudpickle.Pickler):
     dispatch_table = ArgumentReducers(cloudpickle.Pickler.dispatch_table, is_private=False)
 
 
@@ -87,7 +87,7 @@ class ReusedPickler:
     """cloudpickle's pickler, kept between calls: making one costs more than most arguments. Whoever finds it in use
     (another thread, or an object whose pickling pickles) takes a fresh one."""
 
-    def __init__(self, kind: type[cloudpickle.Pickler] = _Pickler) -> None:
+    def __init__(self, kind: type[cloudpickle.Pickler] = _ArgumentPickler) -> None:
         self._kind = kind
         self._in_use = threading.Lock()
         self._apart = False
