@@ -60,19 +60,19 @@ def serialize_privately_apart(obj: Any) -> bytes | Layout:
     return _reused_private.dumps_apart(obj)
 
 
-class _Nowhere:
+class _NullFile:
     def write(self, data: Any) -> int:
         return len(data)
 
 
 def probe(obj: Any) -> None:
     """Raises what serializing ``obj`` would, and keeps nothing of what that makes."""
-    _ArgumentPickler(_Nowhere(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
+    _ArgumentPickler(_NullFile(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
 
 
 def probe_privately(obj: Any) -> None:
     """As ``probe``, for a client whose messages nobody else can read."""
-    _PrivatePickler(_Nowhere(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
+    _PrivatePickler(_NullFile(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
 
 
 class _ArgumentPickler(cloudpickle.Pickler):
