@@ -27,12 +27,12 @@ class LockClient(Protocol):
 
 
 class Lock:
-    """A lock of the cluster, used as ``threading.Lock`` is. Make it with :meth:`Client.lock`.
+    """A lock of the whole cluster, used like ``threading.Lock``. Make it with :meth:`Client.lock`.
 
-    Locks of one name exclude one another wherever they are: in the application, in other applications and in tasks.
-    They are granted in the order in which they were asked for. The lock is released by the object that acquired it, or
-    when its task or its client ends. A copy that was sent to a task is used by that task; a task that waits for a lock
-    lends its worker to others."""
+    Locks of one name exclude one another wherever they are used: in this application, in others and in tasks. They are
+    granted in the order of the requests. A lock is released by the object that acquired it, or when its task or its
+    client ends. A task that receives a copy of a lock uses it by itself. A task that waits for a lock lends its worker
+    to other tasks."""
 
     default_client: ClassVar[Callable[[], LockClient]]
     """Makes the client of a lock that was made without one, in a task."""
@@ -46,7 +46,7 @@ class Lock:
         self._claims: list[Claim] = []
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Whether the lock is held now. ``timeout``: seconds to wait for it, -1 without a limit."""
+        """Return whether the lock is held now. ``timeout``: seconds to wait for it; -1 means no limit."""
         _check_timeout(blocking, timeout)
         deadline = None if timeout == -1 else time.monotonic() + timeout
         client_io = self._client_io()
@@ -68,7 +68,7 @@ class Lock:
             raise
 
     def release(self) -> None:
-        """Raises RuntimeError when this object does not hold the lock, and LockLostError when it has lost it."""
+        """Raises RuntimeError if this object does not hold the lock, and LockLostError if it has lost it."""
         client_io = self._client_io()
         if client_io.defers(self.release):
             return
@@ -124,7 +124,7 @@ class Lock:
         return self._client._client_io
 
     def _await(self, client_io: ClientIO, claim: Claim, answer: PendingAnswer, deadline: float | None) -> None:
-        """The scheduler answers at once. The worker is lent to other tasks only if the answer is to wait."""
+        """The scheduler answers at once. The worker is lent to other tasks only if the lock is not free."""
         try:
             _check(answer.wait(_left(deadline)))
             if claim.state is ClaimState.WAITING:
@@ -136,7 +136,7 @@ class Lock:
                 raise
 
     def _settle(self, client_io: ClientIO, claim: Claim) -> bool:
-        """The wait is over: whether the claim holds the lock. One that does not is withdrawn."""
+        """The wait is over. Returns whether the claim holds the lock; a claim that does not is withdrawn."""
 
         def settle(session: Session) -> bool:
             is_held = claim.state is ClaimState.HELD
@@ -157,7 +157,7 @@ class Lock:
         session.claims.release(claim)
 
     def _held(self) -> Claim:
-        """The claim that is to be released."""
+        """The claim to release."""
         for state in (ClaimState.HELD, ClaimState.LOST):
             for claim in self._claims:
                 if claim.state is state:
@@ -166,7 +166,7 @@ class Lock:
 
 
 def check_name(name: str) -> None:
-    """Raises TypeError or ValueError for what cannot be the name of a lock."""
+    """Raises TypeError or ValueError if ``name`` cannot be the name of a lock."""
     if not isinstance(name, str):
         raise TypeError(f"The name of a lock is a string, not {type(name).__name__}.")
     size = len(name.encode())
@@ -195,7 +195,7 @@ def _task_of(client_io: ClientIO) -> TaskName | None:
 
 
 def _check(outcome: Any) -> Any:
-    """The payload of an answer. Raises what kept it from coming."""
+    """The payload of an answer. Raises an exception if there was none."""
     if outcome.status == Status.SUCCESS:
         return outcome.payload
     text = bytes(outcome.payload).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""One map call: its tasks leave in runs, and its results arrive in one list without a future per item."""
+"""One ``map`` call: its tasks leave in runs, and its results are collected in one list without a future per item."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _FETCHES_AT_ONCE = 4
 
 
 class MapCall:
-    """Sends items and collects results. Everything that loads user data runs in the thread that called map; other
-    threads only put what arrived into ``_pending``."""
+    """Sends items and collects results. User data is loaded only in the thread that called ``map``; other threads only
+    put what has arrived into ``_pending``."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class MapCall:
         count: int,
         report: Callable[[int], object] | None = None,
     ) -> None:
-        """``report`` is told, in the thread that called map, how many more tasks have ended."""
+        """``report`` is called, in the thread that called ``map``, with the number of further tasks that have ended."""
         self._callable = callable_
         self._arguments = arguments
         self._client_io = client_io
@@ -62,8 +62,8 @@ class MapCall:
         self._lazy_condition: threading.Condition | None = None
 
     def run(self, groups: Sequence[tuple[Shape, Sequence[Any]]]) -> list[Any]:
-        """``groups``: shapes, each with its items: the argument itself for a shape of one slot, else an argument
-        tuple. Raises ItemFailure for the first item that fails."""
+        """Run the map. ``groups`` has shapes, each with its items: the argument itself for a shape of one slot, else an
+        argument tuple. Raises ItemFailure for the first item that fails."""
         try:
             for shape, items in groups:
                 self._send_items(shape, items)
@@ -78,7 +78,7 @@ class MapCall:
             raise
         finally:
             self._let_go()
-            self._results = []  # large ones must not wait for the collector of cycles, of which this call is part
+            self._results = []  # this call is part of a cycle, and large results must not wait for its collection
 
     # ---- sending -------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class MapCall:
             size = min(size * 2, _CHUNK_LIMIT)
 
     def _send_plain(self, shape: Shape, chunk: Sequence[Any]) -> bool:
-        """The common case: one small argument each. False: nothing was sent."""
+        """Send items in the common case of one small argument each. Returns False if nothing was sent."""
         try:
             slots = self._arguments.encode(chunk)
         except Exception as error:
@@ -112,7 +112,7 @@ class MapCall:
         return True
 
     def _send_any(self, shape: Shape, chunk: Sequence[Any]) -> None:
-        """Large arguments, references, several arguments."""
+        """Send items with large arguments, references or several arguments."""
         entry: MapRange | None = None
         used = 0
         for item in chunk:
@@ -136,7 +136,7 @@ class MapCall:
             self._close(entry)
 
     def _unsendable(self, error: Exception, shape: Shape, chunk: Sequence[Any]) -> ItemFailure:
-        """The item of ``chunk``, which comes next, that cannot be encoded."""
+        """The failure of the first item of ``chunk``, the next to be sent, that cannot be encoded."""
         for index, value in enumerate(chunk):
             failure = self._arguments.error_of(value)
             if failure is not None:
@@ -158,7 +158,7 @@ class MapCall:
         self._absorb()
 
     def _refer(self, entry: MapRange, uploads: list[Upload]) -> None:
-        """The task that comes next in ``entry`` uses these until it ends: this call's own uses are over."""
+        """Let the next task of ``entry`` use these uploads until it ends, and end this call's own uses."""
         assert entry.builder is not None
         with self._client_io.lock:
             self._client_io.session.objects.refer(entry, entry.builder.count, uploads)
@@ -220,7 +220,7 @@ class MapCall:
         raise ItemFailure(place, failure if isinstance(failure, BaseException) else failure_of(failure))
 
     def _fetch_large(self) -> None:
-        """A few at a time, in order."""
+        """Fetch the large results in order, a few at a time."""
         waiting = deque(sorted(self._large, key=lambda entry: entry[0]))
         self._large.clear()
         started: deque[tuple[int, PendingAnswer]] = deque()
@@ -253,7 +253,7 @@ class MapCall:
         return self._lazy_condition is None
 
     def settle(self, outcome: Outcome) -> bool:
-        """All that is unfinished ends so."""
+        """All unfinished tasks end with ``outcome``."""
         self._pending.append((None, 0, outcome))
         return self._lazy_condition is None
 
