@@ -22,7 +22,7 @@ from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Upload
-from scaler.graph import Analyse, Graph, analyse, group_calls, split_wide
+from scaler.graph import Analyse, CallGraph, analyse, group_calls, split_wide
 from scaler.utility.exceptions import MissingObjects, ScalerError
 from scaler.utility.private_apis import FINISHED, RUNNING
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status, TaskOptions
@@ -61,7 +61,7 @@ def analysis_for(calls: int) -> Analyse:
 def values_of(
     parts: ClientParts,
     options: TaskOptions,
-    graph: Graph,
+    graph: CallGraph,
     block: bool,
 ) -> list[Any]:
     """One result, or future, per target. ``options`` are those of all calls."""
@@ -136,7 +136,7 @@ def finished_future(client_io: ClientIO, value: Any) -> ScalerFuture[Any]:
 class GraphCall:
     """One graph on its way to the scheduler."""
 
-    def __init__(self, parts: ClientParts, options: TaskOptions, graph: Graph) -> None:
+    def __init__(self, parts: ClientParts, options: TaskOptions, graph: CallGraph) -> None:
         self._arguments = parts.arguments
         self._book = parts.functions
         self._client_io = parts.client_io
@@ -338,7 +338,9 @@ class GraphCall:
 class _Filler:
     """Fills the ranges of a group with tasks."""
 
-    def __init__(self, graph: Graph, data: Sequence[bytes | Upload], order: Sequence[int], group: GraphGroup) -> None:
+    def __init__(
+        self, graph: CallGraph, data: Sequence[bytes | Upload], order: Sequence[int], group: GraphGroup
+    ) -> None:
         self._graph = graph
         self._data = [slot.key if isinstance(slot, Upload) else slot for slot in data]
         self._uploads = {~index: slot for index, slot in enumerate(data) if isinstance(slot, Upload)}
