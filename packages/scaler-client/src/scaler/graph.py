@@ -1,6 +1,6 @@
-"""Graphs of calls, as columns, and what is worked out about a whole graph before its first task is sent.
+"""Graphs of calls, as columns, and the analysis of a whole graph before its first task is sent.
 
-Nothing here recurses, and nothing is kept per node but numbers: a graph may have a million nodes, one below the other.
+No function here is recursive, and only numbers are kept per node: a graph may be a chain of a million nodes.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class CallGraph:
 
 
 class Analysis(NamedTuple):
-    """``order``: calls, each behind those it needs, first those of one level whose way to the end of the graph is the
-    longest, and calls of one group beside each other. ``levels``: by call, the number of calls on the longest way that
+    """``order``: calls, each after those it needs. Within a level, calls with the longest way to the end of the graph
+    come first, and calls of one group stand together. ``levels``: by call, the number of calls on the longest way that
     leads to it; ``heights``: on the longest way that leads on from it. -1: no target needs the call."""
 
     order: Sequence[int]
@@ -57,8 +57,8 @@ class Analysis(NamedTuple):
 
 
 def read_plain(graph: Mapping[str, Any], keys: Sequence[str]) -> CallGraph:
-    """What ``keys`` need, and nothing else. Raises KeyError for a duplicate or unknown key and for an undefined name,
-    TypeError for an argument that is no name."""
+    """Read what ``keys`` need, and nothing else. Raises KeyError for a duplicate or unknown key and for an undefined
+    name, and TypeError for an argument that is not a name."""
     _check_keys(graph, keys)
     numbers = _Numbers(graph)
     result, number_of = numbers.result, numbers.__getitem__
@@ -118,8 +118,8 @@ def _not_a_name(owner: str, node: tuple[Any, ...]) -> TypeError:
 # ---- analysis ------------------------------------------------------------------------------------------------------
 
 Analyse = Callable[[CallGraph, Sequence[int]], Analysis]
-"""``groups`` has a small number for each call: equal ones shall stand beside each other where the order allows it.
-Raises CycleError."""
+"""``groups`` has a small number for each call: equal ones stand together where the order allows it. Raises
+CycleError."""
 
 
 def analyse(graph: CallGraph, groups: Sequence[int]) -> Analysis:
@@ -131,7 +131,7 @@ def analyse(graph: CallGraph, groups: Sequence[int]) -> Analysis:
 
 
 def _behind_their_needs(graph: CallGraph) -> array[int]:
-    """The calls that targets need, in depth-first order: each behind those it needs."""
+    """The calls that targets need, in depth-first order: each after those it needs."""
     slots, ends = graph.slots, graph.ends
     states = bytearray(len(graph))
     done = array("q")
@@ -229,7 +229,7 @@ def group_calls(graph: CallGraph, kinds: Sequence[Any]) -> tuple[list[int], list
 
 
 class _Groups(dict[Any, int]):
-    """Numbers what is new."""
+    """Numbers the keys in the order in which they are first used."""
 
     def __missing__(self, shape: Any) -> int:
         number = self[shape] = len(self)

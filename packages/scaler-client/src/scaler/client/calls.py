@@ -30,7 +30,7 @@ _REMEMBERED_LIMIT = 4096
 _KEYWORDS_LIMIT_BYTES = 256 * 1024
 
 PLAIN_TYPES = frozenset({int, float, str, bytes, bool, complex, type(None)})
-"""Of these, pickle and cloudpickle write the same bytes."""
+"""The types for which pickle and cloudpickle write the same bytes."""
 
 
 class Encoder:

@@ -78,8 +78,8 @@ def values_of(
 
 
 def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
-    """All of them. An exception must not refer to the futures by way of this frame: what they hold would stay until a
-    garbage collection."""
+    """The results of all futures. An exception must not refer to the futures through this frame, because what they hold
+    would stay until a garbage collection."""
     results = []
     future = None
     try:
@@ -115,7 +115,7 @@ class GraphFuture(ScalerFuture[Any]):
         return self._state is not RUNNING and self._state is not FINISHED
 
     def ask(self) -> None:
-        """Have a large result sent here, if the task has ended."""
+        """Begin to fetch a large result, if the task has ended."""
         outcome, client_io = self._outcome, self._client_io
         if outcome is None or self._answer is not None or outcome.status != Status.SUCCESS_LARGE or client_io.unusable:
             return
@@ -167,7 +167,7 @@ class GraphCall:
         ]
 
     def cancel(self) -> None:
-        """Whatever of the graph has not ended is cancelled."""
+        """Cancel the calls of the graph that have not ended."""
         group = self._group
         if group is not None:
             self._client_io.take_turn_shielded(lambda session: session.endings.cancel_graph(group))
@@ -209,7 +209,7 @@ class GraphCall:
             raise self._unsendable(error) from None
 
     def _unsendable(self, error: Exception) -> Exception:
-        """What to raise for data that cannot be sent: it names a node that uses it."""
+        """The exception for data that cannot be sent. It names a node that uses the data."""
         graph = self._graph
         for call in range(len(graph)):
             values = [graph.data[~slot] if slot < 0 else None for slot in graph.arguments(call)]
@@ -220,7 +220,7 @@ class GraphCall:
         return error
 
     def _upload_large(self, slots: list[bytes | Upload]) -> None:
-        """What is large, or not small and used several times, travels once and by itself."""
+        """Upload data that is large, or that is not small and is used several times."""
         large = {~index for index, slot in enumerate(slots) if len(slot) > _SHARED_INLINE_LIMIT_BYTES}
         if not large:
             return
@@ -233,7 +233,7 @@ class GraphCall:
                 self._upload(slots, ~slot)
 
     def _relieve_crowded(self, slots: list[bytes | Upload]) -> None:
-        """Of a call that has very much data, only what is tiny stays in its message."""
+        """Upload all but tiny data of calls that have very much data."""
         longest = max((len(slot) for slot in slots if not isinstance(slot, Upload)), default=0)
         widest = max(shape.arity for shape in self._shapes)
         if longest * widest <= BATCH_LIMIT_BYTES:
@@ -253,7 +253,7 @@ class GraphCall:
         slots[index] = self._arguments.upload_once(payload, self._held)
 
     def _hold(self, uploads: Sequence[Upload]) -> None:
-        """So that they last until the tasks are there that use them."""
+        """Keep the uploads until the tasks that use them are submitted."""
         with self._client_io.lock:
             for upload in uploads:
                 if not self._client_io.session.objects.owns(upload):
@@ -304,7 +304,7 @@ class GraphCall:
         client_io.take_turn(add)
 
     def _first_task(self) -> int:
-        """The number of a graph is its last id, of which 32 bits travel, and 0 is no graph."""
+        """The number of a graph is the low 32 bits of its last id; 0 is reserved for tasks outside graphs."""
         submissions = self._client_io.session.submissions
         first = submissions.next_task()
         if not (first + len(self._analysis.order) - 1) & _NUMBER_MASK:

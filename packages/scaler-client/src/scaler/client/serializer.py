@@ -46,17 +46,17 @@ class DefaultSerializer(Serializer):
 
 
 def serialize_apart(obj: Any) -> bytes | Layout:
-    """As DefaultSerializer; the large buffers of an object (arrays) are not copied but referred to."""
+    """Like DefaultSerializer, but large buffers of an object (arrays) are not copied but referred to."""
     return _reused.dumps_apart(obj)
 
 
 def serialize_privately(obj: Any) -> bytes:
-    """As DefaultSerializer, for a client whose messages others cannot read: secrets may be in them."""
+    """Like DefaultSerializer, for a client whose messages others cannot read, so that they may contain secrets."""
     return _reused_private.dumps(obj)
 
 
 def serialize_privately_apart(obj: Any) -> bytes | Layout:
-    """As ``serialize_privately``, with large buffers as ``serialize_apart`` leaves them."""
+    """Like ``serialize_privately``, with large buffers as in ``serialize_apart``."""
     return _reused_private.dumps_apart(obj)
 
 
@@ -66,12 +66,12 @@ class _NullFile:
 
 
 def probe(obj: Any) -> None:
-    """Raises what serializing ``obj`` would, and keeps nothing of what that makes."""
+    """Raise what serializing ``obj`` would raise, and discard its output."""
     _ArgumentPickler(_NullFile(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
 
 
 def probe_privately(obj: Any) -> None:
-    """As ``probe``, for a client whose messages nobody else can read."""
+    """Like ``probe``, for a client whose messages others cannot read."""
     _PrivatePickler(_NullFile(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
 
 
@@ -84,8 +84,8 @@ class _PrivatePickler(cloudpickle.Pickler):
 
 
 class ReusedPickler:
-    """cloudpickle's pickler, kept between calls: making one costs more than most arguments. Whoever finds it in use
-    (another thread, or an object whose pickling pickles) takes a fresh one."""
+    """cloudpickle's pickler, kept between calls: making one costs more than most arguments. A caller that finds it in
+    use (another thread, or an object whose pickling pickles) makes a new one."""
 
     def __init__(self, kind: type[cloudpickle.Pickler] = _ArgumentPickler) -> None:
         self._kind = kind

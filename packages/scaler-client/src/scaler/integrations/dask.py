@@ -1,7 +1,7 @@
 """Graphs as Dask hands them to a scheduler: ``dask.compute(x, scheduler=client)``.
 
-Taken are Dask's expressions, high-level graphs, and mappings of keys to its task objects or to the older tuples. What
-Dask fused stays fused. Only what the keys need is looked at.
+Accepts Dask's expressions, high-level graphs, and mappings of keys to its task objects or to the older tuples. Tasks
+that Dask has fused stay fused. Only what the keys need is read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _convert_legacy_task = _task_spec.convert_legacy_task
 
 
 def read(graph: Any, keys: Any) -> CallGraph:
-    """What ``keys``, a key or nested lists of keys, need. Raises KeyError for what is not in the graph."""
+    """Read what ``keys``, a key or nested lists of keys, need. Raises KeyError for a key that is not in the graph."""
     reader = _Reader(mapping_of(graph))
     reader.result.targets.extend([reader.number_of(key) for key in flatten(keys)])
     for task in reader.tasks:  # grows meanwhile

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scaler.shell.client_store import ClientStore
 
 DIRECT_BYTES = 1024 * 1024
-"""Smaller results come through the scheduler: to ask where they are takes as long."""
+"""Smaller results come through the scheduler, because asking for their location takes as long."""
 
 
 class Turns(Waiter, Protocol):
@@ -30,7 +30,8 @@ class Turns(Waiter, Protocol):
 
 
 class Retrieval(PendingAnswer):
-    """Whoever waits first has this host's store fetch it; where that cannot be, it comes through the scheduler."""
+    """The first thread that waits lets this host's store fetch the result. If that fails, the result comes through the
+    scheduler."""
 
     def __init__(self, client_io: Turns, large: LargeResult) -> None:
         super().__init__(client_io)
