@@ -76,7 +76,7 @@ def test_the_garbage_collector_submits_in_the_middle_of_a_submit(client: Client)
 
 
 def test_a_submit_under_the_lock_comes_later_and_its_result_cannot_be_waited_for_there(client: Client) -> None:
-    with client._pump.lock:
+    with client._client_io.lock:
         future = client.submit(abs, -7)
         with pytest.raises(RuntimeError, match="__del__"):
             future.result()
@@ -85,7 +85,7 @@ def test_a_submit_under_the_lock_comes_later_and_its_result_cannot_be_waited_for
 
 def test_a_submit_under_the_lock_of_a_client_that_disconnects_ends(combo: SchedulerClusterCombo) -> None:
     client = Client(combo.get_address())
-    with client._pump.lock:
+    with client._client_io.lock:
         future = client.submit(time.sleep, 60)
     client.disconnect()
     with pytest.raises((ClientQuitException, concurrent.futures.CancelledError)):
@@ -94,7 +94,7 @@ def test_a_submit_under_the_lock_of_a_client_that_disconnects_ends(combo: Schedu
 
 def test_a_cancel_under_the_lock_comes_later(client: Client) -> None:
     future = client.submit(time.sleep, 60)
-    with client._pump.lock:
+    with client._client_io.lock:
         assert future.cancel()
         assert not future.done()
     with pytest.raises(concurrent.futures.CancelledError):

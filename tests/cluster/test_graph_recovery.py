@@ -126,11 +126,15 @@ def test_graphs_leave_no_objects_behind() -> None:
         for _ in range(3):
             graphs_of_every_end(client)
         processes = psutil.Process().children(recursive=True)
-        wait_until(lambda: not client._pump.session.has_unfinished and not client._pump.session.objects.uploads, 10)
+        wait_until(
+            lambda: not client._client_io.session.has_unfinished and not client._client_io.session.objects.uploads, 10
+        )
         before = descriptors(processes)
         for _ in range(10):
             graphs_of_every_end(client)
-        wait_until(lambda: not client._pump.session.has_unfinished and not client._pump.session.objects.uploads, 10)
+        wait_until(
+            lambda: not client._client_io.session.has_unfinished and not client._client_io.session.objects.uploads, 10
+        )
 
         def settled() -> bool:
             after = descriptors(processes)

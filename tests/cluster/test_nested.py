@@ -299,15 +299,15 @@ def test_a_session_is_passed_on_after_large_values_too() -> None:
 
 def test_a_session_that_no_task_needs_any_more_ends() -> None:
     def use(client: Client) -> int:
-        from scaler.shell import pump
+        from scaler.shell import client_io
 
-        pump._REST_SECONDS = 0.1
+        client_io._REST_SECONDS = 0.1
         return client.submit(functions.square, 3).result()
 
     def look() -> tuple[list[str], int]:
-        from scaler.client import kits
+        from scaler.client import client_pool
 
-        return [thread.name for thread in threading.enumerate()], sum(map(len, kits._left.values()))
+        return [thread.name for thread in threading.enumerate()], sum(map(len, client_pool._pool.values()))
 
     with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
         assert client.submit(use, client).result(timeout=20) == 9

@@ -61,7 +61,7 @@ def stores() -> list[psutil.Process]:
 
 
 def store_of(client: Client) -> psutil.Process:
-    cluster = client._pump.session.cluster.hex()
+    cluster = client._client_io.session.cluster.hex()
     return next(each for each in stores() if cluster in " ".join(each.cmdline()))
 
 
@@ -124,7 +124,7 @@ def test_the_same_argument_travels_once(single_client: Client, gate) -> None:  #
     futures = [single_client.submit(total, array) for _ in range(10)]
     array[COUNT // 2 + 1] += 5
     changed = single_client.submit(total, array)
-    assert len(single_client._pump.session.objects.uploads) == 2
+    assert len(single_client._client_io.session.objects.uploads) == 2
     gate.open()
     expected = total(make(COUNT))
     assert [future.result() for future in futures] == [expected] * 10 and changed.result() == expected + 5
@@ -311,7 +311,7 @@ def test_an_object_larger_than_the_store(small_store: Client) -> None:
 def test_a_client_without_a_store(combo: SchedulerClusterCombo) -> None:
     """As on another machine: everything passes through the scheduler."""
     with Client(combo.get_address()) as client:
-        client._pump.objects._cluster = lambda: b""
+        client._client_io.objects._cluster = lambda: b""
         array = make(COUNT)
         assert client.submit(total, array).result() == total(array)
         assert (client.submit(functions.identity, array).result() == array).all()
@@ -328,7 +328,7 @@ def no_store(tmp_path: Path) -> Iterator[Client]:
     path = os.pathsep.join([str(tmp_path), environment["PYTHONPATH"]])
     address = free_address()
     with start_scheduler(address), start_cluster(address, "-n", "2", PYTHONPATH=path), Client(address) as client:
-        client._pump.objects._cluster = lambda: b""
+        client._client_io.objects._cluster = lambda: b""
         yield client
 
 
@@ -344,7 +344,7 @@ def test_a_host_without_shared_memory(no_store: Client) -> None:
         graph[f"made-{index + 1}"] = (changed, f"made-{index}")  # type: ignore[assignment]
     for value in no_store.get(graph, ["made-3", "made-5", "made-10"]).values():
         assert value[0] in (3, 5, 10) and total(value) == total(make(6000)) + value[0] * 6000
-    assert not [each for each in stores() if no_store._pump.session.cluster.hex() in " ".join(each.cmdline())]
+    assert not [each for each in stores() if no_store._client_io.session.cluster.hex() in " ".join(each.cmdline())]
 
 
 def test_nothing_is_left_behind() -> None:
@@ -357,7 +357,7 @@ client = Client(combo.get_address())
 kept = client.submit(numpy.ones, 1_000_000).result()
 reference = client.send_object(kept)
 assert client.submit(lambda array: array.sum(), reference).result() == 1_000_000
-print(client._pump.session.cluster.hex())
+print(client._client_io.session.cluster.hex())
 """
     before = set(os.listdir("/dev/shm"))
     done = subprocess.run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.core.effects import Finish, IssueWarnings, Reconnect, WriteOutput
+from scaler.core.effects import Finish, IssueWarnings, ReplaceConnection, WriteOutput
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.session import SCHEDULER, Session
@@ -158,7 +158,7 @@ class ClientNode(Node):
             self.connection.send_up(self.encode(effect.envelope))
         elif isinstance(effect, Finish):
             effect.sink.finish(effect.outcome)
-        elif isinstance(effect, Reconnect):
+        elif isinstance(effect, ReplaceConnection):
             self.connection.cut()
         else:
             assert isinstance(effect, (WriteOutput, IssueWarnings)), f"{self.name}: {effect}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scaler.core.effects import DropObjects
+from scaler.core.effects import DropStoredObjects
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Stored, Upload
@@ -99,7 +99,7 @@ class ObjectNestedClient(NestedClient):
             child.settle(Outcome(Status.SUCCESS, data))
 
     def carry_out(self, effect: Any) -> None:
-        if not isinstance(effect, DropObjects):
+        if not isinstance(effect, DropStoredObjects):
             super().carry_out(effect)
         elif self._host is not None:
             self._host.drop(effect.keys)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from scaler.core.effects import DropObjects
+from scaler.core.effects import DropStoredObjects
 from scaler.core.large_results import LargeResult
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
@@ -230,7 +230,7 @@ class ObjectClientNode(ClientNode):
             result.read(Outcome(Status.SUCCESS, data))
 
     def carry_out(self, effect: Any) -> None:
-        if isinstance(effect, DropObjects):
+        if isinstance(effect, DropStoredObjects):
             if self.host is not None:
                 self.host.drop(effect.keys)
         else:

@@ -135,7 +135,7 @@ def test_locks_of_other_threads_are_not_waited_for(client: Client, scheduler: Fa
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with client._pump.lock, module._opening:
+        with client._client_io.lock, module._opening:
             held.set()
             release.wait(LIMIT_SECONDS)
 

@@ -168,7 +168,7 @@ def test_small_data_is_inline_and_large_data_travels_once(client: Client, schedu
     assert result["n0"] == 1000 and result["once"] == result["s4"] == 20_000 and result["h1"] == 1_000_000
     uploads = {body.key for body in scheduler.seen if isinstance(body, ObjectChunk)}
     assert len(uploads) == 2
-    wait_until(lambda: not client._pump.session.objects.uploads)
+    wait_until(lambda: not client._client_io.session.objects.uploads)
 
 
 def test_a_call_with_very_many_arguments(client: Client) -> None:
@@ -229,7 +229,7 @@ def test_a_cycle_is_named() -> None:
 def test_what_cannot_be_pickled(client: Client, scheduler: GraphScheduler) -> None:
     with pytest.raises(TypeError):
         client.get({"lock": threading.Lock(), "x": (len, "lock"), "big": b"b" * 10**6, "y": (len, "big")}, ["x", "y"])
-    assert not scheduler.runs() and not client._pump.session.objects.uploads
+    assert not scheduler.runs() and not client._client_io.session.objects.uploads
     assert client.get(GRAPH, ["sum"]) == {"sum": 5}
 
 
@@ -277,7 +277,7 @@ def test_the_tasks_of_a_failed_graph_are_cancelled(client: Client, scheduler: Gr
         future.result(5)
     wait_until(lambda: any(isinstance(body, Cancel) for body in scheduler.seen))
     assert bad.first_task not in scheduler.cancelled and len(scheduler.cancelled) == 199
-    wait_until(lambda: not client._pump.session.ranges)
+    wait_until(lambda: not client._client_io.session.ranges)
 
 
 # ---- cancelling -----------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_cancel_before_anything_left(scheduler: GraphScheduler) -> None:
     assert futures["sum"].cancel() and futures["next"].cancelled()
     with pytest.raises(concurrent.futures.CancelledError):
         futures["next"].result()
-    assert not client._pump.session.has_unfinished
+    assert not client._client_io.session.has_unfinished
     client.disconnect()
 
 
@@ -387,7 +387,7 @@ def test_the_number_of_a_graph_is_its_last_id(client: Client, scheduler: GraphSc
 
 
 def test_the_number_of_a_graph_is_never_zero(client: Client, scheduler: GraphScheduler) -> None:
-    client._pump.session.ranges.next_task = 2**32 - 2
+    client._client_io.session.ranges.next_task = 2**32 - 2
     assert client.get(GRAPH, ["next"]) == {"next": 26}  # would have ended at 2**32
     assert {run.options.graph for run in scheduler.runs()} == {1}
     assert min(run.first_task for run in scheduler.runs()) == 2**32 - 1
@@ -470,7 +470,7 @@ def test_an_exception_does_not_keep_the_futures(client: Client) -> None:
 def test_nothing_stays_behind(client: Client, scheduler: GraphScheduler) -> None:
     for keys in (["next"], ["next", "sum"], ["a"]):
         client.get(GRAPH, keys)
-    session = client._pump.session
+    session = client._client_io.session
     assert not session.ranges and not session.has_unfinished and not session.objects.uploads
 
 

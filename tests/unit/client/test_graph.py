@@ -13,7 +13,7 @@ import pytest
 
 from scaler.client import graphs as graph_module
 from scaler.client.graphs import analysis_for
-from scaler.graph import Analysis, Graph, analyse, group_calls, read_plain, split_wide
+from scaler.graph import Analysis, CallGraph, analyse, group_calls, read_plain, split_wide
 
 needs_graphblas = pytest.mark.skipif(
     importlib.util.find_spec("graphblas") is None, reason="python-graphblas is not installed"
@@ -34,9 +34,9 @@ def call_with_packs(function: Any, keywords: Any, *packs: Any) -> Any:
     return function(*values[: len(values) - len(keywords)], **keys)
 
 
-def columns(calls: list[list[int]], targets: list[int]) -> Graph:
+def columns(calls: list[list[int]], targets: list[int]) -> CallGraph:
     """A graph of calls given by what each needs; data are negative."""
-    graph = Graph()
+    graph = CallGraph()
     for number, slots in enumerate(calls):
         graph.names.append(f"n{number}")
         graph.functions.append(total)
@@ -47,7 +47,7 @@ def columns(calls: list[list[int]], targets: list[int]) -> Graph:
     return graph
 
 
-def random_calls(chance: random.Random, cyclic: bool) -> Graph:
+def random_calls(chance: random.Random, cyclic: bool) -> CallGraph:
     count = chance.randrange(1, 80)
     reach = chance.choice([2, 5, 80])
     calls: list[list[int]] = []
@@ -62,7 +62,7 @@ def random_calls(chance: random.Random, cyclic: bool) -> Graph:
     return columns(shuffled, targets)
 
 
-def compute(graph: Graph, order: Any) -> dict[int, Any]:
+def compute(graph: CallGraph, order: Any) -> dict[int, Any]:
     values: dict[int, Any] = {}
     for call in order:
         arguments = [values[slot] if slot >= 0 else graph.data[~slot] for slot in graph.arguments(call)]
@@ -72,7 +72,7 @@ def compute(graph: Graph, order: Any) -> dict[int, Any]:
     return values
 
 
-def check(graph: Graph, groups: list[int], analysis: Analysis) -> None:
+def check(graph: CallGraph, groups: list[int], analysis: Analysis) -> None:
     """By definition, and slowly."""
     needed: set[int] = set()
     waiting = [target for target in graph.targets if target >= 0]
@@ -174,7 +174,7 @@ def test_a_cycle_beside_the_way_is_not_looked_at() -> None:
 
 
 def test_the_empty_graph() -> None:
-    assert [list(column) for column in analyse(Graph(), [])] == [[], [], []]
+    assert [list(column) for column in analyse(CallGraph(), [])] == [[], [], []]
 
 
 def test_reading_numbers_only_what_is_needed() -> None:
@@ -210,7 +210,7 @@ def test_splitting_wide_calls_changes_no_value(seed: int) -> None:
 
 
 def test_keywords_of_wide_calls() -> None:
-    graph = Graph()
+    graph = CallGraph()
     graph.names, graph.data = ["f"], [1, 2, 3, 4, 5]
     graph.functions = [lambda *values, extra, more: (values, extra, more)]
     graph.slots.extend([-1, -2, -3, -4, -5])

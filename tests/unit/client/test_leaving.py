@@ -103,7 +103,7 @@ def test_a_call_that_is_interrupted_leaves_no_task(scheduler: SlowScheduler, nam
     with Client(scheduler.address) as client:
         kept = client.submit(operator.neg, 9)
         wait_until(lambda: kept.task_id)
-        session = client._pump.session
+        session = client._client_io.session
         for at in range(1, 5000):
             where = interrupted(lambda: with_alarm(call, client), at)
             wait_until(lambda: not left_in(session, kept.task_id), what=f"{where}: {left_in(session, kept.task_id)}")

@@ -404,10 +404,10 @@ def test_an_interrupted_wait_gives_up_its_place(client: Client, scheduler: Locki
     def interrupt(*_: object) -> None:
         raise Interruption
 
-    original = client._pump.wait
-    client._pump.wait = interrupt  # type: ignore[method-assign]
+    original = client._client_io.wait
+    client._client_io.wait = interrupt  # type: ignore[method-assign]
     with pytest.raises(Interruption):
         other.acquire()
-    client._pump.wait = original  # type: ignore[method-assign]
+    client._client_io.wait = original  # type: ignore[method-assign]
     lock.release()
     assert not other.locked() and not scheduler.holders

@@ -230,7 +230,7 @@ def test_errors_of_scaler_show_no_frames_of_it(client: Client) -> None:
 
 
 def test_a_failure_of_our_own_shows_where(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client._pump.session.submissions, "add", None)
+    monkeypatch.setattr(client._client_io.session.submissions, "add", None)
     text = "".join(traceback.format_exception(failure_of(lambda: client.submit(increment, 1))))
     assert PACKAGE in text and "NoneType" in text
     monkeypatch.undo()

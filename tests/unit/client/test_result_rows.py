@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scaler.core.effects import DropObjects, Finish
+from scaler.core.effects import DropStoredObjects, Finish
 from scaler.core.graphs import GraphGroup
 from scaler.core.large_results import LargeResult
 from scaler.core.outcome import Outcome
@@ -143,7 +143,7 @@ class Stage:
         if isinstance(effect, Finish):
             place = next(place for place, sink in enumerate(self.sinks) if sink is effect.sink)
             return "finish", place, plain(effect.outcome)
-        return ("drop", effect.keys) if isinstance(effect, DropObjects) else type(effect)
+        return ("drop", effect.keys) if isinstance(effect, DropStoredObjects) else type(effect)
 
     def range_state(self, entry: Any) -> Any:
         waiting = [sink is None for sink in entry.sinks]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scaler.core.effects import Finish, Log, Reconnect
+from scaler.core.effects import Finish, Log, ReplaceConnection
 from scaler.core.outcome import DISCONNECTED
 from scaler.core.runs import Function, Shape
 from scaler.core.session import SCHEDULER, Session
@@ -110,7 +110,7 @@ def test_a_forged_welcome_is_not_acted_on(stage: Stage, changes: dict[str, Any])
     assert stage.hear(stage.welcome(proved, **changes)) == []
     assert not stage.session.welcomed and stage.session.cluster == b""
     [log, reconnect] = stage.others
-    assert isinstance(log, Log) and "did not prove" in log.text and isinstance(reconnect, Reconnect)
+    assert isinstance(log, Log) and "did not prove" in log.text and isinstance(reconnect, ReplaceConnection)
 
 
 def test_a_welcome_without_a_challenge_is_forged(stage: Stage) -> None:
@@ -122,7 +122,7 @@ def test_a_welcome_without_a_challenge_is_forged(stage: Stage) -> None:
 def test_it_is_said_once_until_the_true_one_comes(stage: Stage) -> None:
     for _ in range(3):
         stage.hear(stage.welcome(stage.connect()))
-    assert [type(each) for each in stage.others] == [Log, Reconnect, Reconnect, Reconnect]
+    assert [type(each) for each in stage.others] == [Log, ReplaceConnection, ReplaceConnection, ReplaceConnection]
     stage.hear(stage.welcome(stage.challenge(stage.connect())))
     assert stage.session.welcomed
     stage.session.on_peer_lost(SCHEDULER, stage.now)
@@ -150,7 +150,7 @@ def test_whoever_never_answers_is_left(stage: Stage) -> None:
     stage.connect()
     hellos = stage.pass_time(60)
     assert [type(each) for each in hellos] == [Hello] * 3
-    assert stage.others == [Reconnect()]
+    assert stage.others == [ReplaceConnection()]
 
 
 def test_the_reason_is_said_when_time_is_over(stage: Stage) -> None:
@@ -169,7 +169,7 @@ def test_a_refused_key_is_said_at_once_and_tried_again(stage: Stage) -> None:
     stage.said()
     assert bytes(sink.outcomes[0].payload) == b"The key is not known."
     stage.pass_time(3)
-    assert Reconnect() in stage.others
+    assert ReplaceConnection() in stage.others
     stage.hear(stage.welcome(stage.challenge(stage.connect())))
     assert stage.session.welcomed
 

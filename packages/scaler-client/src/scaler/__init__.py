@@ -37,7 +37,7 @@ _LAZY = ("Cluster", "Scheduler", "SchedulerClusterCombo")
 
 
 def __getattr__(name: str) -> Any:
-    """What runs a cluster on this machine is loaded when asked for: it needs other distributions."""
+    """Load the classes that run a cluster on this machine when they are used: they need other distributions."""
     if name == "SchedulerClusterCombo":
         from scaler.cluster.combo import SchedulerClusterCombo
         from scaler.utility.siblings import require_siblings

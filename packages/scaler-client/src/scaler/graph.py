@@ -1,6 +1,6 @@
-"""Graphs of calls, as columns, and what is worked out about a whole graph before its first task is sent.
+"""Graphs of calls, as columns, and the analysis of a whole graph before its first task is sent.
 
-Nothing here recurses, and nothing is kept per node but numbers: a graph may have a million nodes, one below the other.
+No function here is recursive, and only numbers are kept per node: a graph may be a chain of a million nodes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 _NEW, _OPEN, _DONE = 0, 1, 2
 
 
-class Graph:
+class CallGraph:
     """The calls and the data that some targets need.
 
     Call ``c`` is ``functions[c]``, called ``names[c]`` in the graph it was read from. Its arguments are
@@ -44,8 +44,8 @@ class Graph:
 
 
 class Analysis(NamedTuple):
-    """``order``: calls, each behind those it needs, first those of one level whose way to the end of the graph is the
-    longest, and calls of one group beside each other. ``levels``: by call, the number of calls on the longest way that
+    """``order``: calls, each after those it needs. Within a level, calls with the longest way to the end of the graph
+    come first, and calls of one group stand together. ``levels``: by call, the number of calls on the longest way that
     leads to it; ``heights``: on the longest way that leads on from it. -1: no target needs the call."""
 
     order: Sequence[int]
@@ -56,9 +56,9 @@ class Analysis(NamedTuple):
 # ---- the plain dialect ---------------------------------------------------------------------------------------------
 
 
-def read_plain(graph: Mapping[str, Any], keys: Sequence[str]) -> Graph:
-    """What ``keys`` need, and nothing else. Raises KeyError for a duplicate or unknown key and for an undefined name,
-    TypeError for an argument that is no name."""
+def read_plain(graph: Mapping[str, Any], keys: Sequence[str]) -> CallGraph:
+    """Read what ``keys`` need, and nothing else. Raises KeyError for a duplicate or unknown key and for an undefined
+    name, and TypeError for an argument that is not a name."""
     _check_keys(graph, keys)
     numbers = _Numbers(graph)
     result, number_of = numbers.result, numbers.__getitem__
@@ -92,7 +92,7 @@ class _Numbers(dict[str, int]):
     def __init__(self, graph: Mapping[str, Any]) -> None:
         self.graph = graph
         self.calls: list[tuple[Any, ...]] = []
-        self.result = Graph()
+        self.result = CallGraph()
 
     def __missing__(self, name: str) -> int:
         if not isinstance(name, str):
@@ -117,12 +117,12 @@ def _not_a_name(owner: str, node: tuple[Any, ...]) -> TypeError:
 
 # ---- analysis ------------------------------------------------------------------------------------------------------
 
-Analyse = Callable[[Graph, Sequence[int]], Analysis]
-"""``groups`` has a small number for each call: equal ones shall stand beside each other where the order allows it.
-Raises CycleError."""
+Analyse = Callable[[CallGraph, Sequence[int]], Analysis]
+"""``groups`` has a small number for each call: equal ones stand together where the order allows it. Raises
+CycleError."""
 
 
-def analyse(graph: Graph, groups: Sequence[int]) -> Analysis:
+def analyse(graph: CallGraph, groups: Sequence[int]) -> Analysis:
     """In plain Python, in time proportional to the graph."""
     calls = _behind_their_needs(graph)
     levels = _levels(graph, calls)
@@ -130,8 +130,8 @@ def analyse(graph: Graph, groups: Sequence[int]) -> Analysis:
     return Analysis(_arranged(levels, heights, groups), levels, heights)
 
 
-def _behind_their_needs(graph: Graph) -> array[int]:
-    """The calls that targets need, in depth-first order: each behind those it needs."""
+def _behind_their_needs(graph: CallGraph) -> array[int]:
+    """The calls that targets need, in depth-first order: each after those it needs."""
     slots, ends = graph.slots, graph.ends
     states = bytearray(len(graph))
     done = array("q")
@@ -165,13 +165,13 @@ def _open_path(stack: Sequence[int], states: bytearray, first: int) -> list[int]
     return calls[calls.index(first) :]
 
 
-def cycle_error(graph: Graph, path: Sequence[int]) -> CycleError:
+def cycle_error(graph: CallGraph, path: Sequence[int]) -> CycleError:
     """``path``: each call needs the next, and the last the first."""
     names = [graph.names[call] for call in path]
     return CycleError("nodes are in a cycle", [names[0], *reversed(names)])
 
 
-def _levels(graph: Graph, calls: Sequence[int]) -> array[int]:
+def _levels(graph: CallGraph, calls: Sequence[int]) -> array[int]:
     slots, ends = graph.slots, graph.ends
     levels = array("q", [-1]) * len(graph)
     for call in calls:
@@ -183,7 +183,7 @@ def _levels(graph: Graph, calls: Sequence[int]) -> array[int]:
     return levels
 
 
-def _heights(graph: Graph, calls: Sequence[int]) -> array[int]:
+def _heights(graph: CallGraph, calls: Sequence[int]) -> array[int]:
     slots, ends = graph.slots, graph.ends
     heights = array("q", [-1]) * len(graph)
     for call in reversed(calls):
@@ -215,7 +215,7 @@ class CallShape(NamedTuple):
     is_target: bool
 
 
-def group_calls(graph: Graph, kinds: Sequence[Any]) -> tuple[list[int], list[CallShape]]:
+def group_calls(graph: CallGraph, kinds: Sequence[Any]) -> tuple[list[int], list[CallShape]]:
     """A small number for each call, equal for those that may share a run, and the shapes that these numbers stand for.
     ``kinds``: by call, an object that is the same for calls of the same function."""
     arities = list(map(operator.sub, graph.ends, chain((0,), graph.ends)))
@@ -229,7 +229,7 @@ def group_calls(graph: Graph, kinds: Sequence[Any]) -> tuple[list[int], list[Cal
 
 
 class _Groups(dict[Any, int]):
-    """Numbers what is new."""
+    """Numbers the keys in the order in which they are first used."""
 
     def __missing__(self, shape: Any) -> int:
         number = self[shape] = len(self)
@@ -239,7 +239,9 @@ class _Groups(dict[Any, int]):
 # ---- calls with very many arguments --------------------------------------------------------------------------------
 
 
-def split_wide(graph: Graph, limit: int, pack: Callable[..., Any], call_with_packs: Callable[..., Any]) -> Graph:
+def split_wide(
+    graph: CallGraph, limit: int, pack: Callable[..., Any], call_with_packs: Callable[..., Any]
+) -> CallGraph:
     """The same graph, in which no call has more than about ``limit`` arguments: those of a wider one are collected by
     calls of ``pack``."""
     starts = [0, *graph.ends[:-1]]
@@ -250,15 +252,17 @@ def split_wide(graph: Graph, limit: int, pack: Callable[..., Any], call_with_pac
 
 
 class _Splitter:
-    def __init__(self, graph: Graph, limit: int, pack: Callable[..., Any], call_with_packs: Callable[..., Any]) -> None:
+    def __init__(
+        self, graph: CallGraph, limit: int, pack: Callable[..., Any], call_with_packs: Callable[..., Any]
+    ) -> None:
         self._graph = graph
         self._limit = limit
         self._pack = pack
         self._call_with_packs = call_with_packs
         self._packs: list[array[int]] = []
 
-    def split(self, wide: Sequence[int]) -> Graph:
-        graph, result = self._graph, Graph()
+    def split(self, wide: Sequence[int]) -> CallGraph:
+        graph, result = self._graph, CallGraph()
         result.names, result.functions = list(graph.names), list(graph.functions)
         result.data, result.targets = list(graph.data), graph.targets
         result.keywords = dict(graph.keywords)
@@ -271,7 +275,7 @@ class _Splitter:
             result.ends.append(len(result.slots))
         return result
 
-    def _replace(self, result: Graph, call: int) -> array[int]:
+    def _replace(self, result: CallGraph, call: int) -> array[int]:
         """The arguments of the call that stands for ``call``."""
         parts = self._packed(result, self._graph.arguments(call), result.names[call])
         fixed = (result.functions[call], result.keywords.pop(call, ()))
@@ -279,7 +283,7 @@ class _Splitter:
         result.data.extend(fixed)
         return array("q", [~(len(result.data) - 2), ~(len(result.data) - 1), *parts])
 
-    def _packed(self, result: Graph, slots: array[int], name: Any) -> list[int]:
+    def _packed(self, result: CallGraph, slots: array[int], name: Any) -> list[int]:
         """Calls of ``pack`` that have all of ``slots`` as their arguments."""
         numbers = []
         for start in range(0, len(slots), self._limit):

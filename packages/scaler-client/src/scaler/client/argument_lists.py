@@ -1,4 +1,4 @@
-"""What the tuples in the only iterable of a ``map`` are: argument lists, or single arguments."""
+"""Decides whether the tuples in the only iterable of a ``map`` are argument lists or single arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of calls, on their way: small ones as bytes in the slots of their task, large ones by reference."""
+"""How arguments of calls travel: small ones as bytes in the slots of their task, large ones by reference."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.client.signatures import argument_labels, function_name
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Stored, Upload
-from scaler.shell.host_store import is_same
-from scaler.shell.pump import Pump
+from scaler.shell.client_io import ClientIO
+from scaler.shell.client_store import is_same
 from scaler.utility.exceptions import MissingObjects, ScalerError
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
@@ -26,17 +26,18 @@ _dumps = pickle.dumps
 
 
 class Arguments:
-    """Encodes and places them. A payload is bytes, a Layout (an object whose buffers are still in place) or an Upload
-    (what is there already). Whoever is given an upload holds a use of it until ``let_go``."""
+    """Encodes arguments and places them in slots. A payload is bytes, a Layout (an object whose buffers have not been
+    copied) or an Upload (an object that was sent before). A caller that gets an upload holds a use of it until
+    ``let_go``."""
 
-    def __init__(self, encoder: Encoder, pump: Pump) -> None:
+    def __init__(self, encoder: Encoder, client_io: ClientIO) -> None:
         self.plain_types = encoder.plain_types
         self._encoder = encoder
         self._encode = encoder.encode_argument
-        self._pump = pump
+        self._client_io = client_io
 
     def encode(self, values: Sequence[Any]) -> list[Any]:
-        """A payload each; a reference gives its upload, without a use."""
+        """One payload per value. For a reference this is its upload, without a use."""
         plain, encode, dumps, protocol = self.plain_types, self._encode, _dumps, PICKLE_PROTOCOL
         return [
             dumps(value, protocol)
@@ -63,7 +64,7 @@ class Arguments:
         return explained(error, call, None, None)
 
     def error_of(self, value: Any) -> Exception | None:
-        """What is raised when ``value`` is encoded."""
+        """The exception that encoding ``value`` raises, or None."""
         try:
             if type(value) is ObjectReference:
                 self.upload_of(value)
@@ -74,16 +75,16 @@ class Arguments:
         return None
 
     def encode_object(self, value: Any) -> bytes | Layout:
-        """As ``encode``, for an object that is sent by itself."""
+        """Like ``encode``, for an object that is sent by itself."""
         try:
             return self._encode(value)
         except Exception as error:
             raise explained(error, "Cannot send the object", value, self._encoder.probe) from None
 
     def upload_of(self, reference: ObjectReference) -> Upload:
-        """Raises MissingObjects when it was cleared or is another client's."""
+        """The upload of a reference. Raises MissingObjects if it was cleared or belongs to another client."""
         upload = reference._upload
-        if upload is None or not self._pump.session.objects.owns(upload):
+        if upload is None or not self._client_io.session.objects.owns(upload):
             raise MissingObjects(f"{reference!r} was cleared, or belongs to another client.")
         return upload
 
@@ -92,8 +93,8 @@ class Arguments:
     def place(
         self, payloads: Sequence[Payload], held: list[Upload]
     ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
-        """Slots, the uploads among them, and their size. What is large goes by reference; so does what is not small,
-        when a call has very much of it. Uses of what is uploaded are added to ``held``."""
+        """Slots, the uploads among them, and the size of the slots. Large arguments go by reference, and so do those
+        that are not small if a call has very many of them. The uses of new uploads are added to ``held``."""
         inline = [len(payload) for payload in payloads if len(payload) <= INLINE_LIMIT_BYTES]
         limit = INLINE_LIMIT_BYTES if sum(inline) <= BATCH_LIMIT_BYTES else _SMALL_SLOT_BYTES
         slots: list[bytes | ObjectKey] = []
@@ -111,8 +112,8 @@ class Arguments:
     def slots_of(
         self, values: Sequence[Any], known_uploads: dict[int, Upload], held: list[Upload]
     ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
-        """As ``place``, for one call of a map. One object that is an argument of several tasks travels once:
-        ``known_uploads`` has those of this map by the id of the object."""
+        """Like ``place``, for one call of a map. An object that is an argument of several tasks travels once:
+        ``known_uploads`` has the uploads of this map by the ``id`` of their object."""
         payloads: list[Payload] = []
         for value in values:
             known = known_uploads.get(id(value))
@@ -130,35 +131,35 @@ class Arguments:
     # ---- uploads ---------------------------------------------------------------------------------------------------
 
     def upload(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
-        """Into this host's store if it has one, else on its way to the scheduler. The use is added to ``held``."""
-        pump = self._pump
-        with pump.lock:
-            key = pump.session.objects.next_key()
+        """Put a payload into the store of this host, or else send it to the scheduler. Adds its use to ``held``."""
+        client_io = self._client_io
+        with client_io.lock:
+            key = client_io.session.objects.next_key()
         try:
-            place = pump.objects.put(key, payload)
+            place = client_io.objects.put(key, payload)
             data: bytes | Stored
             if place is not None:
-                data = Stored(place.size, place.store, lambda: pump.objects.get(key))
+                data = Stored(place.size, place.store, lambda: client_io.objects.get(key))
             else:
                 data = payload if isinstance(payload, bytes) else payload.to_bytes()
-            with pump.lock:
-                pump.check_usable()
-                upload = pump.session.objects.add(key, data)
+            with client_io.lock:
+                client_io.check_usable()
+                upload = client_io.session.objects.add(key, data)
             held.append(upload)
         except BaseException:
             self.discard(key)
             raise
-        pump.objects.residents.add(payload, upload)
+        client_io.objects.residents.add(payload, upload)
         return upload
 
     def discard(self, key: ObjectKey) -> None:
-        """Nobody gets the upload of this key: the call that made it is left by an exception."""
-        self._pump.take_turn_shielded(lambda session: session.objects.discard(key))
-        self._pump.objects.drop([key])
+        """Drop the upload of a call that ended by an exception, so that no caller got it."""
+        self._client_io.take_turn_shielded(lambda session: session.objects.discard(key))
+        self._client_io.objects.drop([key])
 
     def upload_once(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
-        """As ``upload``, unless the same bytes are in the store already."""
-        known = self._pump.objects.residents.find(payload)
+        """Like ``upload``, unless the same bytes are in the store already."""
+        known = self._client_io.objects.residents.find(payload)
         if known is not None and self._hold(known, held):
             if is_same(known, payload):
                 return known
@@ -166,15 +167,15 @@ class Arguments:
         return self.upload(payload, held)
 
     def let_go(self, uploads: Iterable[Upload]) -> None:
-        """The caller's uses of these end."""
-        with self._pump.lock:
+        """End the caller's uses of these uploads."""
+        with self._client_io.lock:
             for upload in uploads:
-                self._pump.session.objects.let_go(upload)
+                self._client_io.session.objects.let_go(upload)
 
     def _hold(self, upload: Upload, held: list[Upload]) -> bool:
-        """Take a use of it, if it is still there."""
-        with self._pump.lock:
-            if not self._pump.session.objects.owns(upload):
+        """Take a use of the upload. Returns False if it is not there any more."""
+        with self._client_io.lock:
+            if not self._client_io.session.objects.owns(upload):
                 return False
             upload.uses += 1
         held.append(upload)

@@ -30,13 +30,13 @@ _REMEMBERED_LIMIT = 4096
 _KEYWORDS_LIMIT_BYTES = 256 * 1024
 
 PLAIN_TYPES = frozenset({int, float, str, bytes, bool, complex, type(None)})
-"""Of these, pickle and cloudpickle write the same bytes."""
+"""The types for which pickle and cloudpickle write the same bytes."""
 
 
 class Encoder:
-    """Serializes functions and arguments. ``plain_types``: those for which plain pickle does. ``is_private``: what
-    the client sends cannot be read by others. ``probe`` raises what serializing a part of a value would; None: the
-    parts of a custom serializer's values are its own."""
+    """Serializes functions and arguments. ``plain_types``: the types for which plain pickle suffices. ``is_private``:
+    others cannot read what the client sends. ``probe`` raises what serializing a part of a value would raise; None for
+    a custom serializer, whose values may have parts that are not serialized one by one."""
 
     def __init__(self, serializer: Serializer | type[Serializer], is_private: bool = False) -> None:
         self.is_default = serializer is DefaultSerializer or type(serializer) is DefaultSerializer
@@ -53,7 +53,7 @@ class Encoder:
         self._serializer = serializer
 
     def definition(self) -> Function | None:
-        """The serializer itself, for the workers; None: they have the default one."""
+        """The serializer itself, for the workers; None for the default serializer, which they have."""
         if self.is_default:
             return None
         serializer = self._serializer
@@ -73,8 +73,8 @@ class Encoder:
 
 
 class FunctionBook:
-    """Finds the Function of a callable. One that pickles by reference is serialized once; any other each time, since
-    what it captures may have changed."""
+    """Finds the Function of a callable. A callable that is pickled by reference is serialized once; any other is
+    serialized each time, because what it captures may have changed."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -127,8 +127,8 @@ def pickles_by_reference(callable_: Callable[..., Any], payload: bytes) -> bool:
 
 
 def shape_of(function: Function, arity: int, keywords: tuple[str, ...], options: TaskOptions) -> Shape:
-    """The same object for the same call shape, so that tasks of one shape join one run. Check the call when it is
-    new."""
+    """The shape of a call. Equal calls get the same object, so that their tasks join one run. If the shape is new, the
+    caller must check the call."""
     key = (arity, keywords, options)
     shape = function.shapes.get(key)
     if shape is None:

@@ -13,14 +13,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
-from scaler.client import kits
+from scaler.client import client_pool
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
+from scaler.client.client_pool import ClientParts
 from scaler.client.future import ScalerFuture, cancel_futures
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
-from scaler.client.kits import Kit
 from scaler.client.lock import Lock
 from scaler.client.map_items import ItemFailure
 from scaler.client.mapping import MapCall
@@ -44,17 +44,17 @@ from scaler.core.questions import Questions
 from scaler.core.runs import Function, Shape
 from scaler.core.session import Session
 from scaler.core.uploads import Upload
+from scaler.shell.client_io import STOPPED, ClientIO
+from scaler.shell.client_store import ClientStore
 from scaler.shell.connection import (
     SCHEDULER_VARIABLE,
-    AgentConnection,
     Connection,
+    NestedConnection,
     is_far_from_agents,
     nested_socket,
     parent_task,
 )
-from scaler.shell.host_store import HostStore
-from scaler.shell.pump import STOPPED, Pump
-from scaler.shell.waiting import Answer
+from scaler.shell.waiting import PendingAnswer
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError
 from scaler_protocol.address import parse_address
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
@@ -94,7 +94,7 @@ class Client:
     _arguments: Arguments
     _functions: FunctionBook
     _known: dict[int, tuple[Callable[..., Any], Function]]
-    _pump: Pump
+    _client_io: ClientIO
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Client:
                 if shape is None or known is None:
                     check_call(fn, args, kwargs)
                     shape = function.usual_shapes[len(args)] = shape_of(function, len(args), (), self._options)
-            future = ScalerFuture(self._pump)
+            future = ScalerFuture(self._client_io)
             self._send_call(fn, shape, args, future)
             return future
         except BaseException as error:
@@ -171,7 +171,7 @@ class Client:
                 capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling
             )
             shape, values = self._call_with(fn, self._functions.find(fn), args, dict(kwargs or {}), options)
-            future = ScalerFuture(self._pump)
+            future = ScalerFuture(self._client_io)
             self._send_call(fn, shape, values, future)
             return future
         except BaseException as error:
@@ -209,7 +209,7 @@ class Client:
     def _give_up_call(self, error: BaseException, future: ScalerFuture[Any] | None) -> None:
         """Cancel the task of a call that ends by ``error``, so that no caller gets its future."""
         if future is not None:
-            cancel_futures(self._pump, (future,))
+            cancel_futures(self._client_io, (future,))
         hide_frames(error)
 
     def _send_call(
@@ -224,33 +224,33 @@ class Client:
             except Exception as error:
                 raise self._arguments.explain(error, fn, values, shape.keywords) from None
             size = sum(map(len, slots))
-        pump = self._pump
-        if pump.is_mine():
-            pump.defers(partial(self._send_late_call, shape, slots, future))
+        client_io = self._client_io
+        if client_io.is_mine():
+            client_io.defers(partial(self._send_late_call, shape, slots, future))
             return
         if size > INLINE_LIMIT_BYTES:
             self._send_large_call(shape, slots, future)
             return
-        if pump.unusable:
-            pump.check_usable()
-        submissions = pump.session.submissions
-        with pump.lock:
-            if pump.unusable:  # again: nothing may be added after a disconnect
-                pump.check_usable()
+        if client_io.unusable:
+            client_io.check_usable()
+        submissions = client_io.session.submissions
+        with client_io.lock:
+            if client_io.unusable:  # again: nothing may be added after a disconnect
+                client_io.check_usable()
             try:
                 added = submissions.add(shape, slots, size, future)
             except BaseException as error:
-                pump.note_interruption(error)
+                client_io.note_interruption(error)
                 raise
             if not added:
-                if pump.background_dozes:
-                    pump.wake_background()
+                if client_io.background_dozes:
+                    client_io.wake_background()
                 return
-            pump.turn()
-        if pump.background_reads and not submissions.submitted & 63:
-            pump.wake_background()
-        if pump.notices or pump.leading:
-            pump.settle_notices()
+            client_io.turn()
+        if client_io.background_reads and not submissions.submitted & 63:
+            client_io.wake_background()
+        if client_io.notices or client_io.leading:
+            client_io.settle_notices()
 
     def _send_late_call(self, shape: Shape, payloads: Sequence[Payload], future: ScalerFuture[Any]) -> None:
         try:
@@ -259,7 +259,7 @@ class Client:
             future.set_exception(error)
 
     def _send_large_call(self, shape: Shape, payloads: Sequence[Payload], future: ScalerFuture[Any]) -> None:
-        self._pump.check_usable()
+        self._client_io.check_usable()
         held: list[Upload] = []
 
         def add(session: Session) -> None:
@@ -271,7 +271,7 @@ class Client:
 
         try:
             slots, uploads, size = self._arguments.place(payloads, held)
-            self._pump.take_turn(add)
+            self._client_io.take_turn(add)
         finally:
             self._arguments.let_go(held)
 
@@ -403,7 +403,7 @@ class Client:
     def _run_map(
         self, method: str, fn: Callable[..., Any], groups: Groups, options: TaskOptions, progress: bool
     ) -> list[Any]:
-        self._pump.check_usable()
+        self._client_io.check_usable()
         if not groups:
             return []
         function = self._functions.find(fn)
@@ -414,9 +414,9 @@ class Client:
         count = sum(len(items) for _, items in groups)
         try:
             if not progress:
-                return MapCall(fn, self._arguments, self._pump, count).run(shaped)
+                return MapCall(fn, self._arguments, self._client_io, count).run(shaped)
             with progress_bar(count, function.name) as bar:
-                return MapCall(fn, self._arguments, self._pump, count, bar.update).run(shaped)
+                return MapCall(fn, self._arguments, self._client_io, count, bar.update).run(shaped)
         except ItemFailure as caught:
             failure = caught.name_item(method, fn, groups)
         try:
@@ -518,7 +518,7 @@ class Client:
     def _prepare_imap(
         self, fn: Callable[..., Any], iterables: tuple[Iterable[Any], ...], buffer_size: int | None
     ) -> ImapCall:
-        self._pump.check_usable()
+        self._client_io.check_usable()
         if not iterables:
             raise TypeError("imap() must have at least one iterable.")
         if buffer_size is not None and buffer_size < 1:
@@ -526,7 +526,7 @@ class Client:
         check_call(fn, (None,) * len(iterables), {})
         shape = shape_of(self._functions.find(fn), len(iterables), (), self._options)
         send = partial(self._send_call, fn, shape)
-        return ImapCall(self._pump, send, zip(*iterables, strict=False), buffer_size or _IMAP_BUFFER_SIZE)
+        return ImapCall(self._client_io, send, zip(*iterables, strict=False), buffer_size or _IMAP_BUFFER_SIZE)
 
     # ---- graphs ------------------------------------------------------------------------------------------------------
 
@@ -573,8 +573,8 @@ class Client:
         This is also a scheduler for ``dask.compute(..., scheduler=client)``. Then the results are nested like the keys,
         and the options of Dask's own schedulers are accepted."""
         try:
-            kit = Kit(self._arguments, self._functions, self._pump)
-            return get(kit, self._options, graph, keys, block, capabilities, dask_options)
+            parts = ClientParts(self._arguments, self._functions, self._client_io)
+            return get(parts, self._options, graph, keys, block, capabilities, dask_options)
         except BaseException as error:
             hide_frames(error)
             raise
@@ -586,11 +586,11 @@ class Client:
 
     def send_object(self, obj: T, name: str | None = None) -> ObjectReference[T]:
         """Send ``obj`` once. Pass the reference in its place as an argument or as an item of a map."""
-        self._pump.check_usable()
+        self._client_io.check_usable()
         held: list[Upload] = []
         try:
             upload = self._arguments.upload(self._arguments.encode_object(obj), held)
-            self._pump.take_turn(lambda session: None)  # announce it now
+            self._client_io.take_turn(lambda session: None)  # announce it now
             owner, number = upload.key
             return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)
         except BaseException as error:
@@ -606,7 +606,7 @@ class Client:
 
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""
-        self._pump.take_turn(Session.clear)
+        self._client_io.take_turn(Session.clear)
 
     # ---- the rest -----------------------------------------------------------------------------------------------
 
@@ -614,7 +614,7 @@ class Client:
     def identity(self) -> bytes:
         """The name of this client in the cluster. Logs and monitors show its first four bytes. A program that knows all
         of it and has a key of the cluster can receive what is sent to this client."""
-        return self._pump.session.session
+        return self._client_io.session.session
 
     @property
     def address(self) -> str:
@@ -624,14 +624,14 @@ class Client:
         """Where the task is and what it waits for."""
         if future.done():
             return "The task has ended." if not future.cancelled() else "The task was cancelled."
-        answer = Answer(self._pump)
+        answer = PendingAnswer(self._client_io)
 
         def ask(session: Session) -> bool:
             if future.task_id:
                 session.explain(future.task_id, answer)
             return bool(future.task_id)
 
-        if not self._pump.take_turn(ask):
+        if not self._client_io.take_turn(ask):
             return "The task has not left the client yet: the scheduler has not taken what was sent before it."
         outcome = answer.wait(self._settings[2])
         return bytes(outcome.payload).decode(errors="replace")
@@ -654,10 +654,10 @@ class Client:
 
     def disconnect(self) -> None:
         """Cancel everything unfinished and leave the scheduler. May be called twice."""
-        pump = self.__dict__.get("_pump")
+        client_io = self.__dict__.get("_client_io")
         self._has_left = True
-        if pump is not None and not self._leave():
-            pump.close()
+        if client_io is not None and not self._leave():
+            client_io.close()
 
     def shutdown(self) -> None:
         """Stop scheduler and workers. Raises ValueError when the scheduler is protected."""
@@ -671,8 +671,8 @@ class Client:
 
     def _ask(self, question: Callable[[Questions, Sink], None]) -> Outcome:
         """Put a question to the scheduler and wait for the answer."""
-        answer = Answer(self._pump)
-        self._pump.take_turn(lambda session: question(session.questions, answer))
+        answer = PendingAnswer(self._client_io)
+        self._client_io.take_turn(lambda session: question(session.questions, answer))
         return answer.wait()
 
     def __enter__(self) -> Client:
@@ -689,14 +689,14 @@ class Client:
         return f"Client({self._address!r})"
 
     def __del__(self) -> None:
-        pump = self.__dict__.get("_pump")
-        if pump is None or pump.unusable:
+        client_io = self.__dict__.get("_client_io")
+        if client_io is None or client_io.unusable:
             return
         try:
             if not self._leave():
-                pump.abandon()
+                client_io.abandon()
         except BaseException as error:
-            pump.abandon()
+            client_io.abandon()
             if isinstance(error, Exception):  # an interrupt cannot leave __del__, and would only be printed
                 raise
 
@@ -706,24 +706,24 @@ class Client:
 
         def __getattr__(self, name: str) -> Any:
             """Connect a client inside a task that is used for the first time."""
-            if name not in _KIT:
+            if name not in _PARTS:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             self._open()
             return self.__dict__[name]
 
     def _open(self) -> None:
         with _opening:
-            if "_pump" in self.__dict__:
+            if "_client_io" in self.__dict__:
                 return
             if self._has_left:
                 raise ClientQuitException(STOPPED)
             agent = nested_socket(self._settings[0])
-            kit = kits.take(self._kind(), parent_task()) if agent else None
-            self._arguments, self._functions, pump = kit or self._make_kit(agent)
+            parts = client_pool.reuse(self._kind(), parent_task()) if agent else None
+            self._arguments, self._functions, client_io = parts or self._make_parts(agent)
             self._known = self._functions.by_reference
-            self._pump = pump
+            self._client_io = client_io
 
-    def _make_kit(self, agent: str | None) -> Kit:
+    def _make_parts(self, agent: str | None) -> ClientParts:
         _, _, timeout_seconds, heartbeat_interval_seconds, serializer, _ = self._settings
         identity = new_session()
         parent = parent_task() if agent or is_far_from_agents() else TaskName(b"", 0, 0)
@@ -737,7 +737,7 @@ class Client:
             parent_depth=parent.depth,
         )
         encoder = Encoder(serializer, is_private(self._address))
-        connection: Connection = AgentConnection(agent) if agent else _scheduler_connection(self._address, identity)
+        connection: Connection = NestedConnection(agent) if agent else _direct_connection(self._address, identity)
         session = Session(
             hello,
             timeout_seconds=timeout_seconds,
@@ -747,20 +747,20 @@ class Client:
             handshake=PeerHandshake(connection.place, os.urandom(NONCE_SIZE_BYTES)),
             address=self._address,
         )
-        host_store = HostStore(lambda: session.cluster, agent is not None or parse_address(self._address).is_local)
-        pump = Pump(session, connection, host_store, encoder.decode, encoder.decode_object)
-        return Kit(Arguments(encoder, pump), FunctionBook(encoder), pump)
+        host_store = ClientStore(lambda: session.cluster, agent is not None or parse_address(self._address).is_local)
+        client_io = ClientIO(session, connection, host_store, encoder.decode, encoder.decode_object)
+        return ClientParts(Arguments(encoder, client_io), FunctionBook(encoder), client_io)
 
     def _leave(self) -> bool:
-        """Return the kit to the pool for the next client of this process, if the kit can be used again."""
-        if not kits.leave(Kit(self._arguments, self._functions, self._pump), self._kind()):
+        """Return the parts to the pool for the next client of this process, if they can be used again."""
+        if not client_pool.give_back(ClientParts(self._arguments, self._functions, self._client_io), self._kind()):
             return False
-        for name in _KIT:
+        for name in _PARTS:
             del self.__dict__[name]
         return True
 
     def _kind(self) -> Hashable:
-        """The settings that a client inside a task must share with the previous user of a kit."""
+        """The settings that a client inside a task must share with the previous user of the parts."""
         _, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output = self._settings
         definition = Encoder(serializer).definition()
         digest = definition.digest if definition is not None else b""
@@ -769,14 +769,14 @@ class Client:
     def _await_answer(self) -> None:
         """Raise an exception if the scheduler refuses this client. A scheduler that does not answer may start later;
         then results wait for it."""
-        answer = Answer(self._pump)
+        answer = PendingAnswer(self._client_io)
 
         def ask(session: Session) -> bool:
             if not session.welcomed:
                 session.questions.await_welcome(answer)
             return session.welcomed
 
-        if self._pump.take_turn(ask):
+        if self._client_io.take_turn(ask):
             return
         try:
             outcome = answer.wait(_FIRST_ANSWER_SECONDS)
@@ -810,16 +810,16 @@ class Client:
         return shared(options)
 
 
-def _scheduler_connection(address: str, session: bytes) -> Connection:
-    from scaler.shell.scheduler_connection import SchedulerConnection  # loads ZeroMQ, which worker processes need not
+def _direct_connection(address: str, session: bytes) -> Connection:
+    from scaler.shell.direct_connection import DirectConnection  # loads ZeroMQ, which worker processes need not
 
-    return SchedulerConnection(address, session)
+    return DirectConnection(address, session)
 
 
 Lock.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened
-_KIT = ("_arguments", "_functions", "_known", "_pump")
+_PARTS = ("_arguments", "_functions", "_known", "_client_io")
 
 
 def _renew_lock() -> None:

@@ -1,4 +1,4 @@
-"""What monitors are told, for programs."""
+"""The state of a cluster as monitors show it, for programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WorkerInfo:
 
     ``pid`` is 0 and ``is_ready`` False until the process has started. ``agent`` is the name of the agent that started
     it. ``is_connected``: the scheduler hears from that agent. ``is_busy``: a task is running; ``is_blocked``: that task
-    waits for tasks of its own. ``cpu_percent`` (of one processor) and ``rss_bytes`` are as old as the agent's last
+    waits for tasks of its own. ``cpu_percent`` (of one CPU) and ``rss_bytes`` are as old as the agent's last
     report (``--heartbeat-interval``)."""
 
     name: str
@@ -45,7 +45,7 @@ class WorkerInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """A cluster at one moment. ``snapshot`` is all that monitors are told of it; the attributes name its parts. Of
+    """A cluster at one moment. ``snapshot`` has everything that monitors receive; the attributes name its parts. Of
     functions, waits and graphs, the 200 most interesting ones are listed."""
 
     snapshot: Snapshot
@@ -91,7 +91,7 @@ class ClusterInfo:
 
 
 def info_of(payload: bytes) -> ClusterInfo:
-    """The snapshot that the scheduler sends to a client. Raises ScalerError when it did not fit into a message."""
+    """Decode the snapshot that the scheduler sends to a client. Raises ScalerError if it did not fit into a message."""
     if not payload:
         raise ScalerError("Cannot describe the cluster: it is too large for one message. Watch its monitor address.")
     snapshot = feed.decode(zlib.decompress(payload)).message

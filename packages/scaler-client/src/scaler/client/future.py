@@ -15,7 +15,7 @@ from scaler.core.effects import Finish
 from scaler.core.large_results import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.shell.interruptions import is_interruption
-from scaler.shell.waiting import Answer
+from scaler.shell.waiting import PendingAnswer
 from scaler.utility.private_apis import (
     CANCELLED_AND_NOTIFIED,
     FINISHED,
@@ -28,7 +28,7 @@ from scaler_protocol.messages import Status
 if TYPE_CHECKING:
     from scaler.core.runs import Range
     from scaler.core.session import Session
-    from scaler.shell.pump import Pump
+    from scaler.shell.client_io import ClientIO
 
 T = TypeVar("T")
 _logger = logging.getLogger("concurrent.futures")
@@ -38,7 +38,7 @@ _new_tuple = tuple.__new__  # an Outcome without the Python call that its constr
 
 @dataclass(frozen=True, slots=True)
 class ProfilingInfo:
-    """What running the task took. ``memory_peak`` is None unless profiling was asked for."""
+    """What the task used while it ran. ``memory_peak`` is None unless profiling was requested."""
 
     duration_us: int
     cpu_time_s: float
@@ -54,25 +54,25 @@ class ProfilingInfo:
 
 
 class ScalerFuture(concurrent.futures.Future[T]):
-    """A :class:`concurrent.futures.Future` of a result of type ``T``, which can also be awaited. It is running right
-    after submit. A result is loaded when it is first asked for; a large one is fetched then.
+    """A :class:`concurrent.futures.Future` of a result of type ``T``, which can also be awaited. Its state is running
+    right after ``submit``. The result is loaded when it is first requested; a large result is fetched then.
 
-    Most futures are only ever asked by one thread for their result, so the condition is made when something needs it:
-    a second thread, a callback, or ``concurrent.futures.wait``."""
+    Usually only one thread requests the result, so the condition is made when something else needs it: a second thread,
+    a callback, or ``concurrent.futures.wait``."""
 
     _state: str = RUNNING
     _result: Any = None
     _exception: BaseException | None = None
     _lazy_condition: threading.Condition | None = None
     _outcome: Outcome | None = None
-    _answer: Answer | None = None
+    _answer: PendingAnswer | None = None
     task_range: Range | None = None
     task_index: int = 0
     _loaded = False
     _waits_in_task = False
 
-    def __init__(self, pump: Pump) -> None:  # does not call its base, which makes the condition
-        self._pump = pump
+    def __init__(self, client_io: ClientIO) -> None:  # does not call its base, which makes the condition
+        self._client_io = client_io
 
     # ---- concurrent.futures --------------------------------------------------------------------------------------
 
@@ -91,15 +91,16 @@ class ScalerFuture(concurrent.futures.Future[T]):
         return self._result
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """None for a large result, without fetching it: then ``result`` may still fail to load it. Not in a thread that
-        runs an event loop, where asyncio asks so before it takes the result, and could not bear a failure there."""
+        """Return the exception, or None. A large result is not fetched for this, so ``result`` may still fail to load
+        it. In a thread that runs an event loop it is fetched: asyncio calls this before ``result`` and cannot handle a
+        failure there."""
         if not self._loaded and not (self._is_large(timeout) and not runs_event_loop()):
             self._load(timeout)
         return self._exception
 
     def done(self) -> bool:
         if self._state is RUNNING:
-            self._pump.glance()
+            self._client_io.glance()
         return self._state is not RUNNING
 
     def running(self) -> bool:
@@ -109,14 +110,14 @@ class ScalerFuture(concurrent.futures.Future[T]):
         return self.done() and self._state is not FINISHED
 
     def cancel(self) -> bool:
-        """True at once for anything not finished. A queued task never runs, a running one is interrupted."""
-        pump = self._pump
+        """Return True at once unless the task has finished. A queued task never runs; a running task is interrupted."""
+        client_io = self._client_io
         if self._state is not RUNNING:
             return self._state is not FINISHED
-        pump.check_usable()
-        if pump.defers(self.cancel):
+        client_io.check_usable()
+        if client_io.defers(self.cancel):
             return True
-        must_finish = pump.take_turn(lambda session: self._end_task() and not self.settle(CANCELLED))
+        must_finish = client_io.take_turn(lambda session: self._end_task() and not self.settle(CANCELLED))
         if must_finish:
             self.finish(CANCELLED)
         return self._state is not RUNNING and self._state is not FINISHED
@@ -124,13 +125,15 @@ class ScalerFuture(concurrent.futures.Future[T]):
     def withdraw(self) -> None:
         """Within a turn: cancel the task of a future that no caller has."""
         if self._end_task() and not self.settle(CANCELLED):
-            self._pump.notices.append(Finish(self, CANCELLED))
+            self._client_io.notices.append(Finish(self, CANCELLED))
 
     def _end_task(self) -> bool:
         """Within a turn: end the task. Returns False if it had ended before."""
         entry = self.task_range
         return (
-            entry is not None and self._state is RUNNING and self._pump.session.endings.cancel(entry, self.task_index)
+            entry is not None
+            and self._state is RUNNING
+            and self._client_io.session.endings.cancel(entry, self.task_index)
         )
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
@@ -166,10 +169,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     @property
     def task_id(self) -> int:
-        """The number of the task within its client; 0 while it has not left."""
+        """The number of the task within its client; 0 until the task has been sent."""
         return self.task_range.first + self.task_index if self.task_range is not None and self.task_range.first else 0
 
-    # ---- a sink of the session, a target of the pump ---------------------------------------------------------------
+    # ---- a sink of the session, a target of the client's I/O -------------------------------------------------------
 
     def settle(self, outcome: Outcome) -> bool:
         if self._lazy_condition is not None:
@@ -188,7 +191,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
                 self._tell(waiter, outcome.status)
             self._condition.notify_all()
         if self._waits_in_task:
-            self._pump.leave_blocked()
+            self._client_io.leave_blocked()
         invoke_callbacks(self)
 
     def is_settled(self) -> bool:
@@ -199,15 +202,15 @@ class ScalerFuture(concurrent.futures.Future[T]):
         @property
         def _condition(self) -> threading.Condition:
             condition = self._lazy_condition
-            return self._make_condition() if condition is None or self._pump.is_forked else condition
+            return self._make_condition() if condition is None or self._client_io.is_forked else condition
 
     def _make_condition(self) -> threading.Condition:
-        """Whoever asks for the condition of an unfinished future is going to wait: the task it does so in lends its
-        slot."""
-        condition, made = self._pump.make_condition(self)
+        """A caller that needs the condition of an unfinished future is about to wait. If it runs in a task, the task
+        lends its slot."""
+        condition, made = self._client_io.make_condition(self)
         if made and self._state is RUNNING:
             self._waits_in_task = True
-            self._pump.enter_blocked()
+            self._client_io.enter_blocked()
         return condition
 
     def prepare_condition(self) -> None:
@@ -223,20 +226,20 @@ class ScalerFuture(concurrent.futures.Future[T]):
             waiter.add_exception(self)
 
     def _is_large(self, timeout: float | None) -> bool:
-        """Whether the task succeeded with a result that stays with its agent until it is asked for."""
+        """Whether the task succeeded with a result that stays with its agent until it is requested."""
         if self._state is RUNNING:
-            self._pump.wait(self, timeout)
+            self._client_io.wait(self, timeout)
         return self._outcome is not None and self._outcome.status == Status.SUCCESS_LARGE
 
     def _load(self, timeout: float | None) -> None:
         if self._state is RUNNING:
-            self._pump.wait(self, timeout)
+            self._client_io.wait(self, timeout)
         if self._state is not FINISHED:
             raise concurrent.futures.CancelledError()
         outcome = self._outcome
         if self._loaded:  # by another thread, just now
             return
-        if outcome is None:  # somebody called set_result or set_exception
+        if outcome is None:  # other code called set_result or set_exception
             self._loaded = True
             return
         if outcome.status == Status.SUCCESS_LARGE:
@@ -246,20 +249,20 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def _fetch(self, large: LargeResult, timeout: float | None) -> Outcome:
         if self._answer is None:
-            self._pump.check_usable()
+            self._client_io.check_usable()
             self._begin_fetch(large)
         assert self._answer is not None
         return self._answer.wait(timeout)
 
     def _begin_fetch(self, large: LargeResult) -> None:
-        pump = self._pump
-        view = pump.objects.get(large.key, large.store)
+        client_io = self._client_io
+        view = client_io.objects.get(large.key, large.store)
 
         def begin(session: Session) -> None:
             if self._answer is None:
-                self._answer = pump.begin_fetch(large, view)
+                self._answer = client_io.begin_fetch(large, view)
 
-        pump.take_turn(begin)
+        client_io.take_turn(begin)
 
     def _failure(self, outcome: Outcome) -> BaseException:
         return failure_of(outcome)
@@ -269,12 +272,12 @@ class ScalerFuture(concurrent.futures.Future[T]):
         result: Any = None
         exception: BaseException | None = None
         if not status:  # SUCCESS
-            loads = self._pump.loads if type(payload) is bytes else self._pump.loads_object
+            loads = self._client_io.loads if type(payload) is bytes else self._client_io.loads_object
             try:
                 result = loads(payload)
             except BaseException as error:
                 if is_interruption(error, partial(loads, payload)):
-                    raise  # it is not the result's own: that can be asked for again
+                    raise  # not the result's own exception: the result can be requested again
                 exception = unloadable(error)
         else:
             exception = self._failure(outcome)
@@ -287,7 +290,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._answer.outcome = self._outcome
 
 
-def cancel_futures(pump: Pump, futures: Iterable[ScalerFuture[Any]]) -> None:
+def cancel_futures(client_io: ClientIO, futures: Iterable[ScalerFuture[Any]]) -> None:
     """Cancel the futures that have not ended, even if a signal handler interrupts the caller. Use this when a call ends
     early: by an exception, by Ctrl-C, or because its iterator is closed."""
     unfinished = list(futures)
@@ -296,4 +299,4 @@ def cancel_futures(pump: Pump, futures: Iterable[ScalerFuture[Any]]) -> None:
         for future in unfinished:
             future.withdraw()
 
-    pump.take_turn_shielded(withdraw)
+    client_io.take_turn_shielded(withdraw)

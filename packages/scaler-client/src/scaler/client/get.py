@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from scaler.client.client_pool import ClientParts
 from scaler.client.graphs import values_of
-from scaler.client.kits import Kit
 from scaler.client.options import capabilities_of
 from scaler.graph import read_plain
 from scaler.utility.private_apis import loaded_dask_task_spec
@@ -16,7 +16,7 @@ from scaler_protocol.messages import TaskOptions
 
 
 def get(
-    kit: Kit,
+    parts: ClientParts,
     options: TaskOptions,
     graph: Any,
     keys: Any,
@@ -26,16 +26,16 @@ def get(
 ) -> Any:
     """Compute ``keys`` of a graph, in the dialect in which ``graph`` and ``keys`` are written. ``options`` are those of
     the client."""
-    kit.pump.check_usable()
+    parts.client_io.check_usable()
     if not isinstance(keys, (str, bytes, tuple, list)) and hasattr(keys, "__iter__"):
         keys = list(keys)
     if not is_plain(graph, keys):
-        return _get_dask(kit, options, graph, keys, block, capabilities, dask_options)
+        return _get_dask(parts, options, graph, keys, block, capabilities, dask_options)
     if dask_options:
         raise TypeError(f"get() got an unexpected keyword argument {next(iter(dask_options))!r}")
     names = list(keys)
     read = read_plain(graph, names)
-    values = values_of(kit, replace(options, capabilities=capabilities_of(capabilities)), read, block)
+    values = values_of(parts, replace(options, capabilities=capabilities_of(capabilities)), read, block)
     return dict(zip(names, values, strict=True))
 
 
@@ -51,7 +51,7 @@ def is_plain(graph: Any, keys: Any) -> bool:
 
 
 def _get_dask(
-    kit: Kit,
+    parts: ClientParts,
     options: TaskOptions,
     graph: Any,
     keys: Any,
@@ -65,12 +65,12 @@ def _get_dask(
     mapping = dask.mapping_of(graph)
     shared = replace(options, capabilities=capabilities_of(capabilities), shares_values=True)
     if not block:
-        return dask.nest(keys, iter(values_of(kit, shared, dask.read(mapping, keys), False)))
+        return dask.nest(keys, iter(values_of(parts, shared, dask.read(mapping, keys), False)))
     from scaler.integrations.dask_callbacks import Observation, callbacks_of
 
     with callbacks_of(dask_options.get("callbacks")) as callbacks:
         if not callbacks:
-            return dask.nest(keys, iter(values_of(kit, shared, dask.read(mapping, keys), True)))
+            return dask.nest(keys, iter(values_of(parts, shared, dask.read(mapping, keys), True)))
         observation = Observation(callbacks, mapping, keys)
-        send = partial(values_of, kit, shared, block=False)
+        send = partial(values_of, parts, shared, block=False)
         return dask.nest(keys, iter(observation.get(lambda changed: dask.read(changed, keys), send)))

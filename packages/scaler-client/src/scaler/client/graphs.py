@@ -12,8 +12,8 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from scaler.client.client_pool import ClientParts
 from scaler.client.future import ScalerFuture
-from scaler.client.kits import Kit
 from scaler.client.object_reference import ObjectReference
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.client.shims import call_with_packs, pack
@@ -22,14 +22,14 @@ from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Upload
-from scaler.graph import Analyse, Graph, analyse, group_calls, split_wide
+from scaler.graph import Analyse, CallGraph, analyse, group_calls, split_wide
 from scaler.utility.exceptions import MissingObjects, ScalerError
 from scaler.utility.private_apis import FINISHED, RUNNING
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status, TaskOptions
 
 if TYPE_CHECKING:
     from scaler.core.session import Session
-    from scaler.shell.pump import Pump
+    from scaler.shell.client_io import ClientIO
 
 _SHARED_INLINE_LIMIT_BYTES = 4096
 _CROWDED_INLINE_LIMIT_BYTES = 64
@@ -59,13 +59,13 @@ def analysis_for(calls: int) -> Analyse:
 
 
 def values_of(
-    kit: Kit,
+    parts: ClientParts,
     options: TaskOptions,
-    graph: Graph,
+    graph: CallGraph,
     block: bool,
 ) -> list[Any]:
     """One result, or future, per target. ``options`` are those of all calls."""
-    call = GraphCall(kit, options, graph)
+    call = GraphCall(parts, options, graph)
     futures: list[ScalerFuture[Any]] = []
     try:
         futures = call.start()
@@ -78,8 +78,8 @@ def values_of(
 
 
 def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
-    """All of them. An exception must not refer to the futures by way of this frame: what they hold would stay until a
-    garbage collection."""
+    """The results of all futures. An exception must not refer to the futures through this frame, because what they hold
+    would stay until a garbage collection."""
     results = []
     future = None
     try:
@@ -100,24 +100,24 @@ def ask_ahead(futures: Sequence[Future[Any]]) -> None:
 class GraphFuture(ScalerFuture[Any]):
     """The future of one target. All targets of a graph are cancelled together, and fail with one exception."""
 
-    def __init__(self, pump: Pump, group: GraphGroup, failures: dict[int, BaseException]) -> None:
-        super().__init__(pump)
+    def __init__(self, client_io: ClientIO, group: GraphGroup, failures: dict[int, BaseException]) -> None:
+        super().__init__(client_io)
         self._group = group
         self._failures = failures
 
     def cancel(self) -> bool:
         """Cancels the whole graph. True at once for anything not finished."""
-        pump = self._pump
-        if self._state is RUNNING and not pump.unusable:
-            if pump.defers(self.cancel):
+        client_io = self._client_io
+        if self._state is RUNNING and not client_io.unusable:
+            if client_io.defers(self.cancel):
                 return True
-            pump.take_turn(lambda session: session.endings.cancel_graph(self._group), must_be_usable=False)
+            client_io.take_turn(lambda session: session.endings.cancel_graph(self._group), must_be_usable=False)
         return self._state is not RUNNING and self._state is not FINISHED
 
     def ask(self) -> None:
-        """Have a large result sent here, if the task has ended."""
-        outcome, pump = self._outcome, self._pump
-        if outcome is None or self._answer is not None or outcome.status != Status.SUCCESS_LARGE or pump.unusable:
+        """Begin to fetch a large result, if the task has ended."""
+        outcome, client_io = self._outcome, self._client_io
+        if outcome is None or self._answer is not None or outcome.status != Status.SUCCESS_LARGE or client_io.unusable:
             return
         self._begin_fetch(outcome.payload)
 
@@ -125,9 +125,9 @@ class GraphFuture(ScalerFuture[Any]):
         return self._failures.setdefault(0, failure_of(outcome))
 
 
-def finished_future(pump: Pump, value: Any) -> ScalerFuture[Any]:
+def finished_future(client_io: ClientIO, value: Any) -> ScalerFuture[Any]:
     """The future of a target that is data."""
-    future: ScalerFuture[Any] = ScalerFuture(pump)
+    future: ScalerFuture[Any] = ScalerFuture(client_io)
     future._result, future._outcome = value, _DATA_OUTCOME
     future._loaded, future._state = True, FINISHED
     return future
@@ -136,10 +136,10 @@ def finished_future(pump: Pump, value: Any) -> ScalerFuture[Any]:
 class GraphCall:
     """One graph on its way to the scheduler."""
 
-    def __init__(self, kit: Kit, options: TaskOptions, graph: Graph) -> None:
-        self._arguments = kit.arguments
-        self._book = kit.functions
-        self._pump = kit.pump
+    def __init__(self, parts: ClientParts, options: TaskOptions, graph: CallGraph) -> None:
+        self._arguments = parts.arguments
+        self._book = parts.functions
+        self._client_io = parts.client_io
         self._graph = split_wide(graph, _SLOTS_LIMIT, pack, call_with_packs)
         self._options = options
         self._groups, self._shapes = group_calls(self._graph, self._functions())
@@ -162,15 +162,15 @@ class GraphCall:
             finally:
                 self._let_go()
         return [
-            self._futures[target] if target >= 0 else finished_future(self._pump, value)
+            self._futures[target] if target >= 0 else finished_future(self._client_io, value)
             for target, value in zip(self._graph.targets, data, strict=True)
         ]
 
     def cancel(self) -> None:
-        """Whatever of the graph has not ended is cancelled."""
+        """Cancel the calls of the graph that have not ended."""
         group = self._group
         if group is not None:
-            self._pump.take_turn_shielded(lambda session: session.endings.cancel_graph(group))
+            self._client_io.take_turn_shielded(lambda session: session.endings.cancel_graph(group))
 
     # ---- data ------------------------------------------------------------------------------------------------------
 
@@ -178,12 +178,12 @@ class GraphCall:
         value = self._graph.data[~target]
         if not isinstance(value, ObjectReference):
             return value
-        with self._pump.lock:
+        with self._client_io.lock:
             upload = self._arguments.upload_of(value)
         content = upload.content()
         if content is None:
             raise MissingObjects(f"{value!r} is lost: its store has died.")
-        return loads_result(self._pump.loads_object, content)
+        return loads_result(self._client_io.loads_object, content)
 
     def _encoded_data(self) -> list[bytes | Upload]:
         """A slot for each datum that calls use."""
@@ -209,7 +209,7 @@ class GraphCall:
             raise self._unsendable(error) from None
 
     def _unsendable(self, error: Exception) -> Exception:
-        """What to raise for data that cannot be sent: it names a node that uses it."""
+        """The exception for data that cannot be sent. It names a node that uses the data."""
         graph = self._graph
         for call in range(len(graph)):
             values = [graph.data[~slot] if slot < 0 else None for slot in graph.arguments(call)]
@@ -220,7 +220,7 @@ class GraphCall:
         return error
 
     def _upload_large(self, slots: list[bytes | Upload]) -> None:
-        """What is large, or not small and used several times, travels once and by itself."""
+        """Upload data that is large, or that is not small and is used several times."""
         large = {~index for index, slot in enumerate(slots) if len(slot) > _SHARED_INLINE_LIMIT_BYTES}
         if not large:
             return
@@ -233,7 +233,7 @@ class GraphCall:
                 self._upload(slots, ~slot)
 
     def _relieve_crowded(self, slots: list[bytes | Upload]) -> None:
-        """Of a call that has very much data, only what is tiny stays in its message."""
+        """Upload all but tiny data of calls that have very much data."""
         longest = max((len(slot) for slot in slots if not isinstance(slot, Upload)), default=0)
         widest = max(shape.arity for shape in self._shapes)
         if longest * widest <= BATCH_LIMIT_BYTES:
@@ -249,14 +249,14 @@ class GraphCall:
         payload = slots[index]
         if isinstance(payload, Upload):
             return
-        self._pump.check_usable()
+        self._client_io.check_usable()
         slots[index] = self._arguments.upload_once(payload, self._held)
 
     def _hold(self, uploads: Sequence[Upload]) -> None:
-        """So that they last until the tasks are there that use them."""
-        with self._pump.lock:
+        """Keep the uploads until the tasks that use them are submitted."""
+        with self._client_io.lock:
             for upload in uploads:
-                if not self._pump.session.objects.owns(upload):
+                if not self._client_io.session.objects.owns(upload):
                     raise MissingObjects("An object of the graph was cleared.")
                 upload.uses += 1
                 self._held.append(upload)
@@ -287,9 +287,9 @@ class GraphCall:
     def _send(self) -> None:
         """The tasks are numbered before they are built, without the lock. When another thread submitted meanwhile, they
         are built once more, with it."""
-        pump = self._pump
-        with pump.lock:
-            pump.check_usable()
+        client_io = self._client_io
+        with client_io.lock:
+            client_io.check_usable()
             first = self._first_task()
         built = self._build(first)
 
@@ -301,11 +301,11 @@ class GraphCall:
             for entry, index, uploads in references:
                 session.objects.refer(entry, index, uploads)
 
-        pump.take_turn(add)
+        client_io.take_turn(add)
 
     def _first_task(self) -> int:
-        """The number of a graph is its last id, of which 32 bits travel, and 0 is no graph."""
-        submissions = self._pump.session.submissions
+        """The number of a graph is the low 32 bits of its last id; 0 is reserved for tasks outside graphs."""
+        submissions = self._client_io.session.submissions
         first = submissions.next_task()
         if not (first + len(self._analysis.order) - 1) & _NUMBER_MASK:
             submissions.skip_task()
@@ -316,10 +316,10 @@ class GraphCall:
         order = self._analysis.order
         self._group = group = GraphGroup(first, first + len(order) - 1)
         self._futures = {
-            target: GraphFuture(self._pump, group, self._failures) for target in self._graph.targets if target >= 0
+            target: GraphFuture(self._client_io, group, self._failures) for target in self._graph.targets if target >= 0
         }
         filler = _Filler(self._graph, self._slots, order, group)
-        open_range = self._pump.session.submissions.open_graph_range
+        open_range = self._client_io.session.submissions.open_graph_range
         shapes = self._run_shapes(group.last & _NUMBER_MASK)
         for number, members in groupby(order, self._groups.__getitem__):
             filler.fill(array("q", members), partial(open_range, shapes[number], group))
@@ -338,7 +338,9 @@ class GraphCall:
 class _Filler:
     """Fills the ranges of a group with tasks."""
 
-    def __init__(self, graph: Graph, data: Sequence[bytes | Upload], order: Sequence[int], group: GraphGroup) -> None:
+    def __init__(
+        self, graph: CallGraph, data: Sequence[bytes | Upload], order: Sequence[int], group: GraphGroup
+    ) -> None:
         self._graph = graph
         self._data = [slot.key if isinstance(slot, Upload) else slot for slot in data]
         self._uploads = {~index: slot for index, slot in enumerate(data) if isinstance(slot, Upload)}

@@ -14,7 +14,7 @@ from scaler.client.outcomes import hide_frames
 from scaler.core.outcome import Outcome
 
 if TYPE_CHECKING:
-    from scaler.shell.pump import Pump
+    from scaler.shell.client_io import ClientIO
 
 _REFILL_BELOW = 0.75
 _FILL_SECONDS = 0.001
@@ -23,14 +23,14 @@ _FILL_SECONDS = 0.001
 class EndedQueue:
     """The futures of an ``imap_unordered`` that have ended, in that order. A thread may wait for the next one."""
 
-    def __init__(self, pump: Pump) -> None:
-        self._pump = pump
+    def __init__(self, client_io: ClientIO) -> None:
+        self._client_io = client_io
         self._lazy_condition: threading.Condition | None = None
         self.ended: deque[ScalerFuture[Any]] = deque()
 
     def take(self) -> ScalerFuture[Any]:
         if not self.ended:
-            self._pump.wait(self)
+            self._client_io.wait(self)
         return self.ended.popleft()
 
     def is_settled(self) -> bool:
@@ -45,14 +45,14 @@ class EndedQueue:
 
     @property
     def _condition(self) -> threading.Condition:
-        return self._lazy_condition or self._pump.make_condition(self)[0]
+        return self._lazy_condition or self._client_io.make_condition(self)[0]
 
 
 class QueuedFuture(ScalerFuture[Any]):
     """A future that puts itself into its queue when it ends."""
 
-    def __init__(self, pump: Pump, queue: EndedQueue) -> None:
-        super().__init__(pump)
+    def __init__(self, client_io: ClientIO, queue: EndedQueue) -> None:
+        super().__init__(client_io)
         self._queue = queue
         self._is_queued = False
 
@@ -78,8 +78,10 @@ class ImapCall:
     unfinished, or finished and not taken. When the iteration ends, the calls that were not taken are cancelled. For
     this, a future is on the list before its task is sent, and until its result has been waited for."""
 
-    def __init__(self, pump: Pump, send: Callable[..., object], calls: Iterator[tuple[Any, ...]], ahead: int) -> None:
-        self._pump = pump
+    def __init__(
+        self, client_io: ClientIO, send: Callable[..., object], calls: Iterator[tuple[Any, ...]], ahead: int
+    ) -> None:
+        self._client_io = client_io
         self._send = send
         self._calls = calls
         self._ahead = ahead
@@ -90,7 +92,7 @@ class ImapCall:
         taken = 0
 
         def begin() -> ScalerFuture[Any]:
-            future: ScalerFuture[Any] = ScalerFuture(self._pump)
+            future: ScalerFuture[Any] = ScalerFuture(self._client_io)
             futures.append(future)
             return future
 
@@ -111,16 +113,16 @@ class ImapCall:
             hide_frames(error)
             raise
         finally:
-            cancel_futures(self._pump, futures)
+            cancel_futures(self._client_io, futures)
             futures.clear()  # an exception that refers to this frame must not keep them
 
     def as_ended(self) -> Generator[Any, None, None]:
         """Results in the order in which tasks end."""
-        queue = EndedQueue(self._pump)
+        queue = EndedQueue(self._client_io)
         running: dict[int, ScalerFuture[Any]] = {}
 
         def begin() -> ScalerFuture[Any]:
-            future = QueuedFuture(self._pump, queue)
+            future = QueuedFuture(self._client_io, queue)
             running[id(future)] = future
             return future
 
@@ -135,7 +137,7 @@ class ImapCall:
             hide_frames(error)
             raise
         finally:
-            cancel_futures(self._pump, running.values())
+            cancel_futures(self._client_io, running.values())
             running.clear()
 
     def _wants_more(self, count: int) -> bool:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from scaler.core.coordination import Claim, ClaimState
 from scaler.core.outcome import DISCONNECTED
+from scaler.shell.client_io import ClientIO, Waits
 from scaler.shell.connection import parent_task
-from scaler.shell.pump import Pump, Waits
-from scaler.shell.waiting import Answer
+from scaler.shell.waiting import PendingAnswer
 from scaler.utility.exceptions import DisconnectedError, LockLostError, ScalerError
 from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES, Status, TaskName
 
@@ -23,16 +23,16 @@ class LockClient(Protocol):
     """What a lock needs of a client."""
 
     @property
-    def _pump(self) -> Pump: ...
+    def _client_io(self) -> ClientIO: ...
 
 
 class Lock:
-    """A lock of the cluster, used as ``threading.Lock`` is. Make it with :meth:`Client.lock`.
+    """A lock of the whole cluster, used like ``threading.Lock``. Make it with :meth:`Client.lock`.
 
-    Locks of one name exclude one another wherever they are: in the application, in other applications and in tasks.
-    They are granted in the order in which they were asked for. The lock is released by the object that acquired it, or
-    when its task or its client ends. A copy that was sent to a task is used by that task; a task that waits for a lock
-    lends its worker to others."""
+    Locks of one name exclude one another wherever they are used: in this application, in others and in tasks. They are
+    granted in the order of the requests. A lock is released by the object that acquired it, or when its task or its
+    client ends. A task that receives a copy of a lock uses it by itself. A task that waits for a lock lends its worker
+    to other tasks."""
 
     default_client: ClassVar[Callable[[], LockClient]]
     """Makes the client of a lock that was made without one, in a task."""
@@ -46,43 +46,43 @@ class Lock:
         self._claims: list[Claim] = []
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Whether the lock is held now. ``timeout``: seconds to wait for it, -1 without a limit."""
+        """Return whether the lock is held now. ``timeout``: seconds to wait for it; -1 means no limit."""
         _check_timeout(blocking, timeout)
         deadline = None if timeout == -1 else time.monotonic() + timeout
-        pump = self._pump()
-        if pump.is_mine():
+        client_io = self._client_io()
+        if client_io.is_mine():
             raise RuntimeError("A lock cannot be waited for where the garbage collector interrupted the client.")
-        answer = Answer(pump, Waits.NOT_AT_ALL)
-        claim = Claim(self.name, _task_of(pump), blocking, answer)
+        answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
+        claim = Claim(self.name, _task_of(client_io), blocking, answer)
 
         def enter(session: Session) -> None:
             self._claims.append(claim)
             session.claims.enter(claim)
 
         try:
-            pump.take_turn(enter)
-            self._await(pump, claim, answer, deadline)
-            return self._settle(pump, claim)
+            client_io.take_turn(enter)
+            self._await(client_io, claim, answer, deadline)
+            return self._settle(client_io, claim)
         except BaseException:
-            pump.take_turn(lambda session: self._withdraw(session, claim), must_be_usable=False)
+            client_io.take_turn(lambda session: self._withdraw(session, claim), must_be_usable=False)
             raise
 
     def release(self) -> None:
-        """Raises RuntimeError when this object does not hold the lock, and LockLostError when it has lost it."""
-        pump = self._pump()
-        if pump.defers(self.release):
+        """Raises RuntimeError if this object does not hold the lock, and LockLostError if it has lost it."""
+        client_io = self._client_io()
+        if client_io.defers(self.release):
             return
-        answer = Answer(pump, Waits.NOT_AT_ALL)
+        answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
 
         def release(session: Session) -> Claim:
             claim = self._held()
             if claim.state is ClaimState.HELD:
-                pump.check_usable()
+                client_io.check_usable()
                 session.claims.release(claim, answer)
             self._claims.remove(claim)
             return claim
 
-        claim = pump.take_turn(release, must_be_usable=False)
+        claim = client_io.take_turn(release, must_be_usable=False)
         if claim.state is ClaimState.RELEASING or answer.is_settled():
             _check(answer.wait())
         if claim.state is ClaimState.LOST:
@@ -90,9 +90,9 @@ class Lock:
 
     def locked(self) -> bool:
         """Whether the lock is held, here or elsewhere."""
-        pump = self._pump()
-        answer = Answer(pump, Waits.NOT_AT_ALL)
-        pump.take_turn(lambda session: session.claims.ask(self.name, answer))
+        client_io = self._client_io()
+        answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
+        client_io.take_turn(lambda session: session.claims.ask(self.name, answer))
         return bool(_check(answer.wait()))
 
     def __enter__(self) -> bool:
@@ -117,26 +117,26 @@ class Lock:
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
-    def _pump(self) -> Pump:
+    def _client_io(self) -> ClientIO:
         if self._client is None:
             with self._opening:
                 self._client = self._client or Lock.default_client()
-        return self._client._pump
+        return self._client._client_io
 
-    def _await(self, pump: Pump, claim: Claim, answer: Answer, deadline: float | None) -> None:
-        """The scheduler answers at once. The worker is lent to other tasks only if the answer is to wait."""
+    def _await(self, client_io: ClientIO, claim: Claim, answer: PendingAnswer, deadline: float | None) -> None:
+        """The scheduler answers at once. The worker is lent to other tasks only if the lock is not free."""
         try:
             _check(answer.wait(_left(deadline)))
             if claim.state is ClaimState.WAITING:
-                change = Answer(pump, Waits.FOR_A_LOCK)
-                pump.take_turn(lambda session: session.claims.await_change(claim, change), must_be_usable=False)
+                change = PendingAnswer(client_io, Waits.FOR_A_LOCK)
+                client_io.take_turn(lambda session: session.claims.await_change(claim, change), must_be_usable=False)
                 _check(change.wait(_left(deadline)))
         except TimeoutError as error:
             if isinstance(error, DisconnectedError):
                 raise
 
-    def _settle(self, pump: Pump, claim: Claim) -> bool:
-        """The wait is over: whether the claim holds the lock. One that does not is withdrawn."""
+    def _settle(self, client_io: ClientIO, claim: Claim) -> bool:
+        """The wait is over. Returns whether the claim holds the lock; a claim that does not is withdrawn."""
 
         def settle(session: Session) -> bool:
             is_held = claim.state is ClaimState.HELD
@@ -144,7 +144,7 @@ class Lock:
                 self._withdraw(session, claim)
             return is_held
 
-        if pump.take_turn(settle, must_be_usable=False):
+        if client_io.take_turn(settle, must_be_usable=False):
             return True
         if claim.text:
             raise ScalerError(f"Cannot acquire the lock {self.name!r}: {claim.text}")
@@ -157,7 +157,7 @@ class Lock:
         session.claims.release(claim)
 
     def _held(self) -> Claim:
-        """The claim that is to be released."""
+        """The claim to release."""
         for state in (ClaimState.HELD, ClaimState.LOST):
             for claim in self._claims:
                 if claim.state is state:
@@ -166,7 +166,7 @@ class Lock:
 
 
 def check_name(name: str) -> None:
-    """Raises TypeError or ValueError for what cannot be the name of a lock."""
+    """Raises TypeError or ValueError if ``name`` cannot be the name of a lock."""
     if not isinstance(name, str):
         raise TypeError(f"The name of a lock is a string, not {type(name).__name__}.")
     size = len(name.encode())
@@ -188,14 +188,14 @@ def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-def _task_of(pump: Pump) -> TaskName | None:
+def _task_of(client_io: ClientIO) -> TaskName | None:
     """The task that this process runs, when the client is nested in one."""
-    task = parent_task() if pump.session.is_nested else None
+    task = parent_task() if client_io.session.is_nested else None
     return task if task is not None and task.session else None
 
 
 def _check(outcome: Any) -> Any:
-    """The payload of an answer. Raises what kept it from coming."""
+    """The payload of an answer. Raises an exception if there was none."""
     if outcome.status == Status.SUCCESS:
         return outcome.payload
     text = bytes(outcome.payload).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""One map call: its tasks leave in runs, and its results arrive in one list without a future per item."""
+"""One ``map`` call: its tasks leave in runs, and its results are collected in one list without a future per item."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
 from scaler.core.uploads import Upload
 from scaler.shell.interruptions import is_interruption
-from scaler.shell.waiting import Answer
+from scaler.shell.waiting import PendingAnswer
 from scaler.utility.exceptions import DeserializeObjectError
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
 if TYPE_CHECKING:
     from scaler.client.arguments import Arguments
     from scaler.core.runs import MapRange, Shape
-    from scaler.shell.pump import Pump
+    from scaler.shell.client_io import ClientIO
     from scaler_protocol.codec import ResultRun
 
 _FIRST_CHUNK = 256
@@ -31,25 +31,25 @@ _FETCHES_AT_ONCE = 4
 
 
 class MapCall:
-    """Sends items and collects results. Everything that loads user data runs in the thread that called map; other
-    threads only put what arrived into ``_pending``."""
+    """Sends items and collects results. User data is loaded only in the thread that called ``map``; other threads only
+    put what has arrived into ``_pending``."""
 
     def __init__(
         self,
         callable_: Callable[..., Any],
         arguments: Arguments,
-        pump: Pump,
+        client_io: ClientIO,
         count: int,
         report: Callable[[int], object] | None = None,
     ) -> None:
-        """``report`` is told, in the thread that called map, how many more tasks have ended."""
+        """``report`` is called, in the thread that called ``map``, with the number of further tasks that have ended."""
         self._callable = callable_
         self._arguments = arguments
-        self._pump = pump
+        self._client_io = client_io
         self._count = count
         self._report = report
         self._reported = 0
-        self._loads: Callable[[bytes], Any] = pump.loads
+        self._loads: Callable[[bytes], Any] = client_io.loads
         self._results: list[Any] = [None] * count
         self._ended = 0
         self._sent = 0
@@ -62,14 +62,14 @@ class MapCall:
         self._lazy_condition: threading.Condition | None = None
 
     def run(self, groups: Sequence[tuple[Shape, Sequence[Any]]]) -> list[Any]:
-        """``groups``: shapes, each with its items: the argument itself for a shape of one slot, else an argument
-        tuple. Raises ItemFailure for the first item that fails."""
+        """Run the map. ``groups`` has shapes, each with its items: the argument itself for a shape of one slot, else an
+        argument tuple. Raises ItemFailure for the first item that fails."""
         try:
             for shape, items in groups:
                 self._send_items(shape, items)
             while self._ended < self._count:
                 if not self._pending:
-                    self._pump.wait(self)
+                    self._client_io.wait(self)
                 self._absorb()
             self._fetch_large()
             return self._results
@@ -78,7 +78,7 @@ class MapCall:
             raise
         finally:
             self._let_go()
-            self._results = []  # large ones must not wait for the collector of cycles, of which this call is part
+            self._results = []  # this call is part of a cycle, and large results must not wait for its collection
 
     # ---- sending -------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class MapCall:
             size = min(size * 2, _CHUNK_LIMIT)
 
     def _send_plain(self, shape: Shape, chunk: Sequence[Any]) -> bool:
-        """The common case: one small argument each. False: nothing was sent."""
+        """Send items in the common case of one small argument each. Returns False if nothing was sent."""
         try:
             slots = self._arguments.encode(chunk)
         except Exception as error:
@@ -112,7 +112,7 @@ class MapCall:
         return True
 
     def _send_any(self, shape: Shape, chunk: Sequence[Any]) -> None:
-        """Large arguments, references, several arguments."""
+        """Send items with large arguments, references or several arguments."""
         entry: MapRange | None = None
         used = 0
         for item in chunk:
@@ -136,7 +136,7 @@ class MapCall:
             self._close(entry)
 
     def _unsendable(self, error: Exception, shape: Shape, chunk: Sequence[Any]) -> ItemFailure:
-        """The item of ``chunk``, which comes next, that cannot be encoded."""
+        """The failure of the first item of ``chunk``, the next to be sent, that cannot be encoded."""
         for index, value in enumerate(chunk):
             failure = self._arguments.error_of(value)
             if failure is not None:
@@ -147,21 +147,21 @@ class MapCall:
         return self._arguments.explain(error, self._callable, values, shape.keywords)
 
     def _open(self, shape: Shape) -> MapRange:
-        entry = self._pump.session.submissions.open_map(shape, self, self._sent)
+        entry = self._client_io.session.submissions.open_map(shape, self, self._sent)
         self._entries.append(entry)
         return entry
 
     def _close(self, entry: MapRange) -> None:
         assert entry.builder is not None
         self._sent += entry.builder.count
-        self._pump.take_turn(lambda session: session.submissions.close_map(entry))
+        self._client_io.take_turn(lambda session: session.submissions.close_map(entry))
         self._absorb()
 
     def _refer(self, entry: MapRange, uploads: list[Upload]) -> None:
-        """The task that comes next in ``entry`` uses these until it ends: this call's own uses are over."""
+        """Let the next task of ``entry`` use these uploads until it ends, and end this call's own uses."""
         assert entry.builder is not None
-        with self._pump.lock:
-            self._pump.session.objects.refer(entry, entry.builder.count, uploads)
+        with self._client_io.lock:
+            self._client_io.session.objects.refer(entry, entry.builder.count, uploads)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -220,29 +220,29 @@ class MapCall:
         raise ItemFailure(place, failure if isinstance(failure, BaseException) else failure_of(failure))
 
     def _fetch_large(self) -> None:
-        """A few at a time, in order."""
+        """Fetch the large results in order, a few at a time."""
         waiting = deque(sorted(self._large, key=lambda entry: entry[0]))
         self._large.clear()
-        started: deque[tuple[int, Answer]] = deque()
+        started: deque[tuple[int, PendingAnswer]] = deque()
         while waiting or started:
             while waiting and len(started) < _FETCHES_AT_ONCE:
                 place, large = waiting.popleft()
-                started.append((place, self._pump.fetch(large)))
+                started.append((place, self._client_io.fetch(large)))
             place, answer = started.popleft()
             outcome = answer.wait()
             if outcome.status != Status.SUCCESS:
                 raise ItemFailure(place, failure_of(outcome))
             try:
-                self._results[place] = loads_result(self._pump.loads_object, outcome.payload)
+                self._results[place] = loads_result(self._client_io.loads_object, outcome.payload)
             except DeserializeObjectError as error:
                 raise ItemFailure(place, error) from None
             del answer, outcome
 
     def _cancel_rest(self) -> None:
         entries = list(self._entries)
-        self._pump.take_turn_shielded(lambda session: session.endings.cancel_map(entries))
+        self._client_io.take_turn_shielded(lambda session: session.endings.cancel_map(entries))
 
-    # ---- what the session and the pump need ------------------------------------------------------------------------
+    # ---- a sink of the session, a target of the client's I/O -------------------------------------------------------
 
     def take_run(self, owner: MapRange, run: ResultRun) -> bool:
         self._pending.append((owner, run, None))
@@ -253,7 +253,7 @@ class MapCall:
         return self._lazy_condition is None
 
     def settle(self, outcome: Outcome) -> bool:
-        """All that is unfinished ends so."""
+        """All unfinished tasks end with ``outcome``."""
         self._pending.append((None, 0, outcome))
         return self._lazy_condition is None
 
@@ -269,7 +269,7 @@ class MapCall:
 
     @property
     def _condition(self) -> threading.Condition:
-        return self._lazy_condition or self._pump.make_condition(self)[0]
+        return self._lazy_condition or self._client_io.make_condition(self)[0]
 
 
 def _load_all(run: ResultRun, loads: Callable[[bytes], Any]) -> None:

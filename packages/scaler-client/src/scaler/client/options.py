@@ -1,4 +1,4 @@
-"""Options of a task, checked where they are given: what the wire cannot carry must not get as far as the wire."""
+"""Options of a task, checked when they are passed, so that no value that the protocol cannot carry is sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME_LIMIT_BYTES = 1000
 
 
 class MapOptions(TypedDict, total=False):
-    """What ``Client.map`` takes by name, for type checkers."""
+    """The named parameters of ``Client.map``, for type checkers."""
 
     capabilities: Mapping[str, int] | Sequence[str] | None
     priority: int
@@ -30,7 +30,7 @@ class MapOptions(TypedDict, total=False):
 
 
 def whole_number(name: str, value: int, minimum: int, maximum: int) -> int:
-    """``value`` as an int. TypeError when it is none, ValueError when it is out of range; both name it."""
+    """``value`` as an int. Raises TypeError if it is not an integer and ValueError if it is out of range."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -53,7 +53,7 @@ def duration(name: str, value: float | None) -> float:
 
 
 def shared(options: TaskOptions) -> TaskOptions:
-    """The one object that all share, when these are the default ones."""
+    """A shared object, if these are the default options."""
     return DEFAULT_OPTIONS if options == DEFAULT_OPTIONS else options
 
 

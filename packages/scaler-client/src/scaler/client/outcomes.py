@@ -1,4 +1,4 @@
-"""Outcomes, as the results and exceptions that users see."""
+"""Turns outcomes into the results and exceptions that users see."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ _ERRORS_WITH_TEXT: dict[int, type[ScalerError]] = {
 
 
 def loads_result(loads: Callable[[Any], Any], payload: bytes | memoryview) -> Any:
-    """Raises DeserializeObjectError, whatever the payload raises; and what a signal handler raises meanwhile."""
+    """Load a result. Raises DeserializeObjectError for any exception of the payload, but not for those of signal
+    handlers."""
     try:
         return loads(payload)
     except BaseException as error:
@@ -52,7 +53,7 @@ def loads_result(loads: Callable[[Any], Any], payload: bytes | memoryview) -> An
 
 
 def unloadable(error: BaseException) -> DeserializeObjectError:
-    """What a user sees of a result that raised ``error`` when it was loaded."""
+    """The exception for a result that raised ``error`` when it was loaded."""
     failure = DeserializeObjectError(f"The result could not be loaded: {type(error).__name__}: {error}")
     failure.__cause__ = error
     return failure

@@ -1,4 +1,4 @@
-"""What travels to tasks as something else than what it is: locks and proxies."""
+"""How locks and proxies are pickled, which arrive in tasks as other objects."""
 
 from __future__ import annotations
 

@@ -46,36 +46,36 @@ class DefaultSerializer(Serializer):
 
 
 def serialize_apart(obj: Any) -> bytes | Layout:
-    """As DefaultSerializer; the large buffers of an object (arrays) are not copied but referred to."""
+    """Like DefaultSerializer, but large buffers of an object (arrays) are not copied but referred to."""
     return _reused.dumps_apart(obj)
 
 
 def serialize_privately(obj: Any) -> bytes:
-    """As DefaultSerializer, for a client whose messages others cannot read: secrets may be in them."""
+    """Like DefaultSerializer, for a client whose messages others cannot read, so that they may contain secrets."""
     return _reused_private.dumps(obj)
 
 
 def serialize_privately_apart(obj: Any) -> bytes | Layout:
-    """As ``serialize_privately``, with large buffers as ``serialize_apart`` leaves them."""
+    """Like ``serialize_privately``, with large buffers as in ``serialize_apart``."""
     return _reused_private.dumps_apart(obj)
 
 
-class _Nowhere:
+class _NullFile:
     def write(self, data: Any) -> int:
         return len(data)
 
 
 def probe(obj: Any) -> None:
-    """Raises what serializing ``obj`` would, and keeps nothing of what that makes."""
-    _Pickler(_Nowhere(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
+    """Raise what serializing ``obj`` would raise, and discard its output."""
+    _ArgumentPickler(_NullFile(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
 
 
 def probe_privately(obj: Any) -> None:
-    """As ``probe``, for a client whose messages nobody else can read."""
-    _PrivatePickler(_Nowhere(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
+    """Like ``probe``, for a client whose messages others cannot read."""
+    _PrivatePickler(_NullFile(), PICKLE_PROTOCOL, buffer_callback=lambda _: False).dump(obj)
 
 
-class _Pickler(cloudpickle.Pickler):
+class _ArgumentPickler(cloudpickle.Pickler):
     dispatch_table = ArgumentReducers(cloudpickle.Pickler.dispatch_table, is_private=False)
 
 
@@ -84,10 +84,10 @@ class _PrivatePickler(cloudpickle.Pickler):
 
 
 class ReusedPickler:
-    """cloudpickle's pickler, kept between calls: making one costs more than most arguments. Whoever finds it in use
-    (another thread, or an object whose pickling pickles) takes a fresh one."""
+    """cloudpickle's pickler, kept between calls: making one costs more than most arguments. A caller that finds it in
+    use (another thread, or an object whose pickling pickles) makes a new one."""
 
-    def __init__(self, kind: type[cloudpickle.Pickler] = _Pickler) -> None:
+    def __init__(self, kind: type[cloudpickle.Pickler] = _ArgumentPickler) -> None:
         self._kind = kind
         self._in_use = threading.Lock()
         self._apart = False

@@ -1,4 +1,4 @@
-"""What a callable accepts, as far as its signature says. Many builtins have none: they accept anything."""
+"""The arguments that a callable accepts according to its signature. Many builtins have none and accept anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 def function_name(callable_: Callable[..., Any]) -> str:
-    """For people to read: short, and of characters that can be sent."""
+    """A short name for display, of characters that can be sent."""
     name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None)
     if not isinstance(name, str):
         name = type(callable_).__qualname__
@@ -53,7 +53,7 @@ def takes_keyword(callable_: Callable[..., Any], name: str) -> bool:
 
 
 def argument_labels(callable_: Callable[..., Any], positional: int, keywords: Sequence[str]) -> list[str]:
-    """What to call the arguments of a call: by the names of their parameters, if they are known."""
+    """Labels for the arguments of a call: the names of their parameters, if they are known."""
     signature = signature_of(callable_, follow_wrapped=True)
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = signature.parameters.values() if signature is not None else ()

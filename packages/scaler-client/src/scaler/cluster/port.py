@@ -1,4 +1,4 @@
-"""A free port of the loopback interface, kept for whoever is going to listen on it."""
+"""A free port of the loopback interface, reserved for the process that will listen on it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import socket
 
 
 class ReservedPort:
-    """Bound but not listening: nobody else is given the port, and a listener that allows the reuse of addresses, as
-    libzmq does, can take it over. Whoever connects before is refused and tries again."""
+    """Bound but not listening, so that no other program gets the port. A listener that allows the reuse of addresses,
+    like libzmq, can take it over. Connections before that are refused and tried again."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""Tells the user that the client waits for its scheduler."""
+"""Logs that the client waits for its scheduler."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ TELL_AFTER_SECONDS = 1.0
 
 
 class Absence:
-    """One line for each time that the scheduler is away for longer than TELL_AFTER_SECONDS. An empty ``address``: none,
-    since the client's agent looks for the scheduler."""
+    """Logs one line each time the scheduler is away for longer than TELL_AFTER_SECONDS. If ``address`` is empty,
+    nothing is logged, because the client's agent looks for the scheduler."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -17,7 +17,7 @@ class Absence:
         self._is_told = not address
 
     def due(self, lost_since: float | None) -> float | None:
-        """When there is something to tell, if the scheduler does not come back before."""
+        """When to log the line, if the scheduler does not come back before."""
         return None if lost_since is None or self._is_told else lost_since + TELL_AFTER_SECONDS
 
     def tell(self, is_connected: bool) -> Log:
@@ -32,6 +32,6 @@ class Absence:
         return f"Waiting for a scheduler at {self._address}: nothing listens there yet."
 
     def end(self) -> None:
-        """The scheduler is there."""
+        """The scheduler is connected."""
         self._was_there = True
         self._is_told = not self._address

@@ -1,4 +1,4 @@
-"""What a client has asked its scheduler for by name: the locks that it holds and those that it waits for."""
+"""The locks that a client holds, and those that it waits for."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _LEFT_TEXT = "The client has left the scheduler."
 
 
 class ClaimState(enum.Enum):
-    """ASKED: not answered yet. LOST: it held the lock, or waited for it, and the scheduler ended that. OVER: it was
-    denied, refused, given up or released."""
+    """ASKED: not answered yet. LOST: the claim held the lock or waited for it, and the scheduler ended that. OVER: the
+    claim was denied, refused, given up or released."""
 
     ASKED = 0
     WAITING = 1
@@ -39,12 +39,12 @@ class ClaimState(enum.Enum):
 
 
 class Claim:
-    """One request for a lock. ``text`` says why it was refused or lost. ``sink`` is told when ``state`` changes."""
+    """One request for a lock. ``text`` says why it was refused or lost. ``sink`` is notified when ``state`` changes."""
 
     __slots__ = ("number", "name", "task", "action", "state", "text", "sink")
 
     def __init__(self, name: str, task: TaskName | None, waits: bool, sink: Sink) -> None:
-        """``task``: the execution that asks, if one does. ``waits``: until the lock is free."""
+        """``task``: the execution that makes the request, if there is one. ``waits``: wait until the lock is free."""
         self.number = 0
         self.name = name
         self.task = task
@@ -65,7 +65,7 @@ _NEXT = {
 
 
 class Claims:
-    """Those of one session. True while somebody waits for an answer."""
+    """The claims of one session. True while a thread waits for an answer."""
 
     def __init__(self, outgoing: Outgoing) -> None:
         self._outgoing = outgoing
@@ -79,7 +79,7 @@ class Claims:
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing is held, nor waited for."""
+        """Whether no lock is held or waited for."""
         return not (self._claims or self._questions)
 
     # ---- verbs -------------------------------------------------------------------------------------------------------
@@ -94,14 +94,14 @@ class Claims:
             self._end(claim, ClaimState.OVER, _OLD_SCHEDULER_TEXT)
 
     def await_change(self, claim: Claim, sink: Sink) -> None:
-        """``sink`` is told when a claim that was WAITING no longer is."""
+        """Notify ``sink`` when a claim that was WAITING has changed."""
         claim.sink = sink
         if claim.state is not ClaimState.WAITING:
             self._tell(claim)
 
     def release(self, claim: Claim, sink: Sink | None = None) -> None:
-        """Let go of a lock, or of the place among those that wait for it; ``sink`` is told when that is done. Without
-        one, the claim is over at once."""
+        """Release a lock, or leave the queue for it. ``sink`` is notified when that is done. Without a sink, the claim
+        is over at once."""
         if claim.number not in self._claims:
             return
         self._outgoing.urgent.append(_release_of(claim.number))  # first: it is sent even if the rest is interrupted
@@ -111,7 +111,7 @@ class Claims:
             self._end(claim, ClaimState.OVER)
 
     def ask(self, name: str, sink: Sink) -> None:
-        """``sink`` gets SUCCESS, with a payload that is not empty when somebody holds the lock."""
+        """Ask whether a lock is held. ``sink`` gets SUCCESS, with a payload that is not empty if it is."""
         number = self._next_number()
         if not self._is_supported:
             self._outgoing.tell(sink, Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
@@ -155,7 +155,7 @@ class Claims:
             self.lose_all(_OLD_SCHEDULER_TEXT)
 
     def restatements(self) -> list[LockRequest]:
-        """What a scheduler that knows nothing of this session is told. A lock that is being released is stated, too:
+        """Messages for a scheduler that knows nothing of this session. A lock that is being released is also stated:
         the answer says whether it was still held."""
         requests = []
         for claim in self._claims.values():
@@ -166,7 +166,7 @@ class Claims:
         return requests + [_question(number, name) for number, (name, _) in self._questions.items()]
 
     def give_up(self, outcome: Outcome) -> None:
-        """The scheduler was out of reach for too long: waiting ends. Locks that are held stay so."""
+        """The scheduler was out of reach for too long: stop waiting. Locks that are held stay held."""
         for claim in [claim for claim in self._claims.values() if claim.state is not ClaimState.HELD]:
             sink, claim.sink = claim.sink, None
             self._end(claim, ClaimState.OVER)
@@ -176,7 +176,7 @@ class Claims:
         self._end_questions(outcome)
 
     def lose_all(self, text: str = _LEFT_TEXT) -> None:
-        """The session ends, and with it all that it has."""
+        """The session ends, and with it all its claims."""
         for claim in list(self._claims.values()):
             self._end(claim, ClaimState.LOST, text)
         self._end_questions(Outcome(Status.EXCEPTION, text.encode()))

@@ -1,4 +1,4 @@
-"""The functions that the scheduler has been sent."""
+"""The functions that have been sent to the scheduler."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from scaler.core.uploads import Upload
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, ObjectRelease, Tasks
 
 _LIMIT = 1000
-"""Functions that the scheduler is asked to keep beside those that are in use."""
+"""The number of functions that the scheduler is asked to keep, in addition to those in use."""
 
 
 class Definitions:
-    """A function, and the client's ``serializer``, rides with the first message of tasks that needs it. ``sent`` has
-    those that have left or ride with the next message, by digest; ``new``: the latter."""
+    """A function, like the client's ``serializer``, travels with the first message of tasks that needs it. ``sent`` has
+    the functions that have left or travel with the next message, by digest; ``new`` has the latter."""
 
     def __init__(
         self, serializer: Function | None, outgoing: Outgoing, objects: KeptObjects, ranges: ClosedRanges
@@ -30,7 +30,7 @@ class Definitions:
         self._ranges = ranges
 
     def define(self, function: Function) -> None:
-        """The function rides with the next message, unless the scheduler has it."""
+        """Let the function travel with the next message, unless the scheduler has it."""
         if function.digest in self.sent:
             return
         self.sent[function.digest] = True
@@ -41,8 +41,8 @@ class Definitions:
             self._release_idle()
 
     def _release_idle(self) -> None:
-        """Ever new functions: the scheduler need not keep those whose tasks have ended. One that is called again is
-        sent again."""
+        """The client keeps using new functions: let the scheduler forget those whose tasks have ended. A function that
+        is called again is sent again."""
         used = {entry.shape.function.digest for entry in self._ranges.values()}
         if self.serializer is not None:
             used.add(self.serializer.digest)
@@ -72,12 +72,12 @@ class Definitions:
         self._outgoing.uploads.add(upload)
 
     def take_new(self) -> list[FunctionDefinition]:
-        """Those that ride with the next message."""
+        """The functions that travel with the next message."""
         functions, self.new = self.new, []
         return functions
 
     def restatements(self) -> Iterator[Tasks]:
-        """Messages for a scheduler that has nothing."""
+        """Messages for a scheduler that knows no function of this client."""
         functions = self.take_new()
         serializers = self.new_serializers()
         if serializers:

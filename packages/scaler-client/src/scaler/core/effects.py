@@ -1,4 +1,4 @@
-"""What the session wants its shell to do, beside sending."""
+"""The effects of a session, which its shell carries out."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from scaler.core.outcome import Outcome, Sink
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.messages import ObjectKey
 
-__all__ = ["DropObjects", "Effect", "Finish", "IssueWarnings", "Log", "Reconnect", "Send", "WriteOutput"]
+__all__ = ["DropStoredObjects", "Effect", "Finish", "IssueWarnings", "Log", "ReplaceConnection", "Send", "WriteOutput"]
 
 
 @dataclass(slots=True)
 class Finish:
-    """Tell ``sink``, for which somebody waits, how it ended. Done without the lock: callbacks run."""
+    """Pass ``outcome`` to ``sink``, for which a thread waits. Carried out without the lock, because callbacks run."""
 
     sink: Sink
     outcome: Outcome
@@ -21,7 +21,7 @@ class Finish:
 
 @dataclass(slots=True)
 class WriteOutput:
-    """Write what a task printed: stream 1 is stdout, 2 stderr."""
+    """Write output of a task. Stream 1 is stdout, 2 is stderr."""
 
     stream: int
     data: bytes
@@ -29,21 +29,21 @@ class WriteOutput:
 
 @dataclass(slots=True)
 class IssueWarnings:
-    """Issue what a task has warned of: the pickle of a list of (pickled category, message, file, line, module)."""
+    """Issue the warnings of a task: the pickle of a list of (pickled category, message, file, line, module)."""
 
     data: bytes
 
 
 @dataclass(slots=True)
-class DropObjects:
-    """This host's store need not keep them."""
+class DropStoredObjects:
+    """Let this host's store forget these objects."""
 
     keys: list[ObjectKey]
 
 
 @dataclass(slots=True)
-class Reconnect:
-    """Leave the connection for another one."""
+class ReplaceConnection:
+    """Close the connection and open another one."""
 
 
-Effect = Send | Log | Finish | WriteOutput | IssueWarnings | DropObjects | Reconnect
+Effect = Send | Log | Finish | WriteOutput | IssueWarnings | DropStoredObjects | ReplaceConnection

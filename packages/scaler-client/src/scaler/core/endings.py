@@ -24,7 +24,7 @@ _new_tuple = tuple.__new__
 """Makes an Outcome without the Python call that its constructor is."""
 
 
-class Endings:
+class TaskEndings:
     """Passes the outcomes of tasks to their sinks."""
 
     def __init__(

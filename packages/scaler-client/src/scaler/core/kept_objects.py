@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from scaler.core.effects import DropObjects
+from scaler.core.effects import DropStoredObjects
 from scaler.core.outgoing import Outgoing
 from scaler.core.runs import Range
 from scaler.core.uploads import Stored, Upload
@@ -12,7 +12,7 @@ from scaler_protocol.messages import ObjectCredit, ObjectKey, ObjectMissing, Obj
 
 
 class KeptObjects:
-    """``uploads`` by key, as long as something uses them; ``dropped``: those whose reference is gone."""
+    """``uploads`` has the objects in use, by key. ``dropped`` has those whose reference was collected."""
 
     def __init__(self, session: bytes, outgoing: Outgoing) -> None:
         self.uploads: dict[ObjectKey, Upload] = {}
@@ -22,13 +22,13 @@ class KeptObjects:
         self._next_number = 2**64 - 1
 
     def next_key(self) -> ObjectKey:
-        """The name of the next object that is sent."""
+        """The key of the next object."""
         self._next_number -= 1
         return ObjectKey(self._session, self._next_number + 1)
 
     def add(self, key: ObjectKey, data: bytes | Stored) -> Upload:
-        """An object for tasks that are added later, once the caller holds a use of it: it is in this host's store, or
-        its first chunk leaves before them."""
+        """Add an object for tasks that are submitted later. The caller holds a use of it. The object is in this host's
+        store, or its first chunk leaves before the tasks."""
         upload = Upload(key, data, self.dropped)
         upload.uses = 1
         self.uploads[key] = upload
@@ -36,7 +36,7 @@ class KeptObjects:
         return upload
 
     def refer(self, entry: Range, index: int, uploads: list[Upload]) -> None:
-        """A task uses these uploads until it ends."""
+        """Let a task use these uploads until it ends."""
         entry.references[index] = uploads
         for upload in uploads:
             upload.uses += 1
@@ -46,14 +46,14 @@ class KeptObjects:
             self.let_go(upload)
 
     def let_go(self, upload: Upload) -> None:
-        """One use less."""
+        """End one use."""
         upload.uses -= 1
         if not upload.uses and self.uploads.pop(upload.key, None) is not None:
             self._outgoing.releases.append(upload.key)
             self._forget(upload)
 
     def discard(self, key: ObjectKey) -> None:
-        """Whoever was adding it has been interrupted: nothing uses it."""
+        """Drop an object whose sender was interrupted, so that nothing uses it."""
         upload = self.uploads.get(key)
         if upload is not None:
             upload.uses = 1
@@ -64,11 +64,11 @@ class KeptObjects:
 
     def _forget(self, upload: Upload) -> None:
         if upload.stored is not None:
-            self._outgoing.effects.append(DropObjects([upload.key]))
+            self._outgoing.effects.append(DropStoredObjects([upload.key]))
         upload.let_go()
 
     def on_request(self, request: ObjectRequest, now: float) -> None:
-        """A worker cannot reach this host's store."""
+        """Send the bytes to a worker that cannot reach this host's store."""
         upload = self.uploads.get(request.key)
         if upload is not None and upload.begin():
             self._outgoing.uploads.add(upload)
@@ -86,7 +86,7 @@ class KeptObjects:
         self.forget_sent(upload)
 
     def forget_sent(self, upload: Upload) -> None:
-        """A function that was sent completely is made again from its definition when it is needed again."""
+        """Forget a function that was sent completely. If it is needed again, it is made from its definition."""
         if upload.is_function and upload.complete:
             self.uploads.pop(upload.key, None)
 

@@ -1,4 +1,4 @@
-"""What waits to leave a session."""
+"""What waits to leave a session, in the order in which it leaves."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from scaler_protocol.messages import Body, ObjectKey
 
 BATCH_LIMIT_BYTES = 256 * 1024
-"""What tasks or definitions a message is filled with, at most: it may have one that is larger."""
+"""The most bytes of tasks or definitions that are collected in a message. A larger one travels in its own message."""
 
 SLOT_OVERHEAD_BYTES = 24
 RUN_OVERHEAD_BYTES = 256
 
 
 class Outgoing:
-    """``effects`` for the shell, and what becomes messages: ``urgent`` ones go before all that is ``waiting`` (a list
-    of ranges becomes a message of tasks when it leaves, an upload its first piece); the bytes of ``uploads`` go behind
-    them. ``releases`` are objects that nobody needs any more, ``cancels`` tasks that are to end."""
+    """``effects`` are for the shell. ``urgent`` messages leave first, then what is ``waiting``: a list of ranges
+    becomes a message of tasks when it leaves, an upload its first piece. The bytes of ``uploads`` leave last.
+    ``releases`` are objects that are no longer needed, ``cancels`` tasks that must end."""
 
     __slots__ = ("effects", "urgent", "waiting", "uploads", "releases", "cancels")
 

@@ -1,4 +1,4 @@
-"""What a client has asked its scheduler, and who waits for the answers."""
+"""Requests of a client to its scheduler, and the sinks of their answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest)
 
 
 class Questions:
-    """Each is answered once, or ends with the session. True while somebody waits for an answer."""
+    """Each request is answered once or ends with the session. True while a thread waits for an answer."""
 
     def __init__(self, outgoing: Outgoing) -> None:
         self._outgoing = outgoing
@@ -32,7 +32,7 @@ class Questions:
 
     @property
     def is_blank(self) -> bool:
-        """Whether nobody waits, not even for the Welcome."""
+        """Whether no thread waits, not even for the Welcome."""
         return not (self or self._welcome_sinks)
 
     def explain(self, task: int, sink: Sink) -> None:
@@ -40,18 +40,18 @@ class Questions:
         self._outgoing.urgent.append(ExplainRequest(task))
 
     def ask_cluster_info(self, sink: Sink) -> None:
-        """``sink`` gets SUCCESS with what monitors are told, as ``ClusterInfo`` has it."""
+        """``sink`` gets SUCCESS with the snapshot for monitors, as ``ClusterInfo`` carries it."""
         self._infos.append(sink)
         if len(self._infos) == 1:
             self._outgoing.urgent.append(ClusterInfoRequest())
 
     def shut_down(self, sink: Sink) -> None:
-        """Ask for the end of scheduler and workers; ``sink`` gets SUCCESS, or another status with the reason."""
+        """Ask scheduler and workers to stop. ``sink`` gets SUCCESS, or another status with the reason."""
         self._shutdowns.append(sink)
         self._outgoing.urgent.append(ShutdownRequest())
 
     def await_welcome(self, sink: Sink) -> None:
-        """``sink`` is told of the first Welcome or refusal."""
+        """``sink`` gets the first Welcome or refusal."""
         self._welcome_sinks.append(sink)
 
     def on_explanation(self, explanation: Explanation, now: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from scaler.core.absence import Absence
-from scaler.core.effects import Reconnect
+from scaler.core.effects import ReplaceConnection
 from scaler.core.outgoing import Outgoing
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.handshake import PeerHandshake
@@ -124,7 +124,7 @@ class SchedulerLink:
 
     def _reconnect(self) -> None:
         self._connected = False
-        self._outgoing.effects.append(Reconnect())
+        self._outgoing.effects.append(ReplaceConnection())
 
     # ---- greetings -------------------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class SchedulerLink:
             self._say_hello_again(now)
         if self._reconnect_at is not None and now >= self._reconnect_at:
             self._reconnect_at = None
-            self._outgoing.effects.append(Reconnect())
+            self._outgoing.effects.append(ReplaceConnection())
         due = self._absence.due(self.lost_since)
         if due is not None and now >= due:
             self._outgoing.effects.append(self._absence.tell(self._connected))

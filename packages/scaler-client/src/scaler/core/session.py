@@ -15,7 +15,7 @@ from scaler.core.completion import Completion
 from scaler.core.coordination import Claims
 from scaler.core.definitions import Definitions
 from scaler.core.effects import Effect, IssueWarnings, WriteOutput
-from scaler.core.endings import Endings
+from scaler.core.endings import TaskEndings
 from scaler.core.kept_objects import KeptObjects
 from scaler.core.large_results import LargeResults
 from scaler.core.outcome import CANCELLED, DISCONNECTED, Outcome, Sink
@@ -98,7 +98,7 @@ class Session:
         self.claims = Claims(outgoing)
         completion = Completion(self.ranges, self.objects)
         self.large = LargeResults(self.session, outgoing, completion)
-        self.endings = Endings(self.session, self.ranges, outgoing, self.objects, self.large, completion)
+        self.endings = TaskEndings(self.session, self.ranges, outgoing, self.objects, self.large, completion)
         self._definitions = Definitions(serializer, outgoing, self.objects, self.ranges)
         self.submissions = Submissions(self.session, self._connection, outgoing, self.ranges, self._definitions)
         self._sender = Sender(self.session, self._connection, outgoing, self.objects, self._definitions)

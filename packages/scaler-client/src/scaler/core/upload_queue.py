@@ -1,8 +1,8 @@
-"""The bytes of objects on their way to the scheduler, behind all other messages.
+"""The bytes of objects on their way to the scheduler, after all other messages.
 
-A message waits for whatever the connection was given before it. On a slow uplink an object of some megabytes would hold
-back every small task for seconds. So only a limited number of an object's bytes is sent ahead of the scheduler's
-acknowledgement: as many as the connection carries in about a tenth of a second, as the acknowledgements show.
+A message waits for everything that was given to the connection before it. On a slow uplink, an object of some megabytes
+would delay every small task by seconds. Therefore only a limited number of bytes may be unacknowledged: as many as the
+connection carries in about a tenth of a second, as the acknowledgements show.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FIRST_LIMIT_BYTES = 128 * 1024
 LEAST_LIMIT_BYTES = 32 * 1024
 MOST_LIMIT_BYTES = 16 * 1024 * 1024
 DELAY_SECONDS = 0.1
-"""How long a message may wait for the bytes ahead of it."""
+"""How long the bytes of objects may delay a message."""
 
 _LEAST_DELAY_SECONDS = 0.0001
 _PIECES = 8
@@ -60,8 +60,8 @@ class UploadQueue:
         self._uploads[upload.key] = upload
 
     def next(self) -> Upload | None:
-        """The upload to send a piece of now. The oldest one and the one with least left take turns: a small object does
-        not wait for a large one, and each comes to its end."""
+        """The upload whose next piece is sent now. The oldest upload and the one with the fewest bytes left take turns,
+        so that a small object does not wait for a large one and each object gets finished."""
         self._is_turn_of_oldest = not self._is_turn_of_oldest
         while self._uploads and self.bytes_under_way < self.limit_bytes:
             upload = next(iter(self._uploads.values()))
@@ -92,25 +92,25 @@ class UploadQueue:
         self._least_delay = min(self._least_delay, delay)
         bytes_per_second = (self._delivered_bytes - piece.delivered_bytes) / delay
         limit = int(bytes_per_second * (self._least_delay + DELAY_SECONDS))
-        if limit > self.limit_bytes or piece.is_limited:  # few bytes say nothing of how many could have been sent
+        if limit > self.limit_bytes or piece.is_limited:  # few bytes do not show how many could have been sent
             self.limit_bytes = max(LEAST_LIMIT_BYTES, min(MOST_LIMIT_BYTES, limit))
 
     def resume(self, received: int, now: float) -> None:
-        """The scheduler has received the messages up to ``received``; the others were sent again, on a new connection,
-        whose delays are its own."""
+        """The scheduler has received the messages up to ``received``. The others were sent again on a new connection,
+        whose delays may differ."""
         self._least_delay = math.inf
         again = [piece._replace(sent_at=now) for piece in self._under_way if piece.sequence > received]
         self._under_way = deque(again)
         self.bytes_under_way, self.pieces_under_way = sum(piece.size for piece in again), len(again)
 
     def restart(self) -> None:
-        """Nothing is under way: the scheduler knows nothing of this session."""
+        """The scheduler knows nothing of this session, so nothing is under way."""
         self._least_delay = math.inf
         self._under_way.clear()
         self.bytes_under_way = self.pieces_under_way = 0
 
     def clear(self) -> None:
-        """No object is wanted any more."""
+        """Remove all uploads: no object is needed any more."""
         self._uploads.clear()
 
     def check(self) -> None:

@@ -14,11 +14,11 @@ from scaler_protocol.messages import (
 )
 
 FIRST_PIECE_BYTES = 4 * 1024
-"""How much of an object goes ahead of the tasks that use it, to tell the scheduler of it."""
+"""The bytes of an object that are sent before the tasks that use it, to announce it to the scheduler."""
 
 
 class Stored:
-    """What the shell has put into this host's store: ``read`` gives its bytes, None when the store has lost them."""
+    """An object in this host's store. ``read`` returns its bytes, or None if the store has lost them."""
 
     __slots__ = ("size", "store", "read")
 
@@ -29,9 +29,9 @@ class Stored:
 
 
 class Upload:
-    """One object, kept while tasks or a reference use it: a scheduler that restarts is told of it again. Its bytes are
-    on their way to the scheduler, or in this host's store and leave only when the scheduler asks. ``uses`` counts the
-    tasks and the reference."""
+    """One object, kept while tasks or a reference use it, because it is announced again to a scheduler that restarts.
+    Its bytes are on their way to the scheduler, or stay in this host's store until the scheduler requests them.
+    ``uses`` counts the tasks and the reference."""
 
     __slots__ = (
         "key",
@@ -65,11 +65,11 @@ class Upload:
         self.restart()
 
     def __len__(self) -> int:
-        """An upload stands where a serialized argument could: it counts as one that is too large to travel inline."""
+        """An upload may stand for a serialized argument; it counts as one that is too large to travel inline."""
         return INLINE_LIMIT_BYTES + 1
 
     def drop_later(self) -> None:
-        """The reference is gone. Called by the garbage collector, so it only leaves a note for the session."""
+        """The reference was collected. The garbage collector calls this, so it only leaves a note for the session."""
         self._dropped_uploads.append(self)
 
     def restart(self) -> None:
@@ -77,18 +77,18 @@ class Upload:
         self.limit = OBJECT_WINDOW_BYTES
 
     def content(self) -> bytes | memoryview | None:
-        """None: dropped, or lost with the store."""
+        """The bytes, or None if they were dropped or lost with the store."""
         return self.data if self.stored is None or self.data is not None else self.stored.read()
 
     def begin(self) -> bool:
-        """The scheduler wants the bytes. False: they are lost."""
+        """Begin to send the bytes, which the scheduler has requested. Returns False if they are lost."""
         self.data = self.content()
         self.sent = 0
         self.limit = OBJECT_WINDOW_BYTES
         return self.data is not None
 
     def let_go(self) -> None:
-        """Nobody uses it any more."""
+        """Drop the bytes: the object is not used any more."""
         self.data = self.stored = None
 
     def grant(self, offset: int) -> None:
@@ -102,13 +102,13 @@ class Upload:
         return self.data is not None and self.sent < min(self.size, self.limit)
 
     def piece(self, size: int) -> ObjectChunk:
-        """The next bytes, ``size`` at most; ``note_sent`` says that they have left."""
+        """The next bytes, at most ``size``. Call ``note_sent`` when they have left."""
         assert self.data is not None
         view = memoryview(self.data)[self.sent : min(self.sent + size, self.limit)]
         return ObjectChunk(self.key, self.size, self.sent, view)  # type: ignore[arg-type]
 
     def first_piece(self) -> ObjectChunk:
-        """Its start, from which the scheduler knows of it."""
+        """The first bytes, which announce the object to the scheduler."""
         self.sent = 0
         return self.piece(FIRST_PIECE_BYTES)
 

@@ -1,7 +1,7 @@
 """Graphs as Dask hands them to a scheduler: ``dask.compute(x, scheduler=client)``.
 
-Taken are Dask's expressions, high-level graphs, and mappings of keys to its task objects or to the older tuples. What
-Dask fused stays fused. Only what the keys need is looked at.
+Accepts Dask's expressions, high-level graphs, and mappings of keys to its task objects or to the older tuples. Tasks
+that Dask has fused stay fused. Only what the keys need is read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from graphlib import CycleError
 from typing import Any
 
 from scaler.client.shims import evaluate
-from scaler.graph import Graph
+from scaler.graph import CallGraph
 from scaler.utility.private_apis import dask_task_spec
 
 _task_spec: Any = dask_task_spec()
@@ -20,8 +20,8 @@ Task, TaskRef = _task_spec.Task, _task_spec.TaskRef
 _convert_legacy_task = _task_spec.convert_legacy_task
 
 
-def read(graph: Any, keys: Any) -> Graph:
-    """What ``keys``, a key or nested lists of keys, need. Raises KeyError for what is not in the graph."""
+def read(graph: Any, keys: Any) -> CallGraph:
+    """Read what ``keys``, a key or nested lists of keys, need. Raises KeyError for a key that is not in the graph."""
     reader = _Reader(mapping_of(graph))
     reader.result.targets.extend([reader.number_of(key) for key in flatten(keys)])
     for task in reader.tasks:  # grows meanwhile
@@ -88,7 +88,7 @@ class _Reader:
         self._numbers: dict[Any, int] = {}
         self._literals: dict[int, int] = {}
         self.tasks: list[Any] = []
-        self.result = Graph()
+        self.result = CallGraph()
 
     def number_of(self, key: Any) -> int:
         number = self._numbers.get(key)

@@ -19,7 +19,7 @@ from scaler.integrations.dask import Alias, DataNode, flatten, node_of
 
 if TYPE_CHECKING:
     from scaler.client.future import ScalerFuture
-    from scaler.graph import Graph
+    from scaler.graph import CallGraph
 
 Callbacks = Sequence[Sequence[Callable[..., object] | None]]
 """Each has ``start``, ``start_state``, ``pretask``, ``posttask`` and ``finish``, or None in their places."""
@@ -44,7 +44,9 @@ class Observation:
         self._state: dict[str, Any] = {}
         self._early: dict[Any, Any] = {}  # results of calls whose inputs have not been seen to end
 
-    def get(self, read: Callable[[Mapping[Any, Any]], Graph], send: Callable[[Graph], list[ScalerFuture]]) -> list[Any]:
+    def get(
+        self, read: Callable[[Mapping[Any, Any]], CallGraph], send: Callable[[CallGraph], list[ScalerFuture]]
+    ) -> list[Any]:
         """The values of the targets of what ``read`` gives; ``send`` gives a future for each target of a graph."""
         failed = True
         try:

@@ -14,21 +14,21 @@ import numpy
 from graphblas import Matrix, Vector, binary, monoid, semiring
 from graphblas.ss import Context
 
-from scaler.graph import Analysis, Graph
+from scaler.graph import Analysis, CallGraph
 from scaler.graph import analyse as analyse_plainly
 
 CALLS_PER_STEP = 2_000
 """A step costs as much as the plain path needs for about so many calls."""
 
 
-def analyse(graph: Graph, groups: Sequence[int]) -> Analysis:
+def analyse(graph: CallGraph, groups: Sequence[int]) -> Analysis:
     """As ``scaler.graph.analyse``. Raises CycleError."""
     with Context(nthreads=1):  # more threads wait for each other longer than they compute
         answer = _analyse(graph, groups)
     return analyse_plainly(graph, groups) if answer is None else answer
 
 
-def _analyse(graph: Graph, groups: Sequence[int]) -> Analysis | None:
+def _analyse(graph: CallGraph, groups: Sequence[int]) -> Analysis | None:
     """None: the graph is deep, or has a cycle, which the plain path names."""
     steps = max(16, len(graph) // CALLS_PER_STEP)
     rows, columns = _edges(graph)
@@ -44,7 +44,7 @@ def _analyse(graph: Graph, groups: Sequence[int]) -> Analysis | None:
     return Analysis(order.tolist(), levels.tolist(), heights.tolist())
 
 
-def _edges(graph: Graph) -> tuple[Any, Any]:
+def _edges(graph: CallGraph) -> tuple[Any, Any]:
     """Which call needs which, each pair once or several times."""
     slots = numpy.frombuffer(graph.slots, numpy.int64) if len(graph.slots) else numpy.empty(0, numpy.int64)
     ends = numpy.frombuffer(graph.ends, numpy.int64)

@@ -16,8 +16,8 @@ PARENT_VARIABLE = "SCALER_PARENT"
 
 
 class Connection(Protocol):
-    """What the pump needs. ``fd`` may be edge-triggered: receive until None, also after a send. ``place``, ``token``
-    and ``obstacle``: see DealerConnection."""
+    """What the client's I/O needs. ``fd`` may be edge-triggered: receive until None, also after a send. ``place``,
+    ``token`` and ``obstacle``: see DealerConnection."""
 
     nested: bool
 
@@ -41,7 +41,7 @@ class Connection(Protocol):
     def close(self, linger: bool) -> None: ...
 
 
-class AgentConnection:
+class NestedConnection:
     """A stream to the agent of the task that this client lives in; the agent relays to the scheduler, to which it has
     proved who it is."""
 

@@ -30,7 +30,7 @@ class Waker:
             self._woken = True
             try:
                 os.write(self._writer, b"w")
-            except OSError:  # full: then it is readable already; closed: nobody polls
+            except OSError:  # full: then it is readable already; closed: no thread polls
                 pass
 
     def clear(self) -> None:

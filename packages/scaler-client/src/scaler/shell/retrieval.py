@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from scaler.core.outcome import LOCATED, Outcome
-from scaler.shell.waiting import Answer, Waiter
+from scaler.shell.waiting import PendingAnswer, Waiter
 from scaler_protocol.messages import ObjectLocations, Status
 
 if TYPE_CHECKING:
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
 
     from scaler.core.large_results import LargeResult
     from scaler.core.session import Session
-    from scaler.shell.host_store import HostStore
+    from scaler.shell.client_store import ClientStore
 
 DIRECT_BYTES = 1024 * 1024
-"""Smaller results come through the scheduler: to ask where they are takes as long."""
+"""Smaller results come through the scheduler, because asking for their location takes as long."""
 
 
 class Turns(Waiter, Protocol):
     """What a retrieval needs of the client's input and output."""
 
-    objects: HostStore
+    objects: ClientStore
 
     def take_turn(self, change: Callable[[Session], None], *, must_be_usable: bool = True) -> None: ...
 
 
-class Retrieval(Answer):
-    """Whoever waits first has this host's store fetch it; where that cannot be, it comes through the scheduler."""
+class Retrieval(PendingAnswer):
+    """The first thread that waits lets this host's store fetch the result. If that fails, the result comes through the
+    scheduler."""
 
-    def __init__(self, pump: Turns, large: LargeResult) -> None:
-        super().__init__(pump)
-        self._turns = pump
+    def __init__(self, client_io: Turns, large: LargeResult) -> None:
+        super().__init__(client_io)
+        self._turns = client_io
         self._large: LargeResult | None = large
         self._taking = threading.Lock()
 
@@ -48,11 +49,11 @@ class Retrieval(Answer):
         return outcome
 
     def _take(self, timeout_seconds: float | None) -> None:
-        located, large, pump = self.outcome, self._large, self._turns
+        located, large, client_io = self.outcome, self._large, self._turns
         if located is None or located.status != LOCATED or large is None:
             return  # another thread has done it
         where: ObjectLocations = located.payload
-        view = pump.objects.fetch(where.key, where.size, where.sources, timeout_seconds)
+        view = client_io.objects.fetch(where.key, where.size, where.sources, timeout_seconds)
 
         def settle(session: Session) -> None:
             if view is None:
@@ -63,7 +64,7 @@ class Retrieval(Answer):
                 session.large.has_taken(large)
             self._large = None
 
-        pump.take_turn(settle, must_be_usable=view is None)
+        client_io.take_turn(settle, must_be_usable=view is None)
 
 
 def _rest(deadline: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Warnings that tasks have raised, issued where their client lives."""
+"""Issues the warnings of tasks in the process of their client."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 _FILES_LIMIT = 1000
 
 
-class TaskWarnings:
-    """Of one client. Python's filters decide what is shown, and each is shown once, as if the task had run here. None
-    is raised, whatever the filters say: a warning is not what a call waits for."""
+class WarningIssuer:
+    """Issues the warnings of one client's tasks. Python's filters decide which are shown, and each is shown once, as if
+    the task had run here. A warning is never raised as an exception, whatever the filters say."""
 
     def __init__(self) -> None:
         self._registries: dict[str, dict[Any, Any]] = {}  # by file: what Python has shown
 
     def issue(self, data: bytes) -> None:
-        """What a task has raised. What cannot be read is left out."""
+        """Issue the pickled warnings of a task. Unreadable data is ignored."""
         try:
             for pickled, text, filename, line, module in pickle.loads(data):
                 self._issue(_category(pickled), str(text), str(filename), int(line), str(module))

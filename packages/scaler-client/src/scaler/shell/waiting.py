@@ -1,4 +1,4 @@
-"""What a thread can wait for."""
+"""What a thread of the client can wait for."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from scaler.core.outcome import Outcome
 
 
 class Waits(enum.IntEnum):
-    """What a thread waits for: a task that waits lends its worker to tasks that are nested deeper, and one that waits
-    for a lock to any other when nothing else runs on its host."""
+    """What a thread waits for. A task that waits lends its worker to tasks that are nested deeper. A task that waits
+    for a lock lends it to any task if nothing else runs on its host."""
 
     NOT_AT_ALL = 0  # or not for long
     FOR_TASKS = 1
@@ -19,14 +19,14 @@ class Waits(enum.IntEnum):
 
 
 class Target(Protocol):
-    """Its condition is made when somebody first needs it: most futures never need one."""
+    """Something that a thread can wait for. Its condition is made when it is first needed; most need none."""
 
     _lazy_condition: threading.Condition | None
 
     def is_settled(self) -> bool: ...
 
     def prepare_condition(self) -> None:
-        """Called once, under the pump's lock, before the condition is there."""
+        """Called once, with the lock of the client's I/O held, before the condition is there."""
 
     @property
     def _condition(self) -> threading.Condition: ...
@@ -40,18 +40,18 @@ class Waiter(Protocol):
     def make_condition(self, target: Target) -> tuple[threading.Condition, bool]: ...
 
 
-class Answer:
-    """The outcome of one request, for the thread that made it. ``kind``: what waiting for it does to a task."""
+class PendingAnswer:
+    """The outcome of one request, for the thread that made it. ``kind``: what a task that waits for it lends."""
 
-    def __init__(self, pump: Waiter, kind: Waits = Waits.FOR_TASKS) -> None:
-        self._pump = pump
+    def __init__(self, client_io: Waiter, kind: Waits = Waits.FOR_TASKS) -> None:
+        self._client_io = client_io
         self._kind = kind
         self._lazy_condition: threading.Condition | None = None
         self.outcome: Outcome | None = None
 
     @property
     def _condition(self) -> threading.Condition:
-        return self._lazy_condition or self._pump.make_condition(self)[0]
+        return self._lazy_condition or self._client_io.make_condition(self)[0]
 
     def is_settled(self) -> bool:
         return self.outcome is not None
@@ -73,6 +73,6 @@ class Answer:
     def wait(self, timeout_seconds: float | None = None) -> Outcome:
         """Raises TimeoutError."""
         if self.outcome is None:
-            self._pump.wait(self, timeout_seconds, self._kind)
+            self._client_io.wait(self, timeout_seconds, self._kind)
         assert self.outcome is not None
         return self.outcome

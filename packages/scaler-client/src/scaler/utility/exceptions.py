@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ScalerError(Exception):
-    """What all errors of Scaler derive from."""
+    """The base class of all errors of Scaler."""
 
 
 class ProcessorDiedError(ScalerError):

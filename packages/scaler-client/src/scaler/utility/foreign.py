@@ -9,7 +9,7 @@ _PREFIX, _SUFFIX = "scaler-", ".dist-info"
 
 def check_not_overwritten(package: str) -> None:
     """Raises ImportError when files of the foreign distribution lie in ``package``, our own folder: then neither
-    works. Its metadata lies beside them; to ask ``importlib.metadata`` would cost a fifth of importing scaler."""
+    works. Its metadata lies next to the package; ``importlib.metadata`` would take a fifth of the import time."""
     try:
         names = os.listdir(os.path.dirname(os.path.abspath(package)))
     except OSError:  # in an archive

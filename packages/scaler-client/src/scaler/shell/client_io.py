@@ -1,13 +1,13 @@
-"""Moves messages between the session and its connection, in whatever thread is there.
+"""The client's input and output: moves messages between the session and its connection, in the callers' threads.
 
 A thread that waits for a result *leads*: it polls the connection without holding the lock and feeds the session itself,
-so that a result crosses no thread. Further threads follow: they sleep on what they wait for, and one of them is
-promoted when the leader leaves. A background thread reads when nobody does: it ticks while callers are active, dozes
-while they wait for each task that they submit, is parked while one leads for long, and polls when a tick passed without
-a caller.
+so that no result has to be passed between threads. Further threads follow: they sleep on the condition of their target,
+and one of them is promoted when the leader leaves. A background thread reads when no caller does. It ticks while
+callers are active, dozes (with longer ticks) while they wait for each task that they submit, is parked while a thread
+leads for long, and polls when a tick has passed without a caller.
 
-The descriptor of a ZeroMQ socket is edge-triggered: whoever sent something must also receive until nothing is left, and
-wakes the leader when what it received may be what the leader waits for.
+The descriptor of a ZeroMQ socket is edge-triggered: a thread that has sent something must also receive until nothing is
+left, and wake the leader if the leader may wait for what was received.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scaler.core.effects import DropObjects, Effect, Finish, IssueWarnings, Log, Reconnect, WriteOutput
+from scaler.core.effects import DropStoredObjects, Effect, Finish, IssueWarnings, Log, ReplaceConnection, WriteOutput
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
 from scaler.shell.interruptions import shielded
 from scaler.shell.polling import Poller, Waker
 from scaler.shell.retrieval import DIRECT_BYTES, Retrieval
-from scaler.shell.task_warnings import TaskWarnings
-from scaler.shell.waiting import Answer, Waits
+from scaler.shell.task_warnings import WarningIssuer
+from scaler.shell.waiting import PendingAnswer, Waits
 from scaler.utility.exceptions import ClientQuitException
 from scaler.utility.private_apis import ownership_of
 from scaler_protocol.codec import MalformedMessage, decode, encode
@@ -41,8 +41,8 @@ from scaler_protocol.messages import Status
 if TYPE_CHECKING:
     from scaler.core.large_results import LargeResult
     from scaler.core.session import Session
+    from scaler.shell.client_store import ClientStore
     from scaler.shell.connection import Connection
-    from scaler.shell.host_store import HostStore
     from scaler.shell.waiting import Target
     from scaler_protocol.messages import TaskName
 
@@ -52,10 +52,11 @@ _futures_logger = logging.getLogger("concurrent.futures")
 _take_first: Callable[[deque[Effect]], Effect] = deque.popleft
 _TICK_MILLISECONDS = 1
 _DOZE_MILLISECONDS = 20
-"""A tick while all callers submit a task, wait for it, submit the next: as long as an acknowledgement may wait."""
+"""The longest tick while all callers submit a task, wait for it and submit the next. An acknowledgement may wait this
+long."""
 
 _REST_SECONDS = 10.0
-"""How long a client inside a task that has ended is there for the next one."""
+"""How long the session of a client inside a task that has ended is kept for the next client."""
 
 _GLANCE_SECONDS = 0.0002
 _FORKED = "This client was made before its process was forked: make a new Client in the child."
@@ -63,15 +64,16 @@ STOPPED = "client is already stopped."
 _NOT_HERE = "A result cannot be waited for where the garbage collector interrupted the client: not in __del__."
 
 
-class Pump:
-    """``lock`` guards session and connection; ``loads`` loads small results, ``loads_object`` large ones. ``unusable``
-    says why no call is possible any more; empty: they are."""
+class ClientIO:
+    """``lock`` guards session and connection. ``loads`` loads small results, ``loads_object`` large ones. ``unusable``
+    says why no call is possible any more; it is empty while calls are possible. ``notices`` are the effects that are
+    carried out without the lock."""
 
     def __init__(
         self,
         session: Session,
         connection: Connection,
-        objects: HostStore,
+        objects: ClientStore,
         loads: Callable[[bytes], Any],
         loads_object: Callable[[Any], Any],
     ) -> None:
@@ -87,15 +89,15 @@ class Pump:
         self.background_dozes = False
         self._connection = connection
         self._nested = connection.nested
-        # 0: the thread that leads. Entered and left in one step each, so that a thread that Ctrl-C interrupts right
-        # behind that step leaves it all the same.
+        # The thread that leads, under the key 0. It enters and leaves in one step each, so that a thread that Ctrl-C
+        # interrupts right after entering leaves as well.
         self.leading: dict[int, int] = {}
-        # Whether this thread holds the lock: then the garbage collector, or the end of some object, has called the
-        # client in the middle of the session's work.
+        # Whether this thread holds the lock. If a caller finds this true, the garbage collector or the end of an object
+        # has called the client in the middle of the session's work.
         self.is_mine = ownership_of(self.lock)
         self._late: deque[Callable[[], object]] = deque()
         self.notices: deque[Effect] = deque()
-        self._warnings = TaskWarnings()
+        self._warnings = WarningIssuer()
         self._interrupted = False
         self._leads = 0
         self._followers: dict[int, Target] = {}
@@ -112,7 +114,7 @@ class Pump:
         self._forget: Callable[[], object] | None = None
         self._glanced_at = 0.0
         self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
-        _pumps.add(self)
+        _instances.add(self)
         if connection.nested:  # connected already: nothing that can be polled will say so
             self._locked_pass()
         self._thread.start()
@@ -124,9 +126,9 @@ class Pump:
             raise ClientQuitException(self.unusable)
 
     def turn(self, polled_at: float | None = None) -> None:
-        """With the lock held: send what wants to go, receive what is there. Who has just polled, and says when, expects
-        to receive something first. Call ``settle_notices`` once the lock is released, if there are ``notices`` or
-        somebody is ``leading``."""
+        """With the lock held: send what waits, and receive what is there. Pass ``polled_at`` if the caller has just
+        polled: then receive before sending. After releasing the lock, call ``settle_notices`` if there are ``notices``
+        or a thread is ``leading``."""
         session, receive = self.session, self._connection.receive
         has_received = polled_at is not None
         now = time.monotonic() if polled_at is None else polled_at
@@ -147,7 +149,7 @@ class Pump:
                 for effect in effects:
                     if type(effect) is Send:
                         self._connection.send(encode(effect.envelope))
-                    elif type(effect) is Reconnect:
+                    elif type(effect) is ReplaceConnection:
                         self._connection.reconnect()
                     else:
                         self.notices.append(effect)
@@ -162,7 +164,7 @@ class Pump:
             raise
 
     def settle_notices(self) -> None:
-        """Run what may not run under the lock. Also wakes the leader, who may be waiting for what was received here."""
+        """Carry out what must not run under the lock. Wakes the leader, which may wait for what was received here."""
         try:
             if self.notices:
                 self._settle_all()
@@ -218,7 +220,7 @@ class Pump:
         return True
 
     def glance(self) -> None:
-        """Progress for a thread that asks ``done`` again and again; cheap, and not more often than is of use."""
+        """Make progress for a thread that calls ``done`` again and again; cheap, and at a limited rate."""
         now = time.monotonic()
         if now < self._glanced_at + _GLANCE_SECONDS or self.unusable or self.is_mine():
             return
@@ -232,8 +234,8 @@ class Pump:
         self.settle_notices()
 
     def note_interruption(self, error: BaseException) -> None:
-        """A signal handler (Ctrl-C) raised ``error`` in the middle of the session's work: it is put right at the next
-        turn, which comes soon."""
+        """A signal handler (Ctrl-C) raised ``error`` in the middle of the session's work: repair the session, now or
+        at the next turn, which comes soon."""
         if not isinstance(error, Exception):
             self._interrupted = True
             self.mend()
@@ -241,18 +243,18 @@ class Pump:
             self._leader_waker.wake()
 
     def mend(self) -> None:
-        """With the lock held: put right what was interrupted."""
+        """With the lock held: repair the session after an interruption."""
         if self._interrupted:
             self.session.on_interrupted(time.monotonic())
             self._interrupted = False
 
     def wake_background(self) -> None:
-        """The background thread polls, although callers are active again: make it stand back. Or it dozes, although
-        there is something that nobody waits for."""
+        """Make the background thread stand back, because it polls although callers are active again; or end its doze,
+        because something arrives that no thread waits for."""
         self._background_waker.wake()
 
     def wait(self, target: Target, timeout_seconds: float | None = None, kind: Waits = Waits.FOR_TASKS) -> None:
-        """Until ``target``, which was not settled just now, is. Raises TimeoutError."""
+        """Wait until ``target`` is settled. Raises TimeoutError."""
         if self.unusable:
             return self._refuse_wait(target)
         if self.is_mine():
@@ -277,28 +279,28 @@ class Pump:
                 self._leave_wait(kind)
         return None
 
-    def fetch(self, large: LargeResult) -> Answer:
+    def fetch(self, large: LargeResult) -> PendingAnswer:
         """Get a large result."""
         view = self.objects.get(large.key, large.store)
         return self.take_turn(lambda session: self.begin_fetch(large, view))
 
-    def begin_fetch(self, large: LargeResult, view: memoryview | None) -> Answer:
-        """With the lock held. ``view``: its bytes, when they are here already."""
+    def begin_fetch(self, large: LargeResult, view: memoryview | None) -> PendingAnswer:
+        """Begin to get a large result, with the lock held. ``view``: its bytes, if they are here already."""
         if view is not None:
-            answer = Answer(self)
+            answer = PendingAnswer(self)
             answer.outcome = Outcome(Status.SUCCESS, view)
             self.session.large.has_taken(large)
         elif large.store and large.size >= DIRECT_BYTES and self.objects.can_fetch:
             answer = Retrieval(self, large)
             self.session.large.fetch(large, answer, direct=True)
         else:
-            answer = Answer(self)
+            answer = PendingAnswer(self)
             self.session.large.fetch(large, answer)
         return answer
 
     def make_condition(self, target: Target) -> tuple[threading.Condition, bool]:
-        """The condition, and whether it was made now. Under the lock, so that whoever settles ``target`` under the lock
-        either sees the condition or is seen."""
+        """The condition of ``target``, and whether it was made now. It is made under the lock, so that a thread that
+        settles ``target`` under the lock either sees the condition or has settled ``target`` before."""
         if self.is_forked:
             return self._condition_in_child(target), False
         if self.background_dozes:
@@ -312,7 +314,7 @@ class Pump:
             return condition, True
 
     def _condition_in_child(self, target: Target) -> threading.Condition:
-        """No thread of the parent is here, neither to settle the target nor to release the lock."""
+        """In a forked child there is no thread of the parent that could settle the target or release the lock."""
         if not target.is_settled():
             self.check_usable()
         if target._lazy_condition is None:
@@ -321,13 +323,13 @@ class Pump:
         return target._lazy_condition
 
     def abandon(self) -> None:
-        """The client is gone without a disconnect: leave when its last task has ended. Called by the garbage
-        collector."""
+        """The client was collected without a disconnect: leave when its last task has ended. The garbage collector
+        calls this."""
         self._abandoned = True
         self._background_waker.wake()
 
     def close(self) -> None:
-        """Cancel, say goodbye, end. May be called twice and from several threads."""
+        """Cancel all tasks, leave the scheduler and end. May be called twice and from several threads."""
         if self.unusable:
             return
         if self.is_mine():
@@ -346,11 +348,11 @@ class Pump:
             with target._condition:
                 target._condition.notify_all()
         self.objects.close()
-        _pumps.discard(self)
+        _instances.discard(self)
 
     def rest(self, forget: Callable[[], object]) -> bool:
-        """Its client, inside a task, needs it no more; the next one may. False: there is more to end than a thread.
-        ``forget`` is called when it ends, since nobody came."""
+        """Offer this for reuse by the next client inside a task. Returns False if work is left. ``forget`` is called
+        when it ends because no client has used it for a while."""
         if not self._nested or self.unusable or self.is_mine():
             return False
         with self.lock:
@@ -358,7 +360,7 @@ class Pump:
                 return False
             now = time.monotonic()
             if not self.session.is_blank:
-                self.turn(now)  # what was let go of is told now
+                self.turn(now)  # released objects are reported now
             waits = self._blocked or self._waits_for_locks
             held = self.leading or self._followers or waits or self.notices or self._late
             if held or not self.session.is_blank:
@@ -367,7 +369,7 @@ class Pump:
             return True
 
     def resume(self, parent: TaskName) -> bool:
-        """For the client of another task. False: it has ended meanwhile."""
+        """Continue for the client of another task. Returns False if this has ended meanwhile."""
         if self.unusable:
             return False
         with self.lock:
@@ -404,7 +406,7 @@ class Pump:
     # ---- leader and followers ------------------------------------------------------------------------------------
 
     def _enter_wait(self, kind: Waits) -> None:
-        if self.notices:  # this is a callback, or a thread was interrupted before it told everybody
+        if self.notices:  # in a callback, or after an interrupted thread
             self._settle_all()
         if self.background_reads:
             self._background_waker.wake()
@@ -438,7 +440,7 @@ class Pump:
                 _check_deadline(target, deadline)
 
     def _follow(self, target: Target, deadline: float | None) -> bool:
-        """Until somebody says that something has changed. Whether ``target`` is settled."""
+        """Sleep until the condition of ``target`` is notified. Returns whether ``target`` is settled."""
         condition = target._condition
         with condition:
             if target.is_settled():
@@ -456,7 +458,7 @@ class Pump:
         return target.is_settled()
 
     def _promote(self) -> None:
-        """Wake one follower, who will lead. Waking one who is done already does no harm: it passes on."""
+        """Wake one follower, which will lead. One whose target is settled already wakes the next."""
         for target in list(self._followers.values()):
             self._followers.pop(id(target), None)
             with target._condition:
@@ -471,7 +473,7 @@ class Pump:
     # ---- with the lock held --------------------------------------------------------------------------------------
 
     def _pass(self, poller: Poller, due: float | None) -> None:
-        """After a poll: events of the connection, messages, and what was ``due`` when it began."""
+        """After a poll: handle events of the connection, messages, and the deadline ``due`` if it has passed."""
         now = time.monotonic()
         if poller.monitor_ready:
             for event in self._connection.events():
@@ -501,7 +503,7 @@ class Pump:
     # ---- without the lock ----------------------------------------------------------------------------------------
 
     def _settle_all(self) -> None:
-        """When one is interrupted, by Ctrl-C or by a callback that exits, all others are told before that goes on."""
+        """If one notice is interrupted, by Ctrl-C or by a callback that exits, all others are carried out first."""
         interruption: BaseException | None = None
         notices = self.notices
         try:
@@ -510,7 +512,7 @@ class Pump:
                     self._settle(notice)
                 except BaseException as error:
                     interruption = interruption or error
-                    if isinstance(notice, Finish):  # it may not have come to the end; what is finished stays as it is
+                    if isinstance(notice, Finish):  # it may have been interrupted; finishing twice is harmless
                         notice.sink.finish(notice.outcome)
         except IndexError:  # empty
             pass
@@ -524,7 +526,7 @@ class Pump:
             _write_output(notice)
         elif isinstance(notice, IssueWarnings):
             self._warnings.issue(notice.data)
-        elif isinstance(notice, DropObjects):
+        elif isinstance(notice, DropStoredObjects):
             self.objects.drop(notice.keys)
         elif isinstance(notice, Log):
             _logger.log(logging.getLevelName(notice.level), notice.text)
@@ -552,7 +554,7 @@ class Pump:
             try:
                 self._late.popleft()()
             except ClientQuitException:
-                pass  # nothing is left to be done
+                pass  # the client has ended: nothing is left to do
             except Exception:
                 _futures_logger.exception("exception doing later what an object asked for at its end")
 
@@ -562,14 +564,14 @@ class Pump:
             if self._rests_since is None or forget is None or time.monotonic() < self._rests_since + _REST_SECONDS:
                 return
             self._quit()
-            _pumps.discard(self)
+            _instances.discard(self)
         forget()
 
     def _stand_by(self) -> int:
-        """Until a tick has passed without a caller; how often they have called till then.
+        """Wait until a tick has passed without a call. Returns the number of calls so far.
 
-        Callers that submit a task and wait for it, again and again, read for themselves all that comes, so ticks grow
-        longer: this thread dozes. Who leaves something for it to do wakes it; then ticks are short again."""
+        Callers that submit a task and wait for it, again and again, read everything themselves. Then the ticks grow
+        longer: this thread dozes. A caller that leaves work for it wakes it, and the ticks are short again."""
         submissions, poll_waker = self._submissions, self._background_poller.poll_waker
         tick = _TICK_MILLISECONDS
         mark, seen, ahead = self._leads + submissions.submitted, -1, submissions.submitted - self._leads
@@ -586,7 +588,7 @@ class Pump:
         return mark
 
     def _park(self) -> None:
-        """Somebody leads for long: until that one leaves and says so."""
+        """A thread leads for long: wait until it leaves and wakes this thread."""
         self._parked = True
         still_led = bool(self.leading)  # asked after the flag is up: a leader that leaves now sees it
         if self._background_poller.poll_waker(None if still_led else _TICK_MILLISECONDS):
@@ -594,7 +596,7 @@ class Pump:
         self._parked = False
 
     def _read(self) -> None:
-        """Nobody else reads: receive, then poll until something happens or a caller comes."""
+        """No other thread reads: receive, then poll until something happens or a caller comes."""
         self.background_reads = True
         self._locked_pass()
         if not self.unusable and not self._abandoned_and_done():
@@ -622,7 +624,7 @@ def _check_deadline(target: Target, deadline: float | None) -> None:
 
 
 def _write_output(output: WriteOutput) -> None:
-    """Output of a task; where this process has nowhere to write, it is dropped."""
+    """Write the output of a task. It is dropped if this process has no such stream."""
     stream = sys.stderr if output.stream == 2 else sys.stdout
     if stream is None:
         return
@@ -633,12 +635,12 @@ def _write_output(output: WriteOutput) -> None:
         pass
 
 
-_pumps: weakref.WeakSet[Pump] = weakref.WeakSet()
+_instances: weakref.WeakSet[ClientIO] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    for pump in list(_pumps):
-        pump.mark_forked()
+    for client_io in list(_instances):
+        client_io.mark_forked()
 
 
 if hasattr(os, "register_at_fork"):

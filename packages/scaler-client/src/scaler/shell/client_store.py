@@ -63,7 +63,7 @@ def _samples(payload: bytes | Layout) -> bytes:
     return digest.digest()
 
 
-class HostStore(host.HostStore):
+class ClientStore(host.HostStore):
     """Reports a full store as ObjectStoreError. ``residents`` has the large arguments that are in the store."""
 
     def __init__(self, cluster: Callable[[], bytes], may_start: bool) -> None:

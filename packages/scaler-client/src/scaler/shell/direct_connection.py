@@ -10,7 +10,7 @@ from scaler_protocol.transport.dealer_connection import DealerConnection
 _GOODBYE_LINGER_MILLISECONDS = 200
 
 
-class SchedulerConnection:
+class DirectConnection:
     """ZeroMQ to the scheduler."""
 
     nested = False
