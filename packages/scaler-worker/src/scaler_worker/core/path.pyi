@@ -12,8 +12,8 @@ from scaler_protocol.messages import Envelope
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.endings import Endings
 from scaler_worker.core.execution_backend import ExecutionBackend
-from scaler_worker.core.feeder import Feeder
 from scaler_worker.core.hot_path_rules import AgentRules, SlotsRules
+from scaler_worker.core.prefetch import Prefetcher
 from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.starts import Starts
@@ -40,7 +40,7 @@ class SlotsPath:
         state: AgentState,
         roster: Roster,
         durations: Durations,
-        feeder: Feeder,
+        prefetcher: Prefetcher,
         starts: Starts,
         endings: Endings,
         rules: SlotsRules,

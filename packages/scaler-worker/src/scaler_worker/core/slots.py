@@ -25,11 +25,11 @@ from scaler_worker.core.columns import columns_of, joined
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.effects import DropObjects, Kill, Resume, Suspend
 from scaler_worker.core.endings import CANCELLED, Endings
-from scaler_worker.core.feeder import LEAST_HAND_OVER_SECONDS, Feeder
 from scaler_worker.core.hand_overs import HandOvers
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import Row
 from scaler_worker.core.path import SlotsPath
+from scaler_worker.core.prefetch import LEAST_HAND_OVER_SECONDS, Prefetcher
 from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.starts import Starts
@@ -55,11 +55,13 @@ class Slots:
         self._state = state
         self._roster, self.durations = Roster(len(worker_names)), Durations()
         self.processors = self._roster.processors
-        self._feeder = Feeder(self._roster, state.queue, self.durations, state.nodes, HandOvers(state), state.outbox)
+        self._prefetcher = Prefetcher(
+            self._roster, state.queue, self.durations, state.nodes, HandOvers(state), state.outbox
+        )
         self._starts = Starts(worker_names, self._roster, state.outbox, process_limit)
         self.endings = Endings(self._roster, state.outbox, task_timeout_seconds)
         self._path = SlotsPath(
-            state, self._roster, self.durations, self._feeder, self._starts, self.endings, self, suspends
+            state, self._roster, self.durations, self._prefetcher, self._starts, self.endings, self, suspends
         )  # fmt: skip
         self.turn, self.next_deadline = self._path.turn, self._path.next_deadline
         self.harvest, self.harvest_number = self._path.harvest, self._path.harvest_number
@@ -206,14 +208,14 @@ class Slots:
         """Processors have nothing and nothing waits: take back half of what the fullest one has not started."""
         if self._roster.is_crowded:
             return
-        victim = max(self._roster.full.values(), key=lambda each: (self._feeder.work_of(each), each.unfinished()))
+        victim = max(self._roster.full.values(), key=lambda each: (self._prefetcher.work_of(each), each.unfinished()))
         if self._is_worth_stealing(victim, now):
             self.take_back(victim, victim.unfinished() // 2)
-            self._feeder.feed_idle()
+            self._prefetcher.fill_idle()
 
     def _is_worth_stealing(self, victim: Processor, now: float) -> bool:
         assert victim.board is not None
-        if self._feeder.work_of(victim) >= 2 * LEAST_HAND_OVER_SECONDS:
+        if self._prefetcher.work_of(victim) >= 2 * LEAST_HAND_OVER_SECONDS:
             return True
         return victim.board.running is not None and now - victim.board.started > LEAST_HAND_OVER_SECONDS
 
@@ -251,7 +253,7 @@ class Slots:
         """Up to ``count`` tasks that never started and will not start here."""
         runs = self._state.queue.withdraw(count)
         count -= sum(run.count for run in runs)
-        for processor in sorted(self.processors.values(), key=self._feeder.work_of, reverse=True):
+        for processor in sorted(self.processors.values(), key=self._prefetcher.work_of, reverse=True):
             if count <= 0:
                 break
             if processor.board is not None:

@@ -7,7 +7,7 @@ from scaler_worker.core.queue cimport TaskQueue
 from scaler_worker.core.roster cimport Roster
 
 
-cdef class Feeder:
+cdef class Prefetcher:
     cdef Roster _roster
     cdef TaskQueue _queue
     cdef Durations _durations
@@ -18,11 +18,11 @@ cdef class Feeder:
     cdef public bint has_timed
     cdef readonly list broken
 
-    cpdef object feed(self)
-    cpdef object feed_idle(self)
+    cpdef object fill(self)
+    cpdef object fill_idle(self)
     cpdef double work_of(self, Processor processor) except? -1
     cdef bint may_start(self) except -1
-    cdef object feed_busy(self)
+    cdef object fill_busy(self)
     cdef bint is_short(self, Processor processor) except -1
     cdef object hand_over(self, Processor processor, int64_t depth, int64_t sharers)
     cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1

@@ -1,5 +1,5 @@
 # cython: language_level=3, cdivision=True
-"""Gives processors their tasks: what is done for each hand-over. See feeder.pyi for the contract."""
+"""Prefetch: each worker process gets its tasks a little ahead of need. See prefetch.pyi for the contract."""
 
 from libc.stdint cimport int64_t, uint64_t
 from scaler_worker.board cimport Handed
@@ -20,7 +20,7 @@ cdef double _least_seconds = LEAST_HAND_OVER_SECONDS
 cdef int64_t HAND_OVER_LIMIT = 4096
 
 
-cdef class Feeder:
+cdef class Prefetcher:
     def __init__(self, Roster roster, TaskQueue queue, Durations durations, nodes, hand_overs, Outbox outbox):
         self._roster = roster
         self._queue = queue
@@ -31,13 +31,13 @@ cdef class Feeder:
         self._estimate = durations.estimate
         self.broken = []
 
-    cpdef object feed(self):
+    cpdef object fill(self):
         if self._queue.count and self._roster.idle:
-            self.feed_idle()
+            self.fill_idle()
         if self._roster.busy and (self._queue.count or self._nodes.waiting):
-            self.feed_busy()
+            self.fill_busy()
 
-    cpdef object feed_idle(self):
+    cpdef object fill_idle(self):
         cdef list idle
         cdef Py_ssize_t position, count
         if not self.may_start():
@@ -57,25 +57,25 @@ cdef class Feeder:
             and self._queue.first(self._roster.depth_needed(1)) is not None
         )
 
-    cdef object feed_busy(self):
+    cdef object fill_busy(self):
         cdef Roster roster = self._roster
         cdef int64_t depth = roster.depth_needed(0)
         cdef Processor processor
-        cdef list hungry
+        cdef list short
         cdef Py_ssize_t position
         if len(roster.busy) > roster.slots + len(roster.blocked) or self._queue.first(depth) is None:
             return
-        hungry = []
-        for processor in list(roster.hungry.values()):
+        short = []
+        for processor in list(roster.short_of_work.values()):
             if self.is_short(processor):
-                hungry.append(processor)
+                short.append(processor)
             else:
-                del roster.hungry[processor.number]
-        for position in range(len(hungry)):
-            self.hand_over(hungry[position], depth, len(hungry) - position)
+                del roster.short_of_work[processor.number]
+        for position in range(len(short)):
+            self.hand_over(short[position], depth, len(short) - position)
 
     cdef bint is_short(self, Processor processor) except -1:
-        """It would soon have nothing behind the task it runs."""
+        """It would soon have nothing to run after its current task."""
         return processor.unfinished() < 2 or self.work_of(processor) < _hand_over_seconds
 
     cpdef double work_of(self, Processor processor) except? -1:

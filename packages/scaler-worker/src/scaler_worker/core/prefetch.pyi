@@ -1,4 +1,4 @@
-"""Gives processors their tasks (contract; the code is in feeder.pyx)."""
+"""Prefetch: each worker process gets its tasks a little ahead of need (contract; the code is in prefetch.pyx)."""
 
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.hand_overs import HandOvers
@@ -9,16 +9,16 @@ from scaler_worker.core.queue import TaskQueue
 from scaler_worker.core.roster import Roster
 
 HAND_OVER_SECONDS: float
-"""How much work a processor is given at a time, and how little makes it get more."""
+"""A worker process gets so much work at a time, and more when it holds less than this."""
 
 LEAST_HAND_OVER_SECONDS: float
-"""Less than this is not worth spreading over processors."""
+"""Less work than this is not spread over several worker processes."""
 
-class Feeder:
+class Prefetcher:
     """Takes from ``queue`` and ``nodes`` and adds to ``outbox``; ``hand_overs`` knows what must go with tasks."""
 
     has_timed: bool
-    """A task whose time is limited was handed over. Whoever has noted that says False."""
+    """A task with a timeout was handed over. The hot path resets this."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class Feeder:
     ) -> None: ...
     @property
     def broken(self) -> list[Processor]:
-        """Whose boards are found to be broken. Whoever has seen to them empties this."""
+        """Worker processes whose boards turned out to be broken. The hot path ends them and clears the list."""
 
-    def feed(self) -> None:
-        """Give every processor what it needs, as long as something waits."""
+    def fill(self) -> None:
+        """Give every worker process what it needs, as long as tasks wait."""
 
-    def feed_idle(self) -> None:
-        """Give what waits to those who have nothing."""
+    def fill_idle(self) -> None:
+        """Give waiting tasks to worker processes that have none."""
 
     def work_of(self, processor: Processor) -> float:
         """Estimated seconds of all it holds, as of the last harvest."""
