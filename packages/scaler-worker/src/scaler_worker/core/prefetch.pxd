@@ -12,7 +12,7 @@ cdef class Prefetcher:
     cdef TaskQueue _queue
     cdef Durations _durations
     cdef object _nodes
-    cdef object _hand_overs
+    cdef object _contents
     cdef Outbox _outbox
     cdef object _estimate
     cdef public bint has_timed
@@ -24,6 +24,6 @@ cdef class Prefetcher:
     cdef bint may_start(self) except -1
     cdef object fill_busy(self)
     cdef bint is_short(self, Processor processor) except -1
-    cdef object hand_over(self, Processor processor, int64_t depth, int64_t sharers)
+    cdef object dispatch(self, Processor processor, int64_t depth, int64_t sharers)
     cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1
     cdef object give(self, Processor processor, list runs)

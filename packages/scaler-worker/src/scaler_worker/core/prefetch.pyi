@@ -1,24 +1,24 @@
 """Prefetch: each worker process gets its tasks a little ahead of need (contract; the code is in prefetch.pyx)."""
 
+from scaler_worker.core.dispatch_contents import DispatchContents
 from scaler_worker.core.durations import Durations
-from scaler_worker.core.hand_overs import HandOvers
 from scaler_worker.core.nodes import Nodes
 from scaler_worker.core.outbox import Outbox
 from scaler_worker.core.processor import Processor
 from scaler_worker.core.queue import TaskQueue
 from scaler_worker.core.roster import Roster
 
-HAND_OVER_SECONDS: float
+DISPATCH_SECONDS: float
 """A worker process gets so much work at a time, and more when it holds less than this."""
 
-LEAST_HAND_OVER_SECONDS: float
+LEAST_DISPATCH_SECONDS: float
 """Less work than this is not spread over several worker processes."""
 
 class Prefetcher:
-    """Takes from ``queue`` and ``nodes`` and adds to ``outbox``; ``hand_overs`` knows what must go with tasks."""
+    """Takes from ``queue`` and ``nodes`` and adds to ``outbox``; ``contents`` knows what must go with tasks."""
 
     has_timed: bool
-    """A task with a timeout was handed over. The hot path resets this."""
+    """A task with a timeout was dispatched. The hot path resets this."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Prefetcher:
         queue: TaskQueue,
         durations: Durations,
         nodes: Nodes,
-        hand_overs: HandOvers,
+        contents: DispatchContents,
         outbox: Outbox,
     ) -> None: ...
     @property

@@ -10,23 +10,23 @@ from scaler_worker.core.queue cimport TaskQueue
 from scaler_worker.core.roster cimport Roster
 
 from scaler_protocol.messages import Tasks
-from scaler_worker.core.hand_over import HandOver
+from scaler_worker.core.dispatch import DispatchTasks
 
-HAND_OVER_SECONDS = 0.002
-LEAST_HAND_OVER_SECONDS = 0.0002
+DISPATCH_SECONDS = 0.002
+LEAST_DISPATCH_SECONDS = 0.0002
 
-cdef double _hand_over_seconds = HAND_OVER_SECONDS
-cdef double _least_seconds = LEAST_HAND_OVER_SECONDS
-cdef int64_t HAND_OVER_LIMIT = 4096
+cdef double _dispatch_seconds = DISPATCH_SECONDS
+cdef double _least_seconds = LEAST_DISPATCH_SECONDS
+cdef int64_t DISPATCH_LIMIT = 4096
 
 
 cdef class Prefetcher:
-    def __init__(self, Roster roster, TaskQueue queue, Durations durations, nodes, hand_overs, Outbox outbox):
+    def __init__(self, Roster roster, TaskQueue queue, Durations durations, nodes, contents, Outbox outbox):
         self._roster = roster
         self._queue = queue
         self._durations = durations
         self._nodes = nodes
-        self._hand_overs = hand_overs
+        self._contents = contents
         self._outbox = outbox
         self._estimate = durations.estimate
         self.broken = []
@@ -45,7 +45,7 @@ cdef class Prefetcher:
         idle = sorted(self._roster.idle)  # lowest first: the others stay out of the way of whoever shares the host
         count = len(idle)
         for position in range(count):
-            self.hand_over(self._roster.idle[idle[position]], self._roster.depth_needed(1), count - position)
+            self.dispatch(self._roster.idle[idle[position]], self._roster.depth_needed(1), count - position)
             if not self.may_start():
                 return
 
@@ -72,11 +72,11 @@ cdef class Prefetcher:
             else:
                 del roster.short_of_work[processor.number]
         for position in range(len(short)):
-            self.hand_over(short[position], depth, len(short) - position)
+            self.dispatch(short[position], depth, len(short) - position)
 
     cdef bint is_short(self, Processor processor) except -1:
         """It would soon have nothing to run after its current task."""
-        return processor.unfinished() < 2 or self.work_of(processor) < _hand_over_seconds
+        return processor.unfinished() < 2 or self.work_of(processor) < _dispatch_seconds
 
     cpdef double work_of(self, Processor processor) except? -1:
         cdef Handed entry
@@ -85,27 +85,27 @@ cdef class Prefetcher:
             seconds += entry.unfinished * max(self._durations.known(entry.run.function), 0.0)
         return seconds
 
-    cdef object hand_over(self, Processor processor, int64_t depth, int64_t sharers):
+    cdef object dispatch(self, Processor processor, int64_t depth, int64_t sharers):
         """About two milliseconds of tasks, no more than a fair share of what waits."""
         cdef TaskQueue queue = self._queue
         cdef list runs = []
         cdef double seconds = 0.0, estimate
         cdef int64_t count = processor.board.room(), taken
         cdef int64_t share = (queue.count + sharers - 1) // sharers
-        while seconds < _hand_over_seconds and count > 0 and queue.count:
+        while seconds < _dispatch_seconds and count > 0 and queue.count:
             head = queue.first(depth)
             if head is None:
                 break
             estimate = self._durations.known(head.function)
-            run = queue.take(min(count, self.batch(head, estimate, share, _hand_over_seconds - seconds)))
+            run = queue.take(min(count, self.batch(head, estimate, share, _dispatch_seconds - seconds)))
             runs.append(run)
             taken = run.count
             count -= taken
             share = max(1, share - taken)
-            seconds += _hand_over_seconds if estimate < 0 else taken * estimate
+            seconds += _dispatch_seconds if estimate < 0 else taken * estimate
         if self._nodes:
             runs += self._nodes.fragments(
-                processor.number, runs, _hand_over_seconds - seconds, count, self._estimate
+                processor.number, runs, _dispatch_seconds - seconds, count, self._estimate
             )
         if runs:
             self.give(processor, runs)
@@ -117,9 +117,9 @@ cdef class Prefetcher:
         if estimate < 0:
             return 1
         if head.options.graph:  # what needs its result can follow it only on the same processor
-            share = HAND_OVER_LIMIT
+            share = DISPATCH_LIMIT
         share = max(share, <int64_t> (_least_seconds / estimate))
-        return max(1, min(<int64_t> (budget / estimate), share, HAND_OVER_LIMIT))
+        return max(1, min(<int64_t> (budget / estimate), share, DISPATCH_LIMIT))
 
     cdef object give(self, Processor processor, list runs):
         cdef int64_t count
@@ -127,16 +127,16 @@ cdef class Prefetcher:
             processor.polled_position = -1
         for run in runs:
             count = run.count
-            processor.board.hand_over(processor.next_sequence, count)
+            processor.board.dispatch(processor.next_sequence, count)
             processor.handed.append(Handed(run, processor.next_sequence))
             processor.next_sequence += count
             if run.options.timeout_seconds:
                 self.has_timed = True
         self._roster.sort(processor)
         if len(runs) == 1 and not self._nodes and is_plain(run) and run.function in processor.functions:
-            self._outbox.add(HandOver(processor.number, Tasks(runs)))
+            self._outbox.add(DispatchTasks(processor.number, Tasks(runs)))
         else:
-            self._outbox.extend(self._hand_overs.of(processor, runs))
+            self._outbox.extend(self._contents.of(processor, runs))
 
 
 cdef bint is_plain(object run) except -1:

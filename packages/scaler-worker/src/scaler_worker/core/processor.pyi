@@ -78,7 +78,7 @@ class Processor:
         """Where a task is, if it is here and unfinished."""
 
     def open_sequences(self) -> list[tuple[Handed, int, int]]:
-        """(run, sequence, claim cell) of everything handed over that has neither ended nor been taken back, oldest
+        """(run, sequence, claim cell) of everything dispatched that has neither ended nor been taken back, oldest
         first."""
 
     def check(self) -> None: ...

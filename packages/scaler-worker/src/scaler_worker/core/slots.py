@@ -22,14 +22,14 @@ from scaler_protocol.messages import Blocked, ObjectKey, Status, TaskColumn
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed, Harvest
 from scaler_worker.core import held_tasks
 from scaler_worker.core.columns import columns_of, joined
+from scaler_worker.core.dispatch_contents import DispatchContents
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.effects import DropObjects, Kill, Resume, Suspend
 from scaler_worker.core.endings import CANCELLED, Endings
-from scaler_worker.core.hand_overs import HandOvers
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import Row
 from scaler_worker.core.path import SlotsPath
-from scaler_worker.core.prefetch import LEAST_HAND_OVER_SECONDS, Prefetcher
+from scaler_worker.core.prefetch import LEAST_DISPATCH_SECONDS, Prefetcher
 from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.starts import Starts
@@ -56,7 +56,7 @@ class Slots:
         self._roster, self.durations = Roster(len(worker_names)), Durations()
         self.processors = self._roster.processors
         self._prefetcher = Prefetcher(
-            self._roster, state.queue, self.durations, state.nodes, HandOvers(state), state.outbox
+            self._roster, state.queue, self.durations, state.nodes, DispatchContents(state), state.outbox
         )
         self._starts = Starts(worker_names, self._roster, state.outbox, process_limit)
         self.endings = Endings(self._roster, state.outbox, task_timeout_seconds)
@@ -215,9 +215,9 @@ class Slots:
 
     def _is_worth_stealing(self, victim: Processor, now: float) -> bool:
         assert victim.board is not None
-        if self._prefetcher.work_of(victim) >= 2 * LEAST_HAND_OVER_SECONDS:
+        if self._prefetcher.work_of(victim) >= 2 * LEAST_DISPATCH_SECONDS:
             return True
-        return victim.board.running is not None and now - victim.board.started > LEAST_HAND_OVER_SECONDS
+        return victim.board.running is not None and now - victim.board.started > LEAST_DISPATCH_SECONDS
 
     def take_back(self, processor: Processor, limit: int) -> int:
         """Queue again up to ``limit`` tasks that the processor has not started, newest first. How many it were."""
