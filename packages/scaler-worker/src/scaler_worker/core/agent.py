@@ -68,8 +68,8 @@ from scaler_worker.core.effects import (
     SendNested,
 )
 from scaler_worker.core.execution_backend import ExecutionBackend
+from scaler_worker.core.hot_path import PING_SECONDS, SCHEDULER, AgentHotPath
 from scaler_worker.core.objects import WrongBytes
-from scaler_worker.core.path import PING_SECONDS, SCHEDULER, AgentPath
 from scaler_worker.core.state import AgentState
 
 __all__ = ["SCHEDULER", "AgentCore", "AgentSettings"]
@@ -165,9 +165,13 @@ class AgentCore:
             ObjectRelease: self._on_object_release,
             Stop: self._on_stop_message,
         }
-        path = AgentPath(state, backend, self, greetings, handlers)
-        self.turn, self._send = path.turn, path.send
-        self.on_message, self.take_effects, self.next_deadline = path.on_message, path.take_effects, path.next_deadline
+        hot_path = AgentHotPath(state, backend, self, greetings, handlers)
+        self.turn, self._send = hot_path.turn, hot_path.send
+        self.on_message, self.take_effects, self.next_deadline = (
+            hot_path.on_message,
+            hot_path.take_effects,
+            hot_path.next_deadline,
+        )
 
     # ---- the connection --------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The hot path of the agent: what each message of tasks and each result costs. See path.pyi for the contract."""
+"""The hot path of the agent: what each message of tasks and each result costs. See hot_path.pyi for the contract."""
 
 from libc.stdint cimport int64_t
 from scaler_worker.board cimport Handed
@@ -26,7 +26,7 @@ cdef double _ping_seconds = PING_SECONDS
 cdef double _lease_step_seconds = LEASE_STEP_SECONDS
 
 
-cdef class SlotsPath:
+cdef class SlotsHotPath:
     cdef readonly double lease_told
     cdef public object poll_at
     cdef AgentState _state
@@ -132,7 +132,7 @@ cdef bint streams_output(Processor processor) except -1:
     return False
 
 
-cdef class AgentPath:
+cdef class AgentHotPath:
     cdef AgentState _state
     cdef Outbox _outbox
     cdef Lease _lease
