@@ -761,7 +761,7 @@ def test_a_killed_task_says_why() -> None:
     stage.give(run_of(1))
     start_first(stage)
     slots = stage.core.slots
-    slots.endings.end(slots.processors[0], 0, "timed out", stage.now)
+    slots.timeouts.end(slots.processors[0], 0, "timed out", stage.now)
     stage.die(0, signal="SIGKILL")
     assert stage.results()[0] == (Status.TIMED_OUT, b"nothing ran for more than its 1 seconds.")
 

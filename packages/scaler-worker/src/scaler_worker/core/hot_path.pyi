@@ -10,7 +10,6 @@ from typing import Any
 
 from scaler_protocol.messages import Envelope
 from scaler_worker.core.durations import Durations
-from scaler_worker.core.endings import Endings
 from scaler_worker.core.execution_backend import ExecutionBackend
 from scaler_worker.core.hot_path_rules import AgentRules, SlotsRules
 from scaler_worker.core.prefetch import Prefetcher
@@ -18,6 +17,7 @@ from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
+from scaler_worker.core.timeouts import Timeouts
 
 SCHEDULER: bytes
 """The name of the only peer, in effects."""
@@ -42,7 +42,7 @@ class SlotsHotPath:
         durations: Durations,
         prefetcher: Prefetcher,
         starts: Starts,
-        endings: Endings,
+        timeouts: Timeouts,
         rules: SlotsRules,
         suspends: bool,
     ) -> None:

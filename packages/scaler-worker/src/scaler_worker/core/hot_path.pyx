@@ -34,19 +34,19 @@ cdef class SlotsHotPath:
     cdef Roster _roster
     cdef Prefetcher _prefetcher
     cdef object _starts
-    cdef object _endings
+    cdef object _timeouts
     cdef object _rules
     cdef bint _suspends
 
     def __init__(
-        self, AgentState state, Roster roster, Durations durations, Prefetcher prefetcher, starts, endings, rules, bint suspends
+        self, AgentState state, Roster roster, Durations durations, Prefetcher prefetcher, starts, timeouts, rules, bint suspends
     ):
         self._state = state
         self._roster = roster
         self._durations = durations
         self._prefetcher = prefetcher
         self._starts = starts
-        self._endings = endings
+        self._timeouts = timeouts
         self._rules = rules
         self._suspends = suspends
 
@@ -74,10 +74,10 @@ cdef class SlotsHotPath:
             self.end_broken()
         if roster.full:
             self._rules.watch_full(now)
-        if roster.busy and self._endings.next_at is None:
-            if prefetcher.has_timed or self._endings.task_timeout_seconds:
+        if roster.busy and self._timeouts.next_at is None:
+            if prefetcher.has_timed or self._timeouts.task_timeout_seconds:
                 prefetcher.has_timed = False
-                self._endings.next_at = 0.0
+                self._timeouts.next_at = 0.0
 
     cdef object end_broken(self):
         for processor in self._prefetcher.broken:
@@ -116,7 +116,7 @@ cdef class SlotsHotPath:
             processor.idle_since = now
 
     def next_deadline(self):
-        first, limits_at = self.poll_at, self._endings.next_at
+        first, limits_at = self.poll_at, self._timeouts.next_at
         if limits_at is not None and (first is None or limits_at < first):
             first = limits_at
         if len(self._roster.processors) == self._roster.slots and not self._starts.after:

@@ -16,7 +16,7 @@ In every state the process may die, or turn out not to exist: then the processor
 
 from scaler_protocol.messages import ObjectKey
 from scaler_worker.board import Board, Handed
-from scaler_worker.core.endings import Ending
+from scaler_worker.core.timeouts import Ending
 
 class Processor:
     slot: int | None

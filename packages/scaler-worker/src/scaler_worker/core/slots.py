@@ -25,7 +25,6 @@ from scaler_worker.core.columns import columns_of, joined
 from scaler_worker.core.dispatch_contents import DispatchContents
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.effects import DropObjects, Kill, Resume, Suspend
-from scaler_worker.core.endings import CANCELLED, Endings
 from scaler_worker.core.hot_path import SlotsHotPath
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import Row
@@ -34,6 +33,7 @@ from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
+from scaler_worker.core.timeouts import CANCELLED, Timeouts
 
 POLL_SECONDS = 0.002
 
@@ -59,9 +59,9 @@ class Slots:
             self._roster, state.queue, self.durations, state.nodes, DispatchContents(state), state.outbox
         )
         self._starts = Starts(worker_names, self._roster, state.outbox, process_limit)
-        self.endings = Endings(self._roster, state.outbox, task_timeout_seconds)
+        self.timeouts = Timeouts(self._roster, state.outbox, task_timeout_seconds)
         self._hot_path = SlotsHotPath(
-            state, self._roster, self.durations, self._prefetcher, self._starts, self.endings, self, suspends
+            state, self._roster, self.durations, self._prefetcher, self._starts, self.timeouts, self, suspends
         )  # fmt: skip
         self.turn, self.next_deadline = self._hot_path.turn, self._hot_path.next_deadline
         self.harvest, self.harvest_number = self._hot_path.harvest, self._hot_path.harvest_number
@@ -274,14 +274,14 @@ class Slots:
                 entry.unfinished -= 1
                 self._end_row(entry, sequence, CANCELLED, 0)
             else:
-                self.endings.end(processor, sequence, CANCELLED, now)
+                self.timeouts.end(processor, sequence, CANCELLED, now)
         self._roster.settle(processor)
 
     def end_by_number(self, number: int, reason: str, now: float) -> None:
         """End whatever this processor runs."""
         processor = self.processors.get(number)
         if processor is not None and processor.board is not None and processor.board.running is not None:
-            self.endings.end(processor, processor.board.running, reason, now)
+            self.timeouts.end(processor, processor.board.running, reason, now)
 
     # ---- results ---------------------------------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ class Slots:
     # ---- results made here -----------------------------------------------------------------------------------
 
     def _end_row(self, entry: Handed, sequence: int, reason: str, duration_us: int, place: int | None = None) -> None:
-        status, text = self.endings.outcome(entry.run, reason)
+        status, text = self.timeouts.outcome(entry.run, reason)
         self._add_row(entry, sequence, status, text.encode(), duration_us, place)
 
     def _add_row(
@@ -391,9 +391,9 @@ class Slots:
         return min(times, default=None)
 
     def on_deadline(self, now: float) -> None:
-        limits_at = self.endings.next_at
+        limits_at = self.timeouts.next_at
         if limits_at is not None and now >= limits_at:
-            self.endings.enforce(now)
+            self.timeouts.enforce(now)
         if self._hot_path.poll_at is not None and now >= self._hot_path.poll_at:
             self._hot_path.poll_at = None
             for processor in list(self._roster.busy.values()):

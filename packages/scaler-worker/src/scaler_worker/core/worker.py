@@ -9,10 +9,10 @@ from scaler_protocol.messages import Hello, Relay, RelayClosed, TaskColumn
 from scaler_worker.board import Board
 from scaler_worker.core.agent import BAD_INPUT_CODE, AgentCore, AgentSettings
 from scaler_worker.core.effects import DispatchTasks, DropObjects, Interrupt, Resume, StartProcessor, Suspend
-from scaler_worker.core.endings import MEMORY
 from scaler_worker.core.objects import Store
 from scaler_worker.core.slots import Slots
 from scaler_worker.core.state import AgentState
+from scaler_worker.core.timeouts import MEMORY
 
 
 class WorkerCore:
