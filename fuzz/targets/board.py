@@ -43,7 +43,7 @@ class Bench:
     def step(self, choices: Choices) -> None:
         operation = choices.below(10)
         if operation == 0:
-            self.hand_over(choices)
+            self.dispatch(choices)
         elif operation in (1, 2):
             self.claim()
         elif operation in (3, 4):
@@ -59,14 +59,14 @@ class Bench:
 
     # ---- the agent ---------------------------------------------------------------------------------------------
 
-    def hand_over(self, choices: Choices) -> None:
+    def dispatch(self, choices: Choices) -> None:
         count = 1 + choices.below(8)
         if self.board.room() < count:
             return
         options = TaskOptions(graph=choices.below(2), intermediate=choices.flag())
         slots: list[list[bytes]] = [[] for _ in range(count)]
         run = TaskRun(samples.SESSION, samples.FUNCTION, "f", b"", 100 + self.next_sequence, 1, (), options, slots)
-        self.board.hand_over(self.next_sequence, count)
+        self.board.dispatch(self.next_sequence, count)
         self.handed.append(Handed(run, self.next_sequence))
         self.next_sequence += count
 

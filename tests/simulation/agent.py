@@ -10,12 +10,12 @@ from scaler_protocol.messages import ObjectKey, Role
 from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.effects import (
     AttachStore,
+    DispatchTasks,
     DropObjects,
     DropStored,
     Exit,
     FetchStored,
     FindStored,
-    HandOver,
     Interrupt,
     JoinStore,
     Kill,
@@ -130,10 +130,10 @@ class AgentNode(Node):
             self.connection.send_up(self.encode(effect.envelope))
         elif isinstance(effect, StartProcessor):
             self._start_processor(effect.number)
-        elif isinstance(effect, HandOver):
+        elif isinstance(effect, DispatchTasks):
             here = self.store.objects
             objects = {key: bytes(here[key]) for key in effect.objects if self.host is None or key in here}
-            self.processors[effect.number].hand_over(effect, objects)
+            self.processors[effect.number].dispatch(effect, objects)
         elif isinstance(effect, Interrupt):
             processor = self.processors[effect.number]
             self.world.after(self.world.between(*SIGNAL_SECONDS), processor.interrupt)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, UPLOAD_NUMBER, ObjectKey, Status, TaskName
-from scaler_worker.core.effects import HandOver
+from scaler_worker.core.effects import DispatchTasks
 from tests.simulation.graphs import LARGE, result_of
 from tests.simulation.locks import LOCKER, Critical, Keeper
 from tests.simulation.nested import PARENT, Family, NestedClient
@@ -77,7 +77,7 @@ class SimulatedBoard:
     def room(self) -> int:
         return WINDOW - (self._next - min([self.position, *self._open]))
 
-    def hand_over(self, first_sequence: int, count: int) -> None:
+    def dispatch(self, first_sequence: int, count: int) -> None:
         for sequence in range(first_sequence, first_sequence + count):
             self._cells[sequence] = HANDED
             self._open[sequence] = True
@@ -163,7 +163,7 @@ class SimulatedProcessor:
         self._agent = agent
         self._executions = executions
         self._keep_large = keep_large
-        self._waiting: deque[tuple[int, TaskRun | None, int, HandOver | None]] = deque()
+        self._waiting: deque[tuple[int, TaskRun | None, int, DispatchTasks | None]] = deque()
         self._own_values: dict[tuple[bytes, int], tuple[int, bytes]] = {}
         self._received_values: dict[tuple[bytes, int], bytes] = {}
         self._objects: dict[tuple[bytes, int], bytes] = {}
@@ -177,7 +177,7 @@ class SimulatedProcessor:
         self._resting: list[NestedClient] = []
         self._family: Family | Critical | None = None
 
-    def hand_over(self, effect: HandOver, objects: dict[ObjectKey, bytes]) -> None:
+    def dispatch(self, effect: DispatchTasks, objects: dict[ObjectKey, bytes]) -> None:
         self._objects.update(objects)
         if effect.values is not None:
             self._waiting.append((0, None, 0, effect))
@@ -191,7 +191,7 @@ class SimulatedProcessor:
         for key in keys:
             self._objects.pop(key, None)
 
-    def _take_values(self, effect: HandOver) -> None:
+    def _take_values(self, effect: DispatchTasks) -> None:
         own = self._own_values.items()
         self._own_values = {key: value for key, value in own if value[0] >= effect.watermark}
         self._received_values = {

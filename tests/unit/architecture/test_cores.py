@@ -79,7 +79,9 @@ def test_nothing_is_allowed_in_vain() -> None:
 
 def test_the_test_follows_imports() -> None:
     assert reached("scaler_worker.core.agent")["scaler_protocol.ids"] == "scaler_worker.core.objects"
-    assert path_to(reached("scaler_worker.core.path"), "scaler_worker.board").endswith(" <- scaler_worker.core.path")
+    assert path_to(reached("scaler_worker.core.hot_path"), "scaler_worker.board").endswith(
+        " <- scaler_worker.core.hot_path"
+    )
 
 
 @pytest.mark.parametrize("source", CORES, ids=lambda source: source.name)

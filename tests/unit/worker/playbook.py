@@ -26,7 +26,7 @@ from scaler_protocol.messages import (
 )
 from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.core.agent import SCHEDULER
-from scaler_worker.core.effects import HandOver, Interrupt, Kill, StartProcessor
+from scaler_worker.core.effects import DispatchTasks, Interrupt, Kill, StartProcessor
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.worker import WorkerCore
 from scaler_worker.processor.errors import ObjectMissing
@@ -104,7 +104,7 @@ class StageProcessor:
         self.memory = bytearray(BOARD_BYTES)
         self.board = Board(self.memory)
         self.pending: list[TaskRun] = []
-        self._values: list[tuple[int, HandOver]] = []
+        self._values: list[tuple[int, DispatchTasks]] = []
         self.notified = 0
         self._store = store
         self._functions: dict[bytes, FunctionDefinition] = {}
@@ -116,13 +116,13 @@ class StageProcessor:
         self._functions.update({each.digest: each for each in decoded.functions})
         self.pending.extend(decoded.runs)
 
-    def take_over(self, effect: HandOver) -> None:
+    def take_over(self, effect: DispatchTasks) -> None:
         if effect.values is not None:
             self._values.append((len(self.pending), effect))
         self.take(effect.tasks)
 
     def run(self) -> None:
-        """Everything handed over so far, and the values it needs, in the order in which they came."""
+        """Everything dispatched so far, and the values it needs, in the order in which they came."""
         runs, self.pending = self.pending, []
         values, self._values = self._values, []
         start = 0
@@ -220,7 +220,7 @@ class Stage:
                 self.sent.append(effect.envelope)
             elif isinstance(effect, StartProcessor):
                 self.processors[effect.number] = StageProcessor(effect.number, self.store)
-            elif isinstance(effect, HandOver):
+            elif isinstance(effect, DispatchTasks):
                 self.processors[effect.number].take_over(effect)
         self.core.check()
 

@@ -45,9 +45,9 @@ from scaler_protocol.messages import (
 )
 from scaler_worker.core.agent import OUTPUT_BUDGET_BYTES, OUTPUT_MESSAGE_BYTES, SCHEDULER
 from scaler_worker.core.effects import (
+    DispatchTasks,
     DropObjects,
     Exit,
-    HandOver,
     ReadOutput,
     RenewNested,
     Resume,
@@ -220,7 +220,7 @@ def test_functions_are_sent_to_a_processor_once() -> None:
     stage.give(run_of(1))
     stage.run_all()
     stage.give(run_of(1, first=1))
-    handed = [effect.tasks for effect in stage.effects if isinstance(effect, HandOver)]
+    handed = [effect.tasks for effect in stage.effects if isinstance(effect, DispatchTasks)]
     assert [len(tasks.functions) for tasks in handed] == [1, 0]
 
 
@@ -761,7 +761,7 @@ def test_a_killed_task_says_why() -> None:
     stage.give(run_of(1))
     start_first(stage)
     slots = stage.core.slots
-    slots.endings.end(slots.processors[0], 0, "timed out", stage.now)
+    slots.timeouts.end(slots.processors[0], 0, "timed out", stage.now)
     stage.die(0, signal="SIGKILL")
     assert stage.results()[0] == (Status.TIMED_OUT, b"nothing ran for more than its 1 seconds.")
 

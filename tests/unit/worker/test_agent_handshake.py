@@ -11,7 +11,7 @@ from scaler_protocol.effects import Log
 from scaler_protocol.handshake import PeerHandshake, ServerHandshake, place_of, places_of
 from scaler_protocol.messages import AgentAttach, Challenge, Hello, Stop, Tasks, Welcome
 from scaler_worker.core.agent import SCHEDULER
-from scaler_worker.core.effects import Exit, HandOver, Reconnect
+from scaler_worker.core.effects import DispatchTasks, Exit, Reconnect
 from tests.unit.worker.playbook import Stage, definition, nothing, run_of
 
 ADDRESS, TOKEN = "tcp://127.0.0.1:2345", b"0" * 64
@@ -58,7 +58,7 @@ def test_a_forged_welcome_is_not_acted_on(stage: Stage, changes: dict[str, Any])
     stage.say_raw(welcome(challenge(stage, connect(stage)), **changes))
     stage.say_raw(Tasks([run_of(3)], [definition(nothing)]))
     stage.say_raw(Stop())
-    assert not stage.bodies(AgentAttach) and not stage.count(HandOver)
+    assert not stage.bodies(AgentAttach) and not stage.count(DispatchTasks)
     [log, reconnect] = others(stage)
     assert isinstance(log, Log) and "did not prove" in log.text and isinstance(reconnect, Reconnect)
 

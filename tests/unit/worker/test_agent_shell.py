@@ -12,7 +12,7 @@ from scaler_protocol.command.turn_guard import BROKEN_CODE
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.messages import Envelope, HeartbeatEcho, Hello, Ping, Status
 from scaler_worker.config import ClusterSettings
-from scaler_worker.core.effects import HandOver
+from scaler_worker.core.effects import DispatchTasks
 from scaler_worker.shell.agent import Agent
 from tests.unit.worker.playbook import Stage, run_of
 
@@ -124,7 +124,7 @@ def test_a_send_that_fails_makes_the_agent_say_what_it_has() -> None:
 def test_tasks_that_could_not_be_handed_over_go_to_another_process() -> None:
     stage = Stage(1)
     stage.give(run_of(2))
-    effect = next(each for each in stage.effects if isinstance(each, HandOver))
+    effect = next(each for each in stage.effects if isinstance(each, DispatchTasks))
     stage.core.on_not_carried_out(effect, stage.now)
     stage.turn()
     assert stage.kills == 1

@@ -33,7 +33,7 @@ class Pair:
         self.next_sequence = 0
 
     def hand(self, run: object) -> Handed:
-        self.board.hand_over(self.next_sequence, run.count)  # type: ignore[attr-defined]
+        self.board.dispatch(self.next_sequence, run.count)  # type: ignore[attr-defined]
         entry = Handed(run, self.next_sequence)  # type: ignore[arg-type]
         self.handed.append(entry)
         self.next_sequence += entry.count
@@ -94,7 +94,7 @@ def test_another_view_of_the_memory_goes_on_where_the_first_was() -> None:
     store._functions[known.digest] = known
     runner = Runner(processor, store)
     run = run_of(4, function=echo)
-    agent.hand_over(0, 4)
+    agent.dispatch(0, 4)
     runner.run_tasks([run])
     harvest = agent.harvest([Handed(run, 0)], 0.0)
     assert sum(each.count for each in harvest.runs) == 4

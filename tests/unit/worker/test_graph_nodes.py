@@ -21,7 +21,7 @@ from scaler_protocol.messages import (
     Withdraw,
     Withdrawn,
 )
-from scaler_worker.core.effects import DropObjects, HandOver
+from scaler_worker.core.effects import DispatchTasks, DropObjects
 from tests.unit.worker.playbook import CLIENT, Stage, definition
 
 LAST = 999
@@ -108,11 +108,11 @@ def test_a_target_is_reported_with_its_value_and_kept() -> None:
     assert stage.core.state.nodes
 
 
-def test_a_chain_is_one_hand_over() -> None:
+def test_a_chain_is_one_dispatch() -> None:
     stage = Stage()
     warm(stage, add)
     stage.give(*chain(1, 50), node(51, 50, target=True), function=add)
-    assert stage.count(HandOver) == 1
+    assert stage.count(DispatchTasks) == 1
     stage.run_all()
     assert pickle.loads(stage.results()[51][1]) == 51
     assert statuses(stage) == dict.fromkeys(range(1, 52), Status.SUCCESS)

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The memory that an agent shares with one of its processors; it survives the processor.
 
-Every task handed over has a sequence number (0, 1, 2 ... per processor, counted alike on both sides) and a claim cell:
+Every task dispatched has a sequence number (0, 1, 2 ... per processor, counted alike on both sides) and a claim cell:
 HANDED until either side claims it with one compare-and-swap, then STARTED (the processor's) or WITHDRAWN (the agent's).
 So a task that never started can be taken back without asking, and a task that a dying processor had started is known.
 
@@ -10,7 +10,7 @@ passed it, so what a processor finished before it died is there. ``running`` nam
 task that the agent wants ended, ``lease`` the time after which the processor may start nothing.
 
 The processor runs user code, which may write anything here. So the agent keeps outside of this memory what its own
-counts rest on: which sequences are *open* (handed over, neither ended nor taken back), how far it has read, where the
+counts rest on: which sequences are *open* (dispatched, neither ended nor taken back), how far it has read, where the
 processor was last seen. Every offset, size, status and sequence that it reads is checked against these. The first one
 that cannot be true breaks the board: it says why in ``broken``, nothing more is read from it, and its process is ended.
 """
@@ -84,7 +84,7 @@ STARTED_CELL = CELL_STARTED
 WITHDRAWN = CELL_WITHDRAWN
 
 WINDOW = CELL_COUNT
-"""More tasks than this are never handed over and unfinished at a time."""
+"""More tasks than this are never dispatched and unfinished at a time."""
 
 BOARD_BYTES = ARENA + ARENA_SIZE
 
@@ -231,7 +231,7 @@ cdef class Board:
     # ---- the agent's side ------------------------------------------------------------------------------------
 
     def room(self):
-        """How many tasks may be handed over now."""
+        """How many tasks may be dispatched now."""
         cdef uint64_t position = scaler_load(self._base + POSITION)
         cdef uint64_t first
         if position < self._position or position > self._next:
@@ -244,8 +244,8 @@ cdef class Board:
         first = min(self._oldest, position)
         return CELL_COUNT - (self._next - first)
 
-    def hand_over(self, uint64_t first_sequence, uint64_t count):
-        """Make the cells of tasks about to be handed over claimable."""
+    def dispatch(self, uint64_t first_sequence, uint64_t count):
+        """Make the cells of tasks about to be dispatched claimable."""
         cdef uint64_t sequence
         for sequence in range(first_sequence, first_sequence + count):
             self._open[sequence & (CELL_COUNT - 1)] = 1
@@ -256,7 +256,7 @@ cdef class Board:
         return sequence < self._next and sequence + CELL_COUNT >= self._next and self._open[sequence & (CELL_COUNT - 1)]
 
     def is_open(self, uint64_t sequence):
-        """Whether the task was handed over and, as far as is known here, has neither ended nor been taken back."""
+        """Whether the task was dispatched and, as far as is known here, has neither ended nor been taken back."""
         return self.has_open(sequence)
 
     cdef bint take_back(self, uint64_t sequence) noexcept nogil:

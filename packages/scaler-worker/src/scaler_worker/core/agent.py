@@ -24,7 +24,6 @@ from scaler_protocol.messages import (
     Challenge,
     Envelope,
     Goodbye,
-    Heartbeat,
     HeartbeatEcho,
     Hello,
     ObjectChunk,
@@ -37,7 +36,6 @@ from scaler_protocol.messages import (
     ObjectsLost,
     ObjectStored,
     Output,
-    Ping,
     RefusalReason,
     Refused,
     Relay,
@@ -67,8 +65,9 @@ from scaler_worker.core.effects import (
     SendNested,
 )
 from scaler_worker.core.execution_backend import ExecutionBackend
+from scaler_worker.core.heartbeat import Heartbeats
+from scaler_worker.core.hot_path import PING_SECONDS, SCHEDULER, AgentHotPath
 from scaler_worker.core.objects import WrongBytes
-from scaler_worker.core.path import PING_SECONDS, SCHEDULER, AgentPath
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.state import AgentState
 
@@ -125,8 +124,6 @@ class AgentCore:
         self._hello_again_at = now
         self._hello_again_seconds = HELLO_SECONDS
         self._away_since: float | None = now
-        self._lag_seconds = 0.0
-        self._heartbeat: Heartbeat | None = None
         self._farewell_at: float | None = None
         self._ended = False
         self.stands_aside = False
@@ -152,9 +149,14 @@ class AgentCore:
             ObjectRelease: self._on_object_release,
             Stop: self._on_stop_message,
         }
-        path = AgentPath(state, backend, self, greetings, handlers)
-        self.turn, self._send = path.turn, path.send
-        self.on_message, self.take_effects, self.next_deadline = path.on_message, path.take_effects, path.next_deadline
+        hot_path = AgentHotPath(state, backend, self, greetings, handlers)
+        self.turn, self._send = hot_path.turn, hot_path.send
+        self._heartbeats = Heartbeats(state, hot_path.send)
+        self.on_message, self.take_effects, self.next_deadline = (
+            hot_path.on_message,
+            hot_path.take_effects,
+            hot_path.next_deadline,
+        )
 
     # ---- the connection --------------------------------------------------------------------------------------
 
@@ -245,8 +247,8 @@ class AgentCore:
             return
         self._epoch = welcome.epoch
         self._start_link()
-        if self._heartbeat is not None:
-            self._state.unsent.append(replace(self._heartbeat, sent_at=now))
+        if self._heartbeats.last is not None:
+            self._state.unsent.append(replace(self._heartbeats.last, sent_at=now))
 
     def _start_link(self) -> None:
         """A scheduler that knows nothing of this agent: tell it what is here."""
@@ -538,21 +540,13 @@ class AgentCore:
         self, cpu_percent: float, rss_bytes: int, rss_free_bytes: int, workers: tuple[WorkerStatus, ...], now: float
     ) -> None:
         """Send a status report with these figures of the host."""
-        self._heartbeat = Heartbeat(
-            now, self._lag_seconds, cpu_percent, rss_bytes, rss_free_bytes, self._backend.queued, workers
-        )
-        if self._state.welcomed:
-            self._send(self._state.link.wrap(self._heartbeat), now)
+        self._heartbeats.report(cpu_percent, rss_bytes, rss_free_bytes, self._backend.queued, workers, now)
 
     def _on_heartbeat_echo(self, echo: HeartbeatEcho, now: float) -> None:
-        self._state.is_watched = echo.watched
-        if echo.sent_at:
-            self._lag_seconds = max(0.0, now - echo.sent_at)
-            self._state.lease.proved(echo.sent_at, now)
+        self._heartbeats.on_echo(echo, now)
 
     def ask_for_proof(self, now: float) -> None:
-        if self._heartbeat is not None and self._state.welcomed:
-            self._send(self._state.link.wrap(replace(self._heartbeat, sent_at=now)), now)
+        self._heartbeats.ask_for_proof(now)
 
     # ---- what the shell fails at -------------------------------------------------------------------------------
 
@@ -654,7 +648,7 @@ class AgentCore:
         self.turn(now)
         self._backend.on_deadline(now)
         if self._state.welcomed:
-            self._keep_alive(now)
+            self._heartbeats.keep_alive(now)
         elif self._away_since is not None and now >= self._away_since + self._settings.death_timeout_seconds:
             self.exit(1, f"the scheduler is away for {self._settings.death_timeout_seconds:g} seconds")
         elif self._connected and now >= self._hello_again_at:
@@ -662,13 +656,6 @@ class AgentCore:
         elif self._reconnect_at is not None and now >= self._reconnect_at:
             self._reconnect_at = None
             self._state.outbox.add(Reconnect())
-
-    def _keep_alive(self, now: float) -> None:
-        if now < self._state.sent_at + PING_SECONDS:
-            return
-        if self._state.lease.proof_wanted_since is not None:
-            self.ask_for_proof(now)
-        self._send(self._state.link.wrap(Ping()), now)
 
     def send_unsent(self, now: float) -> None:
         """Send what has gathered beside results; those made here join the others."""

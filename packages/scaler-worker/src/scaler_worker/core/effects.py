@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scaler_protocol.messages import ObjectKey
-from scaler_worker.core.hand_over import HandOver
+from scaler_worker.core.dispatch import DispatchTasks
 
 __all__ = [
-    "AttachStore", "DropObjects", "DropStored", "Exit", "FetchStored", "FindStored", "HandOver", "Interrupt",
+    "AttachStore", "DropObjects", "DropStored", "Exit", "FetchStored", "FindStored", "DispatchTasks", "Interrupt",
     "JoinStore", "Kill", "ReadOutput", "ReadStored", "Reconnect", "RenewNested", "Resume", "SendNested",
     "StartProcessor", "Suspend",
 ]  # fmt: skip

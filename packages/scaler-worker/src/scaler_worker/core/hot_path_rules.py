@@ -1,4 +1,4 @@
-"""What the compiled hot path (core/path.pyx) asks of the rules in Python: all of it, and nothing else."""
+"""What the compiled hot path (core/hot_path.pyx) asks of the rules in Python: all of it, and nothing else."""
 
 from __future__ import annotations
 

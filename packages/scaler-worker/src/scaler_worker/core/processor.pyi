@@ -16,7 +16,7 @@ In every state the process may die, or turn out not to exist: then the processor
 
 from scaler_protocol.messages import ObjectKey
 from scaler_worker.board import Board, Handed
-from scaler_worker.core.endings import Ending
+from scaler_worker.core.timeouts import Ending
 
 class Processor:
     slot: int | None
@@ -78,7 +78,7 @@ class Processor:
         """Where a task is, if it is here and unfinished."""
 
     def open_sequences(self) -> list[tuple[Handed, int, int]]:
-        """(run, sequence, claim cell) of everything handed over that has neither ended nor been taken back, oldest
+        """(run, sequence, claim cell) of everything dispatched that has neither ended nor been taken back, oldest
         first."""
 
     def check(self) -> None: ...

@@ -11,7 +11,7 @@ cdef class Roster:
     cdef readonly dict full
     cdef readonly dict blocked
     cdef readonly dict awaiting_locks
-    cdef readonly dict hungry
+    cdef readonly dict short_of_work
     cdef readonly int64_t deepest_blocked
 
     cpdef object sort(self, Processor processor)

@@ -39,7 +39,7 @@ class Roster:
         wait for locks, so that a lock that is held for long does not fill the host with processes."""
 
     @property
-    def hungry(self) -> dict[int, Processor]:
+    def short_of_work(self) -> dict[int, Processor]:
         """They hold tasks and may need more."""
 
     @property

@@ -20,7 +20,7 @@ cdef class Roster:
         self.full = {}
         self.blocked = {}
         self.awaiting_locks = {}
-        self.hungry = {}
+        self.short_of_work = {}
 
     def add(self, Processor processor):
         self.processors[processor.number] = processor
@@ -32,7 +32,7 @@ cdef class Roster:
         return processor
 
     def forget(self, Processor processor):
-        for group in (self.busy, self.full, self.blocked, self.awaiting_locks, self.idle, self.hungry):
+        for group in (self.busy, self.full, self.blocked, self.awaiting_locks, self.idle, self.short_of_work):
             group.pop(processor.number, None)
         self.note_depth()
 
@@ -43,7 +43,7 @@ cdef class Roster:
         put(self.busy, number, processor, held > 0)
         put(self.idle, number, processor, held == 0 and is_available)
         put(self.full, number, processor, held > 1)
-        put(self.hungry, number, processor, held > 0 and is_available)  # until a look shows that it has enough
+        put(self.short_of_work, number, processor, held > 0 and is_available)  # until a look shows that it has enough
         if is_blocked or self.blocked:
             put(self.blocked, number, processor, is_blocked)
             put(self.awaiting_locks, number, processor, is_blocked and processor.waits_for_lock)
@@ -101,7 +101,7 @@ cdef class Roster:
         assert (number in self.blocked) == processor.blocked and (processor.busy or not processor.blocked)
         assert (number in self.awaiting_locks) == (processor.blocked and processor.waits_for_lock)
         assert (number in self.idle) == (processor.available and not processor.busy)
-        assert number not in self.hungry or (processor.available and processor.busy)
+        assert number not in self.short_of_work or (processor.available and processor.busy)
 
 
 cdef int put(dict group, number, Processor processor, bint belongs) except -1:

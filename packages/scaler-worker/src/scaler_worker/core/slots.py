@@ -20,20 +20,20 @@ from scaler_protocol.effects import Log
 from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import Blocked, ObjectKey, Status, TaskColumn
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed, Harvest
-from scaler_worker.core import held_tasks
+from scaler_worker.core import held_tasks, work_stealing
 from scaler_worker.core.columns import columns_of, joined
+from scaler_worker.core.dispatch_contents import DispatchContents
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.effects import DropObjects, Kill, Resume, Suspend
-from scaler_worker.core.endings import CANCELLED, Endings
-from scaler_worker.core.feeder import LEAST_HAND_OVER_SECONDS, Feeder
-from scaler_worker.core.hand_overs import HandOvers
+from scaler_worker.core.hot_path import SlotsHotPath
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import Row
-from scaler_worker.core.path import SlotsPath
+from scaler_worker.core.prefetch import Prefetcher
 from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
+from scaler_worker.core.timeouts import CANCELLED, Timeouts
 
 POLL_SECONDS = 0.002
 
@@ -55,14 +55,16 @@ class Slots:
         self._state = state
         self._roster, self.durations = Roster(len(worker_names)), Durations()
         self.processors = self._roster.processors
-        self._feeder = Feeder(self._roster, state.queue, self.durations, state.nodes, HandOvers(state), state.outbox)
+        self._prefetcher = Prefetcher(
+            self._roster, state.queue, self.durations, state.nodes, DispatchContents(state), state.outbox
+        )
         self._starts = Starts(worker_names, self._roster, state.outbox, process_limit)
-        self.endings = Endings(self._roster, state.outbox, task_timeout_seconds)
-        self._path = SlotsPath(
-            state, self._roster, self.durations, self._feeder, self._starts, self.endings, self, suspends
+        self.timeouts = Timeouts(self._roster, state.outbox, task_timeout_seconds)
+        self._hot_path = SlotsHotPath(
+            state, self._roster, self.durations, self._prefetcher, self._starts, self.timeouts, self, suspends
         )  # fmt: skip
-        self.turn, self.next_deadline = self._path.turn, self._path.next_deadline
-        self.harvest, self.harvest_number = self._path.harvest, self._path.harvest_number
+        self.turn, self.next_deadline = self._hot_path.turn, self._hot_path.next_deadline
+        self.harvest, self.harvest_number = self._hot_path.harvest, self._hot_path.harvest_number
         self._arriving: set[tuple[int, int]] = set()  # processor, sequence: large results that were harvested last
 
     # ---- processors come and go ------------------------------------------------------------------------------
@@ -71,7 +73,7 @@ class Slots:
         """The process exists; it is not ready yet."""
         processor = self.processors.get(number)
         if processor is not None:
-            board.set_lease(self._path.lease_told)
+            board.set_lease(self._hot_path.lease_told)
             processor.fork(board, pid)
             self._starts.is_forked()
 
@@ -203,19 +205,11 @@ class Slots:
         self._plan_poll(now)
 
     def _steal(self, now: float) -> None:
-        """Processors have nothing and nothing waits: take back half of what the fullest one has not started."""
-        if self._roster.is_crowded:
-            return
-        victim = max(self._roster.full.values(), key=lambda each: (self._feeder.work_of(each), each.unfinished()))
-        if self._is_worth_stealing(victim, now):
+        """Worker processes have nothing to do and nothing waits: take back half of what the fullest one holds."""
+        victim = work_stealing.victim(self._roster, self._prefetcher, now)
+        if victim is not None:
             self.take_back(victim, victim.unfinished() // 2)
-            self._feeder.feed_idle()
-
-    def _is_worth_stealing(self, victim: Processor, now: float) -> bool:
-        assert victim.board is not None
-        if self._feeder.work_of(victim) >= 2 * LEAST_HAND_OVER_SECONDS:
-            return True
-        return victim.board.running is not None and now - victim.board.started > LEAST_HAND_OVER_SECONDS
+            self._prefetcher.fill_idle()
 
     def take_back(self, processor: Processor, limit: int) -> int:
         """Queue again up to ``limit`` tasks that the processor has not started, newest first. How many it were."""
@@ -251,7 +245,7 @@ class Slots:
         """Up to ``count`` tasks that never started and will not start here."""
         runs = self._state.queue.withdraw(count)
         count -= sum(run.count for run in runs)
-        for processor in sorted(self.processors.values(), key=self._feeder.work_of, reverse=True):
+        for processor in sorted(self.processors.values(), key=self._prefetcher.work_of, reverse=True):
             if count <= 0:
                 break
             if processor.board is not None:
@@ -280,14 +274,14 @@ class Slots:
                 entry.unfinished -= 1
                 self._end_row(entry, sequence, CANCELLED, 0)
             else:
-                self.endings.end(processor, sequence, CANCELLED, now)
+                self.timeouts.end(processor, sequence, CANCELLED, now)
         self._roster.settle(processor)
 
     def end_by_number(self, number: int, reason: str, now: float) -> None:
         """End whatever this processor runs."""
         processor = self.processors.get(number)
         if processor is not None and processor.board is not None and processor.board.running is not None:
-            self.endings.end(processor, processor.board.running, reason, now)
+            self.timeouts.end(processor, processor.board.running, reason, now)
 
     # ---- results ---------------------------------------------------------------------------------------------
 
@@ -340,7 +334,7 @@ class Slots:
     # ---- results made here -----------------------------------------------------------------------------------
 
     def _end_row(self, entry: Handed, sequence: int, reason: str, duration_us: int, place: int | None = None) -> None:
-        status, text = self.endings.outcome(entry.run, reason)
+        status, text = self.timeouts.outcome(entry.run, reason)
         self._add_row(entry, sequence, status, text.encode(), duration_us, place)
 
     def _add_row(
@@ -397,11 +391,11 @@ class Slots:
         return min(times, default=None)
 
     def on_deadline(self, now: float) -> None:
-        limits_at = self.endings.next_at
+        limits_at = self.timeouts.next_at
         if limits_at is not None and now >= limits_at:
-            self.endings.enforce(now)
-        if self._path.poll_at is not None and now >= self._path.poll_at:
-            self._path.poll_at = None
+            self.timeouts.enforce(now)
+        if self._hot_path.poll_at is not None and now >= self._hot_path.poll_at:
+            self._hot_path.poll_at = None
             for processor in list(self._roster.busy.values()):
                 self.harvest(processor, now)
         self._starts.retire(now)
@@ -409,14 +403,14 @@ class Slots:
     def _plan_poll(self, now: float) -> None:
         """A processor tells of its results when it runs out of tasks, or when a task ends two milliseconds after the
         last news. So finished results can only hide behind a task that started since the last look."""
-        if self._path.poll_at is not None:
+        if self._hot_path.poll_at is not None:
             return
         for processor in self._roster.full.values():
             assert processor.board is not None
             position = processor.board.position
             if position != processor.polled_position:
                 processor.polled_position = position
-                self._path.poll_at = now + POLL_SECONDS
+                self._hot_path.poll_at = now + POLL_SECONDS
 
     # ---- reports ---------------------------------------------------------------------------------------------
 

@@ -8,11 +8,11 @@ from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.messages import Hello, Relay, RelayClosed, TaskColumn
 from scaler_worker.board import Board
 from scaler_worker.core.agent import BAD_INPUT_CODE, AgentCore, AgentSettings
-from scaler_worker.core.effects import DropObjects, HandOver, Interrupt, Resume, StartProcessor, Suspend
-from scaler_worker.core.endings import MEMORY
+from scaler_worker.core.effects import DispatchTasks, DropObjects, Interrupt, Resume, StartProcessor, Suspend
 from scaler_worker.core.objects import Store
 from scaler_worker.core.slots import Slots
 from scaler_worker.core.state import AgentState
+from scaler_worker.core.timeouts import MEMORY
 
 
 class WorkerCore:
@@ -83,7 +83,7 @@ class WorkerCore:
         """The shell failed at this effect: nothing may wait for its consequences."""
         if isinstance(effect, StartProcessor):
             self.slots.on_not_started(effect.number, "the agent failed at it", now)
-        elif isinstance(effect, (HandOver, Interrupt, Suspend, Resume, DropObjects)):
+        elif isinstance(effect, (DispatchTasks, Interrupt, Suspend, Resume, DropObjects)):
             self.slots.end_processor(effect.number)
         else:
             self.agent.on_not_carried_out(effect, now)

@@ -120,7 +120,7 @@ class Processor:
             self._drop(channel.unpack_key(frame))
 
     def _take_values(self, frames: list[bytes]) -> None:
-        """Values that nodes of graphs in the next hand-over need, and the sequence below which none is needed; or more
+        """Values that nodes of graphs in the next dispatch need, and the sequence below which none is needed; or more
         such values, without a number. Tasks may follow."""
         if frames[1]:
             self._runner.forget_values(channel.unpack_number(frames[1]))

@@ -181,7 +181,7 @@ cdef class Runner:
         self.has_warned = True
 
     def forget_values(self, uint64_t watermark):
-        """A new hand-over: its nodes need no value of a task whose sequence is below ``watermark``."""
+        """A new dispatch: its nodes need no value of a task whose sequence is below ``watermark``."""
         self.received_values.clear()
         cdef list old = []
         for key, sequence in self.own_sequences.items():

@@ -36,12 +36,12 @@ from scaler_worker.config import OBJECT_RETENTION_SECONDS, ClusterSettings
 from scaler_worker.core.agent import BAD_INPUT_CODE
 from scaler_worker.core.effects import (
     AttachStore,
+    DispatchTasks,
     DropObjects,
     DropStored,
     Exit,
     FetchStored,
     FindStored,
-    HandOver,
     Interrupt,
     JoinStore,
     Kill,
@@ -98,7 +98,7 @@ class Agent:
     def _effects(self) -> dict[type, Callable[[Any], None]]:
         """How each of the core's wishes is carried out."""
         return {
-            HandOver: self._hand_over,
+            DispatchTasks: self._dispatch,
             StartProcessor: lambda effect: self._processors.start(effect.number, effect.name),
             Interrupt: lambda effect: self._processors.signal(effect.number, INTERRUPT_SIGNAL),
             Kill: lambda effect: self._processors.kill(effect.number),
@@ -143,17 +143,17 @@ class Agent:
 
     # ---- effects ---------------------------------------------------------------------------------------------
 
-    def _hand_over(self, effect: HandOver) -> None:
+    def _dispatch(self, effect: DispatchTasks) -> None:
         runs = effect.tasks.runs
         if len(runs) == 1 and not effect.objects and effect.values is None:
             self._processors.send(effect.number, encode(Envelope(effect.tasks)))
         else:
-            self._hand_over_more(effect)
+            self._dispatch_more(effect)
         for run in runs:
             if run.options.memory_bytes:
                 self._check_memory_from_now_on()
 
-    def _hand_over_more(self, effect: HandOver) -> None:
+    def _dispatch_more(self, effect: DispatchTasks) -> None:
         for key in effect.objects:
             self._processors.send_object(effect.number, key)
         values = self._send_values(effect) if effect.values is not None else []
@@ -166,7 +166,7 @@ class Agent:
             self._checks_memory = True
             self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)
 
-    def _send_values(self, effect: HandOver) -> list[bytes]:
+    def _send_values(self, effect: DispatchTasks) -> list[bytes]:
         """The frames that go ahead of the tasks; what is more than one message is sent at once."""
         groups = list(split_results(effect.values or []))
         number = pack_number(effect.watermark)

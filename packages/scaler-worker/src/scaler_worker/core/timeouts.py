@@ -1,4 +1,4 @@
-"""Running tasks that are to end: interrupted first, killed with their process when that does not help."""
+"""Timeouts, cancels and memory limits of running tasks: a task is interrupted, and its process killed if that fails."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ MEMORY = "memory"
 
 @dataclass(slots=True)
 class Ending:
-    """A running task that is to end: why, and when its process is killed if it does not."""
+    """A running task that must end: why, and when its process is killed if it has not ended."""
 
     reason: str
     kill_at: float
     reached: bool = False  # it was under way when the signal was sent
 
 
-class Endings:
-    """``next_at``: when limits and interrupts are to be looked at."""
+class Timeouts:
+    """Ends running tasks because they were cancelled, run for too long or use too much memory.
+
+    ``next_at``: when timeouts and interrupts must be checked; None: not at all."""
 
     def __init__(self, roster: Roster, outbox: Outbox, task_timeout_seconds: float) -> None:
         self.next_at: float | None = None
@@ -53,7 +55,7 @@ class Endings:
         self._outbox.add(Interrupt(processor.number))
 
     def enforce(self, now: float) -> None:
-        """Time limits, and interrupts that were not heard."""
+        """Check timeouts, and interrupts that had no effect."""
         self.next_at = None
         for processor in self._roster.processors.values():
             if processor.busy and processor.board is not None:
@@ -81,11 +83,11 @@ class Endings:
             self.end(processor, sequence, TIMED_OUT, now)
 
     def _seconds(self, run: TaskRun) -> float:
-        """How long its tasks may take. 0: as long as they like."""
+        """The timeout of its tasks. 0: none."""
         return run.options.timeout_seconds or self.task_timeout_seconds
 
     def outcome(self, run: TaskRun, reason: str) -> tuple[Status, str]:
-        """What the client of a task that was ended is told."""
+        """The status and text of the result of a task that was ended."""
         if reason == CANCELLED:
             return Status.CANCELLED, ""
         if reason == MEMORY:

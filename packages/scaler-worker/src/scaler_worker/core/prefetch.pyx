@@ -1,5 +1,5 @@
 # cython: language_level=3, cdivision=True
-"""Gives processors their tasks: what is done for each hand-over. See feeder.pyi for the contract."""
+"""Prefetch: each worker process gets its tasks a little ahead of need. See prefetch.pyi for the contract."""
 
 from libc.stdint cimport int64_t, uint64_t
 from scaler_worker.board cimport Handed
@@ -10,34 +10,34 @@ from scaler_worker.core.queue cimport TaskQueue
 from scaler_worker.core.roster cimport Roster
 
 from scaler_protocol.messages import Tasks
-from scaler_worker.core.hand_over import HandOver
+from scaler_worker.core.dispatch import DispatchTasks
 
-HAND_OVER_SECONDS = 0.002
-LEAST_HAND_OVER_SECONDS = 0.0002
+DISPATCH_SECONDS = 0.002
+LEAST_DISPATCH_SECONDS = 0.0002
 
-cdef double _hand_over_seconds = HAND_OVER_SECONDS
-cdef double _least_seconds = LEAST_HAND_OVER_SECONDS
-cdef int64_t HAND_OVER_LIMIT = 4096
+cdef double _dispatch_seconds = DISPATCH_SECONDS
+cdef double _least_seconds = LEAST_DISPATCH_SECONDS
+cdef int64_t DISPATCH_LIMIT = 4096
 
 
-cdef class Feeder:
-    def __init__(self, Roster roster, TaskQueue queue, Durations durations, nodes, hand_overs, Outbox outbox):
+cdef class Prefetcher:
+    def __init__(self, Roster roster, TaskQueue queue, Durations durations, nodes, contents, Outbox outbox):
         self._roster = roster
         self._queue = queue
         self._durations = durations
         self._nodes = nodes
-        self._hand_overs = hand_overs
+        self._contents = contents
         self._outbox = outbox
         self._estimate = durations.estimate
         self.broken = []
 
-    cpdef object feed(self):
+    cpdef object fill(self):
         if self._queue.count and self._roster.idle:
-            self.feed_idle()
+            self.fill_idle()
         if self._roster.busy and (self._queue.count or self._nodes.waiting):
-            self.feed_busy()
+            self.fill_busy()
 
-    cpdef object feed_idle(self):
+    cpdef object fill_idle(self):
         cdef list idle
         cdef Py_ssize_t position, count
         if not self.may_start():
@@ -45,7 +45,7 @@ cdef class Feeder:
         idle = sorted(self._roster.idle)  # lowest first: the others stay out of the way of whoever shares the host
         count = len(idle)
         for position in range(count):
-            self.hand_over(self._roster.idle[idle[position]], self._roster.depth_needed(1), count - position)
+            self.dispatch(self._roster.idle[idle[position]], self._roster.depth_needed(1), count - position)
             if not self.may_start():
                 return
 
@@ -57,26 +57,26 @@ cdef class Feeder:
             and self._queue.first(self._roster.depth_needed(1)) is not None
         )
 
-    cdef object feed_busy(self):
+    cdef object fill_busy(self):
         cdef Roster roster = self._roster
         cdef int64_t depth = roster.depth_needed(0)
         cdef Processor processor
-        cdef list hungry
+        cdef list short
         cdef Py_ssize_t position
         if len(roster.busy) > roster.slots + len(roster.blocked) or self._queue.first(depth) is None:
             return
-        hungry = []
-        for processor in list(roster.hungry.values()):
+        short = []
+        for processor in list(roster.short_of_work.values()):
             if self.is_short(processor):
-                hungry.append(processor)
+                short.append(processor)
             else:
-                del roster.hungry[processor.number]
-        for position in range(len(hungry)):
-            self.hand_over(hungry[position], depth, len(hungry) - position)
+                del roster.short_of_work[processor.number]
+        for position in range(len(short)):
+            self.dispatch(short[position], depth, len(short) - position)
 
     cdef bint is_short(self, Processor processor) except -1:
-        """It would soon have nothing behind the task it runs."""
-        return processor.unfinished() < 2 or self.work_of(processor) < _hand_over_seconds
+        """It would soon have nothing to run after its current task."""
+        return processor.unfinished() < 2 or self.work_of(processor) < _dispatch_seconds
 
     cpdef double work_of(self, Processor processor) except? -1:
         cdef Handed entry
@@ -85,27 +85,27 @@ cdef class Feeder:
             seconds += entry.unfinished * max(self._durations.known(entry.run.function), 0.0)
         return seconds
 
-    cdef object hand_over(self, Processor processor, int64_t depth, int64_t sharers):
+    cdef object dispatch(self, Processor processor, int64_t depth, int64_t sharers):
         """About two milliseconds of tasks, no more than a fair share of what waits."""
         cdef TaskQueue queue = self._queue
         cdef list runs = []
         cdef double seconds = 0.0, estimate
         cdef int64_t count = processor.board.room(), taken
         cdef int64_t share = (queue.count + sharers - 1) // sharers
-        while seconds < _hand_over_seconds and count > 0 and queue.count:
+        while seconds < _dispatch_seconds and count > 0 and queue.count:
             head = queue.first(depth)
             if head is None:
                 break
             estimate = self._durations.known(head.function)
-            run = queue.take(min(count, self.batch(head, estimate, share, _hand_over_seconds - seconds)))
+            run = queue.take(min(count, self.batch(head, estimate, share, _dispatch_seconds - seconds)))
             runs.append(run)
             taken = run.count
             count -= taken
             share = max(1, share - taken)
-            seconds += _hand_over_seconds if estimate < 0 else taken * estimate
+            seconds += _dispatch_seconds if estimate < 0 else taken * estimate
         if self._nodes:
             runs += self._nodes.fragments(
-                processor.number, runs, _hand_over_seconds - seconds, count, self._estimate
+                processor.number, runs, _dispatch_seconds - seconds, count, self._estimate
             )
         if runs:
             self.give(processor, runs)
@@ -117,9 +117,9 @@ cdef class Feeder:
         if estimate < 0:
             return 1
         if head.options.graph:  # what needs its result can follow it only on the same processor
-            share = HAND_OVER_LIMIT
+            share = DISPATCH_LIMIT
         share = max(share, <int64_t> (_least_seconds / estimate))
-        return max(1, min(<int64_t> (budget / estimate), share, HAND_OVER_LIMIT))
+        return max(1, min(<int64_t> (budget / estimate), share, DISPATCH_LIMIT))
 
     cdef object give(self, Processor processor, list runs):
         cdef int64_t count
@@ -127,16 +127,16 @@ cdef class Feeder:
             processor.polled_position = -1
         for run in runs:
             count = run.count
-            processor.board.hand_over(processor.next_sequence, count)
+            processor.board.dispatch(processor.next_sequence, count)
             processor.handed.append(Handed(run, processor.next_sequence))
             processor.next_sequence += count
             if run.options.timeout_seconds:
                 self.has_timed = True
         self._roster.sort(processor)
         if len(runs) == 1 and not self._nodes and is_plain(run) and run.function in processor.functions:
-            self._outbox.add(HandOver(processor.number, Tasks(runs)))
+            self._outbox.add(DispatchTasks(processor.number, Tasks(runs)))
         else:
-            self._outbox.extend(self._hand_overs.of(processor, runs))
+            self._outbox.extend(self._contents.of(processor, runs))
 
 
 cdef bint is_plain(object run) except -1:

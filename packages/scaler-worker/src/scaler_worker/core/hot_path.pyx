@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""The hot path of the agent: what each message of tasks and each result costs. See path.pyi for the contract."""
+"""The hot path of the agent: what each message of tasks and each result costs. See hot_path.pyi for the contract."""
 
 from libc.stdint cimport int64_t
 from scaler_worker.board cimport Handed
 from scaler_worker.core.durations cimport Durations
-from scaler_worker.core.feeder cimport Feeder
+from scaler_worker.core.prefetch cimport Prefetcher
 from scaler_worker.core.lease cimport Lease
 from scaler_worker.core.outbox cimport Outbox
 from scaler_worker.core.processor cimport Processor
@@ -26,27 +26,27 @@ cdef double _ping_seconds = PING_SECONDS
 cdef double _lease_step_seconds = LEASE_STEP_SECONDS
 
 
-cdef class SlotsPath:
+cdef class SlotsHotPath:
     cdef readonly double lease_told
     cdef public object poll_at
     cdef AgentState _state
     cdef Durations _durations
     cdef Roster _roster
-    cdef Feeder _feeder
+    cdef Prefetcher _prefetcher
     cdef object _starts
-    cdef object _endings
+    cdef object _timeouts
     cdef object _rules
     cdef bint _suspends
 
     def __init__(
-        self, AgentState state, Roster roster, Durations durations, Feeder feeder, starts, endings, rules, bint suspends
+        self, AgentState state, Roster roster, Durations durations, Prefetcher prefetcher, starts, timeouts, rules, bint suspends
     ):
         self._state = state
         self._roster = roster
         self._durations = durations
-        self._feeder = feeder
+        self._prefetcher = prefetcher
         self._starts = starts
-        self._endings = endings
+        self._timeouts = timeouts
         self._rules = rules
         self._suspends = suspends
 
@@ -64,25 +64,25 @@ cdef class SlotsPath:
 
     cdef object fill(self, double now, bint may_start):
         """Start missing worker processes and give each one the tasks that it needs."""
-        roster, feeder = self._roster, self._feeder
+        roster, prefetcher = self._roster, self._prefetcher
         if roster.blocked or len(roster.processors) < roster.slots or self._starts.after:
             self._rules.start_missing(now)
         if not may_start:
             return
-        feeder.feed()
-        if feeder.broken:
+        prefetcher.fill()
+        if prefetcher.broken:
             self.end_broken()
         if roster.full:
             self._rules.watch_full(now)
-        if roster.busy and self._endings.next_at is None:
-            if feeder.has_timed or self._endings.task_timeout_seconds:
-                feeder.has_timed = False
-                self._endings.next_at = 0.0
+        if roster.busy and self._timeouts.next_at is None:
+            if prefetcher.has_timed or self._timeouts.task_timeout_seconds:
+                prefetcher.has_timed = False
+                self._timeouts.next_at = 0.0
 
     cdef object end_broken(self):
-        for processor in self._feeder.broken:
+        for processor in self._prefetcher.broken:
             self._rules.end_broken(processor)
-        self._feeder.broken.clear()
+        self._prefetcher.broken.clear()
 
     def harvest_number(self, number, double now):
         processor = self._roster.processors.get(number)
@@ -116,7 +116,7 @@ cdef class SlotsPath:
             processor.idle_since = now
 
     def next_deadline(self):
-        first, limits_at = self.poll_at, self._endings.next_at
+        first, limits_at = self.poll_at, self._timeouts.next_at
         if limits_at is not None and (first is None or limits_at < first):
             first = limits_at
         if len(self._roster.processors) == self._roster.slots and not self._starts.after:
@@ -132,7 +132,7 @@ cdef bint streams_output(Processor processor) except -1:
     return False
 
 
-cdef class AgentPath:
+cdef class AgentHotPath:
     cdef AgentState _state
     cdef Outbox _outbox
     cdef Lease _lease

@@ -1,9 +1,9 @@
-"""The wish to send tasks to a processor (contract; the code is in hand_over.pyx)."""
+"""The effect that sends tasks to a worker process (contract; the code is in dispatch.pyx)."""
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, Tasks
 
-class HandOver:
+class DispatchTasks:
     """Send tasks to a processor, after the objects that it has not seen yet."""
 
     number: int

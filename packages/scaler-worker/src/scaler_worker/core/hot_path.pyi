@@ -1,5 +1,5 @@
 """The hot path of the agent: everything that is done for each message of tasks, for each result and at the end of each
-turn (contract; the code is in path.pyx). It is compiled, because the time of a lone task is mostly the cost of calls.
+turn (contract; the code is in hot_path.pyx). It is compiled, because the time of a lone task is mostly cost of calls.
 
 Whatever happens more rarely is left to rules in Python. ``AgentRules`` and ``SlotsRules`` (core/hot_path_rules.py) name
 all that the hot path asks of them; the state that both share is ``AgentState``.
@@ -10,14 +10,14 @@ from typing import Any
 
 from scaler_protocol.messages import Envelope
 from scaler_worker.core.durations import Durations
-from scaler_worker.core.endings import Endings
 from scaler_worker.core.execution_backend import ExecutionBackend
-from scaler_worker.core.feeder import Feeder
 from scaler_worker.core.hot_path_rules import AgentRules, SlotsRules
+from scaler_worker.core.prefetch import Prefetcher
 from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
+from scaler_worker.core.timeouts import Timeouts
 
 SCHEDULER: bytes
 """The name of the only peer, in effects."""
@@ -26,7 +26,7 @@ PING_SECONDS: float
 LEASE_STEP_SECONDS: float
 _Handler = Callable[[Any, float], None]
 
-class SlotsPath:
+class SlotsHotPath:
     """Tasks to worker processes, and results from them."""
 
     lease_told: float
@@ -40,9 +40,9 @@ class SlotsPath:
         state: AgentState,
         roster: Roster,
         durations: Durations,
-        feeder: Feeder,
+        prefetcher: Prefetcher,
         starts: Starts,
-        endings: Endings,
+        timeouts: Timeouts,
         rules: SlotsRules,
         suspends: bool,
     ) -> None:
@@ -60,7 +60,7 @@ class SlotsPath:
 
     def next_deadline(self) -> float | None: ...
 
-class AgentPath:
+class AgentHotPath:
     """Messages from the scheduler, and results to it."""
 
     def __init__(

@@ -7,23 +7,23 @@ from scaler_worker.core.queue cimport TaskQueue
 from scaler_worker.core.roster cimport Roster
 
 
-cdef class Feeder:
+cdef class Prefetcher:
     cdef Roster _roster
     cdef TaskQueue _queue
     cdef Durations _durations
     cdef object _nodes
-    cdef object _hand_overs
+    cdef object _contents
     cdef Outbox _outbox
     cdef object _estimate
     cdef public bint has_timed
     cdef readonly list broken
 
-    cpdef object feed(self)
-    cpdef object feed_idle(self)
+    cpdef object fill(self)
+    cpdef object fill_idle(self)
     cpdef double work_of(self, Processor processor) except? -1
     cdef bint may_start(self) except -1
-    cdef object feed_busy(self)
+    cdef object fill_busy(self)
     cdef bint is_short(self, Processor processor) except -1
-    cdef object hand_over(self, Processor processor, int64_t depth, int64_t sharers)
+    cdef object dispatch(self, Processor processor, int64_t depth, int64_t sharers)
     cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1
     cdef object give(self, Processor processor, list runs)

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator
 
 from scaler_protocol.codec import TaskRun, split
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, Tasks
-from scaler_worker.core.hand_over import HandOver
+from scaler_worker.core.dispatch import DispatchTasks
 from scaler_worker.core.processor import Processor
 from scaler_worker.core.state import AgentState
 
 DEFINITIONS_LIMIT_BYTES = 256 * 1024
 
 
-class HandOvers:
+class DispatchContents:
     def __init__(self, state: AgentState) -> None:
         self._functions, self._serializers = state.functions, state.serializers
         self._nodes = state.nodes
 
-    def of(self, processor: Processor, runs: list[TaskRun]) -> Iterator[HandOver]:
+    def of(self, processor: Processor, runs: list[TaskRun]) -> Iterator[DispatchTasks]:
         """``runs``, which are this processor's now, with all that it needs for them."""
         functions = [self._functions[digest] for digest in _news(processor, (run.function for run in runs))]
         named = (run.serializer for run in runs if run.serializer)
@@ -26,13 +26,13 @@ class HandOvers:
         values, large = self._nodes.values(runs) if self._nodes else ([], [])
         objects = _new_objects(processor, runs, functions + serializers, large)
         first, *others = _messages(runs, functions, serializers)
-        hand_over = HandOver(processor.number, first, objects)
+        dispatch = DispatchTasks(processor.number, first, objects)
         if self._nodes:
             assert processor.board is not None
-            hand_over.values, hand_over.watermark = values, processor.board.harvested
-        yield hand_over
+            dispatch.values, dispatch.watermark = values, processor.board.harvested
+        yield dispatch
         for tasks in others:
-            yield HandOver(processor.number, tasks)
+            yield DispatchTasks(processor.number, tasks)
 
 
 def _news(processor: Processor, digests: Iterable[bytes]) -> list[bytes]:

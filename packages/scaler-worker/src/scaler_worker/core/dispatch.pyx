@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""The wish to send tasks to a processor: made for each message, so it costs little. See hand_over.pyi."""
+"""The effect that sends tasks to a worker process. One is made for each message, so it is compiled. See dispatch.pyi."""
 
 cimport cython
 
 
 @cython.freelist(16)
-cdef class HandOver:
+cdef class DispatchTasks:
     cdef public object number
     cdef public object tasks
     cdef public list objects
@@ -20,13 +20,13 @@ cdef class HandOver:
         self.watermark = watermark
 
     def __eq__(self, other):
-        if type(other) is not HandOver:
+        if type(other) is not DispatchTasks:
             return NotImplemented
         return fields_of(self) == fields_of(other)
 
     def __repr__(self):
-        return "HandOver(number={!r}, tasks={!r}, objects={!r}, values={!r}, watermark={!r})".format(*fields_of(self))
+        return "DispatchTasks(number={!r}, tasks={!r}, objects={!r}, values={!r}, watermark={!r})".format(*fields_of(self))
 
 
-cdef tuple fields_of(HandOver effect):
+cdef tuple fields_of(DispatchTasks effect):
     return effect.number, effect.tasks, effect.objects, effect.values, effect.watermark

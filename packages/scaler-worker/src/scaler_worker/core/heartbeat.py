@@ -1,0 +1,49 @@
+"""Heartbeats: how the scheduler knows that this agent lives, and the agent that the scheduler hears it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from scaler_protocol.messages import Envelope, Heartbeat, HeartbeatEcho, Ping, WorkerStatus
+from scaler_worker.core.hot_path import PING_SECONDS
+from scaler_worker.core.state import AgentState
+
+
+class Heartbeats:
+    """A status report is a heartbeat, and its echo proves that the scheduler is there. After PING_SECONDS without any
+    message, a ping stands in for it. ``send`` sends to the scheduler at once."""
+
+    def __init__(self, state: AgentState, send: Callable[[Envelope, float], None]) -> None:
+        self.last: Heartbeat | None = None
+        self._state = state
+        self._send = send
+        self._lag_seconds = 0.0
+
+    def report(
+        self, cpu_percent: float, rss_bytes: int, rss_free_bytes: int, queued: int, workers: tuple[WorkerStatus, ...],
+        now: float,
+    ) -> None:  # fmt: skip
+        """Send a status report with these figures of the host."""
+        self.last = Heartbeat(now, self._lag_seconds, cpu_percent, rss_bytes, rss_free_bytes, queued, workers)
+        if self._state.welcomed:
+            self._send(self._state.link.wrap(self.last), now)
+
+    def on_echo(self, echo: HeartbeatEcho, now: float) -> None:
+        self._state.is_watched = echo.watched
+        if echo.sent_at:
+            self._lag_seconds = max(0.0, now - echo.sent_at)
+            self._state.lease.proved(echo.sent_at, now)
+
+    def ask_for_proof(self, now: float) -> None:
+        """Nothing starts until the scheduler has answered a heartbeat of now."""
+        if self.last is not None and self._state.welcomed:
+            self._send(self._state.link.wrap(replace(self.last, sent_at=now)), now)
+
+    def keep_alive(self, now: float) -> None:
+        """Send something if nothing was sent for long."""
+        if now < self._state.sent_at + PING_SECONDS:
+            return
+        if self._state.lease.proof_wanted_since is not None:
+            self.ask_for_proof(now)
+        self._send(self._state.link.wrap(Ping()), now)

@@ -1,0 +1,43 @@
+"""Prefetch: each worker process gets its tasks a little ahead of need (contract; the code is in prefetch.pyx)."""
+
+from scaler_worker.core.dispatch_contents import DispatchContents
+from scaler_worker.core.durations import Durations
+from scaler_worker.core.nodes import Nodes
+from scaler_worker.core.outbox import Outbox
+from scaler_worker.core.processor import Processor
+from scaler_worker.core.queue import TaskQueue
+from scaler_worker.core.roster import Roster
+
+DISPATCH_SECONDS: float
+"""A worker process gets so much work at a time, and more when it holds less than this."""
+
+LEAST_DISPATCH_SECONDS: float
+"""Less work than this is not spread over several worker processes."""
+
+class Prefetcher:
+    """Takes from ``queue`` and ``nodes`` and adds to ``outbox``; ``contents`` knows what must go with tasks."""
+
+    has_timed: bool
+    """A task with a timeout was dispatched. The hot path resets this."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        queue: TaskQueue,
+        durations: Durations,
+        nodes: Nodes,
+        contents: DispatchContents,
+        outbox: Outbox,
+    ) -> None: ...
+    @property
+    def broken(self) -> list[Processor]:
+        """Worker processes whose boards turned out to be broken. The hot path ends them and clears the list."""
+
+    def fill(self) -> None:
+        """Give every worker process what it needs, as long as tasks wait."""
+
+    def fill_idle(self) -> None:
+        """Give waiting tasks to worker processes that have none."""
+
+    def work_of(self, processor: Processor) -> float:
+        """Estimated seconds of all it holds, as of the last harvest."""
