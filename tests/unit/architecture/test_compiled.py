@@ -32,7 +32,7 @@ def test_a_none_raises() -> None:
     from scaler_scheduler.core.queue_classes import QueueClass
     from scaler_scheduler.core.takings import take_queued
 
-    queue = QueueClass((), 0, Places({}, 1.0))
+    queue = QueueClass((), 0)
     queue.count = 1
     with pytest.raises(AttributeError, match="'NoneType' object has no attribute"):
-        take_queued(queue, None, 1)  # type: ignore[arg-type]
+        take_queued(queue, None, Places({}, 1.0), 1)  # type: ignore[arg-type]

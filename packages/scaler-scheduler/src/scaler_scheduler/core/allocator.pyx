@@ -43,7 +43,7 @@ cdef class Allocator:
         """The class of such tasks, made when first needed."""
         queue = self.classes.get((demand, depth))
         if queue is None:
-            queue = self.classes[demand, depth] = QueueClass(demand, depth, self.places)
+            queue = self.classes[demand, depth] = QueueClass(demand, depth)
             for agent in self.agents.values():
                 self.serve(agent, queue)
         return queue
@@ -139,9 +139,9 @@ cdef class Allocator:
     cdef serve_own(self, AgentPeer agent, dict given):
         cdef int64_t before = agent.load.reserved_count
         self.serving = agent
-        cdef list runs = take_reserved(agent.load) if before else []
+        cdef list runs = take_reserved(agent.load, self.places) if before else []
         if agent.load.deferred:
-            runs += take_deferred(agent.load)
+            runs += take_deferred(agent.load, self.places)
         if runs:
             agent.outbox.extend(runs)
             given[agent.index] = agent
@@ -184,7 +184,7 @@ cdef class Allocator:
                 return
             self.serving = agent
             share = -(-queue.count // (<int64_t> len(queue.candidates) + 1))
-            runs, has_room = take_queued(queue, agent.load, share)
+            runs, has_room = take_queued(queue, agent.load, self.places, share)
             if queue.reserving:
                 self.note_reserved(queue, given, now)
                 self.settle()

@@ -6,14 +6,15 @@ for tasks of this agent go with them. A task whose bytes count is given to this 
 
 from scaler_protocol.codec import TaskRun
 from scaler_scheduler.core.agent_loads import AgentLoad
+from scaler_scheduler.core.places import Places
 from scaler_scheduler.core.queue_classes import QueueClass
 
-def take_queued(source: QueueClass, agent: AgentLoad, share: int) -> tuple[list[TaskRun], bool]:
+def take_queued(source: QueueClass, agent: AgentLoad, places: Places, share: int) -> tuple[list[TaskRun], bool]:
     """Assign tasks of a class to an agent until it is full, or has ``share`` of them that last a while. Whether it may
     take more."""
 
-def take_reserved(agent: AgentLoad) -> list[TaskRun]:
+def take_reserved(agent: AgentLoad, places: Places) -> list[TaskRun]:
     """Assign to an agent what is reserved for it and it has room for."""
 
-def take_deferred(agent: AgentLoad) -> list[TaskRun]:
+def take_deferred(agent: AgentLoad, places: Places) -> list[TaskRun]:
     """Assign to an agent the deferred nodes that it has room for; the others stay deferred."""

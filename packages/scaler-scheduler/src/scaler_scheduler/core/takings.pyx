@@ -4,12 +4,12 @@
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
-from scaler_scheduler.core.client_queues cimport ClientQueue, Level
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.inputs cimport Inputs
 from scaler_scheduler.core.pages cimport OUT_OF_PATIENCE, PAGE_SIZE, Page
-from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.places cimport Places
+from scaler_scheduler.core.queue_classes cimport ClientQueue, Level, QueueClass
 from scaler_scheduler.core.reservations cimport Reservation, pop_reserved, reserve
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.states cimport ASSIGNED, PENDING, QUEUED
@@ -28,6 +28,7 @@ cdef class Takings:
     """What one agent is given in one go."""
     cdef AgentLoad agent
     cdef QueueClass source
+    cdef Places places
     cdef list runs
     cdef int64_t share
     cdef int64_t free
@@ -42,11 +43,12 @@ cdef class Takings:
     cdef list fresh
     cdef Recorder events
 
-    def __init__(self, AgentLoad agent, QueueClass source, int64_t share):
+    def __init__(self, AgentLoad agent, QueueClass source, Places places, int64_t share):
         self.fresh = []
         cdef int here = agent.deep(source.depth)
         self.agent = agent
         self.source = source
+        self.places = places
         self.runs = []
         self.share = share
         self.free = max(0, agent.usable(source.depth) - here)
@@ -134,7 +136,7 @@ cdef class Takings:
         return len(self.source.served) > 1
 
     cdef Inputs inputs_of(self, TaskTable table, RunRecord record, uint64_t task):
-        cdef Inputs inputs = Inputs(self.source.places)
+        cdef Inputs inputs = Inputs(self.places)
         if record.graph is not None and record.graph.has_large:
             inputs.add_values(table, record.graph, task)
         if record.has_uploads:
@@ -292,7 +294,7 @@ cdef class Takings:
             inputs = self.inputs_of(table, record, task)
         if inputs is not None:
             record.has_moving = True
-            moving_us = <int64_t> self.source.places.moving_us(inputs.total)
+            moving_us = <int64_t> self.places.moving_us(inputs.total)
         if page.state[offset] == QUEUED:
             self.source.count -= 1
         table.move(page, offset, ASSIGNED)
@@ -337,10 +339,10 @@ cdef class Takings:
         return True
 
 
-cpdef tuple take_queued(QueueClass source, AgentLoad agent, int64_t share):
+cpdef tuple take_queued(QueueClass source, AgentLoad agent, Places places, int64_t share):
     """Assign tasks of a class to ``agent`` until it is full, or has ``share`` of them that last a while. Returns
     task runs ready to be sent, and whether the agent may take more."""
-    cdef Takings takings = Takings(agent, source, share)
+    cdef Takings takings = Takings(agent, source, places, share)
     cdef Level level
     cdef int index = 0
     if source.count == 0:
@@ -374,14 +376,14 @@ cdef take_level(Level level, Takings takings):
         level.rotation.rotate(-1)
 
 
-cpdef list take_reserved(AgentLoad agent):
+cpdef list take_reserved(AgentLoad agent, Places places):
     """Assign the tasks that are reserved for ``agent``, as far as it has room: deeper ones first. Returns task runs
     ready to be sent."""
     cdef QueueClass queue
     cdef Takings takings
     cdef list runs = []
     for queue in sorted(agent.reserved, key=depth_of, reverse=True):
-        takings = Takings(agent, queue, NO_BOUND)
+        takings = Takings(agent, queue, places, NO_BOUND)
         takings.turn = NO_BOUND
         takings.take_reserved()
         takings.extend_fragments()
@@ -393,7 +395,7 @@ def depth_of(QueueClass queue):
     return queue.depth
 
 
-cpdef list take_deferred(AgentLoad agent):
+cpdef list take_deferred(AgentLoad agent, Places places):
     """Assign the nodes that wanted to go to ``agent`` when it had no room, and those whose inputs it holds. Returns
     task runs ready to be sent."""
     cdef list waiting = agent.deferred, tasks, others
@@ -415,7 +417,7 @@ cpdef list take_deferred(AgentLoad agent):
             else:
                 others.append(entry)
         if table is not None:
-            takings = Takings(agent, queue, 0)
+            takings = Takings(agent, queue, places, 0)
             takings.fresh.append((table, tasks))
             takings.extend_fragments()
             runs.extend(takings.pieces())

@@ -11,6 +11,7 @@ from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.queue_classes import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.waiting_tasks import waiting_tasks
 
 if TYPE_CHECKING:
     from scaler_scheduler.core.base import SchedulerState
@@ -62,7 +63,7 @@ def waits_of(core: SchedulerState, now: float) -> list[WaitGroup]:
 def _add_queued(core: SchedulerState, waits: _Waits) -> None:
     reserved = _add_reserved(core, waits)
     for queue in core.allocator.classes.values():
-        found, left_out = queue.waiting(RUNS_LIMIT, reserved.get(queue, 0)) if queue.count else ({}, 0)
+        found, left_out = waiting_tasks(queue, RUNS_LIMIT, reserved.get(queue, 0)) if queue.count else ({}, 0)
         left_out = max(0, left_out - reserved.get(queue, 0))
         for (client, function), (count, since, task, record) in found.items():
             reason = _reason(core, client, record)
