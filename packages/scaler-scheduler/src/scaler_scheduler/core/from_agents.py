@@ -45,7 +45,7 @@ from scaler_scheduler.core.hellos import Hellos
 from scaler_scheduler.core.objects import LOST_TEXT, SOURCES_LIMIT
 from scaler_scheduler.core.relays import is_last
 from scaler_scheduler.core.settings import HOLD_SECONDS
-from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT, LOSSES_LIMIT
+from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT, LOSSES_LIMIT, Action
 
 
 class FromAgents(Hellos):
@@ -179,15 +179,15 @@ class FromAgents(Hellos):
         client = self.clients.get(key.owner)
         if client is None or key.number >= UPLOAD_NUMBER:
             return False
-        what = client.table.lose_value(key.number, agent.index, LOSSES_LIMIT)
-        if what is None:
+        action = client.table.lose_value(key.number, agent.index, LOSSES_LIMIT)
+        if action == Action.NOTHING:
             return False
         client.large.pop(key.number, None)
-        if what == "died":
+        if action == Action.GIVE_UP:
             client.table.finish(key.number, Status.OBJECT_MISSING)
             self._tell_failed(client, key.number, Status.OBJECT_MISSING)
             return False
-        if what == "requeue":
+        if action == Action.REQUEUE:
             self._requeue(client, key.number)
         return True
 

@@ -13,7 +13,7 @@ from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.endings import Endings
 from scaler_scheduler.core.limits import CERTIFICATE_LIMIT_BYTES
 from scaler_scheduler.core.settings import HOLD_SECONDS
-from scaler_scheduler.core.states import DEATHS_LIMIT
+from scaler_scheduler.core.states import DEATHS_LIMIT, Action, ResultOutcome
 
 _STOPPED = (Status.TIMED_OUT, Status.MEMORY_EXCEEDED)
 
@@ -34,17 +34,17 @@ class Outcomes(Endings):
         agent: Agent,
         run: ResultRun,
         delivery: Delivery,
-        outcome: tuple[list[int] | None, list[tuple[int, int, str]], list[int]],
+        outcome: ResultOutcome,
         now: float,
     ) -> None:
         """Rows that do not simply end their task; ``outcome`` is the table's answer."""
-        _, special, unknown = outcome
+        _, decisions, unknown = outcome
         if unknown and _is_fresh(agent, now):
             self._keep_results(agent, run.select(unknown), delivery, now)
         elif unknown:
             self._refuse_large(agent, run, unknown, now)
-        for index, task, what in special:
-            _SPECIAL[what](self, client, agent, run, index, task, now)
+        for index, task, action in decisions:
+            _DECISIONS[action](self, client, agent, run, index, task, now)
 
     def _stop_children_of_stopped(self, run: ResultRun, now: float) -> None:
         """A task that was stopped at a limit takes with it what that attempt submitted, as one that was cancelled."""
@@ -159,10 +159,10 @@ def _pick(values: Sequence[int], indices: list[int]) -> tuple[int, ...]:
 
 _Decision = Callable[[Outcomes, Client, Agent, ResultRun, int, int, float], None]
 
-_SPECIAL: dict[str, _Decision] = {
-    "large": Outcomes._on_large,
-    "discard": Outcomes._on_discard,
-    "retry": Outcomes._on_retry,
-    "died": Outcomes._on_died,
-    "refuse": Outcomes._on_refuse,
+_DECISIONS: dict[Action, _Decision] = {
+    Action.KEEP_LARGE: Outcomes._on_large,
+    Action.DISCARD: Outcomes._on_discard,
+    Action.DECIDE_RETRY: Outcomes._on_retry,
+    Action.DECIDE_DEATH: Outcomes._on_died,
+    Action.REFUSE: Outcomes._on_refuse,
 }
