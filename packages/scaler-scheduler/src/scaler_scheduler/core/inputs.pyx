@@ -1,5 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The bytes that a task needs, and where they are. See inputs.pyi for the contract."""
+"""The bytes that one task needs, and where they are.
+
+Inputs are collected when the task is to be assigned, from the values of its graph and from what its client sent. They
+tell how long an agent would have to wait for the bytes that it does not have."""
 
 from cython cimport final
 from libc.stdint cimport uint32_t, uint64_t
@@ -15,7 +18,7 @@ cdef enum:
 
 @final
 cdef class Inputs:
-    """The bytes that a task needs: all, and by agent those that are there or on their way there."""
+    """The bytes that a task needs: all of them, and by agent those that it has or is about to have."""
 
     def __init__(self, Places places):
         self.places = places
@@ -47,7 +50,7 @@ cdef class Inputs:
                 self.count(self.who_has(stored), stored.size)
 
     cdef dict who_has(self, stored):
-        """Agents that have an object of a client; of very many only some."""
+        """The agents that have an object of a client; only some of them if they are very many."""
         cdef dict found = {}
         for store in stored.stores:
             for agent in self.places.by_store.get(store, ()):
@@ -61,7 +64,7 @@ cdef class Inputs:
         return found
 
     cdef hold(self, dict found, uint32_t index):
-        """It is at an agent, and in the store of its host."""
+        """An agent has it, and so has the store of the agent's host."""
         cdef AgentLoad agent = self.places.by_index.get(index)
         if agent is None:
             return
