@@ -11,7 +11,7 @@ from scaler_scheduler.core.peers cimport AgentPeer
 from scaler_scheduler.core.places cimport Places
 from scaler_scheduler.core.queue_classes cimport QueueClass
 from scaler_scheduler.core.reservations cimport end_reservations
-from scaler_scheduler.core.takings cimport take_deferred, take_queued, take_reserved
+from scaler_scheduler.core.assignments cimport assign_deferred, assign_queued, assign_reserved
 
 cdef double NEVER = inf
 
@@ -139,9 +139,9 @@ cdef class Allocator:
     cdef serve_own(self, AgentPeer agent, dict given):
         cdef int64_t before = agent.load.reserved_count
         self.serving = agent
-        cdef list runs = take_reserved(agent.load, self.places) if before else []
+        cdef list runs = assign_reserved(agent.load, self.places) if before else []
         if agent.load.deferred:
-            runs += take_deferred(agent.load, self.places)
+            runs += assign_deferred(agent.load, self.places)
         if runs:
             agent.outbox.extend(runs)
             given[agent.index] = agent
@@ -184,7 +184,7 @@ cdef class Allocator:
                 return
             self.serving = agent
             share = -(-queue.count // (<int64_t> len(queue.candidates) + 1))
-            runs, has_room = take_queued(queue, agent.load, self.places, share)
+            runs, has_room = assign_queued(queue, agent.load, self.places, share)
             if queue.reserving:
                 self.note_reserved(queue, given, now)
                 self.settle()

@@ -3,8 +3,8 @@
 A :class:`QueueClass` holds ranges of queued tasks: by priority, the highest first, and within one priority by client,
 each client in turn. A range is not cut when one of its tasks ends or is assigned in another way: the reader of a range
 skips the tasks that are not QUEUED any more. ``count`` is the number of tasks of the class that are QUEUED, reserved
-ones included; it is decreased where their state changes. ``takings`` decides what an agent is given, and ``allocator``
-which agent is asked first.
+ones included; it is decreased where their state changes. ``assignments`` decides what an agent is given, and
+``allocator`` which agent is asked first.
 """
 
 from typing import Any

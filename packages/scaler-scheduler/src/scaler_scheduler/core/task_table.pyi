@@ -2,7 +2,7 @@
 
 Results, agents that come and go, and cancels: the uppermost of three layers. Below it are the nodes of graphs
 (``node_table``) and the columns (``task_columns``), in pages that are freed when all their tasks have ended. Only these
-change the state of a task, but for handing out (``takings``). States and their legal transitions: see ``states``.
+change the state of a task, but for handing out (``assignments``). States and their legal transitions: see ``states``.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What one agent is given in one go. See takings.pyi for the contract."""
+"""What one agent is given in one go. See assignments.pyi for the contract."""
 
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -24,7 +24,7 @@ cdef enum:
 
 
 @final
-cdef class Takings:
+cdef class Assignment:
     """What one agent is given in one go."""
     cdef AgentLoad agent
     cdef QueueClass source
@@ -304,7 +304,7 @@ cdef class Takings:
             table.moving[task] = moving_us
         self.agent.take(record, 1, estimate, moving_us)
 
-    cdef take_reserved(self):
+    cdef assign_reserved(self):
         """Assign what is reserved for the agent, as far as it has room."""
         cdef Reservation place = pop_reserved(self.agent, self.source)
         cdef Page* page
@@ -339,30 +339,30 @@ cdef class Takings:
         return True
 
 
-cpdef tuple take_queued(QueueClass source, AgentLoad agent, Places places, int64_t share):
+cpdef tuple assign_queued(QueueClass source, AgentLoad agent, Places places, int64_t share):
     """Assign tasks of a class to ``agent`` until it is full, or has ``share`` of them that last a while. Returns
     task runs ready to be sent, and whether the agent may take more."""
-    cdef Takings takings = Takings(agent, source, places, share)
+    cdef Assignment assignment = Assignment(agent, source, places, share)
     cdef Level level
     cdef int index = 0
     if source.count == 0:
         source.levels.clear()
         return [], True
-    while index < len(source.levels) and not takings.full:
+    while index < len(source.levels) and not assignment.full:
         level = <Level> source.levels[index]
-        take_level(level, takings)
+        take_level(level, assignment)
         if not level.rotation:
             del source.levels[index]
         else:
             index += 1
-    takings.extend_fragments()
-    return takings.pieces(), not takings.agent_full
+    assignment.extend_fragments()
+    return assignment.pieces(), not assignment.agent_full
 
 
-cdef take_level(Level level, Takings takings):
+cdef take_level(Level level, Assignment assignment):
     cdef ClientQueue queue
     cdef int idle = 0
-    while level.rotation and idle < len(level.rotation) and not takings.full:
+    while level.rotation and idle < len(level.rotation) and not assignment.full:
         queue = <ClientQueue> level.rotation[0]
         if queue.client.is_paused:
             level.rotation.rotate(-1)
@@ -372,22 +372,22 @@ cdef take_level(Level level, Takings takings):
         if not queue.advance():
             level.drop_first()
             continue
-        takings.take(queue, TURN if len(level.rotation) > 1 else NO_BOUND)
+        assignment.take(queue, TURN if len(level.rotation) > 1 else NO_BOUND)
         level.rotation.rotate(-1)
 
 
-cpdef list take_reserved(AgentLoad agent, Places places):
+cpdef list assign_reserved(AgentLoad agent, Places places):
     """Assign the tasks that are reserved for ``agent``, as far as it has room: deeper ones first. Returns task runs
     ready to be sent."""
     cdef QueueClass queue
-    cdef Takings takings
+    cdef Assignment assignment
     cdef list runs = []
     for queue in sorted(agent.reserved, key=depth_of, reverse=True):
-        takings = Takings(agent, queue, places, NO_BOUND)
-        takings.turn = NO_BOUND
-        takings.take_reserved()
-        takings.extend_fragments()
-        runs.extend(takings.pieces())
+        assignment = Assignment(agent, queue, places, NO_BOUND)
+        assignment.turn = NO_BOUND
+        assignment.assign_reserved()
+        assignment.extend_fragments()
+        runs.extend(assignment.pieces())
     return runs
 
 
@@ -395,13 +395,13 @@ def depth_of(QueueClass queue):
     return queue.depth
 
 
-cpdef list take_deferred(AgentLoad agent, Places places):
+cpdef list assign_deferred(AgentLoad agent, Places places):
     """Assign the nodes that wanted to go to ``agent`` when it had no room, and those whose inputs it holds. Returns
     task runs ready to be sent."""
     cdef list waiting = agent.deferred, tasks, others
     cdef TaskTable table
     cdef QueueClass queue
-    cdef Takings takings
+    cdef Assignment assignment
     cdef list runs = []
     agent.deferred = []
     while waiting:
@@ -417,10 +417,10 @@ cpdef list take_deferred(AgentLoad agent, Places places):
             else:
                 others.append(entry)
         if table is not None:
-            takings = Takings(agent, queue, places, 0)
-            takings.fresh.append((table, tasks))
-            takings.extend_fragments()
-            runs.extend(takings.pieces())
+            assignment = Assignment(agent, queue, places, 0)
+            assignment.fresh.append((table, tasks))
+            assignment.extend_fragments()
+            runs.extend(assignment.pieces())
         waiting = others
     return runs
 
