@@ -29,10 +29,10 @@ def test_no_module_goes_without(source: Path) -> None:
 
 def test_a_none_raises() -> None:
     from scaler_scheduler.core.assignments import assign_queued
-    from scaler_scheduler.core.places import Places
+    from scaler_scheduler.core.data_locations import DataLocations
     from scaler_scheduler.core.queue_classes import QueueClass
 
     queue = QueueClass((), 0)
     queue.count = 1
     with pytest.raises(AttributeError, match="'NoneType' object has no attribute"):
-        assign_queued(queue, None, Places({}, 1.0), 1)  # type: ignore[arg-type]
+        assign_queued(queue, None, DataLocations({}, 1.0), 1)  # type: ignore[arg-type]

@@ -14,8 +14,8 @@ from scaler_protocol.ids import digest
 from scaler_protocol.messages import ObjectKey, Status, TaskOptions
 from scaler_scheduler.core.agent_loads import AgentLoad
 from scaler_scheduler.core.assignments import assign_queued
+from scaler_scheduler.core.data_locations import DataLocations
 from scaler_scheduler.core.function_loads import FunctionLoad
-from scaler_scheduler.core.places import Places
 from scaler_scheduler.core.queue_classes import QueueClass
 from scaler_scheduler.core.run_records import MessageMemory, RunRecord
 from scaler_scheduler.core.states import (
@@ -81,7 +81,7 @@ class Fixture:
             self.queue.push(Client, self.table, record.priority, first, stop)
 
     def allocate(self) -> bool:
-        runs, _ = assign_queued(self.queue, self.agent, Places({}, 1.0), 100)
+        runs, _ = assign_queued(self.queue, self.agent, DataLocations({}, 1.0), 100)
         return bool(runs)
 
     def result(self, status: Status, agent: AgentLoad | None = None, task: int | None = None) -> Any:

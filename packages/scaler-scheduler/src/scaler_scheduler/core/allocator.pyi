@@ -12,7 +12,7 @@ much longer than it would have if the best agent had been known.
 
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.places import Places
+from scaler_scheduler.core.data_locations import DataLocations
 from scaler_scheduler.core.queue_classes import QueueClass
 from scaler_scheduler.core.task_table import TaskTable
 
@@ -21,14 +21,14 @@ Demand = tuple[tuple[str, int], ...]
 class Allocator:
     """All queue classes, and the agents that serve them. ``next_at``: when something reserved is to be given up."""
 
-    places: Places
+    locations: DataLocations
     next_at: float | None
     classes: dict[tuple[Demand, int], QueueClass]
     agents: dict[int, Agent]
     serving: Agent | None
     """The agent that was given something last: should that raise, it is the one that may have lost tasks."""
 
-    def __init__(self, places: Places) -> None: ...
+    def __init__(self, locations: DataLocations) -> None: ...
     @property
     def queued(self) -> int:
         """Tasks that no agent has yet."""

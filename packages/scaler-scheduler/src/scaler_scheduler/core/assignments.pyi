@@ -7,15 +7,17 @@ to this agent or reserved for a better one.
 
 from scaler_protocol.codec import TaskRun
 from scaler_scheduler.core.agent_loads import AgentLoad
-from scaler_scheduler.core.places import Places
+from scaler_scheduler.core.data_locations import DataLocations
 from scaler_scheduler.core.queue_classes import QueueClass
 
-def assign_queued(source: QueueClass, agent: AgentLoad, places: Places, share: int) -> tuple[list[TaskRun], bool]:
-    """Assign tasks of a class to an agent until it is full, or has ``share`` of them that last a while. Whether it may
-    take more."""
+def assign_queued(
+    source: QueueClass, agent: AgentLoad, locations: DataLocations, share: int
+) -> tuple[list[TaskRun], bool]:
+    """Assign tasks of a class to an agent until it is full, or has ``share`` of them that last a while. The second
+    value says whether the agent may be assigned more."""
 
-def assign_reserved(agent: AgentLoad, places: Places) -> list[TaskRun]:
-    """Assign to an agent what is reserved for it and it has room for."""
+def assign_reserved(agent: AgentLoad, locations: DataLocations) -> list[TaskRun]:
+    """Assign to an agent the tasks that are reserved for it and for which it has room."""
 
-def assign_deferred(agent: AgentLoad, places: Places) -> list[TaskRun]:
-    """Assign to an agent the deferred nodes that it has room for; the others stay deferred."""
+def assign_deferred(agent: AgentLoad, locations: DataLocations) -> list[TaskRun]:
+    """Assign to an agent the deferred nodes for which it has room; the others stay deferred."""

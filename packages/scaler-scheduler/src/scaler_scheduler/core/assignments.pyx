@@ -8,7 +8,7 @@ from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.inputs cimport Inputs
 from scaler_scheduler.core.pages cimport OUT_OF_PATIENCE, PAGE_SIZE, Page
-from scaler_scheduler.core.places cimport Places
+from scaler_scheduler.core.data_locations cimport DataLocations
 from scaler_scheduler.core.queue_classes cimport ClientQueue, Level, QueueClass
 from scaler_scheduler.core.reservations cimport Reservation, pop_reserved, reserve
 from scaler_scheduler.core.run_records cimport RunRecord
@@ -28,7 +28,7 @@ cdef class Assignment:
     """What one agent is given in one go."""
     cdef AgentLoad agent
     cdef QueueClass source
-    cdef Places places
+    cdef DataLocations locations
     cdef list runs
     cdef int64_t share
     cdef int64_t free
@@ -43,12 +43,12 @@ cdef class Assignment:
     cdef list fresh
     cdef Recorder events
 
-    def __init__(self, AgentLoad agent, QueueClass source, Places places, int64_t share):
+    def __init__(self, AgentLoad agent, QueueClass source, DataLocations locations, int64_t share):
         self.fresh = []
         cdef int here = agent.deep(source.depth)
         self.agent = agent
         self.source = source
-        self.places = places
+        self.locations = locations
         self.runs = []
         self.share = share
         self.free = max(0, agent.usable(source.depth) - here)
@@ -136,7 +136,7 @@ cdef class Assignment:
         return len(self.source.served) > 1
 
     cdef Inputs inputs_of(self, TaskTable table, RunRecord record, uint64_t task):
-        cdef Inputs inputs = Inputs(self.places)
+        cdef Inputs inputs = Inputs(self.locations)
         if record.graph is not None and record.graph.has_large:
             inputs.add_values(table, record.graph, task)
         if record.has_uploads:
@@ -294,7 +294,7 @@ cdef class Assignment:
             inputs = self.inputs_of(table, record, task)
         if inputs is not None:
             record.has_moving = True
-            moving_us = <int64_t> self.places.moving_us(inputs.total)
+            moving_us = <int64_t> self.locations.moving_us(inputs.total)
         if page.state[offset] == QUEUED:
             self.source.count -= 1
         table.move(page, offset, ASSIGNED)
@@ -339,10 +339,10 @@ cdef class Assignment:
         return True
 
 
-cpdef tuple assign_queued(QueueClass source, AgentLoad agent, Places places, int64_t share):
+cpdef tuple assign_queued(QueueClass source, AgentLoad agent, DataLocations locations, int64_t share):
     """Assign tasks of a class to ``agent`` until it is full, or has ``share`` of them that last a while. Returns
     task runs ready to be sent, and whether the agent may take more."""
-    cdef Assignment assignment = Assignment(agent, source, places, share)
+    cdef Assignment assignment = Assignment(agent, source, locations, share)
     cdef Level level
     cdef int index = 0
     if source.count == 0:
@@ -376,14 +376,14 @@ cdef take_level(Level level, Assignment assignment):
         level.rotation.rotate(-1)
 
 
-cpdef list assign_reserved(AgentLoad agent, Places places):
+cpdef list assign_reserved(AgentLoad agent, DataLocations locations):
     """Assign the tasks that are reserved for ``agent``, as far as it has room: deeper ones first. Returns task runs
     ready to be sent."""
     cdef QueueClass queue
     cdef Assignment assignment
     cdef list runs = []
     for queue in sorted(agent.reserved, key=depth_of, reverse=True):
-        assignment = Assignment(agent, queue, places, NO_BOUND)
+        assignment = Assignment(agent, queue, locations, NO_BOUND)
         assignment.turn = NO_BOUND
         assignment.assign_reserved()
         assignment.extend_fragments()
@@ -395,7 +395,7 @@ def depth_of(QueueClass queue):
     return queue.depth
 
 
-cpdef list assign_deferred(AgentLoad agent, Places places):
+cpdef list assign_deferred(AgentLoad agent, DataLocations locations):
     """Assign the nodes that wanted to go to ``agent`` when it had no room, and those whose inputs it holds. Returns
     task runs ready to be sent."""
     cdef list waiting = agent.deferred, tasks, others
@@ -417,7 +417,7 @@ cpdef list assign_deferred(AgentLoad agent, Places places):
             else:
                 others.append(entry)
         if table is not None:
-            assignment = Assignment(agent, queue, places, 0)
+            assignment = Assignment(agent, queue, locations, 0)
             assignment.fresh.append((table, tasks))
             assignment.extend_fragments()
             runs.extend(assignment.pieces())

@@ -17,12 +17,12 @@ from scaler_scheduler.core.allocator import Allocator
 from scaler_scheduler.core.balancer import Balancer
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.coordination import Coordination
+from scaler_scheduler.core.data_locations import DataLocations
 from scaler_scheduler.core.effects import Log, Send
 from scaler_scheduler.core.limits import IGNORED_LIMIT
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.path import Path
-from scaler_scheduler.core.places import Places
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.settings import (
@@ -40,7 +40,7 @@ class SchedulerState(Path):
 
     def __init__(self, settings: Settings, now: float) -> None:
         objects = ObjectStore()
-        allocator = Allocator(Places(objects.objects, BYTES_PER_SECOND / 1e6))
+        allocator = Allocator(DataLocations(objects.objects, BYTES_PER_SECOND / 1e6))
         balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
         coordination = Coordination(now)
         super().__init__(settings, Totals(), allocator, balancer, Lineage(), coordination.by_task)

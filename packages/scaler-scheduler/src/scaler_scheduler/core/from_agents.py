@@ -235,7 +235,7 @@ class FromAgents(Hellos):
     def _on_agent_stored(self, agent: Agent, body: ObjectStored, now: float) -> None:
         """Its store has fetched an object, and can serve it, too."""
         self.transfers.end(agent.session, body.key, body.size, now)
-        self.allocator.places.bytes_per_us = self.transfers.bytes_per_second / 1e6
+        self.allocator.locations.bytes_per_us = self.transfers.bytes_per_second / 1e6
         key = body.key
         if key.owner in self.clients and 0 < key.number < UPLOAD_NUMBER:
             return  # a copy of a value; its task's table knows

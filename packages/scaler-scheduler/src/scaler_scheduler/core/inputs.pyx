@@ -9,7 +9,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.pages cimport PAGE_SIZE, Page
-from scaler_scheduler.core.places cimport Places
+from scaler_scheduler.core.data_locations cimport DataLocations
 from scaler_scheduler.core.task_table cimport TaskTable
 
 cdef enum:
@@ -20,8 +20,8 @@ cdef enum:
 cdef class Inputs:
     """The bytes that a task needs: all of them, and by agent those that it has or is about to have."""
 
-    def __init__(self, Places places):
-        self.places = places
+    def __init__(self, DataLocations locations):
+        self.locations = locations
         self.held = {}
 
     cdef add_values(self, TaskTable table, Graph graph, uint64_t task):
@@ -44,7 +44,7 @@ cdef class Inputs:
 
     cdef add_uploads(self, list keys):
         for key in keys:
-            stored = self.places.objects.get(key)
+            stored = self.locations.objects.get(key)
             if stored is not None and stored.size > 0:
                 self.total += <double> stored.size
                 self.count(self.who_has(stored), stored.size)
@@ -53,10 +53,10 @@ cdef class Inputs:
         """The agents that have an object of a client; only some of them if they are very many."""
         cdef dict found = {}
         for store in stored.stores:
-            for agent in self.places.by_store.get(store, ()):
+            for agent in self.locations.by_store.get(store, ()):
                 found[(<AgentLoad> agent).index] = True
         for session in stored.holders:
-            agent = self.places.by_session.get(session)
+            agent = self.locations.by_session.get(session)
             if agent is not None:
                 found[(<AgentLoad> agent).index] = True
             if len(found) > HOLDERS_LIMIT:
@@ -65,11 +65,11 @@ cdef class Inputs:
 
     cdef hold(self, dict found, uint32_t index):
         """An agent has it, and so has the store of the agent's host."""
-        cdef AgentLoad agent = self.places.by_index.get(index)
+        cdef AgentLoad agent = self.locations.by_index.get(index)
         if agent is None:
             return
         found[index] = True
-        for other in self.places.by_store.get(agent.store, ()) if agent.store else ():
+        for other in self.locations.by_store.get(agent.store, ()) if agent.store else ():
             found[(<AgentLoad> other).index] = True
 
     cdef count(self, dict found, double size):
@@ -78,4 +78,4 @@ cdef class Inputs:
 
     cdef double missing_us(self, uint32_t agent):
         """How long an agent would have to wait for what it does not have."""
-        return self.places.moving_us(self.total - <double> self.held.get(agent, 0.0))
+        return self.locations.moving_us(self.total - <double> self.held.get(agent, 0.0))
