@@ -9,7 +9,7 @@ from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.inputs cimport Inputs
 from scaler_scheduler.core.pages cimport OUT_OF_PATIENCE, PAGE_SIZE, Page
 from scaler_scheduler.core.data_locations cimport DataLocations
-from scaler_scheduler.core.queue_classes cimport ClientQueue, Level, QueueClass
+from scaler_scheduler.core.queue_classes cimport ClientQueue, PriorityQueue, QueueClass
 from scaler_scheduler.core.reservations cimport Reservation, pop_reserved, reserve
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.states cimport ASSIGNED, PENDING, QUEUED
@@ -306,20 +306,20 @@ cdef class Assignment:
 
     cdef assign_reserved(self):
         """Assign what is reserved for the agent, as far as it has room."""
-        cdef Reservation place = pop_reserved(self.agent, self.source)
+        cdef Reservation reservation = pop_reserved(self.agent, self.source)
         cdef Page* page
         cdef int offset
-        while place is not None:
-            if not self.admit(place.record.function.estimate()):
-                reserve(self.agent, place)
+        while reservation is not None:
+            if not self.admit(reservation.record.function.estimate()):
+                reserve(self.agent, reservation)
                 return
-            page = place.table.find(place.task)
-            offset = place.task & (PAGE_SIZE - 1)
-            self.assign(place.table, page, place.task, place.record)
-            self.give(place.table, place.record, place.task, place.task + 1, page.attempt[offset])
-            if place.record.graph is not None:
-                self.follow(place.table, place.record.graph, place.task, place.task + 1)
-            place = pop_reserved(self.agent, self.source)
+            page = reservation.table.find(reservation.task)
+            offset = reservation.task & (PAGE_SIZE - 1)
+            self.assign(reservation.table, page, reservation.task, reservation.record)
+            self.give(reservation.table, reservation.record, reservation.task, reservation.task + 1, page.attempt[offset])
+            if reservation.record.graph is not None:
+                self.follow(reservation.table, reservation.record.graph, reservation.task, reservation.task + 1)
+            reservation = pop_reserved(self.agent, self.source)
 
     cdef send_fragment(self, TaskTable table, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
         if record is not None:
@@ -343,37 +343,37 @@ cpdef tuple assign_queued(QueueClass source, AgentLoad agent, DataLocations loca
     """Assign tasks of a class to ``agent`` until it is full, or has ``share`` of them that last a while. Returns
     task runs ready to be sent, and whether the agent may take more."""
     cdef Assignment assignment = Assignment(agent, source, locations, share)
-    cdef Level level
+    cdef PriorityQueue of_priority
     cdef int index = 0
     if source.count == 0:
-        source.levels.clear()
+        source.by_priority.clear()
         return [], True
-    while index < len(source.levels) and not assignment.full:
-        level = <Level> source.levels[index]
-        take_level(level, assignment)
-        if not level.rotation:
-            del source.levels[index]
+    while index < len(source.by_priority) and not assignment.full:
+        of_priority = <PriorityQueue> source.by_priority[index]
+        assign_from(of_priority, assignment)
+        if not of_priority.rotation:
+            del source.by_priority[index]
         else:
             index += 1
     assignment.extend_fragments()
     return assignment.pieces(), not assignment.agent_full
 
 
-cdef take_level(Level level, Assignment assignment):
+cdef assign_from(PriorityQueue of_priority, Assignment assignment):
     cdef ClientQueue queue
     cdef int idle = 0
-    while level.rotation and idle < len(level.rotation) and not assignment.full:
-        queue = <ClientQueue> level.rotation[0]
+    while of_priority.rotation and idle < len(of_priority.rotation) and not assignment.full:
+        queue = <ClientQueue> of_priority.rotation[0]
         if queue.client.is_paused:
-            level.rotation.rotate(-1)
+            of_priority.rotation.rotate(-1)
             idle += 1
             continue
         idle = 0
         if not queue.advance():
-            level.drop_first()
+            of_priority.drop_first()
             continue
-        assignment.take(queue, TURN if len(level.rotation) > 1 else NO_BOUND)
-        level.rotation.rotate(-1)
+        assignment.take(queue, TURN if len(of_priority.rotation) > 1 else NO_BOUND)
+        of_priority.rotation.rotate(-1)
 
 
 cpdef list assign_reserved(AgentLoad agent, DataLocations locations):

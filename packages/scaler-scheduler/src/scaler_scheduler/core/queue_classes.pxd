@@ -10,7 +10,7 @@ cdef class ClientQueue:
     cdef push(self, uint64_t first, uint64_t stop, bint front)
     cdef bint advance(self) except -1
 
-cdef class Level:
+cdef class PriorityQueue:
     cdef readonly int priority
     cdef object rotation
     cdef dict clients
@@ -22,7 +22,7 @@ cdef class QueueClass:
     cdef readonly tuple demand
     cdef readonly int depth
     cdef public int64_t count
-    cdef list levels
+    cdef list by_priority
     cdef public list heap
     cdef public dict candidates
     cdef public dict served
@@ -30,4 +30,4 @@ cdef class QueueClass:
 
     cpdef push(self, client, table, int priority, uint64_t first, uint64_t stop, bint front=*)
     cdef put_back(self, client, table, int priority, uint64_t task)
-    cdef Level level_of(self, int priority)
+    cdef PriorityQueue queue_of(self, int priority)

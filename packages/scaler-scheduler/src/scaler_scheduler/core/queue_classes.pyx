@@ -43,7 +43,7 @@ cdef class ClientQueue:
 
 
 @final
-cdef class Level:
+cdef class PriorityQueue:
     """The clients that have queued tasks of one priority, in turn."""
 
     def __init__(self, int priority):
@@ -74,39 +74,39 @@ cdef class QueueClass:
         self.depth = depth
         self.served = {}
         self.reserving = []
-        self.levels = []
+        self.by_priority = []
         self.heap = []
         self.candidates = {}
 
     @property
     def priority(self):
-        return (<Level> self.levels[0]).priority if self.levels else 0
+        return (<PriorityQueue> self.by_priority[0]).priority if self.by_priority else 0
 
     cpdef push(self, client, table, int priority, uint64_t first, uint64_t stop, bint front=False):
         """Queue the tasks first .. stop - 1 of the table, which have just become QUEUED."""
-        self.level_of(priority).push(client, table, first, stop, front)
+        self.queue_of(priority).push(client, table, first, stop, front)
         self.count += stop - first
 
     cdef put_back(self, client, table, int priority, uint64_t task):
         """A task of this class that was reserved for one agent waits for any agent, before the others."""
-        self.level_of(priority).push(client, table, task, task + 1, True)
+        self.queue_of(priority).push(client, table, task, task + 1, True)
 
-    cdef Level level_of(self, int priority):
-        cdef Level level
+    cdef PriorityQueue queue_of(self, int priority):
+        cdef PriorityQueue of_priority
         cdef int index = 0
-        for level in self.levels:
-            if level.priority == priority:
-                return level
-            if level.priority < priority:
+        for of_priority in self.by_priority:
+            if of_priority.priority == priority:
+                return of_priority
+            if of_priority.priority < priority:
                 break
             index += 1
-        level = Level(priority)
-        self.levels.insert(index, level)
-        return level
+        of_priority = PriorityQueue(priority)
+        self.by_priority.insert(index, of_priority)
+        return of_priority
 
     def empty(self):
         """Forget what is queued."""
-        self.levels = []
+        self.by_priority = []
         self.reserving = []
         self.count = 0
 

@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int64_t, uint64_t
 from scaler_scheduler.core.pages cimport PAGE_SIZE, Page
-from scaler_scheduler.core.queue_classes cimport ClientQueue, Level, QueueClass
+from scaler_scheduler.core.queue_classes cimport ClientQueue, PriorityQueue, QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.states cimport QUEUED
 from scaler_scheduler.core.task_columns cimport TaskColumns
@@ -11,12 +11,12 @@ from scaler_scheduler.core.task_columns cimport TaskColumns
 
 def waiting_tasks(QueueClass queue, int64_t limit, int64_t reserved):
     cdef dict found = {}
-    cdef Level level
+    cdef PriorityQueue of_priority
     cdef ClientQueue of_client
     cdef int64_t seen = 0
     cdef bint all_wait = all_are_queued(queue, limit, reserved)
-    for level in queue.levels:
-        for of_client in level.rotation:
+    for of_priority in queue.by_priority:
+        for of_client in of_priority.rotation:
             seen += add_range(of_client, of_client.first, of_client.stop, all_wait, found, &limit)
             for first, stop in of_client.ranges:
                 if limit <= 0:
@@ -27,11 +27,11 @@ def waiting_tasks(QueueClass queue, int64_t limit, int64_t reserved):
 
 cdef bint all_are_queued(QueueClass queue, int64_t limit, int64_t reserved) except -1:
     """Whether every task in the ranges is still queued. False, too, if there are more than ``limit`` ranges."""
-    cdef Level level
+    cdef PriorityQueue of_priority
     cdef ClientQueue of_client
     cdef int64_t span = 0
-    for level in queue.levels:
-        for of_client in level.rotation:
+    for of_priority in queue.by_priority:
+        for of_client in of_priority.rotation:
             span += of_client.stop - of_client.first
             limit -= len(of_client.ranges)
             if limit < 0:

@@ -77,11 +77,13 @@ def _add_reserved(core: SchedulerState, waits: _Waits) -> dict[QueueClass, int]:
     numbers: dict[QueueClass, int] = {}
     for agent in core.agents.values():
         reason = explanation.why_reserved(agent)
-        for queue, places in agent.load.reserved.items():
-            numbers[queue] = numbers.get(queue, 0) + len(places)
-            for _, _, place in places[:RUNS_LIMIT]:
-                function, since = place.record.function, place.record.entered_at
-                waits.add(function.digest, function.name, reason, 1, since, place.client.shown_id, place.task)
+        for queue, reservations in agent.load.reserved.items():
+            numbers[queue] = numbers.get(queue, 0) + len(reservations)
+            for _, _, reservation in reservations[:RUNS_LIMIT]:
+                function, since = reservation.record.function, reservation.record.entered_at
+                waits.add(
+                    function.digest, function.name, reason, 1, since, reservation.client.shown_id, reservation.task
+                )
     return numbers
 
 
