@@ -25,8 +25,8 @@ TASKS_LIMIT: int
 """No message has more tasks: a task without arguments costs no bytes."""
 
 HARD_LIMIT_BYTES: int
-"""``encode`` refuses more. Messages are planned for MESSAGE_LIMIT_BYTES (``split``, ``fits``); the rest is room for
-functions that ride along, and for a relayed message inside another."""
+"""``encode`` refuses more. Messages are planned for MESSAGE_LIMIT_BYTES (``split``, ``TaskRunBuilder.fits``); the rest
+is room for functions that ride along, and for a relayed message inside another."""
 
 class MalformedMessage(ValueError): ...
 

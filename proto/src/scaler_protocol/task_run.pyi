@@ -74,6 +74,9 @@ class TaskRunBuilder:
         keywords: tuple[str, ...],
         options: TaskOptions,
     ) -> None: ...
+    def fits(self, size: int) -> bool:
+        """Whether a task of so many bytes may join and the message stays under its limit."""
+
     def append(self, slots: Sequence[bytes | ObjectKey]) -> None: ...
     def append_one(self, slot: bytes) -> None: ...
     def append_all(self, slots: list[bytes]) -> None:

@@ -28,11 +28,11 @@ def test_no_module_goes_without(source: Path) -> None:
 
 
 def test_a_none_raises() -> None:
-    from scaler_scheduler.core.places import Places
+    from scaler_scheduler.core.assignments import assign_queued
+    from scaler_scheduler.core.data_locations import DataLocations
     from scaler_scheduler.core.queue_classes import QueueClass
-    from scaler_scheduler.core.takings import take_queued
 
-    queue = QueueClass((), 0, Places({}, 1.0))
+    queue = QueueClass((), 0)
     queue.count = 1
     with pytest.raises(AttributeError, match="'NoneType' object has no attribute"):
-        take_queued(queue, None, 1)  # type: ignore[arg-type]
+        assign_queued(queue, None, DataLocations({}, 1.0), 1)  # type: ignore[arg-type]

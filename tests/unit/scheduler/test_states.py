@@ -1,16 +1,295 @@
+"""The table of tasks does what the data in states.py says, for every event in every state."""
+
 from __future__ import annotations
 
-import re
-from pathlib import Path
+import importlib.machinery
+import importlib.util
+from collections.abc import Callable
+from typing import Any
 
-from scaler_protocol.messages import Status
-from scaler_scheduler.core import states
+import pytest
+
+from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.ids import digest
+from scaler_protocol.messages import ObjectKey, Status, TaskOptions
+from scaler_scheduler.core.agent_loads import AgentLoad
+from scaler_scheduler.core.assignments import assign_queued
+from scaler_scheduler.core.data_locations import DataLocations
+from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.run_records import MessageMemory, RunRecord
+from scaler_scheduler.core.states import (
+    LOSSES_LIMIT,
+    NODES,
+    TASKS,
+    Action,
+    Event,
+    Table,
+    TaskState,
+    Transition,
+    transition,
+)
+from scaler_scheduler.core.task_table import TaskTable
+from scaler_scheduler.core.totals import Totals
+from tests.unit.architecture.sources import REPOSITORY
+
+SESSION = b"c" * 16
+FUNCTION = digest(b"function")
+GRAPH = 4  # the number of its last node
+LARGE = (1 << 20).to_bytes(8, "little")
+RUN_BY_AGENT = (TaskState.ASSIGNED, TaskState.CANCELLING, TaskState.DONE_LARGE, TaskState.DECIDING)
+NODE_STATES = (*RUN_BY_AGENT, TaskState.HELD, TaskState.PENDING, TaskState.STORED, TaskState.ENDED)
+TASK_STATES = [each for each in TaskState if each not in (TaskState.PENDING, TaskState.STORED, TaskState.FREED)]
 
 
-def test_compiled_code_has_the_same_numbers() -> None:
-    text = Path(states.__file__).with_name("states.pxd").read_text()
-    compiled = {name: int(number) for name, number in re.findall(r"^    ([A-Z_]+) = (\d+)$", text, re.MULTILINE)}
-    assert compiled.pop("STATES") == len(states.TaskState)
-    assert compiled.pop("STATUSES") > max(Status)
-    known = {**{each.name: int(each) for each in Status}, **{each.name: int(each) for each in states.TaskState}}
-    assert compiled == {name: known[name] for name in compiled}
+class Fixture:
+    """A table with a task, or with a graph whose second node needs the first and is needed by the third."""
+
+    def __init__(self, is_node: bool, retries: int = 0, rerun: bool = True) -> None:
+        self.is_node = is_node
+        self.retries = retries
+        self.rerun = rerun
+        self.table = TaskTable(SESSION, Totals())
+        self.agent = AgentLoad(0, 8, 100)
+        self.other = AgentLoad(1, 8, 100)
+        self.queue = QueueClass((), 0)
+        self.task = 2 if is_node else 1
+
+    def enter(self, state: TaskState) -> None:
+        if self.is_node:
+            self.enter_graph(state)
+            return
+        assert self.table.append(self.record(1, [b""]), state)
+        if state == TaskState.QUEUED:
+            self.queue.push(Client, self.table, 0, 1, 2)
+
+    def enter_graph(self, state: TaskState) -> None:
+        for task, slots in ((1, [b""]), (2, [ObjectKey(SESSION, 1)]), (3, [ObjectKey(SESSION, 2)])):
+            assert self.table.append_graph(self.record(task, slots), state)
+        self.push_ready()
+
+    def record(self, task: int, slots: list[Any]) -> RunRecord:
+        options = TaskOptions(
+            retries=self.retries, rerun=self.rerun or task != self.task, graph=GRAPH if self.is_node else 0
+        )
+        run = TaskRun(SESSION, FUNCTION, "f", b"", task, 1, (), options, [slots])
+        return RunRecord(run, FunctionLoad(FUNCTION, "f"), self.queue, MessageMemory(1))
+
+    def push_ready(self) -> None:
+        news = self.table.take_news()
+        for record, first, stop in news.ready if news is not None else ():
+            self.queue.push(Client, self.table, record.priority, first, stop)
+
+    def allocate(self) -> bool:
+        runs, _ = assign_queued(self.queue, self.agent, DataLocations({}, 1.0), 100)
+        return bool(runs)
+
+    def result(self, status: Status, agent: AgentLoad | None = None, task: int | None = None) -> Any:
+        payload = LARGE if status == Status.SUCCESS_LARGE else b"N."
+        number = self.task if task is None else task
+        known = self.table.describe(number)
+        row = (number, 1 if known is None else known[1], int(status), payload, 1, 1, 0)
+        return self.table.accept(ResultRun(SESSION, [row]), agent or self.agent)
+
+    @property
+    def state(self) -> TaskState:
+        return TaskState(self.table.state(self.task))
+
+
+class Client:
+    """What a queue needs of one."""
+
+    is_paused = False
+
+
+def in_state(state: TaskState, is_node: bool, retries: int = 0, rerun: bool = True) -> Fixture:
+    found = Fixture(is_node, retries, rerun)
+    if state in (TaskState.WAITING, TaskState.HELD):
+        found.enter(state)
+    elif state != TaskState.ENDED:
+        found.enter(TaskState.QUEUED)
+        _advance(found, state)
+    assert found.state == state
+    return found
+
+
+def _advance(found: Fixture, state: TaskState) -> None:
+    if state not in (TaskState.QUEUED, TaskState.PENDING):
+        found.allocate()
+    if state == TaskState.CANCELLING:
+        found.table.cancel([found.task])
+    elif state == TaskState.DONE_LARGE:
+        found.result(Status.SUCCESS_LARGE)
+    elif state == TaskState.DECIDING:
+        found.result(Status.PROCESSOR_DIED)
+    elif state == TaskState.STORED:
+        found.result(Status.SUCCESS)
+
+
+def _result(status: Status) -> Callable[[Fixture], Action]:
+    def drive(found: Fixture) -> Action:
+        outcome = found.result(status)
+        if outcome is None:
+            return Action.FORWARD
+        if outcome.decisions:
+            return outcome.decisions[0].action
+        if outcome.unknown:
+            return Action.KEEP_UNKNOWN
+        return Action.FORWARD if outcome.forward == [0] else Action.NOTHING
+
+    return drive
+
+
+def _claim(found: Fixture, agent: AgentLoad) -> Action:
+    known = found.table.describe(found.task)
+    stale, unknown = found.table.claim([found.task], [1 if known is None else known[1]], agent)
+    return Action.CANCEL_AT_AGENT if stale else Action.KEEP_UNKNOWN if unknown else Action.NOTHING
+
+
+def _ready(found: Fixture) -> Action:
+    found.table.ready(found.task, found.task + 1)
+    return Action.NOTHING
+
+
+def _allocate(found: Fixture) -> Action:
+    found.allocate()
+    return Action.NOTHING
+
+
+def _withdraw(found: Fixture) -> Action:
+    before = found.state
+    known = found.table.describe(found.task)
+    ranges, cancelled = found.table.withdrawn([found.task], [1 if known is None else known[1]], found.agent)
+    if found.state == before:
+        return Action.NOTHING
+    return _what_follows(found, found.task in cancelled, bool(ranges))
+
+
+def _lose(found: Fixture) -> Action:
+    before = found.state
+    ranges, died, cancelled = found.table.lose(found.agent.index, False, LOSSES_LIMIT, Status.WORKER_DIED)
+    ended = found.table.take_news() if found.is_node else None
+    if died or (ended is not None and found.task in [task for task, _ in ended.died]):
+        return Action.GIVE_UP
+    if found.state == before:
+        return Action.NOTHING
+    return _what_follows(found, found.task in cancelled, any(first <= found.task < stop for _, first, stop in ranges))
+
+
+def _what_follows(found: Fixture, is_cancelled: bool, is_queued: bool) -> Action:
+    if is_cancelled:
+        return Action.TELL_CANCELLED
+    return Action.REQUEUE if is_queued else Action.WAIT if found.state == TaskState.PENDING else Action.NOTHING
+
+
+def _lose_value(found: Fixture) -> Action:
+    return Action(found.table.lose_value(found.task, found.agent.index, LOSSES_LIMIT))
+
+
+def _cancel(found: Fixture) -> Action:
+    was_large = found.state == TaskState.DONE_LARGE
+    ended, told, freed = found.table.cancel([found.task])
+    if found.task in ended:
+        return Action.TELL_CANCELLED
+    if told:
+        return Action.CANCEL_AT_AGENT
+    if freed:
+        return Action.FREE_AT_AGENT
+    return Action.DELIVER if was_large else Action.NOTHING
+
+
+def _abandon(found: Fixture) -> Action:
+    found.table.abandon({})
+    return Action.NOTHING
+
+
+def _requeue(found: Fixture) -> Action:
+    before = found.state
+    record = found.table.requeue(found.task)
+    if record is not None:
+        return Action.REQUEUE
+    return Action.NOTHING if found.state == before else Action.WAIT
+
+
+def _finish(found: Fixture) -> Action:
+    found.table.finish(found.task, Status.CANCELLED)
+    return Action.NOTHING
+
+
+DRIVERS: dict[Event, Callable[[Fixture], Action]] = {
+    Event.READY: _ready,
+    Event.ALLOCATED: _allocate,
+    Event.CLAIMED: lambda found: _claim(found, found.agent),
+    Event.CLAIMED_BY_OTHER: lambda found: _claim(found, found.other),
+    Event.SUCCEEDED: _result(Status.SUCCESS),
+    Event.SUCCEEDED_LARGE: _result(Status.SUCCESS_LARGE),
+    Event.DIED: _result(Status.PROCESSOR_DIED),
+    Event.FAILED_WITH_RETRIES: _result(Status.EXCEPTION),
+    Event.FAILED: _result(Status.EXCEPTION),
+    Event.STOPPED: _result(Status.CANCELLED),
+    Event.WITHDRAWN: _withdraw,
+    Event.AGENT_LOST: _lose,
+    Event.AGENT_LOST_FINALLY: _lose,
+    Event.VALUE_LOST: _lose_value,
+    Event.VALUE_LOST_FINALLY: _lose_value,
+    Event.CANCELLED_BY_CLIENT: _cancel,
+    Event.ABANDONED: _abandon,
+    Event.RUNS_AGAIN: _requeue,
+    Event.GIVEN_UP: _finish,
+}
+FINAL = (Event.AGENT_LOST_FINALLY, Event.VALUE_LOST_FINALLY)
+
+
+def test_every_event_is_driven() -> None:
+    assert list(DRIVERS) == list(Event) == list(TASKS) == list(NODES)
+
+
+@pytest.mark.parametrize("state", TASK_STATES, ids=lambda state: state.name)
+@pytest.mark.parametrize("event", Event, ids=lambda event: event.name)
+def test_a_task_does_what_the_table_says(event: Event, state: TaskState) -> None:
+    _check(TASKS, event, state)
+
+
+@pytest.mark.parametrize("state", NODE_STATES, ids=lambda state: state.name)
+@pytest.mark.parametrize("event", Event, ids=lambda event: event.name)
+def test_a_node_does_what_the_table_says(event: Event, state: TaskState) -> None:
+    if (event, state) in ((Event.READY, TaskState.HELD), (Event.ALLOCATED, TaskState.PENDING)):
+        pytest.skip("nodes that are held become ready by settling, and pending ones are allocated with their inputs")
+    _check(NODES, event, state)
+
+
+def _check(table: Table, event: Event, state: TaskState) -> None:
+    if event == Event.GIVEN_UP and state not in table[event]:
+        pytest.skip("the rules give up only tasks that have left their agents")
+    found = in_state(state, table is NODES, int(event == Event.FAILED_WITH_RETRIES), event not in FINAL)
+    action = DRIVERS[event](found)
+    assert Transition(found.state, action) == transition(table, event, state)
+
+
+@pytest.mark.parametrize("event", [Event.SUCCEEDED, Event.SUCCEEDED_LARGE, Event.DIED, Event.FAILED, Event.STOPPED])
+@pytest.mark.parametrize("state", [TaskState.ASSIGNED, TaskState.CANCELLING])
+@pytest.mark.parametrize("is_node", [False, True])
+def test_a_result_of_another_agent_does_not_count(event: Event, state: TaskState, is_node: bool) -> None:
+    found = in_state(state, is_node)
+    found.agent, found.other = found.other, found.agent
+    DRIVERS[event](found)
+    assert found.state == state
+
+
+def test_the_generated_files_are_current() -> None:
+    """Otherwise run scripts/states."""
+    for path, text in _script().files().items():
+        assert path.read_text(encoding="utf-8") == text, path
+
+
+def test_compiled_code_has_the_numbers_of_all_statuses() -> None:
+    assert max(Status) < _script().STATUSES
+
+
+def _script() -> Any:
+    loader = importlib.machinery.SourceFileLoader("states_script", str(REPOSITORY / "scripts" / "states"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module

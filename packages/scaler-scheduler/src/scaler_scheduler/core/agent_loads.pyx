@@ -114,10 +114,10 @@ cdef class AgentLoad:
     def amend_reserved(self, bint corrects):
         """What is wrong with the count of what is reserved; ``corrects``: and is right now."""
         cdef int64_t number = 0, us = 0
-        for places in self.reserved.values():
-            number += len(places)
-            for _, _, place in places:
-                us += place.estimate_us
+        for reservations in self.reserved.values():
+            number += len(reservations)
+            for _, _, reservation in reservations:
+                us += reservation.estimate_us
         if number == self.reserved_count and us == self.reserved_us:
             return []
         wrong = f"{self.reserved_count} tasks of {self.reserved_us} us reserved, {number} of {us} us counted"

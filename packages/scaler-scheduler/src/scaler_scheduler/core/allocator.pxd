@@ -1,9 +1,9 @@
 from scaler_scheduler.core.peers cimport AgentPeer
-from scaler_scheduler.core.places cimport Places
+from scaler_scheduler.core.data_locations cimport DataLocations
 from scaler_scheduler.core.queue_classes cimport QueueClass
 
 cdef class Allocator:
-    cdef readonly Places places
+    cdef readonly DataLocations locations
     cdef readonly object next_at
     cdef readonly dict classes
     cdef readonly dict agents

@@ -1,17 +1,18 @@
-"""Which agent gets which tasks (contract of allocator.pyx).
+"""Which agent is assigned which tasks (contract of allocator.pyx).
 
 Tasks that need the same capabilities at the same depth share a queue class. Each class keeps a heap of the agents
-that could take more: agents with a free slot first, then the least loaded. An entry is stale when its agent changed
-since; an agent that is full has none. So a drain costs nothing per agent that it does not touch.
+that have room: agents with a free slot first, then the least loaded. An entry is stale when its agent has changed
+since; a full agent has no entry. So a drain costs nothing for an agent that it does not touch.
 
-A task that needs large objects and comes to an agent that lacks some is reserved for another one when it would start
-earlier there, busy as that is (``Takings.better``): at most for as long as it would take to move the bytes. After that
-whoever has room takes it. So it never waits for much longer than had the best place for it been known.
+A task that needs large objects, and whose turn comes at an agent that lacks some of them, is reserved for another agent
+if it would start earlier there in spite of what that agent has to do (``Assignment.better``). The reservation lasts at
+most as long as moving the bytes would take; after that the first agent with room takes the task. So a task never waits
+much longer than it would have if the best agent had been known.
 """
 
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.places import Places
+from scaler_scheduler.core.data_locations import DataLocations
 from scaler_scheduler.core.queue_classes import QueueClass
 from scaler_scheduler.core.task_table import TaskTable
 
@@ -20,14 +21,14 @@ Demand = tuple[tuple[str, int], ...]
 class Allocator:
     """All queue classes, and the agents that serve them. ``next_at``: when something reserved is to be given up."""
 
-    places: Places
+    locations: DataLocations
     next_at: float | None
     classes: dict[tuple[Demand, int], QueueClass]
     agents: dict[int, Agent]
     serving: Agent | None
     """The agent that was given something last: should that raise, it is the one that may have lost tasks."""
 
-    def __init__(self, places: Places) -> None: ...
+    def __init__(self, locations: DataLocations) -> None: ...
     @property
     def queued(self) -> int:
         """Tasks that no agent has yet."""

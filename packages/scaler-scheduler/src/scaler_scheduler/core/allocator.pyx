@@ -8,18 +8,18 @@ from cython cimport final
 from libc.stdint cimport int64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.peers cimport AgentPeer
-from scaler_scheduler.core.places cimport Places
+from scaler_scheduler.core.data_locations cimport DataLocations
 from scaler_scheduler.core.queue_classes cimport QueueClass
 from scaler_scheduler.core.reservations cimport end_reservations
-from scaler_scheduler.core.takings cimport take_deferred, take_queued, take_reserved
+from scaler_scheduler.core.assignments cimport assign_deferred, assign_queued, assign_reserved
 
 cdef double NEVER = inf
 
 
 @final
 cdef class Allocator:
-    def __init__(self, Places places):
-        self.places = places
+    def __init__(self, DataLocations locations):
+        self.locations = locations
         self.classes = {}
         self.agents = {}
         self.served = {}
@@ -43,7 +43,7 @@ cdef class Allocator:
         """The class of such tasks, made when first needed."""
         queue = self.classes.get((demand, depth))
         if queue is None:
-            queue = self.classes[demand, depth] = QueueClass(demand, depth, self.places)
+            queue = self.classes[demand, depth] = QueueClass(demand, depth)
             for agent in self.agents.values():
                 self.serve(agent, queue)
         return queue
@@ -52,7 +52,7 @@ cdef class Allocator:
         self.agents[agent.index] = agent
         self.served[agent.index] = []
         agent.load.is_available = agent.available()
-        self.places.add(agent.load)
+        self.locations.add(agent.load)
         for queue in self.classes.values():
             self.serve(agent, queue)
 
@@ -62,7 +62,7 @@ cdef class Allocator:
         self.changed.pop(agent.index, None)
         self.eager.pop(agent.index, None)
         self.reserving.pop(agent.index, None)
-        self.places.remove(agent.load)
+        self.locations.remove(agent.load)
         for queue in self.served.pop(agent.index, ()):
             queue.candidates.pop(agent.index, None)
             queue.served.pop(agent.index, None)
@@ -72,10 +72,10 @@ cdef class Allocator:
         """The agent's host has another store."""
         is_known = agent.index in self.agents
         if is_known:
-            self.places.remove(agent.load)
+            self.locations.remove(agent.load)
         agent.load.store = store
         if is_known:
-            self.places.add(agent.load)
+            self.locations.add(agent.load)
 
     cpdef offer(self, AgentPeer agent):
         """The agent's load, or whether it may be used, changed. It counts when something is to be handed out."""
@@ -139,9 +139,9 @@ cdef class Allocator:
     cdef serve_own(self, AgentPeer agent, dict given):
         cdef int64_t before = agent.load.reserved_count
         self.serving = agent
-        cdef list runs = take_reserved(agent.load) if before else []
+        cdef list runs = assign_reserved(agent.load, self.locations) if before else []
         if agent.load.deferred:
-            runs += take_deferred(agent.load)
+            runs += assign_deferred(agent.load, self.locations)
         if runs:
             agent.outbox.extend(runs)
             given[agent.index] = agent
@@ -184,7 +184,7 @@ cdef class Allocator:
                 return
             self.serving = agent
             share = -(-queue.count // (<int64_t> len(queue.candidates) + 1))
-            runs, has_room = take_queued(queue, agent.load, share)
+            runs, has_room = assign_queued(queue, agent.load, self.locations, share)
             if queue.reserving:
                 self.note_reserved(queue, given, now)
                 self.settle()

@@ -1,12 +1,12 @@
 from libc.stdint cimport uint32_t, uint64_t
 from scaler_scheduler.core.graph cimport Graph
-from scaler_scheduler.core.places cimport Places
+from scaler_scheduler.core.data_locations cimport DataLocations
 from scaler_scheduler.core.task_table cimport TaskTable
 
 cdef class Inputs:
     cdef double total
     cdef dict held
-    cdef Places places
+    cdef DataLocations locations
 
     cdef add_values(self, TaskTable table, Graph graph, uint64_t task)
     cdef add_uploads(self, list keys)

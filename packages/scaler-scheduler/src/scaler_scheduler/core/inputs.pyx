@@ -1,12 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The bytes that a task needs, and where they are. See inputs.pyi for the contract."""
+"""The bytes that one task needs, and where they are.
+
+Inputs are collected when the task is to be assigned, from the values of its graph and from what its client sent. They
+tell how long an agent would have to wait for the bytes that it does not have."""
 
 from cython cimport final
 from libc.stdint cimport uint32_t, uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.pages cimport PAGE_SIZE, Page
-from scaler_scheduler.core.places cimport Places
+from scaler_scheduler.core.data_locations cimport DataLocations
 from scaler_scheduler.core.task_table cimport TaskTable
 
 cdef enum:
@@ -15,10 +18,10 @@ cdef enum:
 
 @final
 cdef class Inputs:
-    """The bytes that a task needs: all, and by agent those that are there or on their way there."""
+    """The bytes that a task needs: all of them, and by agent those that it has or is about to have."""
 
-    def __init__(self, Places places):
-        self.places = places
+    def __init__(self, DataLocations locations):
+        self.locations = locations
         self.held = {}
 
     cdef add_values(self, TaskTable table, Graph graph, uint64_t task):
@@ -41,19 +44,19 @@ cdef class Inputs:
 
     cdef add_uploads(self, list keys):
         for key in keys:
-            stored = self.places.objects.get(key)
+            stored = self.locations.objects.get(key)
             if stored is not None and stored.size > 0:
                 self.total += <double> stored.size
                 self.count(self.who_has(stored), stored.size)
 
     cdef dict who_has(self, stored):
-        """Agents that have an object of a client; of very many only some."""
+        """The agents that have an object of a client; only some of them if they are very many."""
         cdef dict found = {}
         for store in stored.stores:
-            for agent in self.places.by_store.get(store, ()):
+            for agent in self.locations.by_store.get(store, ()):
                 found[(<AgentLoad> agent).index] = True
         for session in stored.holders:
-            agent = self.places.by_session.get(session)
+            agent = self.locations.by_session.get(session)
             if agent is not None:
                 found[(<AgentLoad> agent).index] = True
             if len(found) > HOLDERS_LIMIT:
@@ -61,12 +64,12 @@ cdef class Inputs:
         return found
 
     cdef hold(self, dict found, uint32_t index):
-        """It is at an agent, and in the store of its host."""
-        cdef AgentLoad agent = self.places.by_index.get(index)
+        """An agent has it, and so has the store of the agent's host."""
+        cdef AgentLoad agent = self.locations.by_index.get(index)
         if agent is None:
             return
         found[index] = True
-        for other in self.places.by_store.get(agent.store, ()) if agent.store else ():
+        for other in self.locations.by_store.get(agent.store, ()) if agent.store else ():
             found[(<AgentLoad> other).index] = True
 
     cdef count(self, dict found, double size):
@@ -75,4 +78,4 @@ cdef class Inputs:
 
     cdef double missing_us(self, uint32_t agent):
         """How long an agent would have to wait for what it does not have."""
-        return self.places.moving_us(self.total - <double> self.held.get(agent, 0.0))
+        return self.locations.moving_us(self.total - <double> self.held.get(agent, 0.0))

@@ -12,11 +12,16 @@ from scaler_scheduler.core.states cimport (
     CANCELLED,
     CANCELLING,
     DECIDING,
+    DO_GIVE_UP,
+    DO_NOTHING,
+    DO_WAIT,
     DONE_LARGE,
     ENDED,
     FREED,
     HELD,
     OBJECT_MISSING,
+    ON_VALUE_LOST,
+    ON_VALUE_LOST_FINALLY,
     PENDING,
     QUEUED,
     STORED,
@@ -26,6 +31,7 @@ from scaler_scheduler.core.states cimport (
 )
 from scaler_scheduler.core.task_columns cimport TaskColumns
 from scaler_scheduler.core.totals cimport Totals
+from scaler_scheduler.core.transitions cimport OF_NODES, OF_TASKS, TRANSITIONS
 
 cdef enum:
     GRAPH_RECORDED_NODES = 10000
@@ -434,9 +440,7 @@ cdef class NodeTable(TaskColumns):
             self.shift_open(graph, task, 1)
         if not node.pending:
             return True
-        page.attempt[offset] = next_attempt(page.attempt[offset])
-        page.agent[offset] = NO_AGENT
-        self.move(page, offset, PENDING)
+        self.to_pending_again(page, offset)
         for at in range(node.first_input, node.first_input + node.inputs):
             if self.node_state(graph, graph.base + graph.edges[at].input) == ENDED:
                 self.doom(graph, task)
@@ -621,33 +625,42 @@ cdef class NodeTable(TaskColumns):
                 del self.copies[task]
 
     def lose_value(self, uint64_t task, uint32_t agent, int losses_limit):
-        """The agent that should have a value does not: it is made again if it is needed. "requeue": for the client,
-        the caller queues the task; "waits": for the client, it runs when it can; "died": it must not, or has been lost
-        too often; None: the client has no part in it."""
+        """The agent that should have a value does not have it: it is made again if it is needed. Returns an ``Action``:
+        REQUEUE, the caller queues the task; WAIT, the task runs when it can; GIVE_UP, it must not run again or has been
+        lost too often; NOTHING, the client has no part in it."""
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record
+        cdef int event, action
         if page == NULL or page.agent[offset] != agent:
-            return None
+            return DO_NOTHING
         if page.state[offset] == STORED:
-            self.move(page, offset, FREED)
-            page.agent[offset] = NO_AGENT
+            self.lose_stored(page, offset)
             self.settle(self.record_at(page, offset).graph, False)
-            return None
+            return DO_NOTHING
         if page.state[offset] != DONE_LARGE:
-            return None
+            return DO_NOTHING
         record = self.record_at(page, offset)
         page.losses[offset] += 1
-        if not record.rerun or page.losses[offset] >= losses_limit:
-            return "died"
-        self.count_lost(record)
-        if record.graph is None:
-            return "requeue"
+        event = ON_VALUE_LOST if record.rerun and page.losses[offset] < losses_limit else ON_VALUE_LOST_FINALLY
+        action = TRANSITIONS[OF_TASKS if record.graph is None else OF_NODES][event][DONE_LARGE].action
+        if action != DO_GIVE_UP:
+            self.count_lost(record)
+        if action == DO_WAIT:
+            self.to_pending_again(page, offset)
+            self.settle(record.graph, False)
+        return action
+
+    cdef lose_stored(self, Page* page, int offset):
+        """The value of a node is nowhere now; settling its graph decides whether it is made again."""
+        self.move(page, offset, FREED)
+        page.agent[offset] = NO_AGENT
+
+    cdef to_pending_again(self, Page* page, int offset):
+        """A node is with no agent now; settling its graph decides whether it may be queued."""
         self.move(page, offset, PENDING)
         page.attempt[offset] = next_attempt(page.attempt[offset])
         page.agent[offset] = NO_AGENT
-        self.settle(record.graph, False)
-        return "waits"
 
     cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1:
         """Whether all that a node still waits for is at work at one agent."""

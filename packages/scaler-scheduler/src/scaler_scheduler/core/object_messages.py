@@ -139,7 +139,7 @@ def _endpoints(state: SchedulerState) -> dict[bytes, str]:
 def on_agent_stored(state: SchedulerState, agent: Agent, body: ObjectStored, now: float) -> None:
     """The store of an agent's host has fetched an object, and can serve it to others."""
     state.transfers.end(agent.session, body.key, body.size, now)
-    state.allocator.places.bytes_per_us = state.transfers.bytes_per_second / 1e6
+    state.allocator.locations.bytes_per_us = state.transfers.bytes_per_second / 1e6
     key = body.key
     if key.owner in state.clients and 0 < key.number < UPLOAD_NUMBER:
         return  # a copy of a value; its task's table knows

@@ -71,6 +71,9 @@ class ClientPeer(Peer):
     def sent(self, envelope: Envelope, deliveries: list[Delivery], size: int) -> None:
         """Remember what to release when ``envelope`` is acknowledged."""
 
+    def on_acknowledged(self, envelope: Envelope) -> None:
+        """Release what ``envelope`` brought."""
+
     def amend_bytes(self, size: int) -> None:
         """A count was wrong: so many are unacknowledged."""
 

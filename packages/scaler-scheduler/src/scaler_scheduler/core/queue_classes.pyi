@@ -1,17 +1,13 @@
-"""The run queue (contract of queue_classes.pyx).
+"""The queues of tasks that no agent has yet (contract of queue_classes.pyx).
 
-A :class:`QueueClass` holds ranges of queued tasks: a level for each priority, the highest first, and in it the clients
-in turn (``client_queues``). ``count`` is the number of tasks of the class that are QUEUED, reserved ones included; it
-goes down where their state changes. What agents are given: ``takings``; which agent is asked first: ``allocator``.
+A :class:`QueueClass` holds ranges of queued tasks: by priority, the highest first, and within one priority by client,
+each client in turn. A range is not cut when one of its tasks ends or is assigned in another way: the reader of a range
+skips the tasks that are not QUEUED any more. ``count`` is the number of tasks of the class that are QUEUED, reserved
+ones included; it is decreased where their state changes. ``assignments`` decides what an agent is given, and
+``allocator`` which agent is asked first.
 """
 
 from typing import Any
-
-from scaler_scheduler.core.agent_loads import AgentLoad
-from scaler_scheduler.core.function_loads import FunctionLoad
-from scaler_scheduler.core.places import Places
-from scaler_scheduler.core.run_records import RunRecord
-from scaler_scheduler.core.task_columns import TaskColumns
 
 class QueueClass:
     """Tasks that need the same capabilities and have the same depth: highest priority first, clients in turn, oldest
@@ -23,20 +19,16 @@ class QueueClass:
     count: int
     heap: list[tuple[tuple[bool, float, float], int, int]]
     candidates: dict[int, int]
-    served: dict[int, AgentLoad]
-    """Those that can have such tasks, with or without room."""
-    def __init__(self, demand: tuple[tuple[str, int], ...], depth: int, places: Places) -> None: ...
-    def push(
-        self, client: Any, table: TaskColumns, priority: int, first: int, stop: int, front: bool = False
-    ) -> None: ...
+    served: dict[int, Any]
+    """The loads of the agents that can have such tasks, with or without room, by the agent's index."""
+    reserving: list[Any]
+    """The loads of the agents for which something was reserved."""
+    def __init__(self, demand: tuple[tuple[str, int], ...], depth: int) -> None: ...
+    def push(self, client: Any, table: Any, priority: int, first: int, stop: int, front: bool = False) -> None:
+        """Queue the tasks first .. stop - 1 of a client's table, which have just become QUEUED."""
+
     def empty(self) -> None:
         """Forget what is queued."""
 
-    reserving: list[AgentLoad]
-    def take_reserving(self) -> list[AgentLoad]: ...
-    def waiting(
-        self, limit: int, reserved: int
-    ) -> tuple[dict[tuple[Any, FunctionLoad], tuple[int, float, int, RunRecord]], int]:
-        """For monitors, by client and function: how many tasks wait here, since when, one of them, its run. At most
-        ``limit`` runs are looked at; how many tasks are in others. ``reserved``: tasks that are counted here and wait
-        for a certain agent."""
+    def take_reserving(self) -> list[Any]:
+        """Return the agents' loads for which something was reserved since the last call."""

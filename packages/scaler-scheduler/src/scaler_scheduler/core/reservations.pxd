@@ -16,6 +16,6 @@ cdef class Reservation:
     cdef mark(self, uint32_t agent)
     cdef end(self)
 
-cdef reserve(AgentLoad agent, Reservation place)
+cdef reserve(AgentLoad agent, Reservation reservation)
 cdef Reservation pop_reserved(AgentLoad agent, QueueClass queue)
 cpdef double end_reservations(AgentLoad agent, double now) except? -1

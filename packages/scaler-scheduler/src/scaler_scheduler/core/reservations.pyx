@@ -40,25 +40,25 @@ cdef class Reservation:
         self.record.queue.put_back(self.client, self.table, self.record.priority, self.task)
 
 
-cdef reserve(AgentLoad agent, Reservation place):
+cdef reserve(AgentLoad agent, Reservation reservation):
     """The agent will take this task when it has room, those that may wait least first."""
     agent.reservations += 1
-    heappush(agent.reserved.setdefault(place.record.queue, []), (place.until, agent.reservations, place))
+    heappush(agent.reserved.setdefault(reservation.record.queue, []), (reservation.until, agent.reservations, reservation))
     agent.reserved_count += 1
-    agent.reserved_us += place.estimate_us
-    place.mark(agent.index)
+    agent.reserved_us += reservation.estimate_us
+    reservation.mark(agent.index)
 
 
 cdef Reservation pop_reserved(AgentLoad agent, QueueClass queue):
     """The next one of a class whose task still waits for this agent, or None."""
-    cdef Reservation place
+    cdef Reservation reservation
     cdef list heap = agent.reserved.get(queue)
     while heap:
-        place = <Reservation> heappop(heap)[2]
+        reservation = <Reservation> heappop(heap)[2]
         agent.reserved_count -= 1
-        agent.reserved_us -= place.estimate_us
-        if place.is_for(agent.index):
-            return place
+        agent.reserved_us -= reservation.estimate_us
+        if reservation.is_for(agent.index):
+            return reservation
     agent.reserved.pop(queue, None)
     return None
 
@@ -71,13 +71,13 @@ cpdef double end_reservations(AgentLoad agent, double now) except? -1:
     for queue in list(agent.reserved):
         heap = agent.reserved[queue]
         while heap and heap[0][0] <= now:
-            place = pop_reserved(agent, queue)
-            if place is not None:
-                ended.append(place)
+            reservation = pop_reserved(agent, queue)
+            if reservation is not None:
+                ended.append(reservation)
         if heap:
             due = min(due, heap[0][0])
         else:
             agent.reserved.pop(queue, None)
-    for place in reversed(ended):
-        (<Reservation> place).end()
+    for reservation in reversed(ended):
+        (<Reservation> reservation).end()
     return due

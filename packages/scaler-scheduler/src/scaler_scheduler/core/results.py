@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from scaler_protocol.codec import ResultRun
-from scaler_protocol.messages import (
-    ObjectKey,
-    ObjectRelease,
-    Status,
-)
+from scaler_protocol.messages import ObjectKey, ObjectRelease, Status
 from scaler_scheduler.core import client_endings, outbox, retry, timers, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.deliveries import Delivery
-from scaler_scheduler.core.settings import (
-    HOLD_SECONDS,
-)
+from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.states import Action, ResultOutcome
 
 _STOPPED = (Status.TIMED_OUT, Status.MEMORY_EXCEEDED)
 
@@ -36,17 +31,17 @@ def accept_others(
     agent: Agent,
     run: ResultRun,
     delivery: Delivery,
-    outcome: tuple[list[int] | None, list[tuple[int, int, str]], list[int]],
+    outcome: ResultOutcome,
     now: float,
 ) -> None:
     """Handle the rows that do not simply end their task; ``outcome`` is the answer of the table."""
-    _, special, unknown = outcome
+    _, decisions, unknown = outcome
     if unknown and _is_fresh(agent, now):
         _keep(state, agent, run.select(unknown), delivery, now)
     elif unknown:
         drop_unclaimed(state, agent, run, unknown, now)
-    for index, task, what in special:
-        _SPECIAL_RULES[what](state, client, agent, run, index, task, now)
+    for index, task, action in decisions:
+        _RULES[action](state, client, agent, run, index, task, now)
 
 
 def stop_children_of_stopped(state: SchedulerState, run: ResultRun, now: float) -> None:
@@ -125,12 +120,12 @@ def _is_fresh(agent: Agent, now: float) -> bool:
     return now < agent.attached_at + HOLD_SECONDS
 
 
-_SpecialRule = Callable[[SchedulerState, Client, Agent, ResultRun, int, int, float], None]
+_Rule = Callable[[SchedulerState, Client, Agent, ResultRun, int, int, float], None]
 
-_SPECIAL_RULES: dict[str, _SpecialRule] = {
-    "large": _on_large,
-    "discard": _on_discarded,
-    "retry": retry.on_failed,
-    "died": retry.on_processor_died,
-    "refuse": _on_refused,
+_RULES: dict[Action, _Rule] = {
+    Action.KEEP_LARGE: _on_large,
+    Action.DISCARD: _on_discarded,
+    Action.DECIDE_RETRY: retry.on_failed,
+    Action.DECIDE_DEATH: retry.on_processor_died,
+    Action.REFUSE: _on_refused,
 }

@@ -7,9 +7,9 @@ from scaler_scheduler.core.work_stealing import Balancer
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.lock_table import LockTable
 from scaler_scheduler.core.objects import ObjectStore
-from scaler_scheduler.core.places import Places
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
+from scaler_scheduler.core.data_locations import DataLocations
 from scaler_scheduler.core.settings import BYTES_PER_SECOND
 from scaler_scheduler.core.totals import Totals
 from scaler_scheduler.core.transfers import Transfers
@@ -27,7 +27,7 @@ cdef class SchedulerState:
         self.locks = LockTable(now)
         self.lock_requests_by_task = self.locks.by_task
         self.nested_clients = self.lineage.children
-        self.allocator = Allocator(Places(self.objects.objects, BYTES_PER_SECOND / 1e6))
+        self.allocator = Allocator(DataLocations(self.objects.objects, BYTES_PER_SECOND / 1e6))
         self.balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
         self.is_bounded = settings.max_number_of_tasks_waiting >= 0
         self.clients_waiting, self.graph_clients, self.deepened_options = {}, {}, {}

@@ -1,4 +1,4 @@
-# What states.py and the statuses of messages are to compiled code: the same numbers.
+# Written by scripts/states from states.py and the statuses of messages.
 
 cdef enum:
     STATES = 11
@@ -22,5 +22,50 @@ cdef enum:
     EXCEPTION_NOT_SERIALIZABLE = 3
     CANCELLED = 4
     PROCESSOR_DIED = 5
+    TIMED_OUT = 6
+    MEMORY_EXCEEDED = 7
+    DESERIALIZE_FAILED = 8
     WORKER_DIED = 9
     OBJECT_MISSING = 10
+    NO_WORKER = 11
+    NOT_FOUND = 12
+
+cdef enum:
+    EVENTS = 19
+    ON_READY = 0
+    ON_ALLOCATED = 1
+    ON_CLAIMED = 2
+    ON_CLAIMED_BY_OTHER = 3
+    ON_SUCCEEDED = 4
+    ON_SUCCEEDED_LARGE = 5
+    ON_DIED = 6
+    ON_FAILED_WITH_RETRIES = 7
+    ON_FAILED = 8
+    ON_STOPPED = 9
+    ON_WITHDRAWN = 10
+    ON_AGENT_LOST = 11
+    ON_AGENT_LOST_FINALLY = 12
+    ON_VALUE_LOST = 13
+    ON_VALUE_LOST_FINALLY = 14
+    ON_CANCELLED_BY_CLIENT = 15
+    ON_ABANDONED = 16
+    ON_RUNS_AGAIN = 17
+    ON_GIVEN_UP = 18
+
+cdef enum:
+    ACTIONS = 15
+    DO_NOTHING = 0
+    DO_KEEP_UNKNOWN = 1
+    DO_FORWARD = 2
+    DO_KEEP_LARGE = 3
+    DO_DISCARD = 4
+    DO_REFUSE = 5
+    DO_DECIDE_DEATH = 6
+    DO_DECIDE_RETRY = 7
+    DO_REQUEUE = 8
+    DO_WAIT = 9
+    DO_GIVE_UP = 10
+    DO_TELL_CANCELLED = 11
+    DO_CANCEL_AT_AGENT = 12
+    DO_FREE_AT_AGENT = 13
+    DO_DELIVER = 14

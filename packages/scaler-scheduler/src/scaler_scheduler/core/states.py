@@ -1,106 +1,260 @@
-"""The states of a task in the scheduler, and what each message does in each of them.
+"""The states of a task in the scheduler, and what each event does in each of them.
 
-Rules, in prose:
-
-* A task is one byte of state in its client's table; what has ended is not there any more (ENDED is the absence of a
-  task).
-* A task has an attempt, counted from 1 and raised each time it is queued again. Only the agent it was last assigned
-  to can end it, and only with that attempt: everything else that agents say of it is dropped, so every late or
-  repeated message is harmless.
-* A cancel ends a task at once unless an agent has it; then the agent is told, and whatever it answers first ends the
-  task.
-* A large result stays with its agent. Its task is kept (DONE_LARGE) until the client releases it, so that it can run
-  again if the agent is lost before.
-* After a restart clients state their tasks again. These are HELD for about a second: the first agent that says it
-  holds or finished one claims it, the others are queued.
-
-Nodes of graphs (tasks whose options name a graph) have three states more:
-
-* A node is PENDING until the values of its inputs are there, then QUEUED. When its inputs that are not there are all
-  assigned to one agent, and that agent has room, it is assigned to it while it is PENDING: a fragment of a graph
-  goes to an agent in one message.
-* A node that succeeded is STORED: its value is at an agent until its last dependant has ended, then it is FREED. It
-  stays in the table until the graph is over, because a lost value that is still needed is made again, and so are
-  FREED ones that this takes. A large result for the client is DONE_LARGE until the client has it, then STORED.
-* A graph is over when all its nodes have come and each result for the client has reached it or failed. Then its nodes
-  leave the table.
-* When a node ends without a value, so do all that need it: those an agent has are cancelled there.
-
-====================== ========= ========== ============ ======================= ============================
-what happens           PENDING   QUEUED     ASSIGNED     STORED                  FREED
-====================== ========= ========== ============ ======================= ============================
-last input is there    QUEUED    -          -            -                       -
-inputs are at an agent ASSIGNED  -          -            -                       -
-success, same attempt  drop      drop       STORED       drop                    drop
-last dependant ended   -         -          -            FREED [7]               -
-an input's value lost  -         PENDING    same [8]     same                    same
-an input ended         CANCELLED CANCELLED  CANCELLING   same                    same
-its own value is lost  -         -          -            PENDING+ or FREED       -
-a dependant runs again -         -          -            same                    PENDING+ or QUEUED+
-withdrawn, agent lost  -         -          PENDING+ [9] PENDING+ or FREED       -
-client cancels         ENDED     ENDED      CANCELLING   same                    same
-graph is over          ENDED     ENDED      CANCELLING   ENDED [7]               ENDED
-====================== ========= ========== ============ ======================= ============================
-
-[7] the agents that have the value are told with a Cancel, which they do not answer. [8] its agent may have the value;
-if not it gives the node back. [9] QUEUED+ when all inputs are there. A success that is dropped, or comes for a
-cancelled node, is answered with a Cancel, too: the value is not needed.
-
-All tasks:
-
-====================== ========= ========= ========= ============ ============ ============= =======
-what happens           WAITING   HELD      QUEUED    ASSIGNED     CANCELLING   DONE_LARGE    ENDED
-====================== ========= ========= ========= ============ ============ ============= =======
-room in the queue      QUEUED    -         -         -            -            -             -
-hold is over           -         QUEUED    -         -            -            -             -
-allocation             -         -         ASSIGNED  -            -            -             -
-agent holds it         drop [1]  ASSIGNED  drop [1]  same or [1]  same or [1]  drop [1]      keep [2]
-result, same attempt   drop      ENDED     drop      ENDED        ENDED        drop          keep [2]
-large result           drop      DONE_L.   drop      DONE_LARGE   ENDED [3]    drop          keep [2]
-processor died         drop      QUEUED+   drop      QUEUED+ [4]  ENDED        drop          drop
-user exception         drop      ENDED     drop      ENDED [5]    ENDED        drop          drop
-agent cancelled it     drop      drop      drop      ENDED        ENDED        drop          drop
-withdrawn by agent     drop      drop      drop      QUEUED+      ENDED        drop          drop
-agent lost             -         -         -         QUEUED+ [6]  ENDED        QUEUED+ [6]   -
-client cancels         ENDED     ENDED     ENDED     CANCELLING   same         ENDED [3]     drop
-client releases it     ENDED     ENDED     ENDED     CANCELLING   same         ENDED [3]     drop
-client clears, leaves  ENDED     ENDED     ENDED     CANCELLING   same         ENDED [3]     -
-session begins anew    ENDED     ENDED     ENDED     ENDED [1]    ENDED        ENDED [3]     -
-====================== ========= ========= ========= ============ ============ ============= =======
-
-QUEUED+ is QUEUED with the attempt raised. [1] the agent is told to cancel it. [2] kept for a second after the agent
-attached (the client may still come), then cancelled there or released. [3] the agent is told to free the object. [4]
-three deaths end it with PROCESSOR_DIED, with ``rerun=False`` the first. [5] QUEUED+ while ``retries`` are left. [6]
-with ``rerun=False``, or after 20 lost agents, it ends with WORKER_DIED.
+``TASKS`` and ``NODES`` are the tables of transitions. ``scripts/states`` writes them for compiled code (states.pxd,
+transitions.pxd) and for readers (docs/internals/task-states.md), which also explains the rules that no table shows.
 """
 
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
 
 class TaskState(enum.IntEnum):
     """One byte in the task table."""
 
     ENDED = 0
+    """The task is not in the table: it has ended, or never existed."""
     WAITING = 1
+    """Outside the queue, which is full."""
     HELD = 2
+    """Stated again by a client after a restart of the scheduler: an agent may have it."""
     QUEUED = 3
+    """No agent has it; an agent may be given it."""
     ASSIGNED = 4
+    """With an agent."""
     CANCELLING = 5
+    """With an agent that was told to cancel it."""
     DONE_LARGE = 6
+    """Succeeded; its agent keeps the large result until the client releases it."""
     DECIDING = 7
-    """Only within the handling of one message: the row left its agent and what becomes of it is being decided."""
+    """Only while one message is handled: the task left its agent, and what becomes of it is being decided."""
     PENDING = 8
+    """A node of a graph that waits for its inputs."""
     STORED = 9
+    """A node of a graph that succeeded; an agent keeps its value for its dependants."""
     FREED = 10
+    """A node of a graph that succeeded; its value is no longer anywhere."""
+
+
+class Event(enum.IntEnum):
+    """What happens to a task. Results count only if the task is still with their agent, in the same attempt."""
+
+    READY = 0
+    """The queue has room again, or the hold after a restart is over."""
+    ALLOCATED = 1
+    """The allocator chose an agent. A node may be PENDING when all missing inputs are assigned to that agent."""
+    CLAIMED = 2
+    """An agent states that it holds the task, in the attempt that the table has for it, if any."""
+    CLAIMED_BY_OTHER = 3
+    """An agent states that it holds the task, and the table has another agent or attempt for it."""
+    SUCCEEDED = 4
+    """The function returned, and the result is small or comes with the message."""
+    SUCCEEDED_LARGE = 5
+    """The function returned, and the result stays with the agent."""
+    DIED = 6
+    """The worker process that ran the task died."""
+    FAILED_WITH_RETRIES = 7
+    """The function raised, and the task has retries."""
+    FAILED = 8
+    """The task failed in any other way."""
+    STOPPED = 9
+    """The agent cancelled the task."""
+    WITHDRAWN = 10
+    """The agent gave the task back unstarted."""
+    AGENT_LOST = 11
+    """The agent is lost, and the task may run again."""
+    AGENT_LOST_FINALLY = 12
+    """The agent is lost, and the task may not run again or has lost too many agents."""
+    VALUE_LOST = 13
+    """The agent no longer has the value, and the task may run again."""
+    VALUE_LOST_FINALLY = 14
+    """The agent no longer has the value, and the task may not run again or has lost too many agents."""
+    CANCELLED_BY_CLIENT = 15
+    """The client cancels the task, releases its result, clears all tasks or leaves."""
+    ABANDONED = 16
+    """The session begins again: answers to its cancels would be mistaken for answers to later tasks."""
+    RUNS_AGAIN = 17
+    """The rules decided that the task runs again."""
+    GIVEN_UP = 18
+    """The rules decided that the task ends."""
+
+
+class Action(enum.IntEnum):
+    """What follows from an event, besides the new state."""
+
+    NOTHING = 0
+    """The event is dropped, or the new state is all."""
+    KEEP_UNKNOWN = 1
+    """Keep it for a second after the agent attached: the client of the task may still come."""
+    FORWARD = 2
+    """Forward the result to the client."""
+    KEEP_LARGE = 3
+    """Forward the result to the client; its agent keeps the value."""
+    DISCARD = 4
+    """Tell the agent to free the value, and end the task as cancelled."""
+    REFUSE = 5
+    """Tell the agent to free the value: the result does not count."""
+    DECIDE_DEATH = 6
+    """Decide by the number of deaths whether the task runs again."""
+    DECIDE_RETRY = 7
+    """Decide by the number of failures whether the task runs again."""
+    REQUEUE = 8
+    """Queue the task again, before the others."""
+    WAIT = 9
+    """The node runs again when its inputs are there."""
+    GIVE_UP = 10
+    """The task ends with a failure that the client is told."""
+    TELL_CANCELLED = 11
+    """The client is told that the task is cancelled."""
+    CANCEL_AT_AGENT = 12
+    """The agent is told to cancel the task."""
+    FREE_AT_AGENT = 13
+    """The agent is told to free the value."""
+    DELIVER = 14
+    """The client no longer needs the value; dependants may."""
+
+
+class Transition(NamedTuple):
+    """The state after an event, and what follows from it."""
+
+    state: TaskState
+    action: Action = Action.NOTHING
+
+
+class ResultDecision(NamedTuple):
+    """A row of a run of results that does not simply end its task."""
+
+    row: int
+    task: int
+    action: Action
+
+
+class ResultOutcome(NamedTuple):
+    """How a table took a run of results: the rows to forward (None: all), those to decide, those of unknown tasks."""
+
+    forward: list[int] | None
+    decisions: list[ResultDecision]
+    unknown: list[int]
+
+
+Table = dict[Event, dict[TaskState, Transition]]
+
+_ENDED = TaskState.ENDED
+_WAITING = TaskState.WAITING
+_HELD = TaskState.HELD
+_QUEUED = TaskState.QUEUED
+_ASSIGNED = TaskState.ASSIGNED
+_CANCELLING = TaskState.CANCELLING
+_DONE_LARGE = TaskState.DONE_LARGE
+_DECIDING = TaskState.DECIDING
+_PENDING = TaskState.PENDING
+_STORED = TaskState.STORED
+_FREED = TaskState.FREED
+
+_UNKNOWN = Transition(_ENDED, Action.KEEP_UNKNOWN)
+_END = Transition(_ENDED, Action.FORWARD)
+_DEATH = Transition(_DECIDING, Action.DECIDE_DEATH)
+_RETRY = Transition(_DECIDING, Action.DECIDE_RETRY)
+_CANCELLED = Transition(_ENDED, Action.TELL_CANCELLED)
+_CANCEL = Transition(_CANCELLING, Action.CANCEL_AT_AGENT)
+_LARGE = Transition(_DONE_LARGE, Action.KEEP_LARGE)
+_REQUEUED = Transition(_QUEUED, Action.REQUEUE)
+_FAILED = Transition(_ENDED, Action.GIVE_UP)
+_WAITS = Transition(_PENDING, Action.WAIT)
+
+
+def _stale(state: TaskState) -> Transition:
+    return Transition(state, Action.CANCEL_AT_AGENT)
+
+
+TASKS: Table = {
+    Event.READY: {_WAITING: Transition(_QUEUED), _HELD: Transition(_QUEUED)},
+    Event.ALLOCATED: {_QUEUED: Transition(_ASSIGNED)},
+    Event.CLAIMED: {
+        _WAITING: _stale(_WAITING), _HELD: Transition(_ASSIGNED), _QUEUED: _stale(_QUEUED), _ENDED: _UNKNOWN,
+    },
+    Event.CLAIMED_BY_OTHER: {
+        _WAITING: _stale(_WAITING), _HELD: Transition(_ASSIGNED), _QUEUED: _stale(_QUEUED),
+        _ASSIGNED: _stale(_ASSIGNED), _CANCELLING: _stale(_CANCELLING), _DONE_LARGE: _stale(_DONE_LARGE),
+        _DECIDING: _stale(_DECIDING), _ENDED: _UNKNOWN,
+    },
+    Event.SUCCEEDED: {_HELD: _END, _ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
+    Event.SUCCEEDED_LARGE: {
+        _WAITING: Transition(_WAITING, Action.REFUSE), _QUEUED: Transition(_QUEUED, Action.REFUSE),
+        _HELD: _LARGE, _ASSIGNED: _LARGE, _CANCELLING: Transition(_DECIDING, Action.DISCARD), _ENDED: _UNKNOWN,
+    },
+    Event.DIED: {_HELD: _DEATH, _ASSIGNED: _DEATH, _CANCELLING: _END, _ENDED: _UNKNOWN},
+    Event.FAILED_WITH_RETRIES: {_HELD: _RETRY, _ASSIGNED: _RETRY, _CANCELLING: _END, _ENDED: _UNKNOWN},
+    Event.FAILED: {_HELD: _END, _ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
+    Event.STOPPED: {_ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
+    Event.WITHDRAWN: {_ASSIGNED: _REQUEUED, _CANCELLING: _CANCELLED},
+    Event.AGENT_LOST: {
+        _ASSIGNED: _REQUEUED, _CANCELLING: _CANCELLED, _DONE_LARGE: _REQUEUED, _DECIDING: _REQUEUED,
+    },
+    Event.AGENT_LOST_FINALLY: {
+        _ASSIGNED: _FAILED, _CANCELLING: _CANCELLED, _DONE_LARGE: _FAILED, _DECIDING: _FAILED,
+    },
+    Event.VALUE_LOST: {_DONE_LARGE: Transition(_DONE_LARGE, Action.REQUEUE)},
+    Event.VALUE_LOST_FINALLY: {_DONE_LARGE: Transition(_DONE_LARGE, Action.GIVE_UP)},
+    Event.CANCELLED_BY_CLIENT: {
+        _WAITING: _CANCELLED, _HELD: _CANCELLED, _QUEUED: _CANCELLED, _ASSIGNED: _CANCEL,
+        _DONE_LARGE: Transition(_ENDED, Action.FREE_AT_AGENT), _DECIDING: _CANCELLED,
+    },
+    Event.ABANDONED: {_ASSIGNED: Transition(_ENDED), _CANCELLING: Transition(_ENDED)},
+    Event.RUNS_AGAIN: {_ASSIGNED: _REQUEUED, _DONE_LARGE: _REQUEUED, _DECIDING: _REQUEUED},
+    Event.GIVEN_UP: {_DONE_LARGE: Transition(_ENDED), _DECIDING: Transition(_ENDED)},
+}  # fmt: skip
+"""Tasks outside graphs. A pair that is missing changes nothing."""
+
+NODES: Table = {
+    **TASKS,
+    Event.ALLOCATED: {_QUEUED: Transition(_ASSIGNED), _PENDING: Transition(_ASSIGNED)},
+    Event.CLAIMED: {**TASKS[Event.CLAIMED], _PENDING: _stale(_PENDING), _FREED: _stale(_FREED)},
+    Event.CLAIMED_BY_OTHER: {
+        **TASKS[Event.CLAIMED_BY_OTHER],
+        _PENDING: _stale(_PENDING), _STORED: _stale(_STORED), _FREED: _stale(_FREED),
+    },
+    Event.SUCCEEDED: {
+        **TASKS[Event.SUCCEEDED],
+        _HELD: Transition(_STORED, Action.FORWARD), _ASSIGNED: Transition(_STORED, Action.FORWARD),
+    },
+    Event.SUCCEEDED_LARGE: {_HELD: _LARGE, _ASSIGNED: _LARGE, _CANCELLING: Transition(_ENDED), _ENDED: _UNKNOWN},
+    Event.WITHDRAWN: {_ASSIGNED: _WAITS, _CANCELLING: _CANCELLED},
+    Event.AGENT_LOST: {
+        _ASSIGNED: _WAITS, _CANCELLING: _CANCELLED, _DONE_LARGE: _WAITS, _DECIDING: _WAITS, _STORED: _WAITS,
+    },
+    Event.AGENT_LOST_FINALLY: {
+        _ASSIGNED: _FAILED, _CANCELLING: _CANCELLED, _DONE_LARGE: _FAILED, _DECIDING: _FAILED, _STORED: _FAILED,
+    },
+    Event.VALUE_LOST: {_DONE_LARGE: _WAITS, _STORED: Transition(_PENDING)},
+    Event.VALUE_LOST_FINALLY: {
+        _DONE_LARGE: Transition(_DONE_LARGE, Action.GIVE_UP), _STORED: Transition(_ENDED),
+    },
+    Event.CANCELLED_BY_CLIENT: {
+        **TASKS[Event.CANCELLED_BY_CLIENT], _DONE_LARGE: Transition(_STORED, Action.DELIVER), _PENDING: _CANCELLED,
+    },
+    Event.RUNS_AGAIN: {_ASSIGNED: _WAITS, _DONE_LARGE: _WAITS, _DECIDING: _WAITS},
+}  # fmt: skip
+"""Nodes of graphs, whose inputs are not there: a node whose inputs are there is QUEUED where it would be PENDING, and a
+node that is not needed is FREED instead. Intermediate nodes are STORED where others are DONE_LARGE. A STORED value that
+is lost does not count as a lost agent: only ``rerun=False`` keeps its node from running again."""
+
+
+def transition(table: Table, event: Event, state: TaskState) -> Transition:
+    """What an event does to a task in a state."""
+    return table[event].get(state, Transition(state))
 
 
 DEPTH_LIMIT = 4095
-"""Tasks nested deeper than this are handled as if they were no deeper: agents reach their limit of processes before."""
+"""Tasks nested deeper than this are handled as if they were no deeper: agents reach their limit of worker processes
+before."""
 
 LENT_LIMIT = 1_000_000
-"""An agent that says it has lent more slots is taken to have lent so many."""
+"""The largest number of lent slots that an agent is believed to have."""
 
 DEATHS_LIMIT = 3
+"""A task whose worker process died so often ends with PROCESSOR_DIED."""
+
 LOSSES_LIMIT = 20
+"""A task that has lost so many agents ends with WORKER_DIED."""

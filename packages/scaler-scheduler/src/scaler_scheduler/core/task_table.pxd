@@ -1,17 +1,57 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from scaler_scheduler.core.accepted_results cimport AcceptedResults
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.node_table cimport NodeTable
 from scaler_scheduler.core.census cimport Census
 from scaler_scheduler.core.pages cimport Page, PageBox
 from scaler_scheduler.core.run_records cimport RunRecord
 
+cdef class LostTasks:
+    cdef uint32_t agent
+    cdef bint blameless
+    cdef int losses_limit
+    cdef int status
+    cdef list ranges
+    cdef list died
+    cdef list cancelled
+    cdef list fatal
+    cdef dict graphs
+
+    cdef int event(self, Page* page, int offset, RunRecord record) noexcept
+
+cdef class CancelledTasks:
+    cdef list ended
+    cdef dict told
+    cdef dict freed
+
+    cdef tell(self, uint32_t agent, uint64_t task, uint32_t attempt)
+
 cdef class TaskTable(NodeTable):
     cdef dict moving
 
     cpdef accept(self, run, AgentLoad agent)
-    cdef bint decide(
-        self, Page* page, int offset, int state, int status, RunRecord record, uint32_t attempt, uint32_t agent
-    ) noexcept
+    cdef leave_out(
+        self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt, int action
+    )
+    cdef accept_unusual(
+        self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt,
+        RunRecord record
+    )
+    cdef to_deciding(self, Page* page, int offset, uint32_t attempt)
+    cdef accept_node(
+        self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt,
+        RunRecord record
+    )
+    cdef end_cancelled_node(
+        self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt
+    )
+    cdef bint accept_value(
+        self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt,
+        RunRecord record, bint is_wanted
+    ) except -1
+    cdef lose_page(self, PageBox box, LostTasks lost)
+    cdef lose_task(self, Page* page, uint64_t task, LostTasks lost)
+    cdef cancel_task(self, Page* page, uint64_t task, CancelledTasks cancelled)
     cdef int64_t take_moving(self, uint64_t task) except -1
     cdef bint is_with(self, Page* page, int offset, uint32_t agent) noexcept
     cdef count_large(self, RunRecord record)
@@ -20,7 +60,3 @@ cdef class TaskTable(NodeTable):
     cdef amend_records(self, int64_t* left, bint corrects, list wrong)
     cdef amend_graphs(self, bint corrects, list wrong)
     cdef bint is_given(self, uint64_t task) except -1
-    cdef bint accept_node(
-        self, Page* page, int offset, uint64_t task, int status, uint32_t attempt, RunRecord record, AgentLoad agent,
-        list special, int64_t index, run
-    ) except -1

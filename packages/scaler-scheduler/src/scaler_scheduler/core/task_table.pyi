@@ -2,7 +2,7 @@
 
 Results, agents that come and go, and cancels: the uppermost of three layers. Below it are the nodes of graphs
 (``node_table``) and the columns (``task_columns``), in pages that are freed when all their tasks have ended. Only these
-change the state of a task, but for handing out (``takings``). States and their legal transitions: see ``states``.
+change the state of a task, but for handing out (``assignments``). States and their legal transitions: see ``states``.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from scaler_scheduler.core.agent_loads import AgentLoad
 from scaler_scheduler.core.census import Census
 from scaler_scheduler.core.node_table import NodeTable
 from scaler_scheduler.core.run_records import Ranges, RunRecord
+from scaler_scheduler.core.states import ResultOutcome
 
 class TaskTable(NodeTable):
     def ready(self, first: int, stop: int) -> Ranges: ...
@@ -20,11 +21,8 @@ class TaskTable(NodeTable):
 
     def finish(self, task: int, status: int) -> None: ...
     def died(self, task: int) -> int: ...
-    def accept(
-        self, run: ResultRun, agent: AgentLoad
-    ) -> tuple[list[int] | None, list[tuple[int, int, str]], list[int]] | None:
-        """None: all count, forward as they are. Else (indices to forward, None for all; rows to decide; rows
-        unknown)."""
+    def accept(self, run: ResultRun, agent: AgentLoad) -> ResultOutcome | None:
+        """Take in a run of results. None: all of them count and may be forwarded as they are."""
 
     def claim(self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad) -> tuple[list[int], list[int]]: ...
     def withdrawn(

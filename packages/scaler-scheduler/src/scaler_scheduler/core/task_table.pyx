@@ -5,10 +5,9 @@ the rules."""
 from cython cimport final
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
+from scaler_scheduler.core.accepted_results cimport NOT_RECORDED, RUNS_AGAIN, AcceptedResults
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.census cimport Census
-from scaler_scheduler.core.events cimport Recorder
-from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.node_table cimport NO_TASK, NodeTable
 from scaler_scheduler.core.pages cimport (
@@ -27,13 +26,31 @@ from scaler_scheduler.core.states cimport (
     CANCELLED,
     CANCELLING,
     DECIDING,
+    DO_CANCEL_AT_AGENT,
+    DO_DELIVER,
+    DO_FORWARD,
+    DO_FREE_AT_AGENT,
+    DO_GIVE_UP,
+    DO_KEEP_LARGE,
+    DO_KEEP_UNKNOWN,
+    DO_NOTHING,
+    DO_REFUSE,
+    DO_TELL_CANCELLED,
     DONE_LARGE,
     ENDED,
     EXCEPTION,
     EXCEPTION_NOT_SERIALIZABLE,
     FREED,
     HELD,
-    PENDING,
+    ON_AGENT_LOST,
+    ON_AGENT_LOST_FINALLY,
+    ON_CANCELLED_BY_CLIENT,
+    ON_DIED,
+    ON_FAILED,
+    ON_FAILED_WITH_RETRIES,
+    ON_STOPPED,
+    ON_SUCCEEDED,
+    ON_SUCCEEDED_LARGE,
     PROCESSOR_DIED,
     QUEUED,
     STATES,
@@ -43,12 +60,65 @@ from scaler_scheduler.core.states cimport (
     WAITING,
 )
 from scaler_scheduler.core.totals cimport Totals
+from scaler_scheduler.core.transitions cimport OF_NODES, OF_TASKS, TRANSITIONS
 
-cdef enum:
-    NOT_RECORDED = 0xFF
-    RUNS_AGAIN = 0x80
+@final
+cdef class LostTasks:
+    """What becomes of the tasks of a lost agent. ``fatal``: nodes that end once their graphs are settled."""
 
-LARGE, DIED, RETRY, DISCARD, REFUSE = "large", "died", "retry", "discard", "refuse"
+    def __init__(self, uint32_t agent, bint blameless, int losses_limit, int status):
+        self.agent = agent
+        self.blameless = blameless
+        self.losses_limit = losses_limit
+        self.status = status
+        self.ranges, self.died, self.cancelled, self.fatal = [], [], [], []
+        self.graphs = {}
+
+    cdef int event(self, Page* page, int offset, RunRecord record) noexcept:
+        cdef bint may_run_again = record.rerun or (self.blameless and page.state[offset] == ASSIGNED)
+        if may_run_again and page.losses[offset] < self.losses_limit:
+            return ON_AGENT_LOST
+        return ON_AGENT_LOST_FINALLY
+
+
+@final
+cdef class CancelledTasks:
+    """What becomes of tasks that a client cancels: see ``TaskTable.cancel``."""
+
+    def __init__(self):
+        self.ended = []
+        self.told, self.freed = {}, {}
+
+    cdef tell(self, uint32_t agent, uint64_t task, uint32_t attempt):
+        cdef tuple column = <tuple> self.told.get(agent)
+        if column is None:
+            column = self.told[agent] = ([], [])
+        (<list> column[0]).append(task)
+        (<list> column[1]).append(attempt)
+
+
+cdef inline int event_of(int status, RunRecord record) noexcept:
+    """The event that a result is for a task of this record."""
+    if status == SUCCESS:
+        return ON_SUCCEEDED
+    if status == SUCCESS_LARGE:
+        return ON_SUCCEEDED_LARGE
+    if status == CANCELLED:
+        return ON_STOPPED
+    if status == PROCESSOR_DIED:
+        return ON_DIED
+    if record.retries and (status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE):
+        return ON_FAILED_WITH_RETRIES
+    return ON_FAILED
+
+
+cdef inline int action_of_result(Page* page, int offset, int status, uint32_t attempt, uint32_t agent) noexcept:
+    """NOTHING: the result does not count. KEEP_UNKNOWN: there is no such task. Any other: it counts."""
+    cdef int state = ENDED if page == NULL else page.state[offset]
+    if (state == ASSIGNED or state == CANCELLING) and (
+            page.attempt[offset] != attempt or page.agent[offset] != agent):
+        return DO_NOTHING
+    return TRANSITIONS[OF_TASKS][ON_STOPPED if status == CANCELLED else ON_SUCCEEDED][state].action
 
 
 @final
@@ -107,164 +177,137 @@ cdef class TaskTable(NodeTable):
     # ---- results --------------------------------------------------------------------------------------------------
 
     cpdef accept(self, run, AgentLoad agent):
-        """Take in results from ``agent``. None: all of them count and may be forwarded as they are. Otherwise
-        (indices to forward, [(index, task, what)] to be decided, indices of tasks never heard of)."""
-        cdef int64_t count = run.count
-        cdef const uint64_t[::1] tasks
-        cdef const uint32_t[::1] attempts
-        cdef const uint8_t[::1] statuses
-        cdef const uint64_t[::1] durations
-        cdef int64_t index, plain = 0
+        """Take in a run of results from ``agent``. None: all of them count and may be forwarded as they are."""
+        cdef const uint64_t[::1] tasks = run.task_column
+        cdef const uint32_t[::1] attempts = run.attempt_column
+        cdef const uint8_t[::1] statuses = run.status_column
+        cdef const uint64_t[::1] durations = run.duration_column
+        cdef AcceptedResults results = AcceptedResults(run, agent, self.events)
+        cdef RunRecord record
+        cdef int64_t row, count = run.count
         cdef uint64_t task
         cdef Page* page
-        cdef int offset, state, status, what
-        cdef RunRecord record = None
-        cdef RunRecord current = None
-        cdef int group = 0, timed = 0
-        cdef int64_t group_load = 0, group_moving = 0
-        cdef double group_us = 0.0
-        cdef list forward = None, special = [], unknown = []
-        cdef Recorder events = self.events
-        cdef bint recording = events.is_on
-        cdef FunctionLoad function = None
-        cdef list segments = []
-        cdef bytearray fates = None
-        tasks = run.task_column
-        attempts = run.attempt_column
-        statuses = run.status_column
-        durations = run.duration_column
-        for index in range(count):
-            task = tasks[index]
-            status = statuses[index]
+        cdef int offset, status, action
+        for row in range(count):
+            task, status = tasks[row], statuses[row]
             offset = task & (PAGE_SIZE - 1)
             page = self.find(task)
-            state = ENDED if page == NULL else page.state[offset]
-            if state == ASSIGNED or state == CANCELLING:
-                if page.attempt[offset] != attempts[index] or page.agent[offset] != agent.index:
-                    what = -1
-                else:
-                    what = 1
-            elif state == HELD and status != CANCELLED:
-                what = 1
-            else:
-                what = -2 if state == ENDED else -1
-            if what < 0:
-                if forward is None:
-                    forward = list(range(index))
-                if what == -2:
-                    unknown.append(index)
-                elif status <= SUCCESS_LARGE:
-                    if status == SUCCESS_LARGE and self.is_stray(page, offset, agent.index):
-                        special.append((index, task, REFUSE))
-                    self.refuse_value(page, offset, task, attempts[index], agent.index)
-                if recording:
-                    fates = with_fate(fates, statuses, index, NOT_RECORDED)
+            action = action_of_result(page, offset, status, attempts[row], agent.index)
+            if action == DO_NOTHING or action == DO_KEEP_UNKNOWN:
+                self.leave_out(results, row, page, task, status, attempts[row], action)
                 continue
             record = self.record_at(page, offset)
-            if record is not current:
-                if recording and record.function is not function:
-                    function = record.function
-                    segments.append((index if segments else 0, function.named(events)))
-                if group:
-                    agent.give_back(current, group, group_load, group_moving)
-                    if timed:
-                        current.function.observe(group_us, timed)
-                current = record
-                group = timed = 0
-                group_load = group_moving = 0
-                group_us = 0.0
-            if state != HELD:
-                group += 1
-                group_load += page.estimate_us[offset]
-                if record.has_moving:
-                    group_moving += self.take_moving(task)
-                if status <= EXCEPTION_NOT_SERIALIZABLE:
-                    timed += 1
-                    group_us += durations[index]
+            if record is not results.record:
+                results.begin(record, row)
+            if page.state[offset] != HELD:
+                results.count(page.estimate_us[offset], self.take_moving(task) if record.has_moving else 0,
+                              status, durations[row])
             if record.graph is not None:
-                self.accepting = task
-                if recording and state == CANCELLING and status == SUCCESS_LARGE:
-                    fates = with_fate(fates, statuses, index, CANCELLED)  # it counts as no result
-                if not self.accept_node(page, offset, task, status, attempts[index], record, agent, special, index, run):
-                    if forward is None:
-                        forward = list(range(index))
-                elif forward is not None:
-                    forward.append(index)
-                if recording and special and special[len(special) - 1][0] == index and status > SUCCESS_LARGE:
-                    fates = with_fate(fates, statuses, index, status | RUNS_AGAIN)
-                continue
-            if status != SUCCESS and self.decide(page, offset, state, status, record, attempts[index], agent.index):
-                if status == SUCCESS_LARGE and state != CANCELLING:
-                    special.append((index, task, LARGE))
-                else:
-                    if forward is None:
-                        forward = list(range(index))
-                    special.append((index, task, DISCARD if status == SUCCESS_LARGE
-                                    else (DIED if status == PROCESSOR_DIED else RETRY)))
-                    if recording:
-                        fates = with_fate(fates, statuses, index, status | RUNS_AGAIN)
-                    continue
-            else:
+                self.accept_node(results, row, page, task, status, attempts[row], record)
+            elif status == SUCCESS:
                 self.close(page, task, status, record)
-            if forward is not None:
-                forward.append(index)
-        self.accepting = NO_TASK
-        if group:
-            agent.give_back(current, group, group_load, group_moving)
-            if timed:
-                current.function.observe(group_us, timed)
-        if segments:
-            events.results(run, self.number, agent.index, segments, fates)
-        if forward is None and not special:
-            return None
-        return forward, special, unknown
-
-    cdef bint accept_node(self, Page* page, int offset, uint64_t task, int status, uint32_t attempt, RunRecord record,
-                          AgentLoad agent, list special, int64_t index, run) except -1:
-        """One result of a node. True: it is to be forwarded."""
-        cdef int state = page.state[offset]
-        cdef Graph graph = record.graph
-        cdef bint wanted = not record.intermediate and not graph.at(task - graph.base).delivered
-        if state == CANCELLING:
-            if status <= SUCCESS_LARGE:
-                self.tell().tell(agent.index, task, attempt)
-            self.end(page, task, CANCELLED if status == SUCCESS_LARGE else status)
-            return wanted and status != SUCCESS_LARGE
-        if status <= SUCCESS_LARGE:
-            if state == HELD and wanted and status == SUCCESS and len(run.payload(index)) == 0:
-                wanted = False  # the client has it, the agent keeps it for dependants
-            if status == SUCCESS_LARGE and wanted:
-                special.append((index, task, LARGE))
-            self.note_size(graph, task, run, index if status == SUCCESS_LARGE else -1)
-            self.node_done(page, task, record, attempt, agent.index, status)
-            return wanted
-        if self.decide(page, offset, state, status, record, attempt, agent.index):
-            if state == ASSIGNED:
-                self.shift_open(graph, task, 1)
-            special.append((index, task, DIED if status == PROCESSOR_DIED else RETRY))
-            return False
-        self.end(page, task, status)
-        return True
-
-    cdef bint decide(self, Page* page, int offset, int state, int status, RunRecord record, uint32_t attempt,
-                     uint32_t agent) noexcept:
-        """True: the row does not simply end its task; what becomes of it is decided by the core."""
-        if status == SUCCESS_LARGE:
-            if state == CANCELLING:
-                self.move(page, offset, DECIDING)
+                results.forward(row)
             else:
-                self.move(page, offset, DONE_LARGE)
-                page.attempt[offset] = plausible(attempt)
-                page.agent[offset] = agent
-            return True
+                self.accept_unusual(results, row, page, task, status, attempts[row], record)
+        self.accepting = NO_TASK
+        return results.outcome(self.number)
+
+    cdef leave_out(
+        self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt, int action
+    ):
+        """A result does not count: its agent need not keep the value."""
+        cdef uint32_t agent = results.agent.index
+        results.leave_out(row)
+        results.record_as(row, NOT_RECORDED)
+        if action == DO_KEEP_UNKNOWN:
+            results.unknown.append(row)
+        elif status <= SUCCESS_LARGE:
+            if status == SUCCESS_LARGE and self.is_stray(page, task & (PAGE_SIZE - 1), agent):
+                results.decide(row, task, DO_REFUSE)
+            self.refuse_value(page, task & (PAGE_SIZE - 1), task, attempt, agent)
+
+    cdef accept_unusual(
+        self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt,
+        RunRecord record
+    ):
+        """A result of a task outside graphs that is not a small success."""
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int event = event_of(status, record)
+        cdef int state = page.state[offset]
+        cdef int action = TRANSITIONS[OF_TASKS][event][state].action
+        if action == DO_FORWARD:
+            self.close(page, task, status, record)
+            results.forward(row)
+            return
+        results.decide(row, task, action)
+        if action == DO_KEEP_LARGE:
+            self.move(page, offset, TRANSITIONS[OF_TASKS][event][state].state)
+            page.attempt[offset] = plausible(attempt)
+            page.agent[offset] = results.agent.index
+            results.forward(row)
+            return
+        self.to_deciding(page, offset, attempt)
+        results.leave_out(row)
+        results.record_as(row, status | RUNS_AGAIN)
+
+    cdef to_deciding(self, Page* page, int offset, uint32_t attempt):
+        """The rules decide what becomes of a task that has left its agent."""
+        page.attempt[offset] = max(page.attempt[offset], plausible(attempt))
+        self.move(page, offset, DECIDING)
+
+    cdef accept_node(
+        self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt,
+        RunRecord record
+    ):
+        """A result of a node of a graph."""
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int state = page.state[offset]
+        cdef int action = TRANSITIONS[OF_NODES][event_of(status, record)][state].action
+        cdef bint is_forwarded = not record.intermediate and not record.graph.at(task - record.graph.base).delivered
+        self.accepting = task
         if state == CANCELLING:
-            return False
-        if status == PROCESSOR_DIED or (record.retries and (
-                status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE)):
-            page.attempt[offset] = max(page.attempt[offset], plausible(attempt))
-            self.move(page, offset, DECIDING)
-            return True
-        return False
+            is_forwarded = is_forwarded and status != SUCCESS_LARGE
+            self.end_cancelled_node(results, row, page, task, status, attempt)
+        elif status <= SUCCESS_LARGE:
+            is_forwarded = self.accept_value(results, row, page, task, status, attempt, record, is_forwarded)
+        elif action == DO_FORWARD:
+            is_forwarded = True
+            self.end(page, task, status)
+        else:
+            is_forwarded = False
+            self.to_deciding(page, offset, attempt)
+            if state == ASSIGNED:
+                self.shift_open(record.graph, task, 1)
+            results.decide(row, task, action)
+            results.record_as(row, status | RUNS_AGAIN)
+        if is_forwarded:
+            results.forward(row)
+        else:
+            results.leave_out(row)
+
+    cdef end_cancelled_node(
+        self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt
+    ):
+        """The agent of a cancelled node has answered. A large result counts as no result."""
+        if status == SUCCESS_LARGE:
+            results.record_as(row, CANCELLED)
+        if status <= SUCCESS_LARGE:
+            self.tell().tell(results.agent.index, task, attempt)
+        self.end(page, task, CANCELLED if status == SUCCESS_LARGE else status)
+
+    cdef bint accept_value(
+        self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt,
+        RunRecord record, bint is_wanted
+    ) except -1:
+        """A node succeeded. Whether its result is forwarded to the client, which wants it."""
+        if (is_wanted and status == SUCCESS and page.state[task & (PAGE_SIZE - 1)] == HELD
+                and len(results.run.payload(row)) == 0):
+            is_wanted = False  # the client has it, and the agent keeps it for dependants
+        if status == SUCCESS_LARGE and is_wanted:
+            results.decide(row, task, DO_KEEP_LARGE)
+        self.note_size(record.graph, task, results.run, row if status == SUCCESS_LARGE else -1)
+        self.node_done(page, task, record, attempt, results.agent.index, status)
+        return is_wanted
 
     # ---- agents ---------------------------------------------------------------------------------------------------
 
@@ -353,102 +396,98 @@ cdef class TaskTable(NodeTable):
 
     def lose(self, uint32_t agent, bint blameless, int losses_limit, int status):
         """The agent is gone. Returns (ranges queued again, tasks ended with ``status``, tasks whose cancel this
-        answers). ``blameless``: it had said goodbye, nothing of it may have been started."""
-        cdef list ranges = [], died = [], cancelled = []
+        answers). ``blameless``: it had said goodbye, so it has started none of its tasks."""
+        cdef LostTasks lost = LostTasks(agent, blameless, losses_limit, status)
         cdef PageBox box
-        cdef Page* page
-        cdef int offset, state
-        cdef uint64_t task
-        cdef RunRecord record
-        cdef dict shaken = {}
-        cdef list fatal = []
         self.forget_copies(agent)
         for number in sorted(self.pages):
             box = <PageBox> self.pages.get(number)
-            if box is None:
-                continue
-            page = box.page
-            for offset in range(PAGE_SIZE):
-                state = page.state[offset]
-                if state < ASSIGNED or page.agent[offset] != agent:
-                    continue
-                task = (box.number << PAGE_BITS) + offset
-                record = self.record_at(page, offset)
-                self.take_moving(task)
-                if state == STORED:
-                    self.move(page, offset, FREED)
-                    page.agent[offset] = NO_AGENT
-                    shaken[record.graph.last] = record.graph
-                    continue
-                if state == CANCELLING:
-                    self.end(page, task, CANCELLED)
-                    cancelled.append(task)
-                    continue
-                if not blameless:
-                    page.losses[offset] += 1
-                if state == DONE_LARGE:
-                    self.count_lost(record)
-                if record.graph is not None:
-                    shaken[record.graph.last] = record.graph
-                    self.move(page, offset, PENDING)
-                    page.attempt[offset] = next_attempt(page.attempt[offset])
-                    page.agent[offset] = NO_AGENT
-                    if (not record.rerun and not (blameless and state == ASSIGNED)) or (
-                            page.losses[offset] >= losses_limit):
-                        fatal.append(task)
-                    continue
-                if (not record.rerun and not (blameless and state == ASSIGNED)) or page.losses[offset] >= losses_limit:
-                    self.end(page, task, status)
-                    died.append(task)
-                    continue
-                self.requeue(task)
-                extend(ranges, record, task)
-        for graph in shaken.values():
+            if box is not None:
+                self.lose_page(box, lost)
+        for graph in lost.graphs.values():
             self.settle(graph, False)
-        for task in fatal:
+        for task in lost.fatal:
             self.kill(task, status)
-        return ranges, died, cancelled
+        return lost.ranges, lost.died, lost.cancelled
+
+    cdef lose_page(self, PageBox box, LostTasks lost):
+        cdef Page* page = box.page
+        cdef int offset
+        for offset in range(PAGE_SIZE):
+            if page.state[offset] >= ASSIGNED and page.agent[offset] == lost.agent:
+                self.lose_task(page, (box.number << PAGE_BITS) + offset, lost)
+
+    cdef lose_task(self, Page* page, uint64_t task, LostTasks lost):
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int state = page.state[offset]
+        cdef RunRecord record = self.record_at(page, offset)
+        cdef int action
+        self.take_moving(task)
+        if state == STORED:
+            self.lose_stored(page, offset)
+            lost.graphs[record.graph.last] = record.graph
+            return
+        if not lost.blameless and state != CANCELLING:
+            page.losses[offset] += 1
+        action = TRANSITIONS[OF_TASKS if record.graph is None else OF_NODES][lost.event(page, offset, record)][state].action
+        if state == DONE_LARGE:
+            self.count_lost(record)
+        if action == DO_TELL_CANCELLED:
+            self.end(page, task, CANCELLED)
+            lost.cancelled.append(task)
+        elif record.graph is not None:
+            self.to_pending_again(page, offset)
+            lost.graphs[record.graph.last] = record.graph
+            if action == DO_GIVE_UP:
+                lost.fatal.append(task)
+        elif action == DO_GIVE_UP:
+            self.end(page, task, lost.status)
+            lost.died.append(task)
+        else:
+            self.requeue(task)
+            extend(lost.ranges, record, task)
 
     # ---- cancels --------------------------------------------------------------------------------------------------
 
     def cancel(self, tasks):
         """Returns (tasks that ended, {agent: ([tasks], [attempts])} to be told, {agent: [tasks]} whose large results
-        are not wanted any more)."""
-        cdef list ended = []
-        cdef dict told = {}, freed = {}
+        the client no longer needs). None: all tasks."""
+        cdef CancelledTasks cancelled = CancelledTasks()
         cdef Page* page
-        cdef int offset, state
         cdef uint64_t task
-        cdef RunRecord record
         if self.graphs:
             self.close_cancelled(tasks)
         if tasks is None:
             tasks = self.all_tasks()
         for task in tasks:
-            offset = task & (PAGE_SIZE - 1)
             page = self.find(task)
-            state = ENDED if page == NULL else page.state[offset]
-            if state == ENDED or state == CANCELLING or state == STORED or state == FREED:
-                continue
-            if state == DONE_LARGE and self.record_at(page, offset).graph is not None:
-                self.deliver_large(page, offset, task)
-                continue
-            if state == ASSIGNED:
-                self.to_cancelling(page, offset, task)
-                column = told.setdefault(page.agent[offset], ([], []))
-                column[0].append(task)
-                column[1].append(page.attempt[offset])
-                continue
-            if state == QUEUED:
-                record = self.record_at(page, offset)
-                record.queue.count -= 1
-            if state == DONE_LARGE:
-                freed.setdefault(page.agent[offset], []).append(task)
-                self.count_large(self.record_at(page, offset))
-            else:
-                ended.append(task)
+            if page != NULL:
+                self.cancel_task(page, task, cancelled)
+        return cancelled.ended, cancelled.told, cancelled.freed
+
+    cdef cancel_task(self, Page* page, uint64_t task, CancelledTasks cancelled):
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int state = page.state[offset]
+        cdef RunRecord record
+        cdef int action
+        if state == ENDED:
+            return
+        record = self.record_at(page, offset)
+        action = TRANSITIONS[OF_TASKS if record.graph is None else OF_NODES][ON_CANCELLED_BY_CLIENT][state].action
+        if action == DO_CANCEL_AT_AGENT:
+            self.to_cancelling(page, offset, task)
+            cancelled.tell(page.agent[offset], task, page.attempt[offset])
+        elif action == DO_DELIVER:
+            self.deliver_large(page, offset, task)
+        elif action == DO_FREE_AT_AGENT:
+            cancelled.freed.setdefault(page.agent[offset], []).append(task)
+            self.count_large(record)
             self.end(page, task, CANCELLED)
-        return ended, told, freed
+        elif action == DO_TELL_CANCELLED:
+            if state == QUEUED:
+                record.queue.count -= 1
+            cancelled.ended.append(task)
+            self.end(page, task, CANCELLED)
 
     def release(self, tasks):
         """The client needs these large results no more. Returns those that nobody needs: they are to be cancelled. A
@@ -657,11 +696,3 @@ cdef class TaskTable(NodeTable):
         """Assert that counters agree with the columns."""
         wrong = self.recount(Census(), False)
         assert not wrong, wrong
-
-
-cdef bytearray with_fate(bytearray fates, const uint8_t[::1] statuses, int64_t index, int fate):
-    """What is to be recorded as the statuses of a run, one of them changed."""
-    if fates is None:
-        fates = bytearray(statuses)
-    fates[index] = fate
-    return fates

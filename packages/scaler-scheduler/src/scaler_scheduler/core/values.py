@@ -24,7 +24,7 @@ from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.objects import SOURCES_LIMIT
 from scaler_scheduler.core.relays import is_last
 from scaler_scheduler.core.state import SchedulerState
-from scaler_scheduler.core.states import LOSSES_LIMIT, TaskState
+from scaler_scheduler.core.states import LOSSES_LIMIT, Action, TaskState
 
 _WITHOUT_VALUE = (TaskState.ENDED, TaskState.FREED)
 """There is no result, and none will be made for a client that asks."""
@@ -141,15 +141,15 @@ def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bo
     client = state.clients.get(key.owner)
     if client is None or key.number >= UPLOAD_NUMBER:
         return False
-    what = client.table.lose_value(key.number, agent.index, LOSSES_LIMIT)
-    if what is None:
+    action = client.table.lose_value(key.number, agent.index, LOSSES_LIMIT)
+    if action == Action.NOTHING:
         return False
     client.large.pop(key.number, None)
-    if what == "died":
+    if action == Action.GIVE_UP:
         client.table.finish(key.number, Status.OBJECT_MISSING)
         task_endings.report_failed(state, client, key.number, Status.OBJECT_MISSING)
         return False
-    if what == "requeue":
+    if action == Action.REQUEUE:
         requeue.requeue(state, client, key.number)
     return True
 

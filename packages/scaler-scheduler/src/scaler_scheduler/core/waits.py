@@ -11,6 +11,7 @@ from scaler_scheduler.core.queue_classes import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.waiting_tasks import waiting_tasks
 
 RUNS_LIMIT = 10_000
 """Runs of one queue that are looked at; the tasks in further ones are one group."""
@@ -59,7 +60,7 @@ def waits_of(state: SchedulerState, now: float) -> list[WaitGroup]:
 def _add_queued(state: SchedulerState, waits: _Waits) -> None:
     reserved = _add_reserved(state, waits)
     for queue in state.allocator.classes.values():
-        found, left_out = queue.waiting(RUNS_LIMIT, reserved.get(queue, 0)) if queue.count else ({}, 0)
+        found, left_out = waiting_tasks(queue, RUNS_LIMIT, reserved.get(queue, 0)) if queue.count else ({}, 0)
         left_out = max(0, left_out - reserved.get(queue, 0))
         for (client, function), (count, since, task, record) in found.items():
             reason = _reason(state, client, record)
@@ -73,11 +74,13 @@ def _add_reserved(state: SchedulerState, waits: _Waits) -> dict[QueueClass, int]
     numbers: dict[QueueClass, int] = {}
     for agent in state.agents.values():
         reason = explanation.why_reserved(agent)
-        for queue, places in agent.load.reserved.items():
-            numbers[queue] = numbers.get(queue, 0) + len(places)
-            for _, _, place in places[:RUNS_LIMIT]:
-                function, since = place.record.function, place.record.entered_at
-                waits.add(function.digest, function.name, reason, 1, since, place.client.shown_id, place.task)
+        for queue, reservations in agent.load.reserved.items():
+            numbers[queue] = numbers.get(queue, 0) + len(reservations)
+            for _, _, reservation in reservations[:RUNS_LIMIT]:
+                function, since = reservation.record.function, reservation.record.entered_at
+                waits.add(
+                    function.digest, function.name, reason, 1, since, reservation.client.shown_id, reservation.task
+                )
     return numbers
 
 

@@ -1,4 +1,4 @@
-"""Which agents there are, and where bytes are (contract of places.pyx).
+"""Which agents there are, and where bytes are (contract of data_locations.pyx).
 
 ``by_store`` lists the agents of a host, which share what is in its object store. Moving takes 1 ms and the bytes' time.
 """
@@ -7,7 +7,7 @@ from typing import Any
 
 from scaler_scheduler.core.agent_loads import AgentLoad
 
-class Places:
+class DataLocations:
     """Which agents there are, and where the bytes are that tasks need. ``objects``: those that clients sent, by key;
     ``bytes_per_us``: how fast they move between hosts."""
 

@@ -1,4 +1,4 @@
-cdef class Places:
+cdef class DataLocations:
     cdef readonly dict by_index
     cdef readonly dict by_session
     cdef readonly dict by_store

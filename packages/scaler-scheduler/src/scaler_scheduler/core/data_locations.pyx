@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Which agents there are, and where bytes are. See places.pyi for the contract."""
+"""Which agents there are, and where bytes are. See data_locations.pyi for the contract."""
 
 from cython cimport final
 from scaler_scheduler.core.agent_loads cimport AgentLoad
@@ -9,7 +9,7 @@ cdef enum:
 
 
 @final
-cdef class Places:
+cdef class DataLocations:
     """Which agents there are, and where the bytes are that tasks need. ``objects``: the directory of what clients
     sent."""
 

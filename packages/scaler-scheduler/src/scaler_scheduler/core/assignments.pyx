@@ -1,15 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What one agent is given in one go. See takings.pyi for the contract."""
+"""What one agent is given in one go. See assignments.pyi for the contract."""
 
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
-from scaler_scheduler.core.client_queues cimport ClientQueue, Level
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.inputs cimport Inputs
 from scaler_scheduler.core.pages cimport OUT_OF_PATIENCE, PAGE_SIZE, Page
-from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.data_locations cimport DataLocations
+from scaler_scheduler.core.queue_classes cimport ClientQueue, PriorityQueue, QueueClass
 from scaler_scheduler.core.reservations cimport Reservation, pop_reserved, reserve
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.states cimport ASSIGNED, PENDING, QUEUED
@@ -24,10 +24,11 @@ cdef enum:
 
 
 @final
-cdef class Takings:
+cdef class Assignment:
     """What one agent is given in one go."""
     cdef AgentLoad agent
     cdef QueueClass source
+    cdef DataLocations locations
     cdef list runs
     cdef int64_t share
     cdef int64_t free
@@ -42,11 +43,12 @@ cdef class Takings:
     cdef list fresh
     cdef Recorder events
 
-    def __init__(self, AgentLoad agent, QueueClass source, int64_t share):
+    def __init__(self, AgentLoad agent, QueueClass source, DataLocations locations, int64_t share):
         self.fresh = []
         cdef int here = agent.deep(source.depth)
         self.agent = agent
         self.source = source
+        self.locations = locations
         self.runs = []
         self.share = share
         self.free = max(0, agent.usable(source.depth) - here)
@@ -134,7 +136,7 @@ cdef class Takings:
         return len(self.source.served) > 1
 
     cdef Inputs inputs_of(self, TaskTable table, RunRecord record, uint64_t task):
-        cdef Inputs inputs = Inputs(self.source.places)
+        cdef Inputs inputs = Inputs(self.locations)
         if record.graph is not None and record.graph.has_large:
             inputs.add_values(table, record.graph, task)
         if record.has_uploads:
@@ -292,7 +294,7 @@ cdef class Takings:
             inputs = self.inputs_of(table, record, task)
         if inputs is not None:
             record.has_moving = True
-            moving_us = <int64_t> self.source.places.moving_us(inputs.total)
+            moving_us = <int64_t> self.locations.moving_us(inputs.total)
         if page.state[offset] == QUEUED:
             self.source.count -= 1
         table.move(page, offset, ASSIGNED)
@@ -302,22 +304,22 @@ cdef class Takings:
             table.moving[task] = moving_us
         self.agent.take(record, 1, estimate, moving_us)
 
-    cdef take_reserved(self):
+    cdef assign_reserved(self):
         """Assign what is reserved for the agent, as far as it has room."""
-        cdef Reservation place = pop_reserved(self.agent, self.source)
+        cdef Reservation reservation = pop_reserved(self.agent, self.source)
         cdef Page* page
         cdef int offset
-        while place is not None:
-            if not self.admit(place.record.function.estimate()):
-                reserve(self.agent, place)
+        while reservation is not None:
+            if not self.admit(reservation.record.function.estimate()):
+                reserve(self.agent, reservation)
                 return
-            page = place.table.find(place.task)
-            offset = place.task & (PAGE_SIZE - 1)
-            self.assign(place.table, page, place.task, place.record)
-            self.give(place.table, place.record, place.task, place.task + 1, page.attempt[offset])
-            if place.record.graph is not None:
-                self.follow(place.table, place.record.graph, place.task, place.task + 1)
-            place = pop_reserved(self.agent, self.source)
+            page = reservation.table.find(reservation.task)
+            offset = reservation.task & (PAGE_SIZE - 1)
+            self.assign(reservation.table, page, reservation.task, reservation.record)
+            self.give(reservation.table, reservation.record, reservation.task, reservation.task + 1, page.attempt[offset])
+            if reservation.record.graph is not None:
+                self.follow(reservation.table, reservation.record.graph, reservation.task, reservation.task + 1)
+            reservation = pop_reserved(self.agent, self.source)
 
     cdef send_fragment(self, TaskTable table, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
         if record is not None:
@@ -337,55 +339,55 @@ cdef class Takings:
         return True
 
 
-cpdef tuple take_queued(QueueClass source, AgentLoad agent, int64_t share):
+cpdef tuple assign_queued(QueueClass source, AgentLoad agent, DataLocations locations, int64_t share):
     """Assign tasks of a class to ``agent`` until it is full, or has ``share`` of them that last a while. Returns
     task runs ready to be sent, and whether the agent may take more."""
-    cdef Takings takings = Takings(agent, source, share)
-    cdef Level level
+    cdef Assignment assignment = Assignment(agent, source, locations, share)
+    cdef PriorityQueue of_priority
     cdef int index = 0
     if source.count == 0:
-        source.levels.clear()
+        source.by_priority.clear()
         return [], True
-    while index < len(source.levels) and not takings.full:
-        level = <Level> source.levels[index]
-        take_level(level, takings)
-        if not level.rotation:
-            del source.levels[index]
+    while index < len(source.by_priority) and not assignment.full:
+        of_priority = <PriorityQueue> source.by_priority[index]
+        assign_from(of_priority, assignment)
+        if not of_priority.rotation:
+            del source.by_priority[index]
         else:
             index += 1
-    takings.extend_fragments()
-    return takings.pieces(), not takings.agent_full
+    assignment.extend_fragments()
+    return assignment.pieces(), not assignment.agent_full
 
 
-cdef take_level(Level level, Takings takings):
+cdef assign_from(PriorityQueue of_priority, Assignment assignment):
     cdef ClientQueue queue
     cdef int idle = 0
-    while level.rotation and idle < len(level.rotation) and not takings.full:
-        queue = <ClientQueue> level.rotation[0]
+    while of_priority.rotation and idle < len(of_priority.rotation) and not assignment.full:
+        queue = <ClientQueue> of_priority.rotation[0]
         if queue.client.is_paused:
-            level.rotation.rotate(-1)
+            of_priority.rotation.rotate(-1)
             idle += 1
             continue
         idle = 0
         if not queue.advance():
-            level.drop_first()
+            of_priority.drop_first()
             continue
-        takings.take(queue, TURN if len(level.rotation) > 1 else NO_BOUND)
-        level.rotation.rotate(-1)
+        assignment.take(queue, TURN if len(of_priority.rotation) > 1 else NO_BOUND)
+        of_priority.rotation.rotate(-1)
 
 
-cpdef list take_reserved(AgentLoad agent):
+cpdef list assign_reserved(AgentLoad agent, DataLocations locations):
     """Assign the tasks that are reserved for ``agent``, as far as it has room: deeper ones first. Returns task runs
     ready to be sent."""
     cdef QueueClass queue
-    cdef Takings takings
+    cdef Assignment assignment
     cdef list runs = []
     for queue in sorted(agent.reserved, key=depth_of, reverse=True):
-        takings = Takings(agent, queue, NO_BOUND)
-        takings.turn = NO_BOUND
-        takings.take_reserved()
-        takings.extend_fragments()
-        runs.extend(takings.pieces())
+        assignment = Assignment(agent, queue, locations, NO_BOUND)
+        assignment.turn = NO_BOUND
+        assignment.assign_reserved()
+        assignment.extend_fragments()
+        runs.extend(assignment.pieces())
     return runs
 
 
@@ -393,13 +395,13 @@ def depth_of(QueueClass queue):
     return queue.depth
 
 
-cpdef list take_deferred(AgentLoad agent):
+cpdef list assign_deferred(AgentLoad agent, DataLocations locations):
     """Assign the nodes that wanted to go to ``agent`` when it had no room, and those whose inputs it holds. Returns
     task runs ready to be sent."""
     cdef list waiting = agent.deferred, tasks, others
     cdef TaskTable table
     cdef QueueClass queue
-    cdef Takings takings
+    cdef Assignment assignment
     cdef list runs = []
     agent.deferred = []
     while waiting:
@@ -415,10 +417,10 @@ cpdef list take_deferred(AgentLoad agent):
             else:
                 others.append(entry)
         if table is not None:
-            takings = Takings(agent, queue, 0)
-            takings.fresh.append((table, tasks))
-            takings.extend_fragments()
-            runs.extend(takings.pieces())
+            assignment = Assignment(agent, queue, locations, 0)
+            assignment.fresh.append((table, tasks))
+            assignment.extend_fragments()
+            runs.extend(assignment.pieces())
         waiting = others
     return runs
 

@@ -1,0 +1,48 @@
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from scaler_scheduler.core.agent_loads cimport AgentLoad
+from scaler_scheduler.core.events cimport Recorder
+from scaler_scheduler.core.function_loads cimport FunctionLoad
+from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.states cimport EXCEPTION_NOT_SERIALIZABLE
+
+cdef enum:
+    NOT_RECORDED = 0xFF
+    RUNS_AGAIN = 0x80
+
+cdef class AcceptedResults:
+    cdef object run
+    cdef AgentLoad agent
+    cdef RunRecord record
+    cdef Recorder events
+    cdef bint is_recording
+    cdef FunctionLoad function
+    cdef list segments
+    cdef bytearray fates
+    cdef list forwarded
+    cdef list decisions
+    cdef list unknown
+    cdef int number
+    cdef int timed
+    cdef int64_t load_us
+    cdef int64_t moving_us
+    cdef double total_us
+
+    cdef begin(self, RunRecord record, int64_t row)
+    cdef settle_load(self)
+    cdef leave_out(self, int64_t row)
+    cdef decide(self, int64_t row, uint64_t task, int action)
+    cdef record_as(self, int64_t row, int fate)
+    cdef outcome(self, uint32_t table)
+
+    cdef inline void count(self, uint32_t estimate_us, int64_t moving_us, int status, uint64_t duration_us) noexcept:
+        """The agent no longer has a task of the current record."""
+        self.number += 1
+        self.load_us += estimate_us
+        self.moving_us += moving_us
+        if status <= EXCEPTION_NOT_SERIALIZABLE:
+            self.timed += 1
+            self.total_us += duration_us
+
+    cdef inline forward(self, int64_t row):
+        if self.forwarded is not None:
+            self.forwarded.append(row)

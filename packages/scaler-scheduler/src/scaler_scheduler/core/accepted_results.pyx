@@ -1,0 +1,71 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""What a run of results amounts to, row by row: which rows are forwarded or decided, what the agent has done, and what
+monitors are told. The table of tasks decides about each row; this module only keeps the accounts."""
+
+from cython cimport final
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from scaler_scheduler.core.agent_loads cimport AgentLoad
+from scaler_scheduler.core.events cimport Recorder
+from scaler_scheduler.core.run_records cimport RunRecord
+
+from scaler_scheduler.core.states import Action, ResultDecision, ResultOutcome
+
+
+@final
+cdef class AcceptedResults:
+    """The accounts of one run of results from ``agent``. Load and durations are collected for consecutive rows of one
+    record."""
+
+    def __init__(self, run, AgentLoad agent, Recorder events):
+        self.run = run
+        self.agent = agent
+        self.events = events
+        self.is_recording = events.is_on
+        self.decisions = []
+        self.unknown = []
+        if self.is_recording:
+            self.segments = []
+
+    cdef begin(self, RunRecord record, int64_t row):
+        """The rows from ``row`` on belong to another record."""
+        if self.is_recording and record.function is not self.function:
+            self.function = record.function
+            self.segments.append((row if self.segments else 0, record.function.named(self.events)))
+        self.settle_load()
+        self.record = record
+
+    cdef settle_load(self):
+        """Take what was counted off the agent's load, and let the function learn from the durations."""
+        if self.number == 0:
+            return
+        self.agent.give_back(self.record, self.number, self.load_us, self.moving_us)
+        if self.timed:
+            self.record.function.observe(self.total_us, self.timed)
+        self.number = self.timed = 0
+        self.load_us = self.moving_us = 0
+        self.total_us = 0.0
+
+    cdef leave_out(self, int64_t row):
+        """A row is not forwarded; all rows before the first such row are."""
+        if self.forwarded is None:
+            self.forwarded = list(range(row))
+
+    cdef decide(self, int64_t row, uint64_t task, int action):
+        self.decisions.append(ResultDecision(row, task, Action(action)))
+
+    cdef record_as(self, int64_t row, int fate):
+        """Monitors are told something else than the status of the row."""
+        if not self.is_recording:
+            return
+        if self.fates is None:
+            self.fates = bytearray(self.run.status_column)
+        self.fates[row] = fate
+
+    cdef outcome(self, uint32_t table):
+        """None if all rows count and may be forwarded as they are."""
+        self.settle_load()
+        if self.segments:
+            self.events.results(self.run, table, self.agent.index, self.segments, self.fates)
+        if self.forwarded is None and not self.decisions:
+            return None
+        return ResultOutcome(self.forwarded, self.decisions, self.unknown)

@@ -1,0 +1,23 @@
+"""What one agent is assigned in one turn (contract of assignments.pyx).
+
+Each of the three functions assigns tasks to an agent until it is full, and returns task runs that are ready to be sent.
+Nodes of a graph that wait only for tasks of this agent are assigned with them. A task that needs many bytes is assigned
+to this agent or reserved for a better one.
+"""
+
+from scaler_protocol.codec import TaskRun
+from scaler_scheduler.core.agent_loads import AgentLoad
+from scaler_scheduler.core.data_locations import DataLocations
+from scaler_scheduler.core.queue_classes import QueueClass
+
+def assign_queued(
+    source: QueueClass, agent: AgentLoad, locations: DataLocations, share: int
+) -> tuple[list[TaskRun], bool]:
+    """Assign tasks of a class to an agent until it is full, or has ``share`` of them that last a while. The second
+    value says whether the agent may be assigned more."""
+
+def assign_reserved(agent: AgentLoad, locations: DataLocations) -> list[TaskRun]:
+    """Assign to an agent the tasks that are reserved for it and for which it has room."""
+
+def assign_deferred(agent: AgentLoad, locations: DataLocations) -> list[TaskRun]:
+    """Assign to an agent the deferred nodes for which it has room; the others stay deferred."""

@@ -1,7 +1,0 @@
-from libc.stdint cimport int64_t
-from scaler_scheduler.core.agent_loads cimport AgentLoad
-from scaler_scheduler.core.queue_classes cimport QueueClass
-
-cpdef tuple take_queued(QueueClass source, AgentLoad agent, int64_t share)
-cpdef list take_reserved(AgentLoad agent)
-cpdef list take_deferred(AgentLoad agent)

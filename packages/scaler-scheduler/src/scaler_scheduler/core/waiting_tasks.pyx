@@ -1,0 +1,80 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Which tasks wait in a queue, for monitors. See waiting_tasks.pyi for the contract."""
+
+from libc.stdint cimport int64_t, uint64_t
+from scaler_scheduler.core.pages cimport PAGE_SIZE, Page
+from scaler_scheduler.core.queue_classes cimport ClientQueue, PriorityQueue, QueueClass
+from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.states cimport QUEUED
+from scaler_scheduler.core.task_columns cimport TaskColumns
+
+
+def waiting_tasks(QueueClass queue, int64_t limit, int64_t reserved):
+    cdef dict found = {}
+    cdef PriorityQueue of_priority
+    cdef ClientQueue of_client
+    cdef int64_t seen = 0
+    cdef bint all_wait = all_are_queued(queue, limit, reserved)
+    for of_priority in queue.by_priority:
+        for of_client in of_priority.rotation:
+            seen += add_range(of_client, of_client.first, of_client.stop, all_wait, found, &limit)
+            for first, stop in of_client.ranges:
+                if limit <= 0:
+                    break
+                seen += add_range(of_client, first, stop, all_wait, found, &limit)
+    return found, max(0, queue.count - seen)
+
+
+cdef bint all_are_queued(QueueClass queue, int64_t limit, int64_t reserved) except -1:
+    """Whether every task in the ranges is still queued. False, too, if there are more than ``limit`` ranges."""
+    cdef PriorityQueue of_priority
+    cdef ClientQueue of_client
+    cdef int64_t span = 0
+    for of_priority in queue.by_priority:
+        for of_client in of_priority.rotation:
+            span += of_client.stop - of_client.first
+            limit -= len(of_client.ranges)
+            if limit < 0:
+                return False
+            for first, stop in of_client.ranges:
+                span += stop - first
+    return span + reserved == queue.count
+
+
+cdef int64_t add_range(
+    ClientQueue queue, uint64_t first, uint64_t stop, bint all_wait, dict found, int64_t* limit
+) except -1:
+    """Add the queued tasks of a range to ``found``, from at most ``limit`` runs, and return how many they are.
+    ``all_wait``: every task in the range is queued, so their states need not be read."""
+    cdef TaskColumns table = queue.table
+    cdef uint64_t task = first, end
+    cdef int64_t number, seen = 0
+    cdef RunRecord record
+    cdef Page* page
+    while task < stop and limit[0] > 0:
+        page = table.find(task)
+        if page == NULL:
+            task = (task | (PAGE_SIZE - 1)) + 1
+            continue
+        if page.state[task & (PAGE_SIZE - 1)] != QUEUED:
+            task += 1
+            continue
+        record = table.record_at(page, task & (PAGE_SIZE - 1))
+        end = min(stop, record.stop)
+        number = <int64_t> (end - task) if all_wait else table.count_queued(task, end)
+        add_waiting(found, queue.client, record, number, task)
+        seen += number
+        limit[0] -= 1
+        task = end
+    return seen
+
+
+cdef add_waiting(dict found, client, RunRecord record, int64_t number, uint64_t task):
+    cdef tuple key = (client, record.function)
+    cdef list entry = <list> found.get(key)
+    if entry is None:
+        found[key] = [number, record.entered_at, task, record]
+        return
+    entry[0] += number
+    if record.entered_at < entry[1]:
+        entry[1], entry[2] = record.entered_at, task
