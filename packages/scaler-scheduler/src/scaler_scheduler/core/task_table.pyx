@@ -52,6 +52,7 @@ from scaler_scheduler.core.states cimport (
     ON_SUCCEEDED,
     ON_SUCCEEDED_LARGE,
     PROCESSOR_DIED,
+    PENDING,
     QUEUED,
     STATES,
     STORED,
