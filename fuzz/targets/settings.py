@@ -61,5 +61,6 @@ def seeds() -> Iterator[bytes]:
     yield b"0\ntcp://127.0.0.1:2345\t-p\tFalse\t--io-threads=2\n\n"
     yield b"1\ntcp://127.0.0.1:2345\t-n\t4\t-wn\ta,b\t--preload\tm:f\nSCALER_CLUSTER_EVENT_LOOP=uvloop\n"
     yield b"0\n\nSCALER_SCHEDULER_PROTECTED=no\n[scheduler]\naddress = 'tcp://[::1]:5'\nio_threads = 7\n[top]\n"
+    yield b"1\ntcp://a:1\t-ds\t5min\t-tm\t4GiB\nSCALER_CLUSTER_GRACE_SECONDS=1h\n[cluster]\nio-threads = '2'\n"
     yield b"1\n-h\n\n"
     yield b"0\n--lod-balance-seconds=3\n\n"

@@ -638,7 +638,7 @@ def test_a_missing_address_and_a_used_port_are_one_line(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         complaint = one_line(f"ipc://{tmp_path}/monitor", "--port", taken.getsockname()[1])
-        assert "choose another --port" in complaint
+        assert "Choose another --port" in complaint
     assert "no-such-host" in one_line(f"ipc://{tmp_path}/monitor", "--host", "no-such-host.invalid")
 
 
