@@ -129,7 +129,7 @@ class AgentConnection:
         """A piece of an object that is Writable. Raises OSError when the host has no memory left, and KeyError."""
         granted = self._granted[key]
         if offset + len(data) > granted.size:
-            raise ValueError("The object is smaller than what is written.")
+            raise ValueError("More bytes are written than the object has.")
         self._segments.write_piece(granted.segment, granted.offset + offset, data)
 
     def seal(self, key: ObjectKey) -> None:

@@ -100,7 +100,7 @@ class Link:
 
     def _send(self, body: Any) -> None:
         if self._retired:
-            raise LinkLost("This connection to the object store is not used any more.")
+            raise LinkLost("This connection to the object store is no longer in use.")
         self._stream.send(encode(Envelope(body)))
         while not self._stream.flush() and not self._stream.eof:
             if wait_writable(self._stream.fd, silence.PERIOD_SECONDS):

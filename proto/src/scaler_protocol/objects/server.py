@@ -106,7 +106,7 @@ class Server:
 
     def _say_why(self) -> None:
         """Nobody sees what this process prints."""
-        text = f"The object store of this host failed again and again, and has ended: {self._why}"
+        text = f"The object store of this host failed repeatedly and has ended: {self._why}"
         for stream in self._streams.values():
             stream.send(encode(Envelope(Refused(RefusalReason.OTHER, text))))
 
@@ -260,7 +260,7 @@ class Server:
         except BlockingIOError:
             return
         except Exception as error:
-            logging.warning(f"A peer of the object store is not heard any more: {error}")
+            logging.warning(f"A peer of the object store is no longer read: {error}")
         self._poll.unregister(pipe)
         os.close(pipe)
         del self._holders[pipe]
@@ -427,7 +427,7 @@ class Server:
 
     def _distrust(self, arrival: Arrival, error: Exception) -> None:
         """Another store said what cannot be: it is not heard any more, or not asked."""
-        logging.warning(f"Another object store is not heard any more: {error}", exc_info=error)
+        logging.warning(f"Another object store is no longer read: {error}", exc_info=error)
         if arrival.peer:
             self._forget_store(arrival.peer)
         else:

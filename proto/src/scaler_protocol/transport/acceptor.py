@@ -68,7 +68,7 @@ class Acceptor:
         else:
             with connected:
                 if is_same_user(connected):
-                    _say(connected, f"{self._what} takes no more connections: {error.strerror}. Raise its `ulimit -n`.")
+                    _say(connected, f"{self._what} cannot accept connections: {error.strerror}. Raise its `ulimit -n`.")
         self._kept = _spare_descriptor()
 
 
