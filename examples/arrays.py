@@ -14,7 +14,7 @@ def noise(seed: int, count: int) -> numpy.ndarray:
 
 
 def smooth(signal: numpy.ndarray) -> numpy.ndarray:
-    signal[1:-1] = (signal[:-2] + signal[1:-1] + signal[2:]) / 3  # its own copy: nobody else sees this
+    signal[1:-1] = (signal[:-2] + signal[1:-1] + signal[2:]) / 3  # its own copy: other tasks do not see this
     return signal
 
 

@@ -23,7 +23,7 @@ NAME = f"scaler-fuzz-{os.getpid()}"
 IDENTITIES = (b"", b"one", b"two", b"i" * 255, b"i" * 256, b"honest")
 HONEST = b"the honest peer"
 HELLO = b"hello"
-"""Whoever says so is admitted."""
+"""Any peer that asks is admitted."""
 
 CONNECTIONS_LIMIT = 8
 CALLS_LIMIT = 5000

@@ -210,7 +210,7 @@ class ServerHandshake:
             raise ValueError("A proof requires a token.")
 
     def answer(self, hello: Hello, now: float) -> Challenge | Refused | None:
-        """What is said to ``hello``; None: it has proved what it must, and may be welcomed."""
+        """The answer to ``hello``; None if its proof is valid and it may be welcomed."""
         if not hello.nonce:
             return Refused(RefusalReason.TOKEN, _no_proof_text(hello)) if self.is_required else None
         if len(hello.nonce) != NONCE_SIZE_BYTES:

@@ -44,7 +44,7 @@ _KEY = re.compile(rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")  # Z85
 _DAY_SECONDS = 24 * 60 * 60.0
 _EXPIRES = re.compile(r"expires (\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})Z)?")
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)
-"""Errors that are no fault of a file."""
+"""Errors that a file did not cause."""
 
 _ROLES = {role.name.lower(): role for role in Role}
 _PUBLIC_FILE = re.compile(rf"({'|'.join(_ROLES)})(?:-([^:]+?))?(?:\.before-\d{{8}}T\d{{6}}Z)?\.pub")

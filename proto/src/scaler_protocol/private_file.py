@@ -71,7 +71,7 @@ def sync_directory(path: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """A name beside ``path`` that nothing reads."""
+    """An unused name in the directory of ``path``."""
     return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
 
 

@@ -1,4 +1,4 @@
-"""Who may connect: the token file that peers of one user share, and where a scheduler may listen."""
+"""Permissions to connect: the token file that peers of one user share, and the addresses a scheduler may listen on."""
 
 from __future__ import annotations
 

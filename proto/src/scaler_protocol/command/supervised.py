@@ -1,4 +1,4 @@
-"""A command beside a script that is started again when it dies of something that nobody wanted."""
+"""A command as a child process of a script, restarted when it fails or is killed."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Received(NamedTuple):
 
 
 def new_history_topic() -> bytes:
-    """A topic that nobody else has subscribed to."""
+    """A topic that no other watcher has subscribed to."""
     return HISTORY_PREFIX + os.urandom(_HISTORY_ID_SIZE).hex().encode()
 
 

@@ -33,7 +33,7 @@ _LEVEL = 1
 
 
 class BadLog(ValueError):
-    """What is wrong with a log: one plain sentence."""
+    """Describes the damage of a log in one sentence."""
 
 
 class Frame(NamedTuple):
@@ -55,7 +55,7 @@ def frame(kind: int, time: float, message: bytes) -> bytes:
 
 def frames(file: BinaryIO) -> Iterator[Frame]:
     """All whole frames, without reading their payloads. BadLog at the end of one that was cut, or at once for a file
-    that is no event log."""
+    that is not an event log."""
     length = file.seek(0, os.SEEK_END)
     file.seek(0)
     _check_version(file.read(len(MAGIC)))

@@ -95,7 +95,7 @@ class AgentConnection:
 
     @property
     def lost(self) -> bool:
-        """The store has ended. What is mapped stays valid."""
+        """The store has ended. Existing mappings stay valid."""
         return self._ended or self._stream.eof
 
     @property
@@ -108,7 +108,7 @@ class AgentConnection:
         self._stream.flush()
 
     def close(self) -> None:
-        """May be called twice. What is mapped stays."""
+        """May be called twice. Existing mappings stay valid."""
         self._releases.leave()
         self._stream.close()
         self._segments.close()

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from scaler_protocol.objects.exchange import Exchange
 
 START_SECONDS = 3.0
-"""A store that nobody has connected to in this time ends."""
+"""A store without a connection within this time exits."""
 
 _RETRY_SECONDS = 0.05
 """After a turn that failed, the next one comes so soon: what it left undone may have no other occasion."""
@@ -105,7 +105,7 @@ class Server:
             self._exchange.close()
 
     def _say_why(self) -> None:
-        """Nobody sees what this process prints."""
+        """The output of this process is not visible."""
         text = f"The object store of this host failed repeatedly and has ended: {self._why}"
         for stream in self._streams.values():
             stream.send(encode(Envelope(Refused(RefusalReason.OTHER, text))))
@@ -189,7 +189,7 @@ class Server:
     # ---- peers ---------------------------------------------------------------------------------------------------
 
     def _accept(self) -> bool:
-        """Whether anybody came."""
+        """Whether a peer has connected."""
         came = False
         for connected in self._acceptor.accept():
             stream = StreamConnection(connected)
@@ -324,7 +324,7 @@ class Server:
         elif isinstance(effect, Spill):
             self._disk.spill(effect.number, effect.extent, effect.size)
         elif isinstance(effect, Load):
-            if effect.extent.segment in self._files:  # else whoever wants it has been refused
+            if effect.extent.segment in self._files:  # otherwise its reader has been refused
                 self._disk.load(effect.number, effect.extent, effect.size)
         elif isinstance(effect, RemoveFile):
             self._disk.remove(effect.number)

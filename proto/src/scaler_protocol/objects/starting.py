@@ -51,7 +51,7 @@ def reach(cluster: bytes, may_start: bool) -> Reached:
 
 
 def _try(cluster: bytes, deadline: float) -> Reached | None:
-    """None: nobody listens, or it ends just now."""
+    """None if no store listens, or if it is ending."""
     try:
         stream = StreamConnection.connect(socket_name(cluster))
     except OSError:

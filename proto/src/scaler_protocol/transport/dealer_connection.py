@@ -171,7 +171,7 @@ class DealerConnection(DealerFrames):
     # ---- to a scheduler on this machine --------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Connect if somebody listens who may be spoken to, else look again soon."""
+        """Connect if a trusted process listens, otherwise check again soon."""
         if self.stream is not None or self._libzmq is not None:
             return
         try:
