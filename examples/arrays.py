@@ -1,4 +1,4 @@
-"""Large NumPy arrays as arguments, results and between the calls of a graph: written once, mapped by those who read."""
+"""Large NumPy arrays as arguments, results and between the calls of a graph: written once, mapped by the readers."""
 
 from __future__ import annotations
 

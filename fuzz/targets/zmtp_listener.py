@@ -1,6 +1,6 @@
-"""A scheduler's listener: authenticated peers that come, say anything, and go, several at a time, beside strangers.
+"""A scheduler's listener: authenticated and unauthenticated peers that connect, send anything and disconnect, in parallel.
 
-All messages of an honest peer arrive, in order and with its identity; whoever has not been admitted reaches nobody as a
+All messages of an honest peer arrive, in order and with its identity; an unauthenticated peer reaches no one as a
 peer; and no descriptor is left open.
 """
 
