@@ -1,4 +1,4 @@
-"""A scheduler's listener: authenticated and unauthenticated peers that connect, send anything and disconnect, in parallel.
+"""A scheduler's listener: authenticated and unauthenticated peers connect, send anything and disconnect, in parallel.
 
 All messages of an honest peer arrive, in order and with its identity; an unauthenticated peer reaches no one as a
 peer; and no descriptor is left open.
