@@ -1,1 +1,1 @@
-"""Scaler measured beside its peers: ``python -m benchmarks --help``."""
+"""Compare Scaler with its peers: ``python -m benchmarks --help``."""

@@ -133,7 +133,7 @@ class CurveAttacker:
         self._server = (folder / "scheduler.pub").read_bytes().split()[0]
 
     def curve(self) -> None:
-        """A key that nobody knows, and a message of a MiB."""
+        """An unknown key, and a message of a MiB."""
         zmq = self._zmq
         dealer = self._context.socket(zmq.DEALER)
         dealer.linger = 0

@@ -2,7 +2,7 @@
 peer (see ``attacker``) costs an authenticated client, and the scheduler.
 
 Stretches with and without the flood alternate, so the ratio counts, not the rates. The attacker takes processor time of
-the same machine. So there are two kinds of stretches without: in "beside" it floods another scheduler, which has no
+the same machine. So there are two kinds of stretches without: in "elsewhere" it floods another scheduler, which has no
 clients, and in "calm" there is no attacker.
 """
 
@@ -81,9 +81,9 @@ def measure(kind: str, address: str | None, keys: Path | None, rounds: int) -> N
             for _ in range(rounds):
                 calm = rates_of(client)
                 with flooded(kind, decoy, keys):
-                    beside = rates_of(client)
+                    elsewhere = rates_of(client)
                 with flooded(kind, connected, keys):
-                    rounds_done.append((calm, beside, rates_of(client)))
+                    rounds_done.append((calm, elsewhere, rates_of(client)))
             print_figures(kind, rounds_done)
             print(f"    memory of the scheduler {before:.0f} -> {memory_of(scheduler):.0f} MiB", flush=True)
 
@@ -95,8 +95,8 @@ def rates_of(client: Client) -> tuple[float, float]:
 def print_figures(kind: str, rounds: list[tuple[tuple[float, float], ...]]) -> None:
     for index, name in enumerate(("map", "single")):
         calm = shown([flood[index] / calm[index] for calm, _, flood in rounds])
-        beside = shown([flood[index] / beside[index] for _, beside, flood in rounds])
-        print(f"{kind}: {name} x {calm} of calm, x {beside} of beside")
+        elsewhere = shown([flood[index] / elsewhere[index] for _, elsewhere, flood in rounds])
+        print(f"{kind}: {name} x {calm} of calm, x {elsewhere} of elsewhere")
 
 
 def memory_of(process: psutil.Process) -> float:

@@ -1,6 +1,6 @@
 """The three screens, watching with their task streams open, as a user has them: a terminal, a browser, a window.
 
-What is not installed (Chromium, scaler-gui) is left out.
+Programs that are not installed (Chromium, scaler-gui) are omitted.
 """
 
 from __future__ import annotations

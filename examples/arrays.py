@@ -1,4 +1,4 @@
-"""Large NumPy arrays as arguments, results and between the calls of a graph: written once, mapped by those who read."""
+"""Large NumPy arrays as arguments, results and between the calls of a graph: written once, mapped by the readers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def noise(seed: int, count: int) -> numpy.ndarray:
 
 
 def smooth(signal: numpy.ndarray) -> numpy.ndarray:
-    signal[1:-1] = (signal[:-2] + signal[1:-1] + signal[2:]) / 3  # its own copy: nobody else sees this
+    signal[1:-1] = (signal[:-2] + signal[1:-1] + signal[2:]) / 3  # its own copy: other tasks do not see this
     return signal
 
 

@@ -41,7 +41,7 @@ def attack(data: bytes, scenario: LyingScenario | LyingObjectScenario) -> None:
 
 
 class Fight:
-    """Beside a cluster with liars."""
+    """In addition to a cluster with liars."""
 
     def fight(self: Any, choices: Choices) -> None:
         world = self.world

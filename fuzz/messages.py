@@ -47,7 +47,7 @@ def decoded(frames: Sequence[bytes]) -> Envelope | None:
 
 
 def check_written_again(envelope: Envelope) -> None:
-    """What was read can be written, unless it has become too large, and reading that gives the same."""
+    """A message that was read can be written, unless it has become too large, and reading that gives the same."""
     try:
         frames = encode(envelope)
     except ValueError as error:

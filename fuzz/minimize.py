@@ -11,7 +11,7 @@ from fuzz.target import Target
 
 BUDGET_BYTES = 8 * 1024
 MOST_INPUTS = 40
-"""Of each target, beside its regression inputs."""
+"""Per target, in addition to its regression inputs."""
 
 
 def minimize(target: Target) -> str:

@@ -97,7 +97,7 @@ def _copy_changed(source: str, target: str) -> None:
 
 
 def _remove_others(package: Path, copied: Path) -> None:
-    """What has been removed from the sources since the last copy."""
+    """Files that were removed from the sources since the last copy."""
     for path in list(copied.rglob("*")):
         original = package / path.relative_to(copied)
         if path.suffix in (".py", ".pyx", ".pyi", ".pxd") and not original.exists():

@@ -1,5 +1,5 @@
 """The scheduler's core alone: what it costs per task when there is one agent, and when there are 1,500; and what its
-event records cost while somebody watches."""
+event records cost while there is a watcher."""
 
 from __future__ import annotations
 

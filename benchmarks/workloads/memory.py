@@ -26,7 +26,7 @@ def _own_mib() -> float:
 
 
 def outstanding(engine: Any, count: int) -> dict[str, float]:
-    """``count`` submits that nobody has waited for yet, behind tasks that hold every worker."""
+    """``count`` submits that were not awaited yet, behind tasks that hold every worker."""
     import time
 
     from benchmarks.functions import sleep

@@ -1,6 +1,6 @@
 """Addresses as users write them: parsed, or refused with a sentence.
 
-What was parsed is written, and parsed again as the same.
+A parsed address is written, and parsing it again gives the same address.
 """
 
 from __future__ import annotations

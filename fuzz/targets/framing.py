@@ -1,6 +1,6 @@
 """Messages on a stream socket, cut anywhere and with descriptors between: a plain reader finds the same ones.
 
-Nothing is received behind what is no message, and no descriptor is left open.
+Nothing is received after an invalid message, and no descriptor is left open.
 """
 
 from __future__ import annotations

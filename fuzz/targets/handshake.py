@@ -173,7 +173,7 @@ def read_hello(data: bytes) -> None:
         return
     if said is not None and refusal_for(said) is None:
         server = ServerHandshake(TOKEN, SEEDS[0], places_of(ADDRESS))
-        assert isinstance(server.answer(said, 1000.0), (Challenge, Refused)), "Nobody has proved anything here."
+        assert isinstance(server.answer(said, 1000.0), (Challenge, Refused)), "No peer has proved anything here."
 
 
 def seeds() -> Iterator[bytes]:

@@ -1,6 +1,6 @@
-"""The bytes of large objects: a pickle with buffers beside it, cut or forged, gives its parts or ValueError.
+"""The bytes of large objects: a pickle and its buffers, cut or forged, gives its parts or ValueError.
 
-What was planned and written is read as the same; no buffer lies outside of the object.
+A planned and written object is read as the same object; no buffer lies outside of the object.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Siege:
         raise AssertionError("An honest peer was not served.")
 
     def end(self) -> None:
-        """Beside all the strangers that are there still, a peer says something and another one comes."""
+        """While unauthenticated connections are still open, a peer sends a message and another one connects."""
         self.honest.waiting = protocol.message([b"0"]) + protocol.message([b"1"])
         self.honest.send(1000)
         self.serve_until(lambda: self.heard == 2)

@@ -16,7 +16,7 @@ from scaler_protocol.transport.zmtp import ZmtpConnection
 KINDS = ("DEALER", "ROUTER")
 CUTS = 24
 HANDSHAKES = (b"", zmtp.GREETING, zmtp.GREETING + zmtp.ready(b"ROUTER"), zmtp.GREETING + zmtp.ready(b"DEALER", b"me"))
-"""What comes before the input, so that the fuzzer need not find it."""
+"""Bytes before the input, so that the fuzzer need not find it."""
 
 
 def one_input(data: bytes) -> None:

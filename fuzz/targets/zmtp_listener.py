@@ -1,6 +1,6 @@
-"""A scheduler's listener: authenticated peers that come, say anything, and go, several at a time, beside strangers.
+"""A scheduler's listener: authenticated and unauthenticated peers connect, send anything and disconnect, in parallel.
 
-All messages of an honest peer arrive, in order and with its identity; whoever has not been admitted reaches nobody as a
+All messages of an honest peer arrive, in order and with its identity; an unauthenticated peer reaches no one as a
 peer; and no descriptor is left open.
 """
 
@@ -23,7 +23,7 @@ NAME = f"scaler-fuzz-{os.getpid()}"
 IDENTITIES = (b"", b"one", b"two", b"i" * 255, b"i" * 256, b"honest")
 HONEST = b"the honest peer"
 HELLO = b"hello"
-"""Whoever says so is admitted."""
+"""Any peer that asks is admitted."""
 
 CONNECTIONS_LIMIT = 8
 CALLS_LIMIT = 5000

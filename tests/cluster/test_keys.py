@@ -165,13 +165,13 @@ def test_monitors_need_the_keys_too_and_say_so(tmp_path: Path, monkeypatch: pyte
 
         mixed, others = make_keys(tmp_path / "mixed"), make_keys(tmp_path / "others")
         (mixed / "scheduler.pub").write_bytes((tmp_path / "keys" / "scheduler.pub").read_bytes())
-        for folder, sentence in ((others, "breaks each connection off: it has other keys"), (mixed, "does not accept")):
+        for folder, sentence in ((others, "closes each connection: it has different keys"), (mixed, "does not accept")):
             monkeypatch.setenv("SCALER_KEYS", str(folder))
             assert sentence in refusal(monitor_address, 1)
         monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "missing"))
         assert "is missing: make keys with scaler_keygen" in refusal(monitor_address, 2)
         monkeypatch.delenv("SCALER_KEYS")
-        assert "name their folder with SCALER_KEYS" in refusal(monitor_address, 1)
+        assert "set SCALER_KEYS" in refusal(monitor_address, 1)
 
 
 def test_a_monitor_with_keys_says_that_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,7 @@ def test_a_token_is_asked_for_and_may_be_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "text", "said"),
-    [(0o644, "x", "run chmod 600"), (0o600, "", "missing or empty"), (None, "", "missing or empty")],
+    [(0o644, "x", "Run chmod 600"), (0o600, "", "missing or empty"), (None, "", "missing or empty")],
 )
 def test_a_token_file_that_cannot_serve_is_one_sentence(tmp_path: Path, mode: int | None, text: str, said: str) -> None:
     token = tmp_path / "token"

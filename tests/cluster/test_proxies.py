@@ -203,7 +203,7 @@ def test_what_is_gone_says_so(client: Client, manager: SyncManager) -> None:
     future.result(50)
     payload_of_a_lost_one = client.send_object(numbers)
     del numbers
-    with pytest.raises(DeserializeObjectError, match="The list that a proxy stands for is gone: keep the proxy"):
+    with pytest.raises(DeserializeObjectError, match="The list that a proxy refers to no longer exists. Keep"):
         client.submit(list, payload_of_a_lost_one).result(50)
     with multiprocessing.Manager() as other:
         orphan = other.list()

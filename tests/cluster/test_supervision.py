@@ -91,9 +91,9 @@ def test_an_agent_that_always_breaks_is_given_up_with_a_diagnosis(
         cluster.start(wait=False)
         cluster.join(60)
     assert cluster.exit_code == BROKEN_CODE
-    assert "it is not started again" in caplog.text
+    assert "it will not be restarted" in caplog.text
     text = log.read_text()
-    assert "ValueError: a defect" in text and "turns in a row failed, so this process exits with code 70" in text
+    assert "ValueError: a defect" in text and "consecutive turns failed, so this process exits with code 70" in text
 
 
 def test_what_was_ended_on_purpose_is_not_started_again() -> None:

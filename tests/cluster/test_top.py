@@ -283,7 +283,7 @@ def test_a_foreign_stream_is_one_sentence_and_the_screen_goes_on(feed: Feed) -> 
         stranger.bind(feed.address)
         assert stranger.poll(10_000)
         stranger.send_multipart([SNAPSHOT_KIND, b"hello"])
-        terminal.wait_for("what arrives at this address is not a Scaler monitor stream")
+        terminal.wait_for("the stream at this address is not a Scaler monitor stream")
         terminal.press("q")
         assert terminal.wait_for_exit() == 0
         os.unlink(feed.address.removeprefix("ipc://"))
@@ -424,7 +424,7 @@ def test_a_lost_scheduler_is_said_on_every_page(serving: Feed) -> None:
 
 def test_a_scheduler_with_keys_is_said() -> None:
     with monitor_address_with_keys() as address, Tmux(command_line("scaler_top", address), 120, 24) as terminal:
-        terminal.wait_for("name their folder with SCALER_KEYS")  # how sure it is depends on who hangs up first
+        terminal.wait_for("set SCALER_KEYS")  # how sure it is depends on who hangs up first
         terminal.press("q")
         assert terminal.wait_for_exit() == 0
 
@@ -439,7 +439,7 @@ def test_another_protocol_version_is_one_sentence_and_the_screen_goes_on(feed: F
         while b"snapshot" not in newer.recv():
             pass
         newer.send_multipart([SNAPSHOT_KIND, payload])
-        terminal.wait_for("the scheduler speaks monitor protocol 2, this program 1")
+        terminal.wait_for("the scheduler uses monitor protocol 2, this program 1")
         newer.send_multipart([SNAPSHOT_KIND, encode(snapshot(AGENTS))])
         terminal.wait_for("Total 8 worker(s)")
         os.unlink(feed.address.removeprefix("ipc://"))
@@ -502,7 +502,7 @@ def test_a_log_that_was_cut_is_one_sentence_and_is_played(recording: Path) -> No
     path = recording / "made-up.events"
     path.write_bytes(path.read_bytes()[:-100])
     with Tmux(replay(recording)) as terminal:
-        terminal.wait_for("made-up.events: cut off, the last ")
+        terminal.wait_for("made-up.events: truncated, the last ")
         terminal.wait_for("Total 8 worker(s)")
         terminal.press("q")
         assert terminal.wait_for_exit() == 0

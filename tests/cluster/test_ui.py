@@ -677,7 +677,7 @@ def test_a_foreign_stream_is_one_sentence_and_the_page_goes_on(
             with monkeypatch.context() as patch:
                 patch.setattr(feed, "MONITOR_MAJOR", 9)
                 stranger.send_multipart([SNAPSHOT_KIND, feed.encode(snapshot())])
-            watched.wait_for_text("the scheduler speaks monitor protocol 9")
+            watched.wait_for_text("the scheduler uses monitor protocol 9")
             stranger.unbind(address)
         stream = MadeUpStream(address)
         try:
@@ -691,7 +691,7 @@ def test_a_foreign_stream_is_one_sentence_and_the_page_goes_on(
 
 def test_a_scheduler_with_keys_is_said(browser: Browser) -> None:
     with monitor_address_with_keys() as address, Ui(address, "--port", 0) as ui, Watched(browser, ui.url) as watched:
-        watched.wait_for_text("name their folder with SCALER_KEYS")
+        watched.wait_for_text("set SCALER_KEYS")
 
 
 def test_a_restarted_scheduler_is_said_and_counts_anew(browser: Browser) -> None:

@@ -34,7 +34,7 @@ def test_another_version_and_another_program_are_one_sentence(
         with monkeypatch.context() as patch:
             patch.setattr(feed, "MONITOR_MAJOR", 9)
             stranger.send_multipart([SNAPSHOT_KIND, feed.encode(snapshot())])
-        qtbot.waitUntil(lambda: "speaks monitor protocol 9" in window.banner.text(), timeout=10_000)
+        qtbot.waitUntil(lambda: "uses monitor protocol 9" in window.banner.text(), timeout=10_000)
         stranger.send_multipart([SNAPSHOT_KIND, feed.encode(snapshot())])
         qtbot.waitUntil(lambda: not window.banner.isVisible(), timeout=10_000)
         assert window.monitor.model.snapshot is not None

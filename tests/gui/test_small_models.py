@@ -157,9 +157,9 @@ def test_a_lost_scheduler_is_said_and_forgotten_when_it_is_back() -> None:
 
 def test_what_cannot_be_read_is_one_sentence() -> None:
     model = Model(100.0)
-    model.refuse("the scheduler speaks monitor protocol 9, this program 1: use both from the same release")
+    model.refuse("the scheduler uses monitor protocol 9, this program 1: use both from the same release")
     trouble = live_status(model, 100.0, "a").trouble
-    assert trouble == "The scheduler speaks monitor protocol 9, this program 1: use both from the same release."
+    assert trouble == "The scheduler uses monitor protocol 9, this program 1: use both from the same release."
 
 
 # ---- drawings and CSV ------------------------------------------------------------------------------------------------

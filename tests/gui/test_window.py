@@ -381,8 +381,8 @@ def test_a_restarted_scheduler_is_said_and_counted_anew(busy_window: MainWindow)
 
 
 def test_what_arrives_and_is_no_stream(busy_window: MainWindow) -> None:
-    busy_window.monitor.refuse("what arrives at this address is not a Scaler monitor stream")
-    assert busy_window.banner.text() == "What arrives at this address is not a Scaler monitor stream."
+    busy_window.monitor.refuse("the stream at this address is not a Scaler monitor stream")
+    assert busy_window.banner.text() == "The stream at this address is not a Scaler monitor stream."
 
 
 def test_failures_are_told_when_wanted(window: MainWindow, qtbot: QtBot) -> None:
@@ -427,5 +427,5 @@ def test_a_thousand_workers_and_panes_that_nobody_sees(window: MainWindow, qtbot
 def test_a_scheduler_with_keys_is_said(window: MainWindow, qtbot: QtBot) -> None:
     with monitor_address_with_keys() as address:
         window.monitor.connect_to(Place(address))
-        qtbot.waitUntil(lambda: "name their folder" in window.monitor.status.trouble, timeout=10_000)
+        qtbot.waitUntil(lambda: "set SCALER_KEYS" in window.monitor.status.trouble, timeout=10_000)
         window.monitor.close()

@@ -76,7 +76,7 @@ def _parse_tcp(text: str, rest: str) -> Address:
     elif ":" in host:
         raise ValueError(f"{text!r} has an IPv6 host without brackets: write tcp://[{host}]:{port}.")
     if not host or any(character.isspace() or character in "/?#@[]" for character in host):
-        raise ValueError(f"{text!r} has the host {host!r}, which is no host name: expected tcp://host:port.")
+        raise ValueError(f"{text!r} has the host {host!r}, which is not a valid host name: expected tcp://host:port.")
     return Address("tcp", host=host, port=int(port))
 
 

@@ -8,7 +8,7 @@ BODIES: tuple[type[Body], ...]
 """The class of each union tag, in the order of the schema."""
 
 class Unreadable(ValueError):
-    """What was received is not a message."""
+    """The received bytes are not a valid message."""
 
 def write(envelope: Envelope) -> list[bytes]:
     """The frames of a message with a body of this module. Raises ValueError for what is out of range."""

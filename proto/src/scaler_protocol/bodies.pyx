@@ -208,7 +208,7 @@ def write(envelope):
     except (struct.error, OverflowError, TypeError, AttributeError) as error:
         raise ValueError(f"{kind.__name__} cannot be written: {error}") from None
     if writer.used != writer.size:
-        raise SystemError("A message is smaller than was reckoned.")
+        raise SystemError("A message is smaller than was calculated.")
     if kind is ObjectChunk:
         return [head, body.data]
     return [head, *body.frames] if kind is Relay else [head]
@@ -402,7 +402,7 @@ cdef object take_number(StructView* view, Field field):
     try:
         return field.enumeration(number)
     except ValueError:
-        raise Unreadable(f"{field.name} is none of its values: {number}.") from None
+        raise Unreadable(f"{field.name} has an unknown value: {number}.") from None
 
 
 cdef object take_pointed(Reader* reader, StructView* view, Field field):

@@ -156,7 +156,7 @@ def encode(Envelope envelope not None):
         else:
             frames = bodies.write(envelope)
     except OverflowError as error:
-        raise ValueError(f"{kind.__name__} holds a number that is out of range: {error}") from error
+        raise ValueError(f"{kind.__name__} contains a number that is out of range: {error}") from error
     size = bytes_in(frames)
     if size > HARD_LIMIT_BYTES:
         raise ValueError(f"A message of {size} bytes is over the limit of {HARD_LIMIT_BYTES}.")
@@ -207,13 +207,13 @@ cdef int write_text(Writer* writer, uint64_t pointer, bytes text) except -1:
 cdef inline uint8_t* column_room(Writer* writer, uint64_t pointer, uint64_t size) except NULL:
     cdef uint8_t* place = put_bytes(writer, pointer, size)
     if place == NULL:
-        raise SystemError("A message is larger than was reckoned.")
+        raise SystemError("A message is larger than was calculated.")
     return place
 
 
 cdef int finish(Writer* writer) except -1:
     if writer.used != writer.size:
-        raise SystemError("A message is smaller than was reckoned.")
+        raise SystemError("A message is smaller than was calculated.")
     return 0
 
 
@@ -598,7 +598,7 @@ def decode_hello(frames):
     texts = hello.distribution, hello.distribution_version, hello.python_version, hello.host, *hello.features
     data = hello.session, hello.token, hello.parent_session, hello.nonce, hello.challenge, hello.proof
     if len(hello.features) > FEATURES_LIMIT or max(map(len, texts)) > TEXT_LIMIT or max(map(len, data)) > TEXT_LIMIT:
-        raise MalformedMessage("Hello says more than any peer has to say.")
+        raise MalformedMessage("The Hello is larger than any valid Hello.")
     return hello
 
 
@@ -756,7 +756,7 @@ cdef TaskRun decode_task_run(Reader* reader, StructView* view, bytes head, bytes
     if not ends_in_order(run.ends, pieces, size):
         raise MalformedMessage("The ends of a run do not fill its payload in order.")
     if len(run.serializer) not in (0, ID_SIZE) or <uint32_t> len(run.keywords) > run.arity:
-        raise MalformedMessage("A run has a serializer or keywords that cannot be.")
+        raise MalformedMessage("A run has an invalid serializer or invalid keywords.")
     if shape_cost(run) > SHAPE_LIMIT:
         raise MalformedMessage(f"The names of a run take more than {SHAPE_LIMIT} bytes.")
     decode_marks(reader, view, run, pieces)
@@ -924,7 +924,7 @@ cdef int decode_times(Reader* reader, StructView* view, bytes head, ResultRun ru
         run.ages_owner = head
     elif steps.size:
         if run.count == 0 or not is_whole(steps.data, steps.size, run.count):
-            raise MalformedMessage("The steps of a run are cut off.")
+            raise MalformedMessage("The steps of a run are truncated.")
         run.steps, run.steps_bytes = steps.data, <uint32_t> steps.size
         run.ages_owner = head
     return 0

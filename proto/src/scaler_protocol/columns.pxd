@@ -14,7 +14,7 @@ cdef enum:
     ID_SIZE = 16
     REFERENCE_SIZE = 24  # of an object key in the payload: owner, number
     RESULT_COLUMNS_SIZE = 41  # of one result in all columns
-    RUN_OVERHEAD = 512  # what a run costs beside its columns, payload and names, at most
+    RUN_OVERHEAD = 512  # the most that a run costs in addition to its columns, payload and names
     AGE_SIZE = 4  # of one result in the column that only monitors need
     NO_WORKER = 0xFFFF
     TASK_LIMIT = 1048576

@@ -30,7 +30,7 @@ class Results:
 class Envelope:
     """A body on a link. ``sequence`` 0: unnumbered. ``acknowledged``: highest sequence received from the other side."""
 
-    body: Any  # a Body; whoever is called for a class of body knows which
+    body: Any  # a Body; the handler of a class of body knows which
     sequence: int
     acknowledged: int
     def __init__(self, body: Any, sequence: int = 0, acknowledged: int = 0) -> None: ...

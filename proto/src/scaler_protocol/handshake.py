@@ -149,8 +149,8 @@ class PeerHandshake:
     def forged_text(self) -> str:
         """Why a forged Welcome is not believed."""
         return (
-            f"Cannot trust what listens at {self._place}: it did not prove that it knows this user's token. Run the"
-            " scheduler as this user and with the same SCALER_HOME, and forward a port to the same number."
+            f"Cannot trust the process that listens at {self._place}: it did not prove that it knows this user's token."
+            " Run the scheduler as this user and with the same SCALER_HOME, and forward a port to the same number."
         )
 
     def begin(self, hello: Hello) -> Hello:
@@ -207,10 +207,10 @@ class ServerHandshake:
         if len(self.seed) != NONCE_SIZE_BYTES:
             raise ValueError(f"A seed has {NONCE_SIZE_BYTES} bytes, not {len(self.seed)}.")
         if self.is_required and not self.token:
-            raise ValueError("There is no token to be proved.")
+            raise ValueError("A proof requires a token.")
 
     def answer(self, hello: Hello, now: float) -> Challenge | Refused | None:
-        """What is said to ``hello``; None: it has proved what it must, and may be welcomed."""
+        """The answer to ``hello``; None if its proof is valid and it may be welcomed."""
         if not hello.nonce:
             return Refused(RefusalReason.TOKEN, _no_proof_text(hello)) if self.is_required else None
         if len(hello.nonce) != NONCE_SIZE_BYTES:
@@ -314,35 +314,36 @@ def installed_version(distribution: str) -> str:
 
 
 _NO_TOKEN_TEXT = (
-    "The scheduler has no token, so it cannot prove what this peer asks for: connect by the address of its network."
+    "The scheduler has no token, so it cannot send the proof that this peer requests. "
+    "Connect to the address of its network instead."
 )
 _WRONG_PROOF_TEXT = (
-    "The token of this peer is not the scheduler's, or it means another address: run both as one user with one"
-    " SCALER_HOME, and forward a port to the same number."
+    "The token of this peer differs from the scheduler's, or the peer uses another address. Run both as one user with"
+    " one SCALER_HOME, and forward a port to the same number."
 )
 
 
 def _version_text(hello: Hello) -> str:
     return (
-        f"The scheduler speaks protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}, this peer "
-        f"{hello.major}.{hello.minor}: install the same major version of scaler on both."
+        f"The scheduler uses protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}, this peer "
+        f"{hello.major}.{hello.minor}. Install the same major version of scaler on both."
     )
 
 
 def _role_text(wanted: Role, user: bytes) -> str:
     role, name = role_of_user(user), wanted.name.lower()
     if role is None:
-        return "The scheduler does not know this peer's key any more, or it has expired: ask its operator for another."
+        return "The scheduler does not know this peer's key, or it has expired. Ask its operator for another."
     return (
         f"This peer's key may {role.name.lower()}, not {name}: "
-        f"it needs {name}.key or admin.key of the scheduler's set in its folder of keys."
+        f"it needs {name}.key or admin.key of the scheduler's set in its directory of keys."
     )
 
 
 def _no_proof_text(hello: Hello) -> str:
     if hello.token or (hello.major, hello.minor) < (1, 2):
         return (
-            f"This peer speaks protocol {hello.major}.{hello.minor}, which sends the user's token instead of proving"
-            " that it knows it: upgrade it to the version of the scheduler."
+            f"This peer uses protocol {hello.major}.{hello.minor}, which sends the user's token instead of a"
+            " proof. Upgrade it to the version of the scheduler."
         )
-    return "This peer has not asked for a proof, which every peer on the scheduler's machine must: upgrade it."
+    return "This peer has not requested a proof, which is required on the scheduler's machine. Upgrade it."

@@ -17,8 +17,8 @@ def new_session() -> bytes:
 
 
 def shown_id(session: bytes) -> bytes:
-    """What monitors call a session. Whoever knows a session's id can take its connection over, so it is for its own
-    peers only; the first four bytes, which logs show, are the same."""
+    """The id of a session that monitors see. A peer that knows the real id can take over its connection, so it is for
+    its own peers only; the first four bytes, which logs show, are the same."""
     return session and session[:4] + digest(session)[4:]
 
 

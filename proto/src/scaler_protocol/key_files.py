@@ -26,7 +26,7 @@ def generate(directory: Path, new_pair: NewPair, names: Sequence[str] = (), expi
     paths = [directory / f"{name}.key" for name in names or (SCHEDULER, *ROLE_NAMES)]
     for path in (*paths, *(path.with_suffix(".pub") for path in paths)):
         if path.exists():
-            raise FileExistsError(f"{path} exists already: remove it first, or choose another directory.")
+            raise FileExistsError(f"{path} already exists: remove it first, or choose another directory.")
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in paths:
         public, secret = new_pair()
@@ -106,4 +106,4 @@ def _moment(seconds: float) -> datetime:
 
 def _write(path: Path, data: bytes) -> None:
     if not create_private_file(path, data):
-        raise FileExistsError(f"{path} exists already: remove it first, or choose another directory.")
+        raise FileExistsError(f"{path} already exists: remove it first, or choose another directory.")

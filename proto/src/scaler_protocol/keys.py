@@ -44,7 +44,7 @@ _KEY = re.compile(rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")  # Z85
 _DAY_SECONDS = 24 * 60 * 60.0
 _EXPIRES = re.compile(r"expires (\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})Z)?")
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)
-"""Errors that are no fault of a file."""
+"""Errors that a file did not cause."""
 
 _ROLES = {role.name.lower(): role for role in Role}
 _PUBLIC_FILE = re.compile(rf"({'|'.join(_ROLES)})(?:-([^:]+?))?(?:\.before-\d{{8}}T\d{{6}}Z)?\.pub")
@@ -182,7 +182,10 @@ def _server_keys(address: Address, name: str, admitted: frozenset[Role]) -> Serv
         return None
     secret = read_key(directory / f"{name}.key")
     if not public_keys(directory):
-        raise ValueError(f"{directory} has no public key of a peer, such as submit.pub: nobody could connect.")
+        raise ValueError(
+            f"{directory} has no public key of a peer, such as submit.pub, so no peer could connect. "
+            "Make keys with scaler_keygen."
+        )
     return ServerKeys(secret, directory, admitted, KnownKeys(directory))
 
 
@@ -202,7 +205,7 @@ def parse_public_key(path: Path, content: bytes) -> tuple[bytes, float]:
     """The key, and when it expires. ValueError, with a sentence, for what is neither."""
     first, _, rest = content.partition(b"\n")
     if not _KEY.fullmatch(first.strip()):
-        raise ValueError(f"{path} is not a key: make keys with scaler_keygen.")
+        raise ValueError(f"{path} is not a key. Make keys with scaler_keygen.")
     match = _EXPIRES.fullmatch(rest.decode(errors="replace").strip())
     if rest.strip() and match is None:
         raise ValueError(f"{path}: expected a second line such as 'expires 2027-01-31', in UTC.")
@@ -261,7 +264,7 @@ def read_key(path: Path) -> bytes:
     """A secret key. Raises as ``scheduler_keys``."""
     key = _read_file(path)
     if not _KEY.fullmatch(key):
-        raise ValueError(f"{path} is not a key: make keys with scaler_keygen.")
+        raise ValueError(f"{path} is not a key. Make keys with scaler_keygen.")
     return key
 
 

@@ -1,4 +1,4 @@
-"""What one message may hold, whoever sends it. A message beyond any of these is malformed.
+"""Limits of one message, from any sender. A message that exceeds one of them is malformed.
 
 The table in docs/limits.md lists these limits and those of the scheduler.
 """

@@ -4,7 +4,8 @@
 Rules. A connection delivers in order, and when it is cut it loses a suffix of what was sent, without a word. So each
 side numbers what must arrive (1, 2, 3 ...), keeps it until the other side acknowledges it, and sends the rest again
 after a new Hello. A number already received is dropped. A gap cannot happen on one connection; it means that a message
-was lost with an earlier one, and only a new Hello mends it. A new epoch starts both sides anew.
+was lost with an earlier one, and only a new Hello repairs the link. In a new epoch, both sides start from the
+beginning.
 
 Pure: no time, no sockets. Both ends use the same class.
 """

@@ -40,7 +40,7 @@ UPLOAD_NUMBER = 2**63
 
 
 class Role(enum.IntEnum):
-    """What a peer may do. Each value is on the wire for ever."""
+    """The permissions of a peer. The values are part of the wire format and never change."""
 
     OBSERVE = 0
     SUBMIT = 1
@@ -100,7 +100,8 @@ class Capability:
 
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
-    """What the tasks of a run share beside function and client. Frozen, hashable: runs join when options are equal."""
+    """Properties that the tasks of a run share, in addition to function and client. Frozen, hashable: runs join if
+    their options are equal."""
 
     priority: int = 0
     depth: int = 0
@@ -131,7 +132,7 @@ class FunctionDefinition:
     size: int
 
 
-# ---- frozen for ever -------------------------------------------------------------------------------------------
+# ---- frozen ----------------------------------------------------------------------------------------------------
 
 
 @value(frozen=True, slots=True)
@@ -300,7 +301,7 @@ class Heartbeat:
 
 @value(frozen=True, slots=True)
 class HeartbeatEcho:
-    """``watched``: somebody wants to know which worker makes each result, and when. Unnumbered."""
+    """``watched``: monitors need the worker and the time of each result. Unnumbered."""
 
     sent_at: float  # 0: answers no heartbeat
     watched: bool = False
@@ -644,7 +645,7 @@ class StoreExtent:
 
 @value(frozen=True, slots=True)
 class StoreRelease:
-    """Nobody maps these any more."""
+    """These are no longer mapped."""
 
     pins: tuple[int, ...]
 
@@ -664,14 +665,14 @@ class StoreFound:
 
 @value(frozen=True, slots=True)
 class StoreDrop:
-    """Nobody needs these objects any more."""
+    """These objects are no longer needed."""
 
     keys: tuple[ObjectKey, ...]
 
 
 @value(frozen=True, slots=True)
 class StoreForget:
-    """Nobody needs any object of this owner any more."""
+    """The objects of this owner are no longer needed."""
 
     owner: bytes
 

@@ -71,13 +71,13 @@ def sync_directory(path: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """A name beside ``path`` that nothing reads."""
+    """An unused name in the directory of ``path``."""
     return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
 
 
 def _check_private(path: Path, status: os.stat_result, is_secret: bool) -> None:
     if status.st_uid != os.geteuid():
-        raise PermissionError(f"{path} belongs to another user: use a directory of your own.")
+        raise PermissionError(f"{path} belongs to another user. Use a directory of your own.")
     if stat.S_IMODE(status.st_mode) & (0o077 if is_secret else 0o022):
         verb = "read" if is_secret else "written"
-        raise PermissionError(f"{path} can be {verb} by other users: run chmod 600 {path}.")
+        raise PermissionError(f"{path} can be {verb} by other users. Run chmod 600 {path}.")

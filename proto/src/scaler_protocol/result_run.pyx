@@ -232,7 +232,7 @@ cdef class ResultRun:
             value = loads(PyBytes_FromStringAndSize(<char*> self.origin + begin, load32(self.ends + 4 * row) - begin))
             task = load64(self.tasks + 8 * row)
             if task - <uint64_t> shift >= <uint64_t> len(results):
-                raise IndexError(f"Task {task} has no place among {len(results)} results.")
+                raise IndexError(f"Task {task} is not among {len(results)} results.")
             results[<Py_ssize_t> (task - <uint64_t> shift)] = value
 
     def slice(self, start, stop):

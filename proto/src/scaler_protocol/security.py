@@ -1,4 +1,4 @@
-"""Who may connect: the token file that peers of one user share, and where a scheduler may listen."""
+"""Permissions to connect: the token file that peers of one user share, and the addresses a scheduler may listen on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def read_token() -> bytes:
     if not is_token(token):
         raise ValueError(
             f"Cannot use the token in {path}: it is not 64 hexadecimal characters. "
-            "Stop your schedulers, workers and clients, and delete the file: the next one to start makes a new token."
+            "Stop your schedulers, workers and clients, and delete the file: the next one that starts"
+            " creates a new token."
         )
     return token
 
@@ -53,7 +54,7 @@ def ensure_token() -> bytes:
             raise
         raise ValueError(
             f"Cannot keep the token of this user in {path.parent}: {error.strerror}. "
-            "Set SCALER_HOME to a directory that you can write."
+            "Set SCALER_HOME to a writable directory."
         ) from None
 
 

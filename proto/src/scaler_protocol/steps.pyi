@@ -17,5 +17,5 @@ exceptions, u32 each       in the order of the tasks, of each its duration first
 from array import array
 
 def spelled_out(data: bytes | memoryview, count: int) -> tuple[array[int], array[int]]:
-    """Durations and ages of ``count`` tasks, arrays of type I. What follows in ``data`` is passed over. ValueError when
+    """Durations and ages of ``count`` tasks, arrays of type I. Further bytes of ``data`` are ignored. ValueError when
     they are cut off or cannot be."""

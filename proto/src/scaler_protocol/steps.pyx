@@ -110,8 +110,8 @@ def spelled_out(const uint8_t[::1] data, uint64_t count):
     cdef uint64_t size = data.shape[0]
     cdef array durations, ages
     if size < STEPS_HEAD or not is_whole(&data[0], size, count):
-        raise ValueError("Durations and steps are cut off.")
+        raise ValueError("Durations and steps are truncated.")
     durations, ages = clone(MODEL, count, False), clone(MODEL, count, False)
     if not unpack_steps(&data[0], size, count, durations.data.as_uints, ages.data.as_uints):
-        raise ValueError("Durations and steps that cannot be.")
+        raise ValueError("Durations and steps are invalid.")
     return durations, ages

@@ -157,7 +157,7 @@ def test_a_proxy_does_not_travel_where_others_can_read_it(manager: managers.Sync
         "result": serialization.dumps,
         "public": DefaultSerializer.serialize,
     }
-    with pytest.raises(TypeError, match="Cannot send a ListProxy of a multiprocessing.Manager: its key would travel"):
+    with pytest.raises(TypeError, match="Cannot send a ListProxy of a multiprocessing.Manager: its key would be sent"):
         ways[way]([manager.list()])
 
 
@@ -195,7 +195,7 @@ def test_in_a_task_the_process_takes_the_key_over(
 
 def test_what_a_proxy_stands_for_may_be_gone(manager: managers.SyncManager) -> None:
     rebuild, arguments = proxies.reduce_proxy(manager.list())
-    with pytest.raises(ReferenceError, match="The list that a proxy stands for is gone"):
+    with pytest.raises(ReferenceError, match="The list that a proxy refers to no longer exists"):
         rebuild(*arguments)
 
 

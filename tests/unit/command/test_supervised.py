@@ -79,7 +79,7 @@ def test_a_killed_command_is_started_again(make: Make, caplog: pytest.LogCapture
         os.kill(pid, signal.SIGKILL)
         pid = another_pid(command, pid)
         assert command.exit_code is None
-    assert caplog.text.count("the command ended by signal 9: it is started again.") == 2
+    assert caplog.text.count("the command ended by signal 9: restarting it.") == 2
     command.terminate()
     command.join(20)
     assert command.exit_code is not None and not alive(pid)
@@ -130,8 +130,8 @@ def test_one_that_never_gets_ready_is_given_up_with_its_code(make: Make, caplog:
     command.start()
     command.join(60)
     assert command.exit_code == BROKEN_CODE
-    assert caplog.text.count("it is started again") == EARLY_LIMIT - 1
-    assert f"ended with code {BROKEN_CODE}, the last of {EARLY_LIMIT} times: it is not started again." in caplog.text
+    assert caplog.text.count("restarting it") == EARLY_LIMIT - 1
+    assert f"ended with code {BROKEN_CODE}, the last of {EARLY_LIMIT} times: it will not be restarted." in caplog.text
     command.start()  # whoever insists
     assert command.exit_code is None
 

@@ -38,7 +38,7 @@ def test_failures_in_a_row_end_the_process_with_a_diagnosis(caplog):
     with pytest.raises(SystemExit) as exit_:
         fail(guard)
     assert exit_.value.code == BROKEN_CODE
-    assert "Agent: 3 turns in a row failed" in caplog.text
+    assert "Agent: 3 consecutive turns failed" in caplog.text
 
 
 def test_an_inner_turn_that_succeeds_does_not_hide_that_the_outer_one_failed():

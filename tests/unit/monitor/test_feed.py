@@ -35,7 +35,7 @@ def test_an_empty_snapshot_arrives() -> None:
 
 @pytest.mark.parametrize("payload", [b"", b"x", b"\0" * 7, b"\xff" * 64, b"GET / HTTP/1.1\r\n\r\n", b"\x01" * 4096])
 def test_foreign_bytes_are_one_sentence(payload: bytes) -> None:
-    with pytest.raises(feed.FeedError, match="^what arrives at this address is not a Scaler monitor stream$"):
+    with pytest.raises(feed.FeedError, match="^the stream at this address is not a Scaler monitor stream$"):
         feed.decode(payload)
 
 
@@ -58,7 +58,7 @@ def test_any_damaged_byte_is_a_feed_error_or_a_message() -> None:
 
 def test_another_major_version_is_named() -> None:
     root = feed._library()[1].MonitorMessage.new_message(major=MONITOR_MAJOR + 1)
-    with pytest.raises(feed.FeedError, match=f"speaks monitor protocol {MONITOR_MAJOR + 1}, this program"):
+    with pytest.raises(feed.FeedError, match=f"uses monitor protocol {MONITOR_MAJOR + 1}, this program"):
         feed.decode(root.to_bytes())
 
 

@@ -59,7 +59,7 @@ def test_not_a_byte_of_another_users_publisher_is_read(context: zmq.Context[zmq.
     try:
         with another_user(lambda: listen(path)), subscribed(context, path) as subscription:
             said = wait_until(lambda: refusal(subscription))
-            assert said.startswith(f"ipc://{path} is served by user nobody, not by you: nothing was read.")
+            assert said.startswith(f"ipc://{path} is served by user nobody, not by you, so nothing was read.")
             assert wait_until(lambda: refusal(subscription)) == said  # it is tried again
             with socket.socket(socket.AF_UNIX) as made:
                 made.connect(path)  # the kernel told the user though the impostor never accepted
@@ -143,7 +143,7 @@ def test_random_bytes_are_refused_in_a_sentence(context: zmq.Context[zmq.Socket[
     with serving(path, lambda: start + chance.randbytes(chance.randrange(100_000))):
         with subscribed(context, path) as subscription:
             said = wait_until(lambda: broken(subscription))
-            assert "breaks each connection off" in said or "is not a Scaler monitor stream" in said
+            assert "closes each connection" in said or "is not a Scaler monitor stream" in said
 
 
 def broken(subscription: Subscription) -> str:

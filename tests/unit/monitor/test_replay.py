@@ -90,7 +90,7 @@ def test_a_log_that_was_cut_is_played_up_to_the_cut(folder: Path, missing: int) 
     path.write_bytes(path.read_bytes()[:-missing])
     replay = Replay(folder)
     assert len(replay.problems) == 1
-    assert replay.problems[0].startswith(f"{path.name}: cut off, the last ")
+    assert replay.problems[0].startswith(f"{path.name}: truncated, the last ")
     assert model_of(list(replay.messages(replay.start, replay.end))).rows("tasks")[1] > 4000
 
 
@@ -134,7 +134,7 @@ def test_a_frame_that_holds_no_message_is_left_out(folder: Path) -> None:
     path.write_bytes(path.read_bytes() + frame(EVENTS, START_TIME + 11, b"nonsense"))
     replay = Replay(folder)
     list(replay.messages(replay.start, replay.end))
-    assert replay.problems == [f"{path.name}: what arrives at this address is not a Scaler monitor stream"]
+    assert replay.problems == [f"{path.name}: the stream at this address is not a Scaler monitor stream"]
 
 
 def test_several_logs_are_one_recording(folder: Path) -> None:

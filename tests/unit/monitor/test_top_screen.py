@@ -154,9 +154,9 @@ def test_what_the_scheduler_cannot_do_is_said() -> None:
 
 def test_a_stream_that_cannot_be_read_is_said_and_the_screen_stays() -> None:
     model = model_of()
-    model.refuse("the scheduler speaks monitor protocol 2")
+    model.refuse("the scheduler uses monitor protocol 2")
     lines = texts(draw_at(100, 30, model=model))
-    assert lines[9] == "the scheduler speaks monitor protocol 2"
+    assert lines[9] == "the scheduler uses monitor protocol 2"
     assert lines[10].startswith("Total 8 worker(s)")
 
 
@@ -225,6 +225,6 @@ def test_a_sentence_is_shown_whole_and_nothing_is_lost_below_it(page: str, width
 def test_a_long_address_is_shown_whole_while_nothing_was_heard() -> None:
     address = "ipc:///" + "/".join(f"folder{number}" for number in range(20))
     model = Model(0.0)
-    model.refuse(f"{address} has keys: name their folder with SCALER_KEYS.")
+    model.refuse(f"{address} has keys: set SCALER_KEYS.")
     text = "".join(text_of(line) for line in draw(model, View(), 80, 24, 1.0, address).lines)
     assert text.count(address) == 2

@@ -142,7 +142,7 @@ def test_without_descriptors_a_store_goes_on_and_says_so_to_who_comes(cluster: b
     assert works(inside)
     limits = store.rlimit(psutil.RLIMIT_NOFILE)
     store.rlimit(psutil.RLIMIT_NOFILE, (store.num_fds(), limits[1]))
-    with pytest.raises(StoreUnavailable, match="takes no more connections: Too many open files"):
+    with pytest.raises(StoreUnavailable, match="cannot accept connections: Too many open files"):
         StoreConnection(cluster, may_start=True).connect()
     assert works(inside)
     with pytest.raises(StoreFull, match="Too many open files"):

@@ -24,14 +24,14 @@ OPTION_ROW = "| `--"
 """Rows of tables of options repeat the help texts, which count with the sources of their command."""
 SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".capnp"}
 MOST_FINDINGS = {
-    "benchmarks": 13,
-    "examples": 1,
-    "fuzz": 15,
+    "benchmarks": 0,
+    "examples": 0,
+    "fuzz": 0,
     "packages/scaler-client/src": 65,
     "packages/scaler-gui/src": 19,
     "packages/scaler-scheduler/src": 188,
     "packages/scaler-worker/src": 122,
-    "proto/src": 229,
+    "proto/src": 126,
 }
 """In comments, docstrings and strings of sources. These numbers may only decrease."""
 

@@ -50,7 +50,7 @@ def test_command_writes_private_files_once(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in target.iterdir()} == {0o600}
     before = {path: path.read_bytes() for path in target.iterdir()}
     again = keygen(str(target))
-    assert again.returncode == 2 and "exists already" in again.stderr and again.stderr.count("\n") == 1
+    assert again.returncode == 2 and "already exists" in again.stderr and again.stderr.count("\n") == 1
     assert {path: path.read_bytes() for path in target.iterdir()} == before
 
 
@@ -92,7 +92,7 @@ def test_a_wrong_directory_is_told(directory: Path) -> None:
         keys.client_keys(NETWORK)
     for path in directory.glob("*.pub"):
         path.unlink()
-    with pytest.raises(ValueError, match="nobody could connect"):
+    with pytest.raises(ValueError, match="no peer could connect"):
         keys.scheduler_keys(NETWORK)
 
 

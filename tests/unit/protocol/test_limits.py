@@ -132,7 +132,7 @@ def test_a_run_has_a_result() -> None:
 def test_a_result_without_a_place_is_not_written_anywhere(task: int) -> None:
     run = ResultRun(b"s" * 16, [(task, 1, 0, b"payload", 0, 0, 0)])
     results: list[object] = [None, None]
-    with pytest.raises(IndexError, match="has no place among 2 results"):
+    with pytest.raises(IndexError, match="is not among 2 results"):
         run.load_into(results, 1, bytes)
     assert results == [None, None]
 

@@ -39,7 +39,7 @@ def test_token_that_others_can_read_is_refused(home: Path) -> None:
     ensure_token()
     (home / "token").chmod(0o640)
     for call in (read_token, ensure_token):
-        with pytest.raises(PermissionError, match="can be read by other users: run chmod 600"):
+        with pytest.raises(PermissionError, match="can be read by other users. Run chmod 600"):
             call()
 
 

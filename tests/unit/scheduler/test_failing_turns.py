@@ -129,7 +129,7 @@ def test_a_scheduler_that_fails_in_every_turn_ends_with_a_diagnosis(
     with pytest.raises(SystemExit) as ended:
         stage.run_until(lambda: False)
     assert ended.value.code == BROKEN_CODE
-    assert "a defect" in caplog.text and "turns in a row failed" in caplog.text
+    assert "a defect" in caplog.text and "consecutive turns failed" in caplog.text
 
 
 def test_messages_that_are_taken_in_do_not_hide_that_deadlines_fail(

@@ -290,7 +290,7 @@ def test_what_the_scheduler_cannot_do_is_said() -> None:
 
 def test_what_cannot_be_read_is_one_sentence() -> None:
     model = Model(0.0)
-    model.refuse("the scheduler speaks monitor protocol 9, this program 1: use both from the same release")
+    model.refuse("the scheduler uses monitor protocol 9, this program 1: use both from the same release")
     assert len(sentences(model, 10.0)) == 1
     assert "use both from the same release" in sentences(model, 10.0)[0]
 

@@ -80,6 +80,6 @@ def test_the_page_is_told_what_cannot_be_read(folder: Path) -> None:
     source.advance()
     (kind, text), *others = source.status()["notices"]
     assert (kind, others) == ("warning", [])
-    assert text.startswith(f"{path.name}: cut off, the last ") and text.endswith(" The rest is shown.")
+    assert text.startswith(f"{path.name}: truncated, the last ") and text.endswith(" The rest is shown.")
     assert source.status()["facts"][0] == (str(folder), False)
     source.close()

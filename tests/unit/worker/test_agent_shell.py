@@ -88,7 +88,7 @@ def test_an_agent_that_fails_in_every_turn_ends_with_a_diagnosis(
     with pytest.raises(SystemExit) as ended:
         agent._conversation._loop._loop.run_until_complete(agent.run())
     assert ended.value.code == BROKEN_CODE
-    assert "it fails" in caplog.text and "turns in a row failed" in caplog.text
+    assert "it fails" in caplog.text and "consecutive turns failed" in caplog.text
 
 
 def test_a_turn_that_fails_once_is_repeated(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

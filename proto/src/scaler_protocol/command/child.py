@@ -86,7 +86,7 @@ class ChildCommand:
         try:
             self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
-            raise TimeoutError(f"{self._module} still runs after {timeout_seconds} seconds") from None
+            raise TimeoutError(f"{self._module} is still running after {timeout_seconds} seconds") from None
         self._forget()
 
     def _spawn(self) -> None:
@@ -108,7 +108,7 @@ class ChildCommand:
     def _read_facts(self, deadline: float) -> dict[str, Any]:
         with self._lock:
             if self._ready_fd is None:
-                raise RuntimeError(f"{self._module} does not run")
+                raise RuntimeError(f"{self._module} is not running")
             text = self._read_all(self._ready_fd, deadline)
             self._close_ready_fd()
         message = json.loads(text) if text else {}

@@ -12,7 +12,7 @@ LOOK_SECONDS = 0.2
 
 
 def open_exit_descriptor(pid: int) -> int:
-    """Of the parent or a child of this process. Whoever opened it closes it. ProcessLookupError: it has ended already.
+    """Of the parent or a child of this process. The caller closes it. ProcessLookupError: it has ended already.
 
     Linux before 5.3 and some containers have no pidfd. There a thread waits for the end, and closes a pipe."""
     try:
@@ -43,7 +43,7 @@ def _wait_for_child(pid: int) -> None:
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     except ChildProcessError:
-        pass  # somebody has reaped it
+        pass  # it was reaped elsewhere
 
 
 def _wait_for_parent(pid: int) -> None:

@@ -1,4 +1,4 @@
-"""What a process inherits from whoever started it, and should not.
+"""Settings that a process inherits from its parent and must reset.
 
 Through ``exec`` go the signals that are ignored, the signals that are blocked, and a timer that runs. A daemon that
 ignores SIGCHLD would start an agent that never learns of a death; a thread that blocks signals would start workers that

@@ -169,5 +169,5 @@ def _mask(events: int) -> int:
 
 
 def _events(mask: int) -> int:
-    """An error or a hang-up wakes whoever watches."""
+    """An error or a hang-up wakes readers and writers."""
     return (EVENT_WRITE if mask & ~select.EPOLLIN else 0) | (EVENT_READ if mask & ~select.EPOLLOUT else 0)

@@ -19,7 +19,7 @@ class PromptWait:
     """What ``epoll`` watches and what is to be called at once. An exception of what is called is logged."""
 
     is_asked: bool
-    """Set by whoever wants ``wait`` to end."""
+    """Set it to make ``wait`` return."""
     def __init__(self, epoll: select.epoll) -> None: ...
     def serve(self, fd: int, serve: Callable[[], object]) -> bool:
         """Call this whenever ``fd``, which is the caller's to register, is ready. Whether nothing was called so far."""

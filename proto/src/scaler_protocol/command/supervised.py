@@ -1,4 +1,4 @@
-"""A command beside a script that is started again when it dies of something that nobody wanted."""
+"""A command as a child process of a script, restarted when it fails or is killed."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class SupervisedCommand(ChildCommand):
 
     def join(self, timeout_seconds: float | None = None) -> None:
         if not self._over.wait(timeout_seconds):
-            raise TimeoutError(f"{self._module} still runs after {timeout_seconds} seconds")
+            raise TimeoutError(f"{self._module} is still running after {timeout_seconds} seconds")
         super().join(EXIT_TIMEOUT_SECONDS)
 
     # ---- the thread ----------------------------------------------------------------------------------------------
@@ -126,9 +126,9 @@ class SupervisedCommand(ChildCommand):
             return
         how = f"with code {code}" if code >= 0 else f"by signal {-code}"
         if pause is None:
-            _log.error(f"{self._name} ended {how}, the last of {EARLY_LIMIT} times: it is not started again.")
+            _log.error(f"{self._name} ended {how}, the last of {EARLY_LIMIT} times: it will not be restarted.")
         else:
-            _log.warning(f"{self._name} ended {how}: it is started again.")
+            _log.warning(f"{self._name} ended {how}: restarting it.")
 
     def _start_again(self) -> bool:
         """False: it is not wanted any more, or refuses to start."""
@@ -141,6 +141,6 @@ class SupervisedCommand(ChildCommand):
             try:
                 self._spawn()
             except OSError as error:
-                _log.error(f"{self._name} cannot be started again: {error}")
+                _log.error(f"{self._name} cannot be restarted: {error}")
                 return False
         return True

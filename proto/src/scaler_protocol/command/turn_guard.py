@@ -50,7 +50,7 @@ class TurnGuard:
         self._has_failed = False
         if self.failures >= self._limit:
             logging.critical(
-                f"{self._name}: {self.failures} turns in a row failed, so this process exits with code {BROKEN_CODE}. "
-                "Its peers recover as if it had been killed. Please report the tracebacks above."
+                f"{self._name}: {self.failures} consecutive turns failed, so this process exits with code"
+                f" {BROKEN_CODE}. Its peers recover as if it had been killed. Please report the tracebacks above."
             )
             raise SystemExit(BROKEN_CODE)

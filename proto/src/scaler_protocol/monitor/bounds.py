@@ -1,4 +1,4 @@
-"""Bounds on the values of a stream or a recording, whoever wrote it.
+"""Bounds on the values of a stream or a recording, from any source.
 
 The publisher applies them to what it sends and readers to what they receive, so a screen computes with finite numbers
 and draws short texts. Counts are bounded by their 64 bits.

@@ -76,7 +76,7 @@ class Received(NamedTuple):
 
 
 def new_history_topic() -> bytes:
-    """A topic that nobody else has subscribed to."""
+    """A topic that no other watcher has subscribed to."""
     return HISTORY_PREFIX + os.urandom(_HISTORY_ID_SIZE).hex().encode()
 
 
@@ -111,7 +111,7 @@ def decode(payload: bytes) -> Received:
     except FeedError:
         raise
     except (library.KjException, struct.error, ValueError, TypeError, OverflowError) as error:
-        raise FeedError("what arrives at this address is not a Scaler monitor stream") from error
+        raise FeedError("the stream at this address is not a Scaler monitor stream") from error
 
 
 def _words_to_read(payload: bytes) -> int:
@@ -129,13 +129,13 @@ def _library() -> tuple[Any, Any]:
 
 def _decode_root(root: Any) -> Received:
     if root.major != MONITOR_MAJOR:
-        text = f"the scheduler speaks monitor protocol {root.major}, this program {MONITOR_MAJOR}: {_VERSION_HINT}"
+        text = f"the scheduler uses monitor protocol {root.major}, this program {MONITOR_MAJOR}: {_VERSION_HINT}"
         raise FeedError(text)
     kind = str(root.which())
     if kind == "events":
         return Received(root.sequence, _struct(Events, root.events))
     if kind != "snapshot":
-        raise FeedError("the monitor stream carries a kind of message that this program does not know")
+        raise FeedError("the monitor stream contains an unknown kind of message")
     return Received(root.sequence, _snapshot_from_wire(root.snapshot))
 
 

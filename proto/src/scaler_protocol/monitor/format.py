@@ -72,7 +72,7 @@ def is_time(unix_seconds: float) -> bool:
 
 
 def format_time(unix_seconds: float) -> str:
-    """``14:03:59.204``, in the time zone of whoever looks; empty for 0 and what is no time."""
+    """``14:03:59.204``, in the local time zone; empty for 0 and for invalid times."""
     if unix_seconds <= 0 or not is_time(unix_seconds):
         return ""
     milliseconds = int(unix_seconds * 1000)

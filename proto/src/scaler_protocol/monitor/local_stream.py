@@ -134,7 +134,7 @@ class LocalStream:
             self._broken += 1
             if self._broken >= BROKEN_LIMIT:
                 self._refusal = (
-                    f"{self._address} breaks each connection off: it is not a scheduler's monitor address, "
+                    f"{self._address} closes each connection: it is not a scheduler's monitor address, "
                     "or serves too many monitors."
                 )
         self._connect_later(self._pause)

@@ -33,7 +33,7 @@ _LEVEL = 1
 
 
 class BadLog(ValueError):
-    """What is wrong with a log: one plain sentence."""
+    """Describes the damage of a log in one sentence."""
 
 
 class Frame(NamedTuple):
@@ -55,7 +55,7 @@ def frame(kind: int, time: float, message: bytes) -> bytes:
 
 def frames(file: BinaryIO) -> Iterator[Frame]:
     """All whole frames, without reading their payloads. BadLog at the end of one that was cut, or at once for a file
-    that is no event log."""
+    that is not an event log."""
     length = file.seek(0, os.SEEK_END)
     file.seek(0)
     _check_version(file.read(len(MAGIC)))
@@ -65,7 +65,7 @@ def frames(file: BinaryIO) -> Iterator[Frame]:
         header = file.read(_HEADER.size)
         size, checksum, kind, time = _HEADER.unpack(header) if len(header) == _HEADER.size else (length, 0, 0, 0.0)
         if at + _HEADER.size + size > length:
-            raise BadLog(f"cut off, the last {length - at:,} bytes are left out")
+            raise BadLog(f"truncated, the last {length - at:,} bytes are skipped")
         yield Frame(at + _HEADER.size, size, checksum, kind, time)
         at += _HEADER.size + size
 
@@ -83,9 +83,9 @@ def read_frame(file: BinaryIO, found: Frame) -> bytes:
     file.seek(found.offset)
     payload = file.read(found.size)
     if zlib.crc32(payload, zlib.crc32(_CHECKED.pack(found.kind, found.time))) != found.checksum:
-        raise BadLog(f"damaged at byte {found.offset:,}, {found.size:,} bytes are left out")
+        raise BadLog(f"damaged at byte {found.offset:,}, {found.size:,} bytes are skipped")
     try:
         message = zlib.decompressobj().decompress(payload, PAYLOAD_LIMIT_BYTES)
     except zlib.error:
-        raise BadLog(f"damaged at byte {found.offset:,}, {found.size:,} bytes are left out") from None
+        raise BadLog(f"damaged at byte {found.offset:,}, {found.size:,} bytes are skipped") from None
     return message

@@ -19,7 +19,7 @@ MONITOR_MINOR = 2
 
 
 class PeerState(enum.IntEnum):
-    """How the scheduler sees an agent. Each value is on the wire for ever."""
+    """The state of an agent, as seen by the scheduler. The values are part of the wire format and never change."""
 
     CONNECTED = 0
     SUSPECT = 1  # silent: gets no new tasks

@@ -27,7 +27,7 @@ _HEARTBEAT_LIFE_MILLISECONDS = 5000
 _RETRY_SECONDS = 1.0
 """How soon after it was refused it connects again."""
 
-_NEED = f"name their folder with {VARIABLE}"
+_NEED = f"set {VARIABLE} to their directory"
 _BROKEN_LIMIT = 5
 """So many handshakes in a row that broke off are no accident, such as a scheduler that ends."""
 
@@ -141,14 +141,14 @@ class NetworkStream:
         raise RefusedError(sentence)
 
     def _broken_sentence(self) -> str:
-        reason = "it has other keys than were given, or none" if self._has_keys else f"if it has keys, {_NEED}"
-        return f"{self._address} breaks each connection off: {reason}."
+        reason = "it has different keys, or none" if self._has_keys else f"if it has keys, {_NEED}"
+        return f"{self._address} closes each connection: {reason}."
 
     def _refused_sentence(self, event: int) -> str:
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-            return f"{self._address} does not accept these keys: give those of its scheduler, with {VARIABLE}."
+            return f"{self._address} does not accept these keys. Use the keys of its scheduler: set {VARIABLE}."
         if self._has_keys:
-            return f"{self._address} has no keys: connect without any, and unset {VARIABLE}."
+            return f"{self._address} has no keys. Connect without keys: unset {VARIABLE}."
         return f"{self._address} has keys: {_NEED}."
 
 

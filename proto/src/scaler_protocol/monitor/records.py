@@ -69,7 +69,7 @@ FAILURE_LIMIT_BYTES = 32 * 1024
 
 
 class Kind(enum.IntEnum):
-    """Each value is on the wire for ever; a reader passes over kinds it does not know."""
+    """The values are part of the wire format and never change; a reader skips unknown kinds."""
 
     NAME = 1
     SUBMITTED = 2
@@ -112,7 +112,7 @@ CUT_OFF = "The columns of an event record are cut off."
 
 
 class BadRecord(ValueError):
-    """Bytes that are no event records; the text is one plain sentence."""
+    """The bytes are not event records; the text is one sentence."""
 
 
 class Record(NamedTuple):

@@ -98,7 +98,7 @@ class Replay:
         for path in paths:
             self._index_file(path)
         if not self._places:
-            raise ValueError(f"there is nothing to play in {self._folder}: {self.problems[0]}")
+            raise ValueError(f"there are no playable recordings in {self._folder}: {self.problems[0]}")
         self._places.sort(key=lambda place: place.frame.time)
 
     def _index_file(self, path: Path) -> None:

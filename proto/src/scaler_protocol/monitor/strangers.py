@@ -8,7 +8,7 @@ ROOT = 0
 def served_by_another(address: str, user: int) -> str:
     """The sentence for the user who wanted to watch."""
     return (
-        f"{address} is served by {_name_of(user)}, not by you: nothing was read. "
+        f"{address} is served by {_name_of(user)}, not by you, so nothing was read. "
         "Use the address that your own scheduler logs."
     )
 

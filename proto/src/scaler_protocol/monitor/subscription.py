@@ -66,7 +66,7 @@ def _open(
 
         return NetworkStream(context, address, topics, key_pair)
     if sys.platform != "linux":
-        raise ValueError(f"{address} is of a Linux machine: use a tcp:// address from here.")
+        raise ValueError(f"{address} is the address of a Linux machine. Use a tcp:// address here.")
     from scaler_protocol.monitor.local_stream import LocalStream
 
     return LocalStream(address.path, str(address), topics)

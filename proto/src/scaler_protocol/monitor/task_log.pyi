@@ -6,7 +6,7 @@ from scaler_protocol.monitor.records import EndedColumns
 
 PAGE_ROWS: int
 NO_WORKER: int
-"""The worker of a task of which nobody said where it ran."""
+"""The worker of a task whose worker was not reported."""
 
 NOT_ENDED: int
 """In ``TaskLog.endings``: this task has not ended, or is no longer held."""

@@ -95,7 +95,7 @@ class AgentConnection:
 
     @property
     def lost(self) -> bool:
-        """The store has ended. What is mapped stays valid."""
+        """The store has ended. Existing mappings stay valid."""
         return self._ended or self._stream.eof
 
     @property
@@ -108,7 +108,7 @@ class AgentConnection:
         self._stream.flush()
 
     def close(self) -> None:
-        """May be called twice. What is mapped stays."""
+        """May be called twice. Existing mappings stay valid."""
         self._releases.leave()
         self._stream.close()
         self._segments.close()
@@ -129,7 +129,7 @@ class AgentConnection:
         """A piece of an object that is Writable. Raises OSError when the host has no memory left, and KeyError."""
         granted = self._granted[key]
         if offset + len(data) > granted.size:
-            raise ValueError("The object is smaller than what is written.")
+            raise ValueError("More bytes are written than the object has.")
         self._segments.write_piece(granted.segment, granted.offset + offset, data)
 
     def seal(self, key: ObjectKey) -> None:

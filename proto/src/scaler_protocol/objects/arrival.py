@@ -1,4 +1,4 @@
-"""What comes from other stores."""
+"""Objects that arrive from other stores."""
 
 from __future__ import annotations
 

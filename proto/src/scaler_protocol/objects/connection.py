@@ -91,7 +91,7 @@ class StoreConnection:
         return size, self._again(put)
 
     def get(self, key: ObjectKey, timeout: float | None = None) -> memoryview:
-        """The object's bytes, writable: nobody else sees what is written there. Waits while the object is written.
+        """The object's bytes, writable: other processes do not see the changes. Waits while the object is written.
         Raises MissingObject, StoreFull (it was on disk), TimeoutError and StoreUnavailable."""
 
         def get(link: Link) -> memoryview:
@@ -105,7 +105,7 @@ class StoreConnection:
         return answer.size if isinstance(answer, StoreFound) else None
 
     def drop(self, keys: Sequence[ObjectKey]) -> None:
-        """Nobody needs these any more. What is mapped stays until it is unmapped."""
+        """Drop objects that are no longer needed. Existing mappings stay valid."""
         for start in range(0, len(keys), 1000):
             part = tuple(keys[start : start + 1000])
             self._again(lambda link, part=part: link.tell(StoreDrop(part)))  # type: ignore[misc]
@@ -131,7 +131,7 @@ class StoreConnection:
             link.segments.unmap_unused()
 
     def close(self) -> None:
-        """May be called twice. What is mapped stays until it is unmapped."""
+        """May be called twice. Existing mappings stay valid."""
         self._closed = True
         if self._lock.acquire(timeout=_CLOSE_SECONDS):  # held while a store is reached, which may take long
             try:
@@ -247,7 +247,7 @@ def _checked(answer: Any) -> Any:
 
 def _no_memory(size: int, error: OSError) -> str:
     return (
-        f"This host has no memory for an object of {size:,} bytes ({error.strerror}): end other programs, or lower "
+        f"This host has no memory for an object of {size:,} bytes ({error.strerror}. End other programs, or lower "
         "--object-store-memory so that objects go to disk earlier."
     )
 

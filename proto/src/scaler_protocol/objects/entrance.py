@@ -23,7 +23,7 @@ class Entrance:
     def answer(self, hello: Any, welcome: Welcome, now: float) -> Challenge | Refused | Welcome:
         """``welcome``, with a proof, for who has proved what it must. ``hello`` is None for any other message."""
         if not isinstance(hello, Hello):
-            return Refused(RefusalReason.MALFORMED, "Say Hello first.")
+            return Refused(RefusalReason.MALFORMED, "The first message must be Hello.")
         refused = refusal_for(hello)
         if refused is not None:
             return refused

@@ -88,11 +88,11 @@ def load(view: memoryview | bytes, loads: Callable[..., Any] = pickle.loads) -> 
     if data.readonly:
         data = memoryview(bytearray(data))
     if len(data) < _HEAD.size:
-        raise ValueError("The object is cut.")
+        raise ValueError("The object is truncated.")
     _, count, _, pickle_size = _HEAD.unpack_from(data)
     start = _HEAD.size + _BUFFER.size * count
     if start + pickle_size > len(data):
-        raise ValueError("The object is cut.")
+        raise ValueError("The object is truncated.")
     buffers = [_slice(data, *_BUFFER.unpack_from(data, _HEAD.size + _BUFFER.size * index)) for index in range(count)]
     return loads(data[start : start + pickle_size], buffers=buffers)
 
@@ -101,11 +101,11 @@ def _raw(buffer: pickle.PickleBuffer | memoryview) -> memoryview:
     if isinstance(buffer, pickle.PickleBuffer):
         return buffer.raw()
     if not buffer.contiguous:
-        raise BufferError("Only contiguous buffers can be written as they are.")
+        raise BufferError("Only contiguous buffers can be written without a copy.")
     return buffer
 
 
 def _slice(data: memoryview, offset: int, size: int) -> memoryview:
     if offset + size > len(data):
-        raise ValueError("The object is cut.")
+        raise ValueError("The object is truncated.")
     return data[offset : offset + size]

@@ -1,6 +1,6 @@
 """One connection to a store, used by several threads: requests and their answers.
 
-Answers may come in any order; one request a key is under way. Whoever waits and finds nobody reading reads for all.
+Answers may come in any order; one request a key is under way. A waiting thread reads for all if no other thread reads.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Link:
 
     def _send(self, body: Any) -> None:
         if self._retired:
-            raise LinkLost("This connection to the object store is not used any more.")
+            raise LinkLost("This connection to the object store is no longer in use.")
         self._stream.send(encode(Envelope(body)))
         while not self._stream.flush() and not self._stream.eof:
             if wait_writable(self._stream.fd, silence.PERIOD_SECONDS):
@@ -110,7 +110,7 @@ class Link:
         self._check_alive()
 
     def _wait_or_lead(self, key: ObjectKey, deadline: float | None) -> bool:
-        """True: nobody reads, so the caller must."""
+        """True if no thread reads, so that the caller must."""
         with self._lock:
             if self._pending[key]:
                 return False
@@ -138,7 +138,7 @@ class Link:
             self._ask_whether_it_lives()
 
     def _ask_whether_it_lives(self) -> None:
-        """Whoever waits for an object may wait long, but not for a sign of life."""
+        """A wait for an object may be long, a wait for a sign of life may not."""
         with self._lock:
             self._count_silence()
             if not self._stream.wants_write:
@@ -188,7 +188,7 @@ class Link:
         if waiting is not None and not waiting:
             waiting.append(body)
         elif isinstance(body, StoreExtent):
-            self._releases.release(body.pin)  # whoever asked has given up
+            self._releases.release(body.pin)  # the caller has given up
 
     def _take_segment(self, body: StoreGranted | StoreExtent | StoreRegion) -> None:
         if body.segment and not self.segments.has(body.segment):

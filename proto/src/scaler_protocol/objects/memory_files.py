@@ -17,7 +17,8 @@ class MemoryFiles:
         self._fds: dict[int, int] = {}
 
     def make(self, number: int, size: int) -> None:
-        """Nobody who gets the descriptor can change its size: that would kill whoever maps it. Raises OSError."""
+        """Prevent peers with the descriptor from changing its size, which would kill processes that map it. Raises
+        OSError."""
         fd = os.memfd_create("scaler-objects", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(fd, size)

@@ -8,7 +8,7 @@ import select
 
 
 def wait_readable(fd: int, seconds: float | None) -> bool:
-    """None: for ever."""
+    """None: without a limit."""
     return _wait(fd, select.POLLIN, seconds)
 
 

@@ -41,8 +41,8 @@ class ProxyReducers(ArrayReducers):
     def _reduce_proxy(self, proxy: Any) -> Any:
         if not self.is_private:
             raise TypeError(
-                f"Cannot send a {type(proxy).__name__} of a multiprocessing.Manager: its key would travel unencrypted. "
-                "Use keys (scaler_keygen), or a scheduler on this machine."
+                f"Cannot send a {type(proxy).__name__} of a multiprocessing.Manager: its key would be sent unencrypted."
+                " Use keys (scaler_keygen), or a scheduler on this machine."
             )
         return reduce_proxy(proxy)
 
@@ -70,8 +70,8 @@ def rebuild_proxy(kind: Any, token: Any, serializer: str, keywords: dict[str, An
         return RebuildProxy(kind, token, serializer, keywords)
     except RemoteError as error:
         raise ReferenceError(
-            f"The {token.typeid} that a proxy stands for is gone: keep the proxy in the process that sent it until its "
-            "tasks have ended."
+            f"The {token.typeid} that a proxy refers to no longer exists. Keep the proxy in the process that sent it"
+            " until its tasks have ended."
         ) from error
     except (ConnectionError, FileNotFoundError, EOFError) as error:
         raise ConnectionError(

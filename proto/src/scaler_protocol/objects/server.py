@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from scaler_protocol.objects.exchange import Exchange
 
 START_SECONDS = 3.0
-"""A store that nobody has connected to in this time ends."""
+"""A store without a connection within this time exits."""
 
 _RETRY_SECONDS = 0.05
 """After a turn that failed, the next one comes so soon: what it left undone may have no other occasion."""
@@ -105,8 +105,8 @@ class Server:
             self._exchange.close()
 
     def _say_why(self) -> None:
-        """Nobody sees what this process prints."""
-        text = f"The object store of this host failed again and again, and has ended: {self._why}"
+        """The output of this process is not visible."""
+        text = f"The object store of this host failed repeatedly and has ended: {self._why}"
         for stream in self._streams.values():
             stream.send(encode(Envelope(Refused(RefusalReason.OTHER, text))))
 
@@ -189,7 +189,7 @@ class Server:
     # ---- peers ---------------------------------------------------------------------------------------------------
 
     def _accept(self) -> bool:
-        """Whether anybody came."""
+        """Whether a peer has connected."""
         came = False
         for connected in self._acceptor.accept():
             stream = StreamConnection(connected)
@@ -260,7 +260,7 @@ class Server:
         except BlockingIOError:
             return
         except Exception as error:
-            logging.warning(f"A peer of the object store is not heard any more: {error}")
+            logging.warning(f"A peer of the object store is no longer read: {error}")
         self._poll.unregister(pipe)
         os.close(pipe)
         del self._holders[pipe]
@@ -324,7 +324,7 @@ class Server:
         elif isinstance(effect, Spill):
             self._disk.spill(effect.number, effect.extent, effect.size)
         elif isinstance(effect, Load):
-            if effect.extent.segment in self._files:  # else whoever wants it has been refused
+            if effect.extent.segment in self._files:  # otherwise its reader has been refused
                 self._disk.load(effect.number, effect.extent, effect.size)
         elif isinstance(effect, RemoveFile):
             self._disk.remove(effect.number)
@@ -427,7 +427,7 @@ class Server:
 
     def _distrust(self, arrival: Arrival, error: Exception) -> None:
         """Another store said what cannot be: it is not heard any more, or not asked."""
-        logging.warning(f"Another object store is not heard any more: {error}", exc_info=error)
+        logging.warning(f"Another object store is no longer read: {error}", exc_info=error)
         if arrival.peer:
             self._forget_store(arrival.peer)
         else:

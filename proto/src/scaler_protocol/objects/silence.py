@@ -15,7 +15,7 @@ from scaler_protocol.objects.names import peer_process
 
 PERIOD_SECONDS = 3.0
 
-ENDED_TEXT = "The object store of this host did not answer any more, and was ended."
+ENDED_TEXT = "The object store of this host stopped responding and was killed."
 
 _IDLE_PERIODS = 5
 """A store that does nothing has so many periods to answer in."""

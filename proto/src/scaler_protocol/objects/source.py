@@ -25,7 +25,7 @@ class Source:
     def __init__(self, context: Context, endpoint: str) -> None:
         self._address, _, ticket = endpoint.partition("#")
         if parse_address(self._address).scheme != "tcp":
-            raise ValueError(f"{self._address} is not an endpoint of an object store.")
+            raise ValueError(f"{self._address} is not the endpoint of an object store.")
         self._session = new_session()
         self._handshake = PeerHandshake(place_of(self._address), os.urandom(NONCE_SIZE_BYTES), ticket.encode())
         self._is_welcome = False
@@ -52,7 +52,7 @@ class Source:
             try:
                 body = decode(frames).body
             except MalformedMessage as error:
-                logging.warning(f"The object store at {self._address} is not understood: {error}")
+                logging.warning(f"The object store at {self._address} sent an invalid message: {error}")
                 body = GONE
             yield from self._take(body)
 

@@ -51,14 +51,14 @@ def reach(cluster: bytes, may_start: bool) -> Reached:
 
 
 def _try(cluster: bytes, deadline: float) -> Reached | None:
-    """None: nobody listens, or it ends just now."""
+    """None if no store listens, or if it is ending."""
     try:
         stream = StreamConnection.connect(socket_name(cluster))
     except OSError:
         return None
     try:
         if not is_same_user(stream.plain_socket):
-            raise StoreUnavailable("Another user's process pretends to be the object store of this cluster.")
+            raise StoreUnavailable("A process of another user listens in place of the object store of this cluster.")
         handshake = handshake_with(cluster)
         releases = _say_hello(stream, handshake.begin(make_hello(Role.WORK, new_session())))
         answer = _first(stream, deadline)
@@ -104,7 +104,7 @@ def _first(stream: StreamConnection, deadline: float) -> Body | None:
         if silent.is_final():
             return None
         if rest <= 0:
-            raise StoreUnavailable("The object store of this host does not answer.")
+            raise StoreUnavailable("The object store of this host does not respond.")
 
 
 def _start(cluster: bytes, deadline: float) -> None:

@@ -2,7 +2,7 @@
 
 Only this user's processes are let in, which the kernel is asked about before a byte is read. A flood of connections
 takes a bounded part of each turn. When no descriptor is left, a connection is accepted with one that was kept for this
-moment, told so, and closed: left in the queue it would wake its listener for ever, and its other end would wait.
+moment, told so, and closed: left in the queue it would wake its listener indefinitely, and its other end would wait.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Acceptor:
         else:
             with connected:
                 if is_same_user(connected):
-                    _say(connected, f"{self._what} takes no more connections: {error.strerror}. Raise its `ulimit -n`.")
+                    _say(connected, f"{self._what} cannot accept connections: {error.strerror}. Raise its `ulimit -n`.")
         self._kept = _spare_descriptor()
 
 

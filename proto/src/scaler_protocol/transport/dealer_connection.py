@@ -38,18 +38,18 @@ _RETRY_LIMIT_SECONDS = 0.1
 _RECONNECT_SECONDS = 1.0
 _NO_DESCRIPTOR_RETRY_SECONDS = 0.2
 _FAILED_HANDSHAKES_LIMIT = 5
-"""So many in a row that broke off are no accident, such as a scheduler that ends."""
+"""This many consecutive failures are not a coincidence, such as a scheduler that is ending."""
 
 _NO_DESCRIPTOR_TEXT = (
-    "The connection to %s was lost, and this process has no file descriptor left for a new one. It tries again until it"
-    " has: close files or connections, or raise the limit (ulimit -n)."
+    "The connection to %s was lost, and this process has no file descriptor left for a new one. It keeps"
+    " trying. Close files or connections, or raise the limit (ulimit -n)."
 )
 _KEY_REFUSED_TEXT = (
     "Cannot connect to {}: the scheduler does not know this key, or it has expired. Ask its operator to copy its public"
-    " half (.pub) into the scheduler's folder of keys, as ROLE-NAME.pub."
+    " half (.pub) into the scheduler's directory of keys, as ROLE-NAME.pub."
 )
 _BROKEN_OFF_TEXT = (
-    "Cannot connect to {}: each handshake is broken off. The other end has other keys than scheduler.pub says, or one"
+    "Cannot connect to {}: each handshake fails. The key of the other end differs from scheduler.pub, or one"
     " of the two has none: set SCALER_KEYS to the keys of its scheduler."
 )
 
@@ -171,7 +171,7 @@ class DealerConnection(DealerFrames):
     # ---- to a scheduler on this machine --------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Connect if somebody listens who may be spoken to, else look again soon."""
+        """Connect if a trusted process listens, otherwise check again soon."""
         if self.stream is not None or self._libzmq is not None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Who may connect with CURVE: libzmq asks a socket of its context about every handshake (ZAP, RFC 27)."""
+"""Permission to connect with CURVE: libzmq asks a socket of its context about every handshake (ZAP, RFC 27)."""
 
 from __future__ import annotations
 

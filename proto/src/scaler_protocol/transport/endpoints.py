@@ -104,7 +104,7 @@ def bind_error(address: Address, error: OSError | zmq.ZMQError) -> OSError:
 
 
 def in_use(address: Address) -> OSError:
-    return sentence(errno.EADDRINUSE, f"Cannot listen on {address}: another process does already.")
+    return sentence(errno.EADDRINUSE, f"Cannot listen on {address}: another process already listens there.")
 
 
 def sentence(number: int | None, text: str) -> OSError:

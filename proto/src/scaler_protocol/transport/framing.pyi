@@ -4,17 +4,17 @@ frame, then the frames' bytes."""
 from collections.abc import Sequence
 
 SIZE_LIMIT_BYTES: int
-"""A larger message is no message of ours: the connection ends."""
+"""A larger message is invalid: the connection ends."""
 
 def pack(frames: Sequence[bytes]) -> bytes:
     """Raises ValueError for more than 64 frames, none, or too many bytes."""
 
 class Incoming:
-    """What was read of a stream, until it is taken message by message. ``stream.pyx`` reads into its room."""
+    """The bytes read from a stream, until they are taken message by message. ``stream.pyx`` reads into its room."""
 
     @property
     def broken(self) -> bool:
-        """What came is no message: nothing more is taken."""
+        """The received bytes are not a message: nothing more is taken."""
 
     limit_bytes: int
     """A larger message is not read."""

@@ -13,7 +13,7 @@ class LocalToken:
         self._token = ensure_token()
 
     def read(self) -> bytes:
-        """As the file says now: it may have been made anew. While it cannot be read, the last one."""
+        """As the file says now: it may have been replaced. While it cannot be read, the last one."""
         try:
             self._token = read_token() or self._token
         except (OSError, ValueError):

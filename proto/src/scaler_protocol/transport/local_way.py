@@ -47,7 +47,7 @@ def _way_to(address: Address, name: str) -> Way:
     try:
         connected = _connect(name)
     except PermissionError:
-        return Way(obstacle=f"Cannot connect to {address}: this user may not.")
+        return Way(obstacle=f"Cannot connect to {address}: this user has no permission.")
     if connected is None:
         return Way()
     process, user = credentials_of(connected)

@@ -7,7 +7,7 @@ import os
 
 def can_watch(number: int) -> bool:
     """Whether it can be told from here when this process is stopped. ``number`` is 0 for one in another namespace (a
-    container); and where /proc is that of another one, the number there is somebody else's."""
+    container); and where /proc is that of another one, the number there belongs to another process."""
     try:
         return number > 0 and os.readlink("/proc/self") == str(os.getpid())
     except OSError:

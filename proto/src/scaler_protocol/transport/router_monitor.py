@@ -63,7 +63,7 @@ class RouterMonitor:
             self._gate.remove(fd)
 
     def welcome(self, fds: Iterable[int]) -> None:
-        """Those behind these connections are no strangers any more."""
+        """The peers of these connections have authenticated."""
         self._read()  # or it might be told later that they have come
         for fd in fds:
             self._strangers.remove(fd)

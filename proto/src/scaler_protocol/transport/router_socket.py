@@ -2,7 +2,7 @@
 libzmq (``zmtp_listener``), which can be told what peers that have not authenticated may cost. Beside a loopback port
 there is its ``twin`` then, which peers of the same user find by themselves.
 
-Without ``ROUTER_HANDOVER`` a peer that comes back can be ignored for ever.
+Without ``ROUTER_HANDOVER`` a peer that reconnects can be ignored indefinitely.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RouterSocket(RouterFrames):
         return bound
 
     def reserve(self, address: Address | str) -> str:
-        """As ``bind``; but nobody can connect before ``listen``, so nobody can take what the caller still needs to
+        """As ``bind``; but peers cannot connect before ``listen``, so nobody can take what the caller still needs to
         start, such as descriptors."""
         wanted = parse_address(address) if isinstance(address, str) else address
         self._keys = self._keys_of(wanted)

@@ -40,7 +40,7 @@ def _remove_stale(address: Address) -> None:
 
 
 class SocketFile:
-    """The file where somebody listens now, if the address has one."""
+    """The file of the listening socket, if the address has one."""
 
     def __init__(self, address: Address) -> None:
         self._path = "" if address.scheme != "ipc" or address.path.startswith("@") else address.path

@@ -1,4 +1,4 @@
-"""Connections over the network through which nobody has said who he is in a way that was taken.
+"""TCP connections that have not authenticated yet.
 
 libzmq keeps the frames of a message until the last one is there, however many there are, so who never sends that one
 could have it fill the memory of its process. The kernel knows how much a connection has received.
@@ -8,7 +8,7 @@ BYTES_LIMIT: int
 """What one may send. Said before a Welcome: a Hello, and what was on its way to a scheduler that has just gone."""
 
 TOTAL_BYTES_LIMIT: int
-"""What all together may send: beyond it, whoever has sent most goes."""
+"""Limit for the bytes of all connections; beyond it, the connection that has sent most is closed."""
 
 SECONDS_LIMIT: float
 """How long one may take."""
@@ -25,10 +25,10 @@ class Strangers:
     def __len__(self) -> int: ...
     def add(self, fd: int, now: float) -> None: ...
     def remove(self, fd: int) -> None:
-        """It has ended, or is no stranger any more."""
+        """The connection has ended or authenticated."""
 
     def end(self, fd: int) -> None:
-        """End this connection, whoever it belongs to."""
+        """End this connection."""
 
     def close(self) -> None:
         """May be called twice."""

@@ -1,4 +1,4 @@
-"""Messages over a stream socket of one machine, with file descriptors beside them.
+"""Messages with file descriptors over a stream socket of one machine.
 
 The bytes of a message are described in ``framing``. Descriptors (SCM_RIGHTS) travel with its first byte.
 """
@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 
 SIZE_LIMIT_BYTES: int
-"""A larger message is no message of ours: the connection ends."""
+"""A larger message is invalid: the connection ends."""
 
 class StreamConnection:
     """Both ends of a connected stream socket, which it owns from now on. Never blocks, but in ``wait``. What cannot be
@@ -38,7 +38,7 @@ class StreamConnection:
 
     @property
     def eof(self) -> bool:
-        """The other end is gone, or sent what is no message. What came before can still be received."""
+        """The other end has closed, or has sent an invalid message. Earlier messages can still be received."""
 
     limit_bytes: int
     """A larger message ends the connection before it is read: SIZE_LIMIT_BYTES, unless set to less."""

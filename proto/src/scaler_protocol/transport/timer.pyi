@@ -5,7 +5,7 @@ class Timer:
 
     @property
     def fd(self) -> int:
-        """Readable once the time has come, until it is taken or set anew."""
+        """Readable once the time has come, until it is taken or set again."""
 
     def set(self, seconds: float) -> None:
         """From now on; before that time is over nothing is readable."""

@@ -12,7 +12,7 @@ cdef class Timer:
     def __init__(self):
         self.fd = new_timer()
         if self.fd < 0:
-            raise OSError("This process has no descriptor left for a timer.")
+            raise OSError("Cannot create a timer: this process has no descriptor left. Raise the limit (ulimit -n).")
 
     def set(self, double seconds):
         if set_timer(self.fd, max(seconds, 1e-9)) < 0:

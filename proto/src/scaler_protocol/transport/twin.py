@@ -45,6 +45,6 @@ def bound_twin(address: Address) -> socket.socket | None:
         made.bind("\0" + name)
     except OSError as error:
         made.close()
-        logging.warning(f"Cannot listen on the unix socket beside {address}: {error.strerror}. Peers use the port.")
+        logging.warning(f"Cannot listen on the local socket of {address}: {error.strerror}. Peers use the port.")
         return None
     return made

@@ -1,9 +1,8 @@
 """Connections of peers that have not authenticated: what they may cost.
 
-Whoever can connect may flood. So here nothing is kept but the start of one small message a connection, connections are
-few and short-lived, and only a share of the time is spent on them (``time_share``), after authenticated peers were
-served.
-What is not read waits in the kernel, whose buffers are bounded; what a connection sent is gone with it.
+Any process that can connect may flood. So only the start of one small message is kept for each connection, connections
+are few and short-lived, and only a share of the time is spent on them (``time_share``), after authenticated peers were
+served. Unread bytes wait in the kernel, whose buffers are bounded; the bytes of a connection are released with it.
 """
 
 from __future__ import annotations
@@ -151,7 +150,7 @@ class Unauthenticated:
         return (connection.identity, frames) if frames is not None else None
 
     def _name(self, connection: ZmtpConnection) -> None:
-        """Whoever shows an identity last has it, among those that have proved nothing."""
+        """Among unauthenticated connections, the last one that presents an identity owns it."""
         connection.name_unless_named()
         older = self._identities.get(connection.identity)
         if older is not None:

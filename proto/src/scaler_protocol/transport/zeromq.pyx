@@ -154,7 +154,7 @@ cdef int send_frames(void* handle, object first, object frames) except -1:
                 filled = 1
             for frame in frames:
                 if filled == count:
-                    raise ValueError("The frames of a message have changed while it was sent.")
+                    raise ValueError("The frames of a message were changed while it was sent.")
                 fill(&messages[filled], frame)
                 filled += 1
         except BaseException:

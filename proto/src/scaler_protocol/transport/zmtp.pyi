@@ -9,7 +9,7 @@ import socket
 from collections.abc import Sequence
 
 WAITING_LIMIT_BYTES: int
-"""More than this waits for nobody: whoever reads so little is cut off, begins anew and is told again."""
+"""Limit for waiting bytes: a peer that reads too little is disconnected and receives them again after it reconnects."""
 
 SKIPPED_LIMIT_BYTES: int
 """How much of what is no Hello a limited connection may send: what was on its way to a scheduler that has just gone."""
@@ -52,7 +52,7 @@ class ZmtpConnection:
 
     @property
     def has_ended(self) -> bool:
-        """The other end is gone, or said what is no ZMTP. What came before can still be received."""
+        """The other end has closed, or has violated ZMTP. Earlier messages can still be received."""
 
     @property
     def is_cut(self) -> bool:

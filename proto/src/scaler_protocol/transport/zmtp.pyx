@@ -127,7 +127,7 @@ cdef class ZmtpConnection:
             watch(self.epoll, REMOVE, self.fd, 0)
             self.epoll = -1
         if watch(epoll, ADD, self.fd, READABLE | (WRITABLE if self.waiting_bytes else 0)) < 0:
-            raise OSError("This process can watch no more descriptors.")
+            raise OSError("This process cannot watch more descriptors.")
         self.epoll = epoll
 
     cdef void watch_again(self) noexcept:
@@ -414,7 +414,7 @@ cdef class ZmtpConnection:
         try:
             for frame in frames:
                 if held == count:
-                    raise ValueError("The frames of a message have changed while it was sent.")
+                    raise ValueError("The frames of a message were changed while it was sent.")
                 PyObject_GetBuffer(frame, &views[held], PyBUF_SIMPLE)
                 held += 1
             for index in range(held):

@@ -193,8 +193,8 @@ cdef class ZmtpListener:
         connection.was_heard = True
 
     def _on_beat(self, list messages):
-        """Time is counted in beats of this process: while it stood still itself, nobody was silent. What came meanwhile
-        is read before anybody is given up."""
+        """Time is counted in beats of this process: while it stood still itself, no peer was silent. Messages that arrived meanwhile
+        are read before a peer is considered lost."""
         cdef ZmtpConnection connection
         self.beat.take()
         for fd, beats in list(self.silent.items()):

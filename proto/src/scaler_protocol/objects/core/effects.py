@@ -38,7 +38,7 @@ class Punch:
 
 @dataclass(slots=True)
 class Spill:
-    """Write an object to its file, beside everything else; then ``on_spilled``."""
+    """Write an object to its file in the background; then ``on_spilled``."""
 
     number: int
     extent: Extent
@@ -47,7 +47,7 @@ class Spill:
 
 @dataclass(slots=True)
 class Load:
-    """Read an object from its file, beside everything else; then ``on_loaded``."""
+    """Read an object from its file in the background; then ``on_loaded``."""
 
     number: int
     extent: Extent

@@ -1,7 +1,8 @@
 """Objects on their way here from other stores.
 
 Each is asked of one source at a time, in the order in which the sources were named: the next one when that does not
-have it, cannot be reached or stalls. Another source begins anew, since its copy may have been made by another attempt.
+have it, cannot be reached or stalls. Another source starts from the beginning, since its copy may have been made
+by another attempt.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Fetches:
         return fetch.peers
 
     def remove_peer(self, peer: int) -> list[ObjectKey]:
-        """The keys that nobody wants any more."""
+        """The keys that are no longer requested."""
         for fetch in self._fetches.values():
             fetch.peers = [each for each in fetch.peers if each != peer]
         return [fetch.key for fetch in self._fetches.values() if not fetch.peers]
@@ -90,7 +91,7 @@ class Fetches:
     # ---- sources -------------------------------------------------------------------------------------------------
 
     def on_welcomed(self, endpoint: str, store: bytes, now: float) -> None:
-        """Its connection was made, or made anew."""
+        """The connection was established, or established again."""
         source = self._sources.get(endpoint)
         if source is None:
             return
@@ -108,7 +109,7 @@ class Fetches:
             fetch.deadline = min(fetch.deadline, now + CUT_SECONDS)
 
     def on_lost(self, endpoint: str, now: float) -> None:
-        """It refuses, or cannot be connected to: whoever waits for it goes on to the next."""
+        """The source refuses or cannot be reached: its fetches continue with their next source."""
         source = self._sources.get(endpoint)
         if source is None:
             return
@@ -162,7 +163,7 @@ class Fetches:
         return source.fetches.get(key) if source is not None else None
 
     def _ask(self, fetch: _Fetch, now: float) -> None:
-        """The first of its sources, or nobody: then it has failed."""
+        """Ask the first source of a fetch; without a source, the fetch fails."""
         fetch.received = 0
         fetch.deadline = now + CONNECT_SECONDS
         fetch.sources = [each for each in fetch.sources if self._avoided.get(each, 0.0) <= now]

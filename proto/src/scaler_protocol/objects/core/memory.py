@@ -262,8 +262,8 @@ class Memory:
     def no_memory(self, size: int, reason: str) -> Refusal:
         return Refusal(
             StoreFailure.FULL,
-            f"The object store of this host gets no memory for {size:,} bytes from the system: {reason}. End other "
-            "programs, or raise its limits.",
+            f"The object store of this host cannot allocate memory for {size:,} bytes from the system: {reason}. End "
+            "other programs, or raise its limits.",
         )
 
     def _moved(self, number: int) -> Object:
@@ -282,15 +282,15 @@ class Memory:
         return Refusal(
             StoreFailure.TOO_LARGE,
             f"An object of {size:,} bytes is larger than the whole object store of this host, which holds "
-            f"{self.capacity_bytes:,} bytes: raise --object-store-memory, or make the object smaller.",
+            f"{self.capacity_bytes:,} bytes. Raise --object-store-memory, or make the object smaller.",
         )
 
     def _full_text(self, size: int) -> str:
-        why = f"the disk takes none of it ({self._disk_text})" if self._disk_text else "all of it is in use"
-        cure = "--spill-directory a disk with room" if self._disk_text else "tasks fewer objects at a time"
+        why = f"it cannot be moved to disk ({self._disk_text})" if self._disk_text else "all of it is in use"
+        cure = "--spill-directory a disk with free space" if self._disk_text else "tasks fewer objects at a time"
         return (
-            f"The object store of this host has no room for {size:,} bytes: it holds {self.capacity_bytes:,} bytes, "
-            f"and {why}. Raise --object-store-memory, or give {cure}."
+            f"The object store of this host has no space for {size:,} bytes: its limit is {self.capacity_bytes:,}"
+            f" bytes, and {why}. Raise --object-store-memory, or give {cure}."
         )
 
     # ---- invariants ----------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ class StoreCore:
         """Raises MalformedRequest when the connection must end."""
         handler = (self._handlers if peer > 0 else self._store_handlers).get(type(body))
         if handler is None:
-            raise MalformedRequest(f"A store does not understand {type(body).__name__}.")
+            raise MalformedRequest(f"A store does not handle {type(body).__name__}.")
         handler(self._peers[peer], body, now)
         self._after(now)
 
@@ -147,7 +147,7 @@ class StoreCore:
         for pin in pins:
             pinned = holder.pins.pop(pin, None)
             if pinned is None:
-                raise MalformedRequest("A pin was released that the peer does not hold.")
+                raise MalformedRequest("The peer released a pin that it does not hold.")
             self._unpin(pinned, now)
         self._after(now)
 
@@ -209,7 +209,7 @@ class StoreCore:
     def _on_seal(self, peer: Peer, body: StoreSeal, now: float) -> None:
         sealed = peer.writing.get(body.key)
         if sealed is None or sealed.extent is None:
-            raise MalformedRequest("An object is sealed that was not granted.")
+            raise MalformedRequest("The peer sealed an object that it was not granted.")
         del peer.writing[body.key]
         self._remove_writer(sealed)
         self._add_sealed(sealed, now)
@@ -381,7 +381,7 @@ class StoreCore:
     def on_piece_written(self, key: ObjectKey, now: float, failed: bool = False) -> None:
         """``failed``: the host has no memory left."""
         if failed:
-            text = "This host has no memory left: end other programs, or lower --object-store-memory."
+            text = "This host has no free memory. End other programs, or lower --object-store-memory."
             self._end_fetch(key, StoreRefused(key, StoreFailure.FULL, text), now)
         elif self.fetches.is_complete(key):
             size = self._itself.writing[key].size
