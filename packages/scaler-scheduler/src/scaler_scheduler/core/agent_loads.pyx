@@ -52,7 +52,7 @@ cdef class AgentLoad:
         return self.reserved_count > 0 or len(self.deferred) > 0
 
     cdef bint keeps_room(self, int depth) except -1:
-        """What is reserved for it comes first."""
+        """Whether its room is kept for tasks that are reserved for it."""
         cdef QueueClass queue
         for queue in self.reserved:
             if queue.depth >= depth:
@@ -112,7 +112,7 @@ cdef class AgentLoad:
             self.resources[name] = self.resources.get(name, 0) - amount * number
 
     def amend_reserved(self, bint corrects):
-        """What is wrong with the count of what is reserved; ``corrects``: and is right now."""
+        """Say what is wrong with the count of reserved tasks; ``corrects``: put it right."""
         cdef int64_t number = 0, us = 0
         for reservations in self.reserved.values():
             number += len(reservations)
@@ -127,12 +127,12 @@ cdef class AgentLoad:
         return [wrong]
 
     def forget_reserved(self):
-        """Whatever is reserved for it waits for any agent again; its queue is told by the caller."""
+        """Tasks that are reserved for it wait for any agent again; the caller tells their queues."""
         self.reserved = {}
         self.reserved_count = self.reserved_us = 0
 
     cdef amend(self, int64_t outstanding, int64_t load_us, int64_t moving_us, int* by_depth, dict resources):
-        """A count was wrong: this is what was counted anew."""
+        """A count was wrong: these are the right numbers."""
         cdef int depth
         self.outstanding = <int> outstanding
         self.load_us = load_us

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What one agent is given in one go. See assignments.pyi for the contract."""
+"""What one agent is assigned in one turn. See assignments.pyi for the contract."""
 
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -25,7 +25,7 @@ cdef enum:
 
 @final
 cdef class Assignment:
-    """What one agent is given in one go."""
+    """What one agent is assigned in one turn, and how much more it has room for."""
     cdef AgentLoad agent
     cdef QueueClass source
     cdef DataLocations locations
@@ -86,32 +86,34 @@ cdef class Assignment:
             self.take_run(queue)
 
     cdef take_run(self, ClientQueue queue):
+        """Take the first tasks of the current range, as far as they belong to one run."""
         cdef TaskTable table = <TaskTable> queue.table
-        cdef uint64_t task = queue.first, start
+        cdef uint64_t task = queue.first
         cdef Page* page = table.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
-        cdef uint32_t attempt, estimate, run
         cdef RunRecord record
-        cdef int64_t number = 0
         if page == NULL or page.state[offset] != QUEUED:
             queue.first += 1
             return
         record = table.record_at(page, offset)
         if record.queue is not self.source:
             queue.first += 1
-            return
-        if self.has_weight(record):
+        elif self.has_weight(record):
             self.take_large(queue, table, page, record)
-            return
-        attempt = page.attempt[offset]
-        run = page.run[offset]
-        estimate = record.function.estimate()
-        start = task
+        else:
+            self.take_alike(queue, table, page, record)
+
+    cdef take_alike(self, ClientQueue queue, TaskTable table, Page* page, RunRecord record):
+        """Take tasks of one run that have the same attempt, as far as the agent has room."""
+        cdef uint64_t start = queue.first, task = queue.first
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef uint32_t attempt = page.attempt[offset], run = page.run[offset]
+        cdef uint32_t estimate = record.function.estimate()
+        cdef int64_t number
         while task < queue.stop and self.admit(estimate):
             page.state[offset] = ASSIGNED
             page.agent[offset] = self.agent.index
             page.estimate_us[offset] = estimate
-            number += 1
             task += 1
             offset = task & (PAGE_SIZE - 1)
             if offset == 0:
@@ -120,6 +122,7 @@ cdef class Assignment:
                     or page.attempt[offset] != attempt):
                 break
         queue.first = task
+        number = <int64_t> (task - start)
         if number:
             table.counts[QUEUED] -= number
             table.counts[ASSIGNED] += number
@@ -130,7 +133,7 @@ cdef class Assignment:
                 self.follow(table, record.graph, start, task)
 
     cdef inline bint has_weight(self, RunRecord record) except -1:
-        """Whether it matters where tasks of a run are put, since they may need many bytes."""
+        """Whether it matters which agent gets tasks of a run, because they may need many bytes."""
         if not record.has_uploads and (record.graph is None or not record.graph.has_large):
             return False
         return len(self.source.served) > 1
@@ -144,7 +147,7 @@ cdef class Assignment:
         return inputs
 
     cdef take_large(self, ClientQueue queue, TaskTable table, Page* page, RunRecord record):
-        """One task whose bytes count: it comes to this agent, or is reserved for another one that has them."""
+        """A task that needs many bytes is assigned to this agent, or reserved for another agent that has them."""
         cdef uint64_t task = queue.first
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef uint32_t estimate = record.function.estimate()
@@ -167,8 +170,9 @@ cdef class Assignment:
             self.follow(table, record.graph, task, task + 1)
 
     cdef AgentLoad better(self, Inputs inputs, bint is_urgent, double now):
-        """The agent where a task would start earliest, unless it is this one: its bytes are there, and its turn comes
-        sooner than they could come here. ``is_urgent``: only one where it starts at once."""
+        """The agent where a task would start earliest, or None if that is this agent. Such an agent has bytes of the
+        task, and the task's turn comes there sooner than the bytes could be moved here. ``is_urgent``: only an agent
+        where the task starts at once."""
         cdef AgentLoad found = None, other
         cdef double waiting_us, us, least_us
         if inputs.missing_us(self.agent.index) == 0.0:
@@ -186,8 +190,9 @@ cdef class Assignment:
         return found
 
     cdef inline bint may_wait(self, uint32_t estimate) noexcept:
-        """Beside what runs. The last one may be a little longer than what is left of the horizon: else a worker whose
-        tasks are just as long as that would have none ahead and stand still for every round trip."""
+        """Whether a task may be prefetched while others run. The last one may be a little longer than what is left of
+        the horizon. Otherwise a worker whose tasks are exactly that long would have none prefetched and would be idle
+        for every round trip."""
         return self.budget_us >= estimate or (self.budget_us > 0 and estimate <= LONGEST_AHEAD_US)
 
     cdef inline bint may_admit(self, uint32_t estimate) noexcept:
@@ -217,7 +222,7 @@ cdef class Assignment:
     # ---- fragments of graphs: what waits only for tasks of this agent goes with them -------------------------------
 
     cdef follow(self, TaskTable table, Graph graph, uint64_t first, uint64_t stop):
-        """These nodes are assigned: note which of their dependants no other agent has a part in."""
+        """These nodes are assigned: note the dependants that wait only for tasks of this agent."""
         cdef uint64_t task
         cdef uint32_t at
         cdef Node* dependant
@@ -242,7 +247,7 @@ cdef class Assignment:
             self.extend_round(table, tasks)
 
     cdef extend_round(self, TaskTable table, list tasks):
-        """Assign those of ``tasks`` that may come along; neighbours go as one run."""
+        """Assign those of ``tasks`` that may go to this agent as well; neighbours go as one run."""
         cdef int64_t index, count = len(tasks)
         cdef uint64_t task, first = 0, stop = 0
         cdef RunRecord record, current = None
@@ -282,11 +287,11 @@ cdef class Assignment:
         return page
 
     cdef bint is_far(self, TaskTable table, RunRecord record, uint64_t task) except -1:
-        """Whether much of what it needs is elsewhere: who gets it is decided when it is ready."""
+        """Whether many of the bytes that a task needs are elsewhere: its agent is chosen when the task is ready."""
         return self.inputs_of(table, record, task).missing_us(self.agent.index) > 0.0
 
     cdef assign(self, TaskTable table, Page* page, uint64_t task, RunRecord record, Inputs inputs=None):
-        """``inputs``: if they are known already."""
+        """Assign one task. ``inputs``: those of the task, if they are known already."""
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef uint32_t estimate = record.function.estimate()
         cdef int64_t moving_us = 0
@@ -316,7 +321,9 @@ cdef class Assignment:
             page = reservation.table.find(reservation.task)
             offset = reservation.task & (PAGE_SIZE - 1)
             self.assign(reservation.table, page, reservation.task, reservation.record)
-            self.give(reservation.table, reservation.record, reservation.task, reservation.task + 1, page.attempt[offset])
+            self.give(
+                reservation.table, reservation.record, reservation.task, reservation.task + 1, page.attempt[offset]
+            )
             if reservation.record.graph is not None:
                 self.follow(reservation.table, reservation.record.graph, reservation.task, reservation.task + 1)
             reservation = pop_reserved(self.agent, self.source)
@@ -396,8 +403,8 @@ def depth_of(QueueClass queue):
 
 
 cpdef list assign_deferred(AgentLoad agent, DataLocations locations):
-    """Assign the nodes that wanted to go to ``agent`` when it had no room, and those whose inputs it holds. Returns
-    task runs ready to be sent."""
+    """Assign the nodes for which ``agent`` had no room before, and those whose inputs it holds. Returns task runs ready
+    to be sent."""
     cdef list waiting = agent.deferred, tasks, others
     cdef TaskTable table
     cdef QueueClass queue

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Which agents there are, and where bytes are. See data_locations.pyi for the contract."""
+"""The agents, and which of them have which bytes. See data_locations.pyi for the contract."""
 
 from cython cimport final
 from scaler_scheduler.core.agent_loads cimport AgentLoad

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Tasks that are kept for the agent that has their bytes. See reservations.pyi for the contract."""
+"""Tasks that are reserved for the agent that has their bytes. See reservations.pyi for the contract."""
 
 from heapq import heappop, heappush
 
@@ -35,15 +35,17 @@ cdef class Reservation:
             page.agent[self.task & (PAGE_SIZE - 1)] = agent
 
     cdef end(self):
-        """It waits for any agent, before the others of its class."""
+        """The task waits for any agent again, before the others of its class."""
         self.mark(OUT_OF_PATIENCE)
         self.record.queue.put_back(self.client, self.table, self.record.priority, self.task)
 
 
 cdef reserve(AgentLoad agent, Reservation reservation):
-    """The agent will take this task when it has room, those that may wait least first."""
+    """The agent is assigned this task when it has room, the reservations that end first before the others."""
     agent.reservations += 1
-    heappush(agent.reserved.setdefault(reservation.record.queue, []), (reservation.until, agent.reservations, reservation))
+    heappush(
+        agent.reserved.setdefault(reservation.record.queue, []), (reservation.until, agent.reservations, reservation)
+    )
     agent.reserved_count += 1
     agent.reserved_us += reservation.estimate_us
     reservation.mark(agent.index)
@@ -64,7 +66,7 @@ cdef Reservation pop_reserved(AgentLoad agent, QueueClass queue):
 
 
 cpdef double end_reservations(AgentLoad agent, double now) except? -1:
-    """Those that have waited until ``now`` wait among the others again. The time when the next one will have."""
+    """End the reservations that have lasted until ``now``. Returns when the next one ends."""
     cdef QueueClass queue
     cdef list ended = []
     cdef double due = float("inf")

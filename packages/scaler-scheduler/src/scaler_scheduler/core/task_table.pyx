@@ -98,6 +98,11 @@ cdef class CancelledTasks:
         (<list> column[1]).append(attempt)
 
 
+cdef inline int table_of(RunRecord record) noexcept:
+    """Which transitions hold for the tasks of a record."""
+    return OF_TASKS if record.graph is None else OF_NODES
+
+
 cdef inline int event_of(int status, RunRecord record) noexcept:
     """The event that a result is for a task of this record."""
     if status == SUCCESS:
@@ -430,7 +435,7 @@ cdef class TaskTable(NodeTable):
             return
         if not lost.blameless and state != CANCELLING:
             page.losses[offset] += 1
-        action = TRANSITIONS[OF_TASKS if record.graph is None else OF_NODES][lost.event(page, offset, record)][state].action
+        action = TRANSITIONS[table_of(record)][lost.event(page, offset, record)][state].action
         if state == DONE_LARGE:
             self.count_lost(record)
         if action == DO_TELL_CANCELLED:
@@ -474,7 +479,7 @@ cdef class TaskTable(NodeTable):
         if state == ENDED:
             return
         record = self.record_at(page, offset)
-        action = TRANSITIONS[OF_TASKS if record.graph is None else OF_NODES][ON_CANCELLED_BY_CLIENT][state].action
+        action = TRANSITIONS[table_of(record)][ON_CANCELLED_BY_CLIENT][state].action
         if action == DO_CANCEL_AT_AGENT:
             self.to_cancelling(page, offset, task)
             cancelled.tell(page.agent[offset], task, page.attempt[offset])
