@@ -32,6 +32,8 @@ MAY_REACH = {
 FOR_SHELLS = re.compile(r"\b(new_session|make_hello)\b")
 """Functions of these modules that do use it."""
 
+CLASS = re.compile(r"^(?:cdef )?class (\w+)(?:\((.*?)\))?:", re.M)
+
 C_HEADERS = {"stddef.h", "stdint.h", "string.h"}
 """The only headers of C that a compiled core, or what it imports, may include."""
 
@@ -82,6 +84,15 @@ def test_the_test_follows_imports() -> None:
     assert path_to(reached("scaler_worker.core.hot_path"), "scaler_worker.board").endswith(
         " <- scaler_worker.core.hot_path"
     )
+
+
+@pytest.mark.parametrize(
+    "source", [each for each in CORES if each.distribution == "scaler_worker"], ids=lambda source: source.name
+)
+def test_no_class_of_a_core_inherits_from_another(source: Source) -> None:
+    own = {found[1] for each in CORES for found in CLASS.finditer(each.text)}
+    bases = {base for found in CLASS.finditer(source.text) for base in re.findall(r"\w+", found[2] or "")}
+    assert not bases & own
 
 
 @pytest.mark.parametrize("source", CORES, ids=lambda source: source.name)
