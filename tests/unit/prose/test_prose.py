@@ -27,10 +27,10 @@ MOST_FINDINGS = {
     "benchmarks": 0,
     "examples": 0,
     "fuzz": 0,
-    "packages/scaler-client/src": 65,
+    "packages/scaler-client/src": 4,
     "packages/scaler-gui/src": 19,
-    "packages/scaler-scheduler/src": 188,
-    "packages/scaler-worker/src": 122,
+    "packages/scaler-scheduler/src": 163,
+    "packages/scaler-worker/src": 88,
     "proto/src": 126,
 }
 """In comments, docstrings and strings of sources. These numbers may only decrease."""

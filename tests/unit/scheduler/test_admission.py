@@ -103,7 +103,7 @@ def test_a_peer_without_a_nonce_is_refused() -> None:
     book = local_book()
     peer, _ = peer_of(book)
     [refused] = say(book, peer, peer.hello(token=TOKEN, minor=1))
-    assert refused.reason == RefusalReason.TOKEN and "upgrade" in refused.text
+    assert refused.reason == RefusalReason.TOKEN and "Upgrade" in refused.text
     assert say(book, peer, None) == [], "it has been told"
 
 
