@@ -155,7 +155,7 @@ def test_a_peer_of_an_older_version_is_told_to_upgrade(dealer: tuple[zmq.Socket,
     hello = dataclasses.replace(make_hello(Role.SUBMIT, session), minor=1, token=ensure_token())
     peer.send_multipart(encode(Envelope(hello)))
     body = receive_body(peer)
-    assert isinstance(body, Refused) and body.reason == RefusalReason.TOKEN and "upgrade" in body.text
+    assert isinstance(body, Refused) and body.reason == RefusalReason.TOKEN and "Upgrade" in body.text
 
 
 def test_a_session_that_is_not_the_routing_id(dealer: tuple[zmq.Socket, bytes]) -> None:

@@ -21,7 +21,7 @@ if module == "scaler_worker.cli" {condition}:
     from scaler_worker.core.slots import Slots
     def fail(self, now):
         raise ValueError("a defect")
-    Slots._start_missing = fail
+    Slots.start_missing = fail
 """
 
 SCHEDULER_IS_BROKEN = """
