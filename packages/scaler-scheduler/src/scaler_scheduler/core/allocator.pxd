@@ -1,4 +1,4 @@
-from scaler_scheduler.core.peers cimport AgentPeer
+from scaler_scheduler.core.agents cimport Agent as AgentPeer
 from scaler_scheduler.core.places cimport Places
 from scaler_scheduler.core.queue_classes cimport QueueClass
 

@@ -7,7 +7,7 @@ from math import inf
 from cython cimport final
 from libc.stdint cimport int64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
-from scaler_scheduler.core.peers cimport AgentPeer
+from scaler_scheduler.core.agents cimport Agent as AgentPeer
 from scaler_scheduler.core.places cimport Places
 from scaler_scheduler.core.queue_classes cimport QueueClass
 from scaler_scheduler.core.reservations cimport end_reservations

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from scaler_protocol.codec import ResultRun
-from scaler_protocol.messages import (
-    ObjectKey,
-    ObjectRelease,
-    Status,
-)
+from scaler_protocol.messages import ObjectKey, ObjectRelease, Status
 from scaler_scheduler.core import client_endings, outbox, retry, timers, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.deliveries import Delivery
-from scaler_scheduler.core.settings import (
-    HOLD_SECONDS,
-)
+from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 _STOPPED = (Status.TIMED_OUT, Status.MEMORY_EXCEEDED)
