@@ -1,11 +1,15 @@
-from scaler_scheduler.core.agents import Agent
+from typing import Protocol
+
+class Releasing(Protocol):
+    releases: list[int]
+    """Numbers of messages that may be forgotten."""
 
 class Delivery:
     """One Results message of an agent. Each run forwarded from it holds it once; when the last one lets go, its number
     is put on the agent's list of released messages."""
 
-    agent: Agent
+    agent: Releasing
     sequence: int
-    def __init__(self, agent: Agent, sequence: int) -> None: ...
+    def __init__(self, agent: Releasing, sequence: int) -> None: ...
     def hold(self) -> None: ...
     def let_go(self) -> None: ...
