@@ -1,5 +1,4 @@
-"""A core consists of tables, one state and rules: its classes do not inherit from each other, and its modules do not
-import each other in circles, neither at run time nor for types."""
+"""The core of the scheduler consists of tables, one state and rules: its classes do not inherit from each other."""
 
 from __future__ import annotations
 
@@ -24,7 +23,6 @@ SETTINGS = {"Settings"}
 """It is composed of the options of the command."""
 
 _COMPILED_CLASS = re.compile(r"^(?:cdef )?class (\w+)(?:\(([\w., ]+)\))?:", re.M)
-_COMPILED_IMPORT = re.compile(r"^from ([\w.]+) c?import (\([^)]*\)|.*)$", re.M)
 
 
 def test_there_is_a_core() -> None:
@@ -63,40 +61,6 @@ def test_a_rule_takes_the_state_a_peer_a_body_and_the_time(table: str) -> None:
         assert names[0] == "state" and names[2:] == ["body", "now"], rule
 
 
-def test_no_modules_import_each_other_in_circles() -> None:
-    assert not circles(_imports(ALL))
-
-
-@pytest.mark.parametrize(
-    ("imports", "expected"),
-    [
-        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
-        ({"a": {"b"}, "b": {"a"}}, [["a", "b"]]),
-        ({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}, [["b", "c"]]),
-    ],
-)
-def test_the_test_sees_circles(imports: dict[str, set[str]], expected: list[list[str]]) -> None:
-    assert circles(imports) == expected
-
-
-def circles(imports: dict[str, set[str]]) -> list[list[str]]:
-    """Modules that reach each other, each circle sorted."""
-    reached = {name: _reachable(name, imports) for name in imports}
-    groups = {tuple(sorted(other for other in reached[name] if name in reached[other])) for name in imports}
-    return sorted(list(group) for group in groups if len(group) > 1)
-
-
-def _reachable(start: str, imports: dict[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    waiting = [start]
-    while waiting:
-        for each in imports.get(waiting.pop(), ()):
-            if each not in found:
-                found.add(each)
-                waiting.append(each)
-    return found
-
-
 def _classes(source: Source) -> Iterator[tuple[str, set[str]]]:
     if source.path.suffix in (".py", ".pyi"):
         for node in ast.walk(source.tree):
@@ -109,27 +73,6 @@ def _classes(source: Source) -> Iterator[tuple[str, set[str]]]:
 
 def _functions(source: Source) -> set[str]:
     return {node.name for node in source.tree.body if isinstance(node, ast.FunctionDef)}
-
-
-def _imports(found: list[Source]) -> dict[str, set[str]]:
-    """By module: the other modules of the core that it imports or cimports, its stub and declarations included."""
-    imports: dict[str, set[str]] = {_module(source): set() for source in found}
-    for source in found:
-        names = {
-            part for name in _imported(source) for part in name.removeprefix("scaler_scheduler.core.").split(".")[:1]
-        }
-        imports[_module(source)] |= (names & imports.keys()) - {_module(source)}
-    return imports
-
-
-def _imported(source: Source) -> Iterator[str]:
-    if source.path.suffix in (".py", ".pyi"):
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        return
-    for match in _COMPILED_IMPORT.finditer(source.text):
-        yield from (f"{match[1]}.{name.strip()}" for name in match[2].strip("()").split(","))
 
 
 def _module(source: Source) -> str:

@@ -113,6 +113,8 @@ class Client:
     def amend_bytes(self, size: int) -> None:
         """A count was wrong: so many bytes are unacknowledged."""
 
+    def on_acknowledged(self, envelope: Envelope) -> None:
+        """The client has received this message: its results need not be kept for it."""
     def drop_deliveries(self) -> None:
         """Forget all results that are not acknowledged: they count as delivered."""
 

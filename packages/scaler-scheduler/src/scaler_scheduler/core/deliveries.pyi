@@ -1,15 +1,11 @@
-from typing import Protocol
-
-class Releasing(Protocol):
-    releases: list[int]
-    """Numbers of messages that may be forgotten."""
+from typing import Any
 
 class Delivery:
     """One Results message of an agent. Each run forwarded from it holds it once; when the last one lets go, its number
-    is put on the agent's list of released messages."""
+    is put on the agent's list of released messages (``agent.releases``)."""
 
-    agent: Releasing
+    agent: Any
     sequence: int
-    def __init__(self, agent: Releasing, sequence: int) -> None: ...
+    def __init__(self, agent: Any, sequence: int) -> None: ...
     def hold(self) -> None: ...
     def let_go(self) -> None: ...
