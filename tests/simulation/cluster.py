@@ -116,7 +116,7 @@ class Cluster:
     def _check_quiet(self) -> None:
         """When all is done nothing moves any more but signs of life."""
         self.world.run(self.world.now + 3.0)
-        if any(not agent.connected for agent in self.scheduler.core.state.agents.values()):
+        if any(not agent.connection.is_open for agent in self.scheduler.core.state.agents.values()):
             # It died while the scheduler stood still: it might as well have been stopped, and has the full time.
             self.world.run(self.world.now + self.scheduler.core.state.settings.worker_timeout_seconds)
         # An agent that came back late has brought objects whose clients have the usual time to claim them.

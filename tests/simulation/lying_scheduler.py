@@ -31,7 +31,7 @@ class LyingScheduler(SchedulerNode):
     def lie_to(self, role: Role) -> None:
         """Something to one of the agents or clients that are there."""
         known = self.core.state.agents if role == Role.WORK else self.core.state.clients
-        peers = [peer for peer in known.values() if peer.connected and peer.route is None]
+        peers = [peer for peer in known.values() if peer.connection.is_open and peer.route is None]
         if not peers:
             return
         peer = self._chance.choice(peers)

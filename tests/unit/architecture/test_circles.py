@@ -28,11 +28,11 @@ def test_the_test_finds_circles(imports: dict[str, set[str]], expected: list[lis
 
 
 def imports_between(found: list[Source]) -> dict[str, set[str]]:
-    """What each module imports or cimports when the code runs; a .pyx and its .pxd are one module."""
+    """What each module imports or cimports, for types too; a .pyx and its .pxd are one module."""
     imports: dict[str, set[str]] = {}
     for source in found:
         modules = imports.setdefault(_module(source), set())
-        modules.update(each.module for each in source.imports() if not each.only_types)
+        modules.update(each.module for each in source.imports())
         modules.update(_imported_from_packages(source))
     return imports
 

@@ -80,7 +80,7 @@ def test_who_names_the_session_of_another_and_proves_nothing_changes_nothing() -
     on_malformed_first_message(book.core.state, peer.session, "garbage", book.now)
     say(book, peer, None)
     client = book.core.state.clients[peer.session]
-    assert client.connected and client.table.unfinished == 3
+    assert client.connection.is_open and client.table.unfinished == 3
     assert peer.says(tasks(peer, 4, 1)) == [] and client.table.unfinished == 4
 
 

@@ -1,4 +1,4 @@
-"""Which peers are let in: what they must prove before anything they say counts, and what ends with their keys."""
+"""Which peers are admitted: what they must prove before their messages count, and what follows when their keys end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _UNPROTECTED = Refused(
 
 
 def knows(state: SchedulerState, peer: bytes) -> bool:
-    """Whether ``peer`` has a session of its own: only then is anything but a Hello of it looked at."""
+    """Whether ``peer`` has a session with a connection of its own. From any other connection only a Hello is
+    considered."""
     if peer in state.agents:
         return True
     client = state.clients.get(peer)
@@ -33,7 +34,7 @@ def knows(state: SchedulerState, peer: bytes) -> bool:
 def answer_to_hello(
     settings: Settings, peer: bytes, hello: Hello, route: bytes | None, user: bytes, now: float
 ) -> Refused | Challenge | None:
-    """What is said to ``hello`` before anything else is done about it; None: it is welcome."""
+    """The refusal or challenge that answers ``hello``; None: the peer is welcome."""
     if hello.session != peer:
         return Refused(RefusalReason.SESSION, "The session in Hello is not the routing id of its connection.")
     if route is not None:  # its agent has proved who it is
@@ -59,8 +60,8 @@ def _needs_proof(address: str) -> bool:
 
 
 def admits(state: SchedulerState, peer: bytes, user: bytes) -> bool:
-    """Whether what the connection of ``peer`` says may be taken in. A session belongs to the holder of the key that it
-    began with: nobody else goes on with it who has got to know its id."""
+    """Whether messages of the connection of ``peer`` are accepted. A session belongs to the holder of the key that it
+    began with: another user who learns its id cannot continue it."""
     known = state.agents.get(peer) or state.clients.get(peer)
     if known is None or known.user == user:
         return True
@@ -72,8 +73,8 @@ def admits(state: SchedulerState, peer: bytes, user: bytes) -> bool:
 
 
 def on_keys_changed(state: SchedulerState, users: frozenset[bytes], now: float) -> None:
-    """``users`` are all whose keys are known and have not expired. Connections of other keys end. Who has a newer key
-    may come back with it; the tasks of all others end as if they had left."""
+    """``users`` are all holders whose keys are known and have not expired. Connections with other keys end. A holder of
+    a newer key may come back with it; the tasks of all others end as if they had left."""
     state.events.now = now
     valid = sorted(users)
     peers: list[Client | Agent] = [*state.agents.values(), *state.clients.values()]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import (
-    Status,
-)
+from scaler_protocol.messages import Status
 from scaler_scheduler.core import client_endings, outbox, recording, requeue, task_endings, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
@@ -19,7 +17,7 @@ def lose_agent(state: SchedulerState, agent: Agent, now: float, blameless: bool 
     recording.note_agent_lost(state, agent)
     del state.agent_by_index[agent.index]
     state.agents_with_cancels.pop(agent.index, None)
-    agent.connected = False
+    agent.connection.is_open = False
     state.allocator.remove(agent)
     leave_store(state, agent)
     outbox.send_all(state, state.objects.forget_agent(agent.session), now)
@@ -51,7 +49,7 @@ def leave_store(state: SchedulerState, agent: Agent) -> None:
 def _take_from(state: SchedulerState, client: Client, agent: Agent, blameless: bool) -> list[int]:
     """Queue the tasks of a client again that a lost agent had. Returns the tasks that fail instead."""
     ranges, died, cancelled = client.table.lose(agent.index, blameless, LOSSES_LIMIT, Status.WORKER_DIED)
-    requeue.push(state, client, ranges, True)
+    requeue.push(client, ranges, True)
     task_endings.report_cancelled(state, client, cancelled)
     for task in died:
         task_endings.report_failed(state, client, task, Status.WORKER_DIED)

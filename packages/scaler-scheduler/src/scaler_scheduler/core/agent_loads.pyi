@@ -4,9 +4,9 @@ An agent has room while a slot is free, or while what is queued there would last
 ``ceiling``. Tasks that are less deep than a new one do not count against it: they may be waiting for it.
 """
 
+from typing import Any
+
 from scaler_scheduler.core.queue_classes import QueueClass
-from scaler_scheduler.core.reservations import Reservation
-from scaler_scheduler.core.task_table import TaskTable
 
 class AgentLoad:
     """What an agent has, in counts and in estimated microseconds. ``outstanding`` and ``load_us`` change only with
@@ -22,10 +22,11 @@ class AgentLoad:
     moving_us: int
     """How long what its tasks need would take to move elsewhere, over all of them."""
     resources: dict[str, int]
-    deferred: list[tuple[TaskTable, int]]
-    """Nodes of graphs that go to this agent when it has room."""
-    reserved: dict[QueueClass, list[tuple[float, int, Reservation]]]
-    """Tasks that only this agent may take, because it has their bytes; a heap each, by the time when that ends."""
+    deferred: list[tuple[Any, int]]
+    """(table, task) of the nodes of graphs that go to this agent when it has room."""
+    reserved: dict[QueueClass, list[tuple[float, int, Any]]]
+    """The reservations of tasks that only this agent may take, because it has their bytes: a heap for each queue, by
+    the time when the reservation ends. Tables and reservations know agents, not the other way round."""
     reserved_count: int
     has_own: bool
     """Something is deferred or reserved."""

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler_protocol.messages import (
-    AgentAttach,
-    Blocked,
-    Goodbye,
-    Output,
-)
+from scaler_protocol.messages import AgentAttach, Blocked, Goodbye, Output
 from scaler_scheduler.core import agent_endings, claims, notices, outbox, recording
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.state import SchedulerState

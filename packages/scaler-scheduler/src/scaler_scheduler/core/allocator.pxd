@@ -1,4 +1,4 @@
-from scaler_scheduler.core.peers cimport AgentPeer
+from scaler_scheduler.core.agents cimport Agent
 from scaler_scheduler.core.data_locations cimport DataLocations
 from scaler_scheduler.core.queue_classes cimport QueueClass
 
@@ -11,19 +11,19 @@ cdef class Allocator:
     cdef dict changed
     cdef dict eager
     cdef dict reserving
-    cdef readonly AgentPeer serving
+    cdef readonly Agent serving
 
-    cpdef offer(self, AgentPeer agent)
+    cpdef offer(self, Agent agent)
     cdef settle(self)
-    cdef consider(self, AgentPeer agent)
+    cdef consider(self, Agent agent)
     cdef list allocate(self, double now)
     cdef list classes_waiting(self)
     cdef serve_eager(self, dict given)
-    cdef serve_own(self, AgentPeer agent, dict given)
+    cdef serve_own(self, Agent agent, dict given)
     cdef end_reservations(self, double now)
-    cdef note_due(self, AgentPeer agent, double due)
+    cdef note_due(self, Agent agent, double due)
     cdef note_reserved(self, QueueClass queue, dict given, double now)
     cdef fill(self, QueueClass queue, dict given, double now)
-    cdef AgentPeer best(self, QueueClass queue)
-    cdef serve(self, AgentPeer agent, QueueClass queue)
-    cdef enter(self, QueueClass queue, AgentPeer agent)
+    cdef Agent best(self, QueueClass queue)
+    cdef serve(self, Agent agent, QueueClass queue)
+    cdef enter(self, QueueClass queue, Agent agent)

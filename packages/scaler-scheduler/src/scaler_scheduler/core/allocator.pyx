@@ -7,7 +7,7 @@ from math import inf
 from cython cimport final
 from libc.stdint cimport int64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
-from scaler_scheduler.core.peers cimport AgentPeer
+from scaler_scheduler.core.agents cimport Agent
 from scaler_scheduler.core.data_locations cimport DataLocations
 from scaler_scheduler.core.queue_classes cimport QueueClass
 from scaler_scheduler.core.reservations cimport end_reservations
@@ -48,7 +48,7 @@ cdef class Allocator:
                 self.serve(agent, queue)
         return queue
 
-    def add(self, AgentPeer agent):
+    def add(self, Agent agent):
         self.agents[agent.index] = agent
         self.served[agent.index] = []
         agent.load.is_available = agent.available()
@@ -56,7 +56,7 @@ cdef class Allocator:
         for queue in self.classes.values():
             self.serve(agent, queue)
 
-    def remove(self, AgentPeer agent):
+    def remove(self, Agent agent):
         agent.version += 1
         self.agents.pop(agent.index, None)
         self.changed.pop(agent.index, None)
@@ -68,7 +68,7 @@ cdef class Allocator:
             queue.served.pop(agent.index, None)
         end_reservations(agent.load, NEVER)
 
-    def join_store(self, AgentPeer agent, bytes store):
+    def join_store(self, Agent agent, bytes store):
         """The agent's host has another store."""
         is_known = agent.index in self.agents
         if is_known:
@@ -77,7 +77,7 @@ cdef class Allocator:
         if is_known:
             self.locations.add(agent.load)
 
-    cpdef offer(self, AgentPeer agent):
+    cpdef offer(self, Agent agent):
         """The agent's load, or whether it may be used, changed. It counts when something is to be handed out."""
         self.changed[agent.index] = agent
         if agent.load.has_own:
@@ -85,13 +85,13 @@ cdef class Allocator:
 
     cdef settle(self):
         cdef dict changed = self.changed
-        cdef AgentPeer agent
+        cdef Agent agent
         if changed:
             self.changed = {}
             for agent in changed.values():
                 self.consider(agent)
 
-    cdef consider(self, AgentPeer agent):
+    cdef consider(self, Agent agent):
         cdef bint is_available = agent.available()
         cdef QueueClass queue
         agent.version += 1
@@ -128,7 +128,7 @@ cdef class Allocator:
     cdef serve_eager(self, dict given):
         """What is reserved for an agent; nodes of graphs that can only go, or would best go, to one."""
         cdef dict eager = self.eager
-        cdef AgentPeer agent
+        cdef Agent agent
         self.eager = {}
         for agent in eager.values():
             if agent.available():
@@ -136,7 +136,7 @@ cdef class Allocator:
             elif agent.load.reserved_count:
                 end_reservations(agent.load, NEVER)
 
-    cdef serve_own(self, AgentPeer agent, dict given):
+    cdef serve_own(self, Agent agent, dict given):
         cdef int64_t before = agent.load.reserved_count
         self.serving = agent
         cdef list runs = assign_reserved(agent.load, self.locations) if before else []
@@ -155,7 +155,7 @@ cdef class Allocator:
             self.changed[agent.index] = agent
             self.note_due(agent, end_reservations(agent.load, now))
 
-    cdef note_due(self, AgentPeer agent, double due):
+    cdef note_due(self, Agent agent, double due):
         if due == NEVER:
             self.reserving.pop(agent.index, None)
             return
@@ -164,7 +164,7 @@ cdef class Allocator:
 
     cdef note_reserved(self, QueueClass queue, dict given, double now):
         """Something was reserved for agents: those that have room take it, before they take others of its kind."""
-        cdef AgentPeer agent
+        cdef Agent agent
         cdef AgentLoad load
         for load in queue.take_reserving():
             agent = self.agents[load.index]
@@ -173,7 +173,7 @@ cdef class Allocator:
             self.note_due(agent, end_reservations(load, now))
 
     cdef fill(self, QueueClass queue, dict given, double now):
-        cdef AgentPeer agent
+        cdef Agent agent
         cdef int64_t share
         cdef list runs
         cdef bint has_room
@@ -198,7 +198,7 @@ cdef class Allocator:
                 self.offer(agent)
                 return
 
-    cdef AgentPeer best(self, QueueClass queue):
+    cdef Agent best(self, QueueClass queue):
         while queue.heap:
             _, version, index = heappop(queue.heap)
             if queue.candidates.get(index) == version:
@@ -206,14 +206,14 @@ cdef class Allocator:
                 return self.agents[index]
         return None
 
-    cdef serve(self, AgentPeer agent, QueueClass queue):
+    cdef serve(self, Agent agent, QueueClass queue):
         if agent.can_serve(queue.demand):
             self.served[agent.index].append(queue)
             queue.served[agent.index] = agent.load
             if agent.available() and agent.load.has_room(queue.depth):
                 self.enter(queue, agent)
 
-    cdef enter(self, QueueClass queue, AgentPeer agent):
+    cdef enter(self, QueueClass queue, Agent agent):
         queue.candidates[agent.index] = agent.version
         heappush(queue.heap, (agent.load.key(queue.depth), agent.version, agent.index))
         if len(queue.heap) > 64 + 4 * len(queue.candidates):
@@ -234,7 +234,7 @@ cdef class Allocator:
     def rebuild(self, list tables):
         """Queue anew what is queued in ``tables``, (client, table) each: something may have been lost on its way."""
         cdef QueueClass queue
-        cdef AgentPeer agent
+        cdef Agent agent
         self.reserving = {}
         self.next_at = None
         for agent in self.agents.values():

@@ -1,8 +1,9 @@
-"""Counts are verified against the states of tasks, and a wrong one is put right with a warning.
+"""Counts are compared with the states of tasks, and a wrong count is corrected with a warning.
 
-Nothing is known to make a count wrong. But a queue that counts too few tasks keeps the rest for ever, and an agent that
-counts too many gets no more, so the price of a mistake is high and that of looking is not. A census costs a millisecond
-for a million tasks; one with many comes more rarely, so that looking takes a small and constant part of the time.
+No defect is known that makes a count wrong. But a queue that counts too few tasks never dispatches the rest, and an
+agent that counts too many gets no more, so a mistake would cost much and looking costs little. A census takes a
+millisecond for a million tasks. With more tasks it comes less often, so that it takes a small and constant part of the
+time.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.state import SchedulerState
 
 AUDIT_SECONDS = 5.0
-"""From one census to the next, at least."""
+"""Between two censuses, at least."""
 
 SECONDS_PER_MILLION_TASKS = 10.0
-"""How much later the next one comes for the tasks of the last one."""
+"""How much later the next census comes, for the number of tasks in this one."""
 
 _SHOWN = 5
 
 
 def on_tick(state: SchedulerState, now: float) -> None:
+    """Count again when it is time."""
     if now < state.audit_at:
         return
     tasks = sum(client.table.unfinished for client in state.clients.values())
@@ -33,7 +35,7 @@ def on_tick(state: SchedulerState, now: float) -> None:
 
 
 def correct(state: SchedulerState) -> None:
-    """Put right what is wrong, and say so."""
+    """Correct what is wrong, and log it."""
     wrong = find_wrong(state, True)
     if wrong:
         text = "; ".join(wrong[:_SHOWN]) + (f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else "")
@@ -43,7 +45,7 @@ def correct(state: SchedulerState) -> None:
 
 
 def find_wrong(state: SchedulerState, corrects: bool) -> list[str]:
-    """What is wrong, in words; ``corrects``: and is right now."""
+    """What is wrong, in words. ``corrects``: it is also corrected."""
     census = Census()
     wrong: list[str] = []
     for client in state.clients.values():
@@ -79,7 +81,7 @@ def _amend_users(state: SchedulerState, corrects: bool) -> Iterator[str]:
 
 
 def after_fault(state: SchedulerState, now: float) -> None:
-    """Something raised in the middle of what it did: counts may be wrong, tasks undecided, or queued in no queue."""
+    """Something raised halfway: counts may be wrong, tasks undecided, or queued tasks in no queue."""
     for client in list(state.clients.values()):
         _decide(state, client, now)
     correct(state)
@@ -87,10 +89,10 @@ def after_fault(state: SchedulerState, now: float) -> None:
 
 
 def _decide(state: SchedulerState, client: Client, now: float) -> None:
-    """An agent has given these tasks up, and nothing became of them: they run again, unless they must not."""
+    """Agents have given these tasks up, and nothing followed from it: they run again, unless that is forbidden."""
     for task in client.table.undecided():
         if client.table.record(task).rerun:
-            requeue.requeue(state, client, task)
+            requeue.requeue(client, task)
         else:
             client.table.finish(task, Status.WORKER_DIED)
             task_endings.report_failed(state, client, task, Status.WORKER_DIED)

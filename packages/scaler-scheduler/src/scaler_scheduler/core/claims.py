@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler_protocol.codec import ResultRun
-from scaler_protocol.messages import (
-    TaskColumn,
-)
+from scaler_protocol.messages import TaskColumn
 from scaler_scheduler.core import client_endings, results, stated_cancels, timers
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.deliveries import Delivery
-from scaler_scheduler.core.settings import (
-    HOLD_SECONDS,
-)
+from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 
@@ -30,7 +26,7 @@ def claim(state: SchedulerState, agent: Agent, column: TaskColumn, now: float) -
         column = stated_cancels.without_cancelled(client, agent, column, attempts)
         attempts = column.attempts
     stale, unknown = client.table.claim(column.tasks, attempts, agent.load)
-    client_endings.cancel_at(state, agent, column.session, column.tasks, attempts, stale)
+    client_endings.cancel_rows(agent, column.session, column.tasks, attempts, stale)
     if unknown:
         tasks, attempts = _pick(column.tasks, unknown), _pick(attempts, unknown)
         state.unclaimed.add_holds(agent, column.session, tasks, attempts, now + HOLD_SECONDS)

@@ -20,13 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from scaler_protocol.messages import (
-    ObjectKey,
-    ObjectRelease,
-    RefusalReason,
-    Refused,
-    TaskName,
-)
+from scaler_protocol.messages import ObjectKey, ObjectRelease, RefusalReason, Refused, TaskName
 from scaler_scheduler.core import definitions, locks, notices, object_release, outbox, recording, task_endings, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
@@ -38,7 +32,7 @@ def cancel(state: SchedulerState, client: Client, tasks: Sequence[int] | None, n
     """Cancel some tasks of a client, or all of them (None), and the tasks that running ones have submitted."""
     ended, told, freed = client.table.cancel(tasks)
     for index, (numbers, attempts) in told.items():
-        cancel_at(state, state.agent_by_index[index], client.session, numbers, attempts, range(len(numbers)))
+        state.agent_by_index[index].cancel(client.session, numbers, attempts)
         if state.lineage:
             for task in numbers:
                 stop_children(state, client.session, task, now)
@@ -50,14 +44,10 @@ def cancel(state: SchedulerState, client: Client, tasks: Sequence[int] | None, n
     task_endings.report_cancelled(state, client, ended)
 
 
-def cancel_at(
-    state: SchedulerState,
-    agent: Agent,
-    session: bytes,
-    tasks: Sequence[int],
-    attempts: Sequence[int],
-    indices: Iterable[int],
+def cancel_rows(
+    agent: Agent, session: bytes, tasks: Sequence[int], attempts: Sequence[int], indices: Iterable[int]
 ) -> None:
+    """Have an agent stop those of the tasks that ``indices`` name."""
     chosen = list(indices)
     if chosen:
         agent.cancel(session, [tasks[index] for index in chosen], [attempts[index] for index in chosen])
@@ -93,7 +83,7 @@ def stop_nested(state: SchedulerState, client: Client, now: float) -> None:
 
 def _stop_one(state: SchedulerState, client: Client, now: float) -> None:
     """The session continues: its worker process will run other tasks."""
-    if not client.connected:
+    if not client.connection.is_open:
         end_client(state, client, now)
         return
     cancel(state, client, None, now)
@@ -129,7 +119,7 @@ def expel(state: SchedulerState, client: Client, text: str, now: float) -> None:
 def orphan(state: SchedulerState, client: Client, now: float) -> None:
     """Nothing takes the results of a nested client any more. Its tasks continue as tasks of its root client, until they
     have ended or the parent turns out to have died."""
-    client.connected = False
+    client.connection.is_open = False
     client.is_orphan = client.is_broken = True
     client.drop_deliveries()
     locks.on_session_ended(state, client.session, now)
@@ -143,7 +133,7 @@ def end_client(state: SchedulerState, client: Client, now: float) -> None:
     client stays in the state to account for cancelled tasks that they still have."""
     client.drop_deliveries()
     client.is_orphan = client.is_broken = True
-    client.connected = False
+    client.connection.is_open = False
     client.gone_at = None
     locks.on_session_ended(state, client.session, now)
     cancel(state, client, None, now)

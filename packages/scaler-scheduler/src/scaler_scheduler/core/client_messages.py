@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import (
-    Cancel,
-    Clear,
-    ClusterInfo,
-    ClusterInfoRequest,
-    ExplainRequest,
-    Goodbye,
-)
+from scaler_protocol.messages import Cancel, Clear, ClusterInfo, ClusterInfoRequest, ExplainRequest, Goodbye
 from scaler_scheduler.core import client_endings, explanation, object_release, outbox, stated_cancels
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Describe
-from scaler_scheduler.core.limits import (
-    DESCRIPTION_SECONDS,
-)
+from scaler_scheduler.core.limits import DESCRIPTION_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from scaler_protocol import ids
-from scaler_protocol.messages import (
-    INLINE_LIMIT_BYTES,
-    FunctionDefinition,
-    ObjectKey,
-    ObjectRelease,
-)
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, FunctionDefinition, ObjectKey, ObjectRelease
 from scaler_scheduler.core import object_release, outbox
 from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.limits import (
-    FUNCTION_BYTES,
-)
+from scaler_scheduler.core.limits import FUNCTION_BYTES
 from scaler_scheduler.core.state import SchedulerState
 
 _RELEASED_PER_MESSAGE = 4096

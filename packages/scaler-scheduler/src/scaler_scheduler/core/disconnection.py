@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from scaler_scheduler.core import timers
-from scaler_scheduler.core.settings import (
-    ALIVE_SECONDS,
-    RECONNECT_SECONDS,
-    STALL_RECONNECT_SECONDS,
-)
+from scaler_scheduler.core.settings import ALIVE_SECONDS, RECONNECT_SECONDS, STALL_RECONNECT_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 
@@ -16,13 +12,13 @@ def on_peer_lost(state: SchedulerState, peer: bytes, now: float) -> None:
     state.events.now = now
     state.ignored.pop(peer, None)
     client = state.clients.get(peer)
-    if client is not None and client.connected and client.route is None:
-        client.connected = False
+    if client is not None and client.connection.is_open and client.route is None:
+        client.connection.is_open = False
         client.gone_at = now
         timers.arm_tick(state, now)
     agent = state.agents.get(peer)
-    if agent is not None and agent.connected:
-        agent.connected = False
+    if agent is not None and agent.connection.is_open:
+        agent.connection.is_open = False
         if now - agent.heard_at < ALIVE_SECONDS:
             agent.lost_at = now + (STALL_RECONNECT_SECONDS if timers.has_stalled(state, now) else RECONNECT_SECONDS)
         state.allocator.offer(agent)

@@ -1,4 +1,4 @@
-"""Turns what an agent was given into messages: merged, with the functions it has not seen, under the limit."""
+"""Turns the tasks that an agent was given into messages: merged, with the functions that it lacks, under the limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLUMN_COST = 10
 def task_messages(
     agent: Agent, functions: dict[bytes, FunctionDefinition], serializers: dict[bytes, FunctionDefinition]
 ) -> list[Tasks]:
-    """Empties the agent's outbox. Functions and serializers ride with the first batch that needs them here."""
+    """Empty the agent's outbox. Functions and serializers travel with the first batch that needs them at this agent."""
     messages: list[Tasks] = []
     size = _LIMIT_BYTES
     known = agent.known

@@ -1,4 +1,4 @@
-"""What the scheduler's core asks of its shell, beside the effects every core has."""
+"""What the scheduler's core asks of its shell, in addition to the effects of every core."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from scaler_protocol.effects import Log, Send
 
 @dataclass(frozen=True, slots=True)
 class Quit:
-    """End the process: a shutdown was accepted and told to everyone, or a drain is over."""
+    """End the process: a shutdown was accepted and announced, or running tasks have ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """Encode what monitors are told now, and say ``on_described``: a client asked."""
+    """Encode the current snapshot for a client, and call ``on_described``."""
 
     client: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Log that something raised ``error``, with its traceback. One peer has paid for it."""
+    """Log that ``error`` was raised, with its traceback. One peer has paid for it."""
 
     text: str
     error: Exception
@@ -30,7 +30,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Close the connection of this peer, once what it was sent has left."""
+    """Close the connection of this peer once its messages have been sent."""
 
     peer: bytes
 

@@ -18,7 +18,7 @@ def answer(task: int, text: str) -> Explanation:
 
 
 def explain(state: SchedulerState, session: bytes, task: int) -> str:
-    """One sentence or two on where the task is and why it is not further."""
+    """One sentence or two on where the task is, and why it is not further."""
     client = state.clients.get(session)
     known = client.table.describe(task) if client is not None else None
     if client is None or known is None:
@@ -32,7 +32,7 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
 
 
 def _missing(client: Client, task: int) -> tuple[list[int], int]:
-    """The tasks whose results it needs and that have not ended, and how many it needs in all."""
+    """The tasks whose results it needs and which have not ended, and how many results it needs in all."""
     graph = client.table.record(task).graph
     inputs = graph.inputs(task) if graph is not None else []
     return [each for each in inputs if client.table.value_holder(each) is None], len(inputs)
@@ -69,7 +69,7 @@ def _place(state: SchedulerState, client: Client, task: int, where: int, agent_i
 
 
 def why_queued(state: SchedulerState, client: Client, record: RunRecord) -> str:
-    """Why such tasks are not handed to a worker; the same for all of them."""
+    """Why such tasks are not dispatched; the same for all of them."""
     if client.is_paused:
         return "its client has too many results under way, further tasks wait until it has taken them."
     return _queued(state, record)
@@ -84,7 +84,7 @@ def _assigned(state: SchedulerState, client: Client, task: int, where: int, agen
     agent = state.agent_by_index[agent_index]
     if where == TaskState.CANCELLING:
         return f"is being cancelled at {agent.title()}."
-    if agent.suspect or not agent.connected:
+    if agent.suspect or not agent.connection.is_open:
         return f"is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
     if _missing(client, task)[0]:
         return f"is with {agent.title()} and {_pending(client, task)}"

@@ -1,8 +1,8 @@
-"""What follows when handling something raises: one peer pays, the others do not notice.
+"""What follows when handling a message or sending one raises: one peer pays, and the others are not affected.
 
-A message that raises costs its sender the session. What raises for a peer that is only told something costs that peer
-its link: it is asked to say Hello again, and begins anew. Either way counts are verified, since whatever was under way
-stopped in the middle.
+A message that raises costs its sender the session. When something raises for a peer that only receives, that peer loses
+its link: it is asked for another Hello, and begins a new session. In both cases counts are checked, because the work
+stopped halfway.
 """
 
 from __future__ import annotations

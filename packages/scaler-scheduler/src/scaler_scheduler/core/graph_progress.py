@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import (
-    ObjectKey,
-)
+from scaler_protocol.messages import ObjectKey
 from scaler_scheduler.core import client_endings, faults, requeue, task_endings
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.graph_news import GraphNews
@@ -32,7 +30,7 @@ def _apply_changes_of(state: SchedulerState, client: Client, now: float) -> None
 
 def _apply(state: SchedulerState, client: Client, news: GraphNews, now: float) -> None:
     """Queue nodes that are ready, report nodes that have ended, and have agents drop values or keep tasks ready."""
-    requeue.push(state, client, news.ready, False)
+    requeue.push(client, news.ready, False)
     for index, (tasks, attempts) in news.cancels.items():
         agent = state.agent_by_index.get(index)
         if agent is None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import (
-    Heartbeat,
-    HeartbeatEcho,
-    Ping,
-)
+from scaler_protocol.messages import Heartbeat, HeartbeatEcho, Ping
 from scaler_scheduler.core import agent_endings, notices, outbox, requeue
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.settings import (
@@ -50,7 +46,7 @@ def look_at_agent(state: SchedulerState, agent: Agent, now: float) -> None:
     if silent_seconds >= RELIEF_SECONDS and not agent.is_relieved:
         agent.is_relieved = True
         _relieve(state, agent, now)
-    if agent.connected and now - agent.sent_at >= PING_SECONDS - TICK_SECONDS / 2:
+    if agent.connection.is_open and now - agent.connection.sent_at >= PING_SECONDS - TICK_SECONDS / 2:
         outbox.send(state, agent, Ping(), now)
 
 
@@ -61,7 +57,7 @@ def _relieve(state: SchedulerState, agent: Agent, now: float) -> None:
         tasks, attempts = client.table.short_tasks(agent.index, SHORT_TASK_US)
         if tasks:
             ranges, _ = client.table.withdrawn(tasks, attempts, agent.load)
-            requeue.push(state, client, ranges, True)
+            requeue.push(client, ranges, True)
             agent.cancel(client.session, tasks, attempts)
 
 

@@ -18,9 +18,7 @@ from scaler_scheduler.core.admission import answer_to_hello
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Send
-from scaler_scheduler.core.settings import (
-    HOLD_SECONDS,
-)
+from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 
@@ -86,7 +84,7 @@ def _welcome(state: SchedulerState, hello: Hello, received: int, resumed: bool) 
 
 def _resume(state: SchedulerState, peer: Client | Agent, hello: Hello, now: float) -> None:
     """The link of a known session continues where it was."""
-    peer.connected = True
+    peer.connection.is_open = True
     if isinstance(peer, Agent):
         peer.lost_at = None
         heartbeat.on_heard(state, peer, now)
@@ -95,14 +93,14 @@ def _resume(state: SchedulerState, peer: Client | Agent, hello: Hello, now: floa
         peer.gone_at = None
     outbox.answer(state, peer.session, peer.route, _welcome(state, hello, peer.link.received, True), now)
     for envelope in peer.link.resume(hello.received):
-        outbox.transmit(state, peer, envelope, now)
+        outbox.transmit(state, peer.connection, envelope, now)
 
 
 def _greet_again(state: SchedulerState, client: Client, hello: Hello, now: float) -> None:
     """A client did not receive the Welcome, and says Hello again. Its session continues: after a restart of the
     scheduler, clients inside its tasks may have come back before it."""
     client.hello = hello
-    client.connected = True
+    client.connection.is_open = True
     client.gone_at = None
     client.states_until = now + HOLD_SECONDS
     _adopt_named(state, client, hello)

@@ -3,10 +3,11 @@
 
 from libc.stdint cimport uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
+from scaler_scheduler.core.agents cimport Agent
+from scaler_scheduler.core.clients cimport Client
 from scaler_scheduler.core.deliveries cimport Delivery
 from scaler_scheduler.core.function_loads cimport FunctionLoad
-from scaler_scheduler.core.outbox cimport answer, send
-from scaler_scheduler.core.peers cimport AgentPeer, ClientPeer
+from scaler_scheduler.core.outbox cimport answer, send_over
 from scaler_scheduler.core.run_records cimport MessageMemory, RunRecord
 from scaler_scheduler.core.state cimport SchedulerState
 from scaler_scheduler.core.states cimport HELD, QUEUED
@@ -46,8 +47,8 @@ cdef double HOUSE_PER_AGENT_SECONDS = HOUSEKEEPING_PER_AGENT_SECONDS
 
 
 def on_message(SchedulerState state, bytes peer, envelope, double now):
-    cdef AgentPeer agent
-    cdef ClientPeer client
+    cdef Agent agent
+    cdef Client client
     state.events.now = now
     body = envelope.body
     if type(body) is Hello:
@@ -64,8 +65,8 @@ def on_message(SchedulerState state, bytes peer, envelope, double now):
         state.effects.append(Send(peer, Envelope(WhoAreYou())))
 
 
-cdef from_client(SchedulerState state, ClientPeer client, envelope, body, double now):
-    if not client.connected:
+cdef from_client(SchedulerState state, Client client, envelope, body, double now):
+    if not client.connection.is_open:
         answer(state, client.session, client.route, WhoAreYou(), now)
         return
     try:
@@ -87,9 +88,9 @@ cdef from_client(SchedulerState state, ClientPeer client, envelope, body, double
         rule(state, client, body, now)
 
 
-cdef from_agent(SchedulerState state, AgentPeer agent, envelope, body, double now):
+cdef from_agent(SchedulerState state, Agent agent, envelope, body, double now):
     sequence = envelope.sequence
-    if not agent.connected or (not agent.attached and sequence > 1):
+    if not agent.connection.is_open or (not agent.attached and sequence > 1):
         state.effects.append(Send(agent.session, Envelope(WhoAreYou())))
         return
     agent.heard_at = now
@@ -114,7 +115,7 @@ cdef from_agent(SchedulerState state, AgentPeer agent, envelope, body, double no
             rule(state, agent, body, now)
 
 
-cdef on_relay(SchedulerState state, AgentPeer agent, body, double now):
+cdef on_relay(SchedulerState state, Agent agent, body, double now):
     """A message of a nested client."""
     client, envelope = nested_sessions.unwrap(state, agent, body, now)
     if client is None:
@@ -125,7 +126,7 @@ cdef on_relay(SchedulerState state, AgentPeer agent, body, double now):
         faults.on_nested_message(state, agent, body.session, type(envelope.body).__name__, error, now)
 
 
-cdef owe_acknowledgement(SchedulerState state, ClientPeer client, double now):
+cdef owe_acknowledgement(SchedulerState state, Client client, double now):
     state.clients_to_acknowledge[client.session] = client
     client.owing_since = now
     if state.acknowledge_at is None:
@@ -140,7 +141,7 @@ cdef arm_housekeeping(SchedulerState state, double now):
 # ---- tasks ---------------------------------------------------------------------------------------------------------
 
 
-cdef on_tasks(SchedulerState state, ClientPeer client, body, double now):
+cdef on_tasks(SchedulerState state, Client client, body, double now):
     cdef list runs = body.runs
     cdef bint is_resubmitted = body.resubmitted
     cdef MessageMemory memory = None
@@ -167,7 +168,7 @@ cdef on_tasks(SchedulerState state, ClientPeer client, body, double now):
 
 
 cdef bint enter(
-    SchedulerState state, ClientPeer client, run, MessageMemory memory, bint is_resubmitted, double now
+    SchedulerState state, Client client, run, MessageMemory memory, bint is_resubmitted, double now
 ) except -1:
     """Take in a run of tasks. False: the client has been expelled."""
     cdef int entry
@@ -202,7 +203,7 @@ cdef bint enter(
 # ---- results -------------------------------------------------------------------------------------------------------
 
 
-cdef on_results(SchedulerState state, AgentPeer agent, body, double now):
+cdef on_results(SchedulerState state, Agent agent, body, double now):
     cdef Delivery delivery = Delivery(agent, agent.link.received)
     delivery.hold()
     for run in <list> body.runs:
@@ -212,8 +213,8 @@ cdef on_results(SchedulerState state, AgentPeer agent, body, double now):
     state.allocator.offer(agent)
 
 
-cdef accept(SchedulerState state, AgentPeer agent, run, Delivery delivery, double now):
-    cdef ClientPeer client = state.clients.get(run.session)
+cdef accept(SchedulerState state, Agent agent, run, Delivery delivery, double now):
+    cdef Client client = state.clients.get(run.session)
     if state.lock_requests_by_task:
         locks.on_results(state, run, now)
     if client is None:
@@ -261,7 +262,7 @@ def take_effects(SchedulerState state, double now):
 
 
 cdef dispatch(SchedulerState state, double now):
-    cdef AgentPeer agent
+    cdef Agent agent
     for agent in allocate(state, now):
         try:
             send_tasks(state, agent, now)
@@ -269,7 +270,7 @@ cdef dispatch(SchedulerState state, double now):
             faults.on_receiver(state, agent, error, now)
     if len(state.allocator.agents) > 1 or state.balancer.next_at is not None:
         for agent, withdraw in state.balancer.balance(state.allocator.agents, state.allocator.free, now):
-            send(state, agent, withdraw, now)
+            send_over(state, agent.connection, withdraw, now)
 
 
 cdef list allocate(SchedulerState state, double now):
@@ -283,27 +284,27 @@ cdef list allocate(SchedulerState state, double now):
         return [agent for agent in state.allocator.agents.values() if agent.outbox]
 
 
-cdef send_tasks(SchedulerState state, AgentPeer agent, double now):
+cdef send_tasks(SchedulerState state, Agent agent, double now):
     """Send an agent the tasks that it was given."""
     cdef AgentLoad load = agent.load
     if load.queued() == 0 and now > load.progress_at:
         load.progress_at = now
     if len(agent.outbox) == 1 and is_plain(agent, agent.outbox[0]):
         runs, agent.outbox = agent.outbox, []
-        send(state, agent, Tasks(runs), now)
+        send_over(state, agent.connection, Tasks(runs), now)
         return
     for body in task_messages(agent, state.functions, state.serializers):
-        send(state, agent, body, now)
+        send_over(state, agent.connection, body, now)
 
 
-cdef bint is_plain(AgentPeer agent, run):
+cdef bint is_plain(Agent agent, run):
     """The run needs neither a function nor a serializer with it, and is a message of its own."""
     return run.function in agent.known and not run.serializer
 
 
 cdef forward_results(SchedulerState state, double now):
     cdef dict clients = state.clients_with_results
-    cdef ClientPeer client
+    cdef Client client
     state.clients_with_results = {}
     for client in clients.values():
         try:
@@ -314,9 +315,9 @@ cdef forward_results(SchedulerState state, double now):
         state.acknowledge_at = None
 
 
-cdef forward_to(SchedulerState state, ClientPeer client, double now):
+cdef forward_to(SchedulerState state, Client client, double now):
     for body, deliveries, size in client.take_results():
-        client.remember(send(state, client, body, now), deliveries, size)
+        client.remember(send_over(state, client.connection, body, now), deliveries, size)
         state.clients_to_acknowledge.pop(client.session, None)
     if client.is_orphan and client.table.unfinished == 0:
         client_endings.remove_client(state, client, now)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import (
-    Acknowledgement,
-    Cancel,
-    ResultsReleased,
-)
+from scaler_protocol.messages import Acknowledgement, Cancel, ResultsReleased
 from scaler_scheduler.core import faults, outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.dispatch import in_messages
-from scaler_scheduler.core.settings import (
-    CLIENT_ACKNOWLEDGEMENT_SECONDS,
-)
+from scaler_scheduler.core.settings import CLIENT_ACKNOWLEDGEMENT_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 RELEASES_PER_MESSAGE = 50_000

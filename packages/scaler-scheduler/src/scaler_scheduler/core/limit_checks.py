@@ -17,7 +17,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def on_tick(state: SchedulerState, now: float) -> None:
-    """End the sessions that are beyond a limit."""
+    """End the sessions that exceed a limit."""
     nested: dict[bytes, int] = {}
     for client in list(state.clients.values()):
         if client.route is not None:
@@ -49,7 +49,7 @@ def _excess_of_client(state: SchedulerState, client: Client) -> str | None:
 
 
 def _limit_agents(state: SchedulerState, nested: dict[bytes, int], now: float) -> None:
-    """There may be thousands of them: those within their limits cost one comparison each."""
+    """There may be thousands of agents: those within their limits cost one comparison each."""
     beyond = [agent for agent in state.agents.values() if agent.link.in_flight > UNREAD_MESSAGES_LIMIT]
     for agent in beyond:
         _end(state, agent, UNREAD_TEXT, now)
@@ -73,7 +73,7 @@ def _limit_idle_sessions(state: SchedulerState, now: float) -> None:
 
 
 def _limit_demands(state: SchedulerState, now: float) -> None:
-    """Forget the queues that no task needs. Should too many be needed, the client with most of them ends."""
+    """Forget the queues that no task needs. When too many are needed, end the client with most of them."""
     needed = {client.session: client.table.queues() for client in state.clients.values()}
     living = {session: queues for session, queues in needed.items() if not state.clients[session].is_broken}
     state.allocator.keep_classes({queue: None for queues in needed.values() for queue in queues})

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Lineage:
-    """Clients by the task they live in, which ``Client.parent`` names."""
+    """Nested clients by the task that they live in, which ``Client.parent`` names."""
 
     def __init__(self) -> None:
         self.children: dict[bytes, dict[int, list[Client]]] = {}
@@ -25,7 +25,7 @@ class Lineage:
         self.children.setdefault(parent.session, {}).setdefault(parent.task, []).append(client)
 
     def remove(self, client: Client) -> None:
-        """It lives in no known task any more."""
+        """The client does not live in a known task any more."""
         parent, client.parent = client.parent, None
         if parent is None:
             return
@@ -37,7 +37,7 @@ class Lineage:
             del self.children[parent.session]
 
     def check(self, clients: dict[bytes, Client]) -> None:
-        """Assert that clients and the tasks they live in name one another."""
+        """Assert that clients and the tasks that they live in name one another."""
         nested = {id(client) for client in clients.values() if client.parent is not None}
         listed = []
         for session, tasks in self.children.items():
@@ -54,7 +54,7 @@ class Lineage:
         return [client for clients in self.children.get(session, {}).values() for client in clients]
 
     def move_up(self, session: bytes, parent: TaskName | None) -> None:
-        """What lived in tasks of this client, all of which have ended, lives in its parent from now on."""
+        """All tasks of this client have ended. The clients that lived in them live in its own parent from now on."""
         for client in self.of_client(session):
             self.remove(client)
             if parent is not None:

@@ -17,7 +17,7 @@ _TAKEN_TEXT = "The lock was given to others while the scheduler was out of reach
 
 
 def on_request(state: SchedulerState, client: Client, body: LockRequest, now: float) -> None:
-    """A session asks for a lock, or lets go of one."""
+    """A session asks for a lock, or releases one."""
     table = state.locks
     if body.action == LockAction.RELEASE:
         reply(state, client, body.number, release(state, client.session, body.number, now), now)
@@ -33,7 +33,7 @@ def on_request(state: SchedulerState, client: Client, body: LockRequest, now: fl
 
 
 def _enter(state: SchedulerState, client: Client, body: LockRequest, now: float) -> None:
-    """A new request, or one that a session had before the scheduler was restarted."""
+    """A new request, or one that a session made before the scheduler was restarted."""
     table = state.locks
     requests = table.by_session.setdefault(client.session, Requests())
     if len(body.task_session) not in (0, ID_SIZE_BYTES):

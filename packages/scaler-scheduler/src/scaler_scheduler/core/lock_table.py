@@ -52,7 +52,7 @@ class LockQueue:
 
 
 class Requests:
-    """Those of one session. ``last`` is the highest number that it has used."""
+    """The requests of one session. ``last`` is the highest number that it has used."""
 
     __slots__ = ("last", "by_number")
 
@@ -92,7 +92,7 @@ class LockTable:
 
 
 def place(table: LockTable, request: Request, action: LockAction) -> LockState:
-    """Let the request hold its lock, or wait for it, or neither."""
+    """Let the request hold its lock, wait for it, or neither."""
     lock = table.locks.get(request.name)
     is_free = lock is None or lock.holder is None
     if action == LockAction.RESTATE:
@@ -110,27 +110,31 @@ def place(table: LockTable, request: Request, action: LockAction) -> LockState:
 
 
 def state_of(table: LockTable, request: Request | None) -> LockState:
-    """Of one that was made before: a client that was interrupted may say it twice. No number is used again."""
+    """The state of a request that was made before: a client that was interrupted may repeat it. Numbers are not used
+    twice."""
     if request is None:
         return LockState.LOST
     return LockState.GRANTED if holds(table, request) else LockState.WAITING
 
 
 def holds(table: LockTable, request: Request) -> bool:
+    """Whether the request holds its lock."""
     return table.locks[request.name].holder is request
 
 
 def holders_last(table: LockTable, requests: Iterable[Request]) -> list[Request]:
-    """In this order none of them is granted a lock because another one ends."""
+    """In this order, none of the requests is granted a lock because another of them ends."""
     return sorted(requests, key=lambda request: holds(table, request))
 
 
 def remember(table: LockTable, name: str) -> None:
+    """The lock has been granted by this scheduler."""
     if len(table.granted) < REMEMBERED_LIMIT:
         table.granted[hash(name)] = True
 
 
 def forget(table: LockTable, request: Request) -> None:
+    """The request is over."""
     requests = table.by_session.get(request.session)
     if requests is not None:
         requests.by_number.pop(request.number, None)
@@ -146,7 +150,7 @@ def forget(table: LockTable, request: Request) -> None:
 
 
 def explain(table: LockTable, session: bytes, task: int, attempt: int) -> str:
-    """Which lock a task waits for, and what holds it. Empty: it waits for none."""
+    """Which lock a task waits for, and what holds it; empty when it waits for none."""
     for request in table.by_task.get(session, {}).get((task, attempt), ()):
         holder = table.locks[request.name].holder
         if holder is not request:
@@ -163,6 +167,7 @@ def _described(holder: Request | None) -> str:
 
 
 def shown(name: str) -> str:
+    """The name of a lock, for people."""
     return repr(name[:_SHOWN_CHARACTERS]) + ("..." if len(name) > _SHOWN_CHARACTERS else "")
 
 

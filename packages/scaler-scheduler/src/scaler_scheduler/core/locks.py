@@ -20,6 +20,7 @@ _TASK_ENDED_TEXT = "The task that used this lock has ended."
 
 
 def release(state: SchedulerState, session: bytes, number: int, now: float) -> LockState:
+    """A session releases a lock, or gives up waiting for it."""
     requests = state.locks.by_session.get(session)
     request = requests.by_number.get(number) if requests is not None else None
     if request is None:
@@ -29,7 +30,7 @@ def release(state: SchedulerState, session: bytes, number: int, now: float) -> L
 
 
 def on_session_ended(state: SchedulerState, session: bytes, now: float) -> None:
-    """Nothing more comes from this session: what it holds is released."""
+    """Nothing more comes from this session: the locks that it holds are released."""
     requests = state.locks.by_session.pop(session, None)
     for request in lock_table.holders_last(state.locks, requests.by_number.values()) if requests is not None else ():
         if lock_table.holds(state.locks, request):
@@ -45,7 +46,7 @@ def _left_text(request: Request) -> str:
 
 
 def on_results(state: SchedulerState, run: ResultRun, now: float) -> None:
-    """Executions of tasks have ended: so do the requests that they made."""
+    """Executions of tasks have ended, and with them the requests that they made."""
     executions = state.locks.by_task.get(run.session)
     if executions is None:
         return
@@ -68,7 +69,7 @@ def _end_with_task(state: SchedulerState, request: Request, now: float) -> None:
 
 
 def _end(state: SchedulerState, request: Request, now: float) -> None:
-    """The request is over. The next one gets the lock if this one held it."""
+    """The request is over. If it held the lock, the next request gets it."""
     table = state.locks
     lock = table.locks[request.name]
     if lock.holder is request:
@@ -96,7 +97,7 @@ def _grant(state: SchedulerState, name: str, lock: LockQueue, now: float) -> Non
 
 
 def on_return(state: SchedulerState, now: float) -> None:
-    """A session of an earlier scheduler has come, and others may follow it."""
+    """A session of an earlier scheduler has come back, and others may follow."""
     table = state.locks
     if table.is_quiet:
         latest = table.started_at + RETURN_LIMIT_SECONDS
@@ -113,6 +114,7 @@ def on_tick(state: SchedulerState, now: float) -> None:
 
 
 def reply(state: SchedulerState, client: Client, number: int, outcome: LockState, now: float, text: str = "") -> None:
+    """Tell a client what became of one of its requests."""
     outbox.send(state, client, LockReply(CoordinationKind.LOCK, outcome, number, text), now)
 
 

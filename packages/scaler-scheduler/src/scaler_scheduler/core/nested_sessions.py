@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from scaler_protocol import codec
-from scaler_protocol.messages import (
-    Envelope,
-    Hello,
-    RefusalReason,
-    Refused,
-    Relay,
-    RelayClosed,
-    Tasks,
-    WhoAreYou,
-)
+from scaler_protocol.messages import Envelope, Hello, RefusalReason, Refused, Relay, RelayClosed, Tasks, WhoAreYou
 from scaler_scheduler.core import client_endings, hello, outbox, session_endings
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.limits import (
-    TASKS_LIMIT_BYTES,
-    TOO_LARGE_TEXT,
-)
+from scaler_scheduler.core.limits import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
 from scaler_scheduler.core.state import SchedulerState
 
 

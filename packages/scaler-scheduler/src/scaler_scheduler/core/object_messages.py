@@ -15,21 +15,11 @@ from scaler_protocol.messages import (
     StoreAttached,
     StoreStatus,
 )
-from scaler_scheduler.core import (
-    agent_endings,
-    client_endings,
-    definitions,
-    object_release,
-    outbox,
-    timers,
-    values,
-)
+from scaler_scheduler.core import agent_endings, client_endings, definitions, object_release, outbox, timers, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.objects import LOST_TEXT
-from scaler_scheduler.core.settings import (
-    HOLD_SECONDS,
-)
+from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.stored_objects import Forged
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import (
-    ObjectKey,
-    ObjectMissing,
-    ObjectRelease,
-)
+from scaler_protocol.messages import ObjectKey, ObjectMissing, ObjectRelease
 from scaler_scheduler.core import outbox
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.state import SchedulerState

@@ -1,8 +1,10 @@
-"""What clients send that is above the inline limit: most of it is in the stores of hosts, where agents find it. What
-streams through here is kept chunk by chunk and handed to agents under credit.
+"""Objects that clients upload above the inline limit.
 
-Several clients may send the same function. The bytes of each are kept apart until one has sent all, and these are
-compared with the digest that names the function: only then does anybody get them.
+Most of the bytes are in the object stores of hosts, where agents find them. Bytes that stream through the scheduler are
+kept chunk by chunk and handed to agents under credit.
+
+Several clients may send the same function. The bytes of each are kept apart until one client has sent all of them, and
+are compared with the digest that names the function: only then do agents receive them.
 """
 
 from __future__ import annotations
@@ -24,22 +26,22 @@ from scaler_protocol.messages import (
 from scaler_scheduler.core.stored_objects import Assembly, Forged, StoredObject
 
 Replies = list[tuple[bytes, object]]
-"""Bodies to send, each with the session that gets it."""
+"""Messages to send, each with the session that receives it."""
 
 READERS_PER_STORE = 2
 """How many stores fetch an object from one store at a time."""
 
 SOURCES_LIMIT = 4
-"""How many stores one is told of; it goes on to the next when one is gone or stalls."""
+"""How many stores a reader is told of. It tries the next one when a store is gone or stalls."""
 
 SENDERS_AT_ONCE = 4
-"""Clients that may send the same function beyond its first window at a time."""
+"""How many clients may send the same function beyond its first window at a time."""
 
 SENDER_SECONDS = 1.0
-"""How long a client has to send more of a function than the slowest other one, while more of them wait."""
+"""How long a client has to send more of a function than the slowest sender, while others wait."""
 
 OBJECT_BYTES = 1024
-"""What an object costs beside its bytes."""
+"""What an object costs in addition to its bytes."""
 
 GONE_TEXT = "The object is not there: its owner is gone or has dropped it."
 LOST_TEXT = "The object is lost: the store that held it has died."
@@ -50,9 +52,10 @@ SILENT_TEXT = (
 
 
 class ObjectStore:
-    """All uploaded objects. Its verbs return bodies to send. ``unstated``: those that somebody has or waits for and
-    whose owner has not spoken of them, by the time when that is too late. ``awaited``: functions that readers wait for,
-    by the time since when nothing came of them (None: just now). ``held_bytes``: what is kept here, by owner."""
+    """All uploaded objects. Its methods return messages to send. ``unstated``: objects that a peer has or waits for but
+    whose owner has not stated them yet, by the time when it is too late. ``awaited``: functions that readers wait for,
+    by the time since when no bytes of them came (None: some came just now). ``held_bytes``: what is kept here, by
+    owner."""
 
     def __init__(self) -> None:
         self.objects: dict[ObjectKey, StoredObject] = {}
@@ -64,7 +67,7 @@ class ObjectStore:
     # ---- what owners send ------------------------------------------------------------------------------------------
 
     def on_chunk(self, client: bytes, chunk: ObjectChunk) -> Replies:
-        """A client uploads. It gets credit up to what has been taken in. Raises Forged."""
+        """A client uploads. Its credit covers what has been received. Raises Forged."""
         stored = self._owned(client, chunk.key)
         if stored.is_function and stored.content is not None:
             return self._end_sending(stored, client, chunk)
@@ -92,12 +95,12 @@ class ObjectStore:
         return [(client, ObjectCredit(stored.key, CREDIT_WITHOUT_END if stored.is_complete else end))]
 
     def _end_sending(self, stored: StoredObject, client: bytes, chunk: ObjectChunk) -> Replies:
-        """Its bytes are here already."""
+        """The bytes are here already: the client may stop."""
         is_last = chunk.offset + len(chunk.data) >= chunk.size
         return [] if is_last else [(client, ObjectCredit(stored.key, CREDIT_WITHOUT_END))]
 
     def _verify(self, stored: StoredObject, client: bytes, assembly: Assembly) -> Replies:
-        """All bytes of a function have come from one client: if they are the function's, everybody gets these."""
+        """One client has sent all bytes of a function. If the digest is right, everybody gets these bytes."""
         if assembly.digest != stored.key.owner:
             raise Forged("The bytes of a function are not those that its digest names.")
         stored.content, stored.size, stored.lost = assembly, assembly.size, False
@@ -153,9 +156,9 @@ class ObjectStore:
     # ---- what agents want ------------------------------------------------------------------------------------------
 
     def on_request(self, agent: bytes, key: ObjectKey, until: float | None, endpoints: Mapping[bytes, str]) -> Replies:
-        """An agent wants an object that its host's store does not have. ``until``: when its owner will have spoken of
-        it; None: he has by now. ``endpoints``: by store, where the agent's own may fetch it; what is in none of these
-        is relayed."""
+        """An agent needs an object that the store of its host does not have. ``until``: when the owner will have stated
+        the object; None: it would have by now. ``endpoints``: where the agent's store can fetch, by store; an object in
+        none of these stores is relayed."""
         stored = self.objects.get(key)
         if stored is None and until is not None:
             stored = self.objects[key] = StoredObject(key)
@@ -176,7 +179,8 @@ class ObjectStore:
         return replies
 
     def _send_to_stores(self, stored: StoredObject, endpoints: Mapping[bytes, str]) -> Replies:
-        """Who waits is told of a store that serves few others: so many hosts get an object as a tree grows."""
+        """Waiting agents are told of a store that serves few others, so an object reaches many hosts as a tree
+        grows."""
         replies: Replies = []
         while stored.waiting:
             users = list(stored.fetching.values())
@@ -193,7 +197,7 @@ class ObjectStore:
         return replies
 
     def _relay_waiting(self, stored: StoredObject) -> Replies:
-        """A store could not be reached: who waits for it would only learn the same."""
+        """A store could not be reached: other agents that wait for it would only find out the same."""
         waiting, stored.waiting = stored.waiting, {}
         replies: Replies = []
         for agent in waiting:
@@ -204,7 +208,7 @@ class ObjectStore:
     def on_copied(
         self, agent: bytes, body: ObjectStored, until: float | None, endpoints: Mapping[bytes, str]
     ) -> Replies:
-        """An agent has an object, since its store has fetched it, or from before a restart. ``until``: as of
+        """An agent has an object: its store has fetched it, or has it from before a restart. ``until``: as for
         ``on_request``."""
         stored = self.objects.get(body.key)
         if stored is None and until is not None:
@@ -220,7 +224,7 @@ class ObjectStore:
         return self._send_to_stores(stored, endpoints)
 
     def expire(self, now: float, until: Callable[[ObjectKey, float], float | None]) -> Replies:
-        """Owners have not spoken of some objects in time: nobody gets them. ``until``: as of ``on_request``, now."""
+        """Owners have not stated some objects in time: no agent gets them. ``until``: as for ``on_request``, now."""
         replies: Replies = []
         for key in [key for key, deadline in self.unstated.items() if deadline <= now]:
             stored = self.objects[key]
@@ -236,7 +240,7 @@ class ObjectStore:
         return replies
 
     def _ask(self, stored: StoredObject) -> Replies:
-        """Have the owner send what is in a store only."""
+        """Have the owner send an object that is only in a store."""
         if stored.asked is not None or stored.content is not None or not stored.owners or stored.size < 0:
             return []
         stored.asked = next(iter(stored.owners))
@@ -245,9 +249,9 @@ class ObjectStore:
     # ---- functions that several clients send -------------------------------------------------------------------------
 
     def lose_patience(self, now: float, limit_seconds: float) -> Replies:
-        """Senders of a function that readers wait for make room for others that send more; when nothing comes for
-        ``limit_seconds``, the readers are told. Whoever has a function may name it, so one that is silent or slow must
-        not hold up the others."""
+        """Clients that send a function which readers wait for make room for others that send more. When no bytes come
+        for ``limit_seconds``, the readers are told. Any client that has a function may offer it, so a silent or slow
+        one must not hold up the others."""
         replies: Replies = []
         is_turn = self._senders_at is None or now >= self._senders_at
         if is_turn:
@@ -267,7 +271,7 @@ class ObjectStore:
         return replies
 
     def _replace_slowest(self, stored: StoredObject) -> Replies:
-        """One of the senders makes room for an owner that waits."""
+        """The slowest of the senders makes room for an owner that waits."""
         grown = {sender: self._progress(stored, sender) for sender in stored.senders}
         if len(grown) >= SENDERS_AT_ONCE and self._next_sender(stored) is not None:
             slowest = min(grown, key=grown.__getitem__)
@@ -287,7 +291,7 @@ class ObjectStore:
         return replies
 
     def _next_sender(self, stored: StoredObject, after: bytes | None = None) -> bytes | None:
-        """An owner that may not send now; the next one ``after`` another, so that each has its turn."""
+        """An owner that may not send now. With ``after``, the next one in turn."""
         sessions = list(stored.owners)
         if after in stored.owners:
             start = sessions.index(after) + 1
@@ -305,14 +309,14 @@ class ObjectStore:
         return [(sender, ObjectCredit(stored.key, assembly.received))]
 
     def _give_up(self, stored: StoredObject) -> Replies:
-        """Who waits is told; who asks later may have better luck."""
+        """Readers are told that the function did not come; a later request may succeed."""
         del self.awaited[stored.key]
         readers = [*stored.readers, *stored.waiting]
         stored.readers, stored.waiting = {}, {}
         return [(agent, ObjectMissing(stored.key, SILENT_TEXT)) for agent in readers]
 
     def on_lost(self, client: bytes, key: ObjectKey) -> Replies:
-        """An owner cannot send it."""
+        """An owner cannot send the object."""
         stored = self.objects.get(key)
         if stored is None or client not in stored.owners or stored.is_complete:
             return []
@@ -323,7 +327,7 @@ class ObjectStore:
         return self._tell_missing(stored)
 
     def _leave(self, stored: StoredObject, client: bytes) -> Replies:
-        """An owner of a function is none any more. The function stays as long as there are others."""
+        """A client does not own a function any more. The function stays as long as it has another owner."""
         self._disown(stored, client)
         if stored.owners:
             return self._fill_senders(stored) if stored.readers and stored.content is None else []
@@ -337,7 +341,7 @@ class ObjectStore:
         return [(agent, ObjectMissing(stored.key, LOST_TEXT)) for agent in readers]
 
     def _disown(self, stored: StoredObject, client: bytes) -> None:
-        """What was charged to one owner and is still needed is charged to another."""
+        """Bytes that were charged to this owner and are still needed are charged to another one."""
         assembly = stored.owners[client]
         self._drop_assembly(stored, client)
         del stored.owners[client]
@@ -381,7 +385,8 @@ class ObjectStore:
         return [(agent, piece) for piece in pieces]
 
     def release(self, owner: bytes, key: ObjectKey) -> tuple[StoredObject | None, Replies]:
-        """The owner needs it no more. Returns the object when nobody does: its holders must be told."""
+        """The owner needs the object no longer. Returns the object when it was the last owner: its holders must be
+        told."""
         stored = self.objects.get(key)
         if stored is None or owner not in stored.owners:
             return None, []
@@ -393,19 +398,19 @@ class ObjectStore:
         return self.objects.pop(key), []
 
     def lose_copy(self, agent: bytes, key: ObjectKey, store: bytes) -> None:
-        """The store of the agent's host has died; the object was there."""
+        """The store of the agent's host has died, and with it its copy of the object."""
         stored = self.objects.get(key)
         if stored is not None:
             stored.holders.pop(agent, None)
             stored.stores.pop(store, None)
 
     def forget_store(self, store: bytes) -> None:
-        """It has died. Owners are asked for what was there when it is wanted."""
+        """A store has died. Its objects are requested from their owners when they are needed."""
         for stored in self.objects.values():
             stored.stores.pop(store, None)
 
     def forget_agent(self, agent: bytes) -> Replies:
-        """It is gone. Who waited for its turn need not wait for it."""
+        """An agent is gone. Agents that waited behind it need not wait any longer."""
         replies: Replies = []
         for stored in self.objects.values():
             stored.readers.pop(agent, None)

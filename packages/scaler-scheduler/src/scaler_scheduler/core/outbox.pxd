@@ -1,6 +1,6 @@
-from scaler_scheduler.core.peers cimport Peer
+from scaler_scheduler.core.connections cimport Connection
 from scaler_scheduler.core.state cimport SchedulerState
 
-cpdef send(SchedulerState state, Peer peer, body, double now)
-cpdef transmit(SchedulerState state, Peer peer, envelope, double now)
+cdef send_over(SchedulerState state, Connection connection, body, double now)
+cpdef transmit(SchedulerState state, Connection connection, envelope, double now)
 cpdef answer(SchedulerState state, bytes session, route, body, double now)

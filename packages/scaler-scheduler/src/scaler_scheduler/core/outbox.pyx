@@ -1,7 +1,7 @@
 # cython: language_level=3
 """What is sent to peers. See outbox.pyi for the contract."""
 
-from scaler_scheduler.core.peers cimport Peer
+from scaler_scheduler.core.connections cimport Connection
 from scaler_scheduler.core.state cimport SchedulerState
 
 from scaler_protocol import codec
@@ -10,22 +10,26 @@ from scaler_protocol.messages import Acknowledgement, Envelope, ObjectLocations,
 from scaler_scheduler.core.limits import IGNORED_LIMIT
 
 
-cpdef send(SchedulerState state, Peer peer, body, double now):
-    envelope = peer.link.wrap(body)
-    transmit(state, peer, envelope, now)
+def send(SchedulerState state, peer, body, double now):
+    return send_over(state, peer.connection, body, now)
+
+
+cdef send_over(SchedulerState state, Connection connection, body, double now):
+    envelope = connection.link.wrap(body)
+    transmit(state, connection, envelope, now)
     return envelope
 
 
-cpdef transmit(SchedulerState state, Peer peer, envelope, double now):
-    peer.sent_at = now
-    if peer.withheld is not None:
-        envelope.acknowledged = min(envelope.acknowledged, peer.withheld)
-    if not peer.connected:
+cpdef transmit(SchedulerState state, Connection connection, envelope, double now):
+    connection.sent_at = now
+    if connection.withheld is not None:
+        envelope.acknowledged = min(envelope.acknowledged, connection.withheld)
+    if not connection.is_open:
         return
-    if peer.route is None:
-        state.effects.append(Send(peer.session, envelope))
+    if connection.route is None:
+        state.effects.append(Send(connection.session, envelope))
     else:
-        relay(state, peer.session, peer.route, envelope, now)
+        relay(state, connection.session, connection.route, envelope, now)
 
 
 cpdef answer(SchedulerState state, bytes session, route, body, double now):
@@ -35,7 +39,7 @@ cpdef answer(SchedulerState state, bytes session, route, body, double now):
         relay(state, session, route, Envelope(body), now)
 
 
-def acknowledge(SchedulerState state, Peer peer, double now):
+def acknowledge(SchedulerState state, peer, double now):
     send(state, peer, Acknowledgement(), now)
 
 

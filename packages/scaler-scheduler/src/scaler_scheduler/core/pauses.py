@@ -1,9 +1,8 @@
-"""What follows from a time in which the scheduler itself did not run.
+"""What follows when the scheduler itself did not run for a while.
 
-It may have been stopped, its machine suspended, or it was busy. What its peers said meanwhile waits in its sockets, so
-their silence proves nothing: the pause is seen when a tick comes late, and everything that is measured in the time of
-peers is put off by the length of the pause. The sockets are read before the next tick, and each peer has the time that
-it would have had.
+It may have been stopped, its machine suspended, or it was busy. Messages of its peers wait in its sockets meanwhile, so
+their silence proves nothing. A pause is noticed when a tick comes late, and everything that measures the time of peers
+is put off by its length. The sockets are read before the next tick, so each peer has as much time as it would have had.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def put_off(state: SchedulerState, seconds: float, now: float) -> None:
-    """The scheduler did not run for ``seconds``, until just now."""
+    """The scheduler did not run for ``seconds``, until now."""
     for agent in state.agents.values():
         agent.excused_seconds += seconds
         agent.attached_at += seconds

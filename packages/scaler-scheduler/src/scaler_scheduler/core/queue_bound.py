@@ -1,8 +1,8 @@
-"""Which tasks may enter a queue whose length is bounded, and when the others may.
+"""Which tasks may enter a queue of bounded length, and when the others may.
 
-The bound holds back only tasks that no worker waits for. A task that occupies a worker may wait for the tasks of its
-own sessions and for nothing else, so these pass the bound: whatever runs can end, at any depth, and the queue empties.
-Nodes of graphs pass it as well, because their inputs may be behind it.
+The bound only applies to tasks that no running task waits for. A running task can wait for the tasks of its own
+sessions only, so these pass the bound: whatever runs can end, at any depth, and the queue empties. Nodes of graphs pass
+it as well, because their inputs may be behind it.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ def entry_state(state: SchedulerState, client: Client, record: RunRecord) -> Tas
 
 
 def _occupies_worker(state: SchedulerState, name: TaskName) -> bool:
-    """Whether a task may be running. One of a session that is not there may be: the scheduler has been restarted."""
+    """Whether a task may be running. A task of an unknown session may be, because the scheduler may have been
+    restarted."""
     owner = state.clients.get(name.session)
     return owner is None or owner.table.state(name.task) in _WITH_AN_AGENT
 
 
 def hold_back(state: SchedulerState, client: Client, record: RunRecord) -> None:
-    """The queue is full: the tasks wait, and the client is not told that they arrived."""
+    """The queue is full: the tasks wait, and their arrival is not acknowledged."""
     client.waiting.append((record.first, record.stop))
     state.clients_waiting[client.session] = client
-    if client.withheld is None:
-        client.withheld = max(0, client.link.received - 1)
+    if client.connection.withheld is None:
+        client.connection.withheld = max(0, client.link.received - 1)
 
 
 def admit_waiting(state: SchedulerState, now: float) -> None:
-    """There may be room in the queue: those that wait enter it, a run of each client in turn."""
+    """At the end of a drain: while the queue has room, waiting tasks enter it, one run of each client in turn."""
     limit = max(1, state.settings.max_number_of_tasks_waiting)
     while state.clients_waiting:
         room = limit - state.allocator.queued
@@ -54,15 +55,16 @@ def admit_waiting(state: SchedulerState, now: float) -> None:
         if client.waiting:
             state.clients_waiting[session] = client
         else:
-            client.withheld = None
+            client.connection.withheld = None
             outbox.acknowledge(state, client, now)
 
 
 def _admit_one_run(state: SchedulerState, client: Client, room: int) -> None:
+    """Let the first run of a client enter, or as much of it as there is room for."""
     if not client.waiting:
         return
     first, stop = client.waiting.popleft()
     if stop - first > room:
         client.waiting.appendleft((first + room, stop))
         stop = first + room
-    requeue.push(state, client, client.table.ready(first, stop), False)
+    requeue.push(client, client.table.ready(first, stop), False)

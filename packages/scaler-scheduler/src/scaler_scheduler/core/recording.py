@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.ids import shown_id
-from scaler_protocol.messages import (
-    HeartbeatEcho,
-)
+from scaler_protocol.messages import HeartbeatEcho
 from scaler_protocol.monitor.records import Kind
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_scheduler.core import outbox

@@ -1,4 +1,4 @@
-"""Warnings that whoever reaches the port can cause as often as it likes."""
+"""Warnings that any peer can cause as often as it likes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ QUIET_SECONDS = 1.0
 
 
 class Repetition:
-    """Warnings of one kind: the first is written at once, then at most one a second, with a count of the others."""
+    """Warnings of one kind: the first is written at once, then at most one per second, with a count of the others."""
 
     def __init__(self) -> None:
         self._quiet_until = float("-inf")
@@ -16,7 +16,7 @@ class Repetition:
         """When ``take`` has something to write."""
 
     def note(self, text: str, now: float) -> str | None:
-        """What to write at once."""
+        """A warning occurs. Returns what to write at once."""
         if self._held or now < self._quiet_until:
             self._held += 1
             self._last = text
@@ -26,7 +26,7 @@ class Repetition:
         return text
 
     def take(self, now: float) -> str | None:
-        """What has gathered, as one line, if it is time."""
+        """The collected warnings as one line, when it is time."""
         if not self._held or now < self._quiet_until:
             return None
         others, self._held = self._held - 1, 0

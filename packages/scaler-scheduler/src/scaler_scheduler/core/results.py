@@ -75,7 +75,7 @@ def _on_large(
 def drop_unclaimed(state: SchedulerState, agent: Agent, run: ResultRun, indices: Iterable[int], now: float) -> None:
     """No client waits for these results: their agent drops what it keeps of them, for the client or for other nodes."""
     held = _held_values(run, indices)
-    client_endings.cancel_at(state, agent, run.session, run.task_column, run.attempt_column, held)
+    client_endings.cancel_rows(agent, run.session, run.task_column, run.attempt_column, held)
     release_large(state, agent, run, held, now)
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from scaler_protocol.codec import ResultRun
-from scaler_protocol.messages import (
-    Status,
-)
+from scaler_protocol.messages import Status
 from scaler_scheduler.core import client_endings, requeue
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.limits import (
-    CERTIFICATE_LIMIT_BYTES,
-)
+from scaler_scheduler.core.limits import CERTIFICATE_LIMIT_BYTES
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import DEATHS_LIMIT
 
@@ -24,7 +20,7 @@ def on_failed(
     failures = client.failures[task] = client.failures.get(task, 0) + 1
     client_endings.stop_children(state, client.session, task, now)
     if failures <= record.retries:
-        requeue.requeue(state, client, task)
+        requeue.requeue(client, task)
         return
     client.forget(task)
     client.table.finish(task, run.status(index))
@@ -41,7 +37,7 @@ def on_processor_died(
     certificates.append(payload if 0 < len(payload) <= CERTIFICATE_LIMIT_BYTES else b"{}")
     client_endings.stop_children(state, client.session, task, now)
     if record.rerun and client.table.died(task) < DEATHS_LIMIT:
-        requeue.requeue(state, client, task)
+        requeue.requeue(client, task)
         return
     payload = b"[" + b",".join(certificates) + b"]"
     client.forget(task)

@@ -94,6 +94,8 @@ class SchedulerCore:
         assert not wrong, wrong
         state.objects.check()
         state.lineage.check(state.clients)
-        for peer in (*state.clients.values(), *state.agents.values()):
-            peer.link.check()
+        for client in state.clients.values():
+            client.link.check()
+        for agent in state.agents.values():
+            agent.link.check()
         state.locks.check()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import (
-    RefusalReason,
-    Refused,
-)
+from scaler_protocol.messages import RefusalReason, Refused
 from scaler_scheduler.core import agent_endings, client_endings, notices, outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.state import SchedulerState

@@ -75,10 +75,10 @@ class Settings(SchedulerOptions):
 
 
 PING_SECONDS = 0.4
-"""An agent that was sent nothing for so long is sent a Ping, so that its lease goes on."""
+"""An agent that was sent nothing for this long is sent a Ping, which extends its lease."""
 
 TICK_SECONDS = 0.2
-"""How often timed things are looked at while anybody is connected."""
+"""The interval of the tick, while any peer is connected."""
 
 ALIVE_SECONDS = 0.95
 """A connection that ends within this time of its agent's last message ended because the process died or reconnects.
@@ -86,38 +86,38 @@ Less than the shortest time (1.5 s) in which the transport gives up a stopped ag
 
 RECONNECT_SECONDS = 0.7
 STALL_SECONDS = 0.3
-"""A tick that comes so much too late: the scheduler itself stood still. With a tick's length it stays below what
-ALIVE_SECONDS leaves of the transport's time: what was read late has not yet made a stopped agent look alive."""
+"""When a tick is this late, the scheduler itself did not run. Together with the length of a tick, this is less than
+what ALIVE_SECONDS leaves of the transport's time: messages read late do not make a stopped agent look alive."""
 
 STALL_RECONNECT_SECONDS = 5.0
-"""In place of RECONNECT_SECONDS after a stall: who is gone may have stood still together with the scheduler."""
+"""Replaces RECONNECT_SECONDS after a stall: peers may have stopped together with the scheduler."""
 
 SUSPECT_SECONDS = 1.5
 RELIEF_SECONDS = 2.5
-"""Silent for so long, an agent starts nothing any more: its lease is over."""
+"""After this long without contact an agent starts no more tasks, because its lease has ended."""
 
 SHORT_TASK_US = 100_000.0
-"""A task that takes no longer either never started at a silent agent or has ended there: it need not be waited for."""
+"""A task this short has either ended at a silent agent or never started there, so there is no need to wait for it."""
 
 BYTES_PER_SECOND = 1e9
-"""How fast objects move from host to host, until transfers have shown it."""
+"""How fast objects move from host to host, until transfers have been measured."""
 
 HOLD_SECONDS = 1.0
 PATIENCE_SECONDS = 5.0
-"""Agents wait for a function at least so long after its last bytes came."""
+"""Agents wait for a function at least this long after its last bytes arrived."""
 
 RESULT_BUDGET_BYTES = 64 * 1024 * 1024
-"""Result bytes a client may leave unacknowledged before its further tasks pause."""
+"""Result bytes that a client may leave unacknowledged before its further tasks pause."""
 
 CLIENT_ACKNOWLEDGEMENT_SECONDS = 0.001
-"""How long a client waits for an acknowledgement that a result does not carry: its next batch may wait for it."""
+"""How long a client waits for an acknowledgement when no result carries one. Its next batch may wait for it."""
 
 HOUSEKEEPING_SECONDS = 0.01
-"""How long agents may wait for acknowledgements and releases: nothing waits for these."""
+"""How long acknowledgements and releases for agents may be delayed: no work waits for them."""
 
 HOUSEKEEPING_PER_AGENT_SECONDS = 0.00002
 STOP_SECONDS = 1.0
-"""After a shutdown was accepted, agents and clients have so long to hear of it."""
+"""How long agents and clients have to learn that a shutdown was accepted."""
 
 ATTACH_SECONDS = 10.0
-"""An agent that says Hello and nothing more is given up."""
+"""How long an agent may take from its Hello until it attaches."""

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from scaler_protocol.keys import role_of_user
-from scaler_protocol.messages import (
-    Role,
-    ShutdownReply,
-    ShutdownRequest,
-    Stop,
-)
+from scaler_protocol.messages import Role, ShutdownReply, ShutdownRequest, Stop
 from scaler_scheduler.core import notices, outbox
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.effects import Quit
-from scaler_scheduler.core.settings import (
-    STOP_SECONDS,
-)
+from scaler_scheduler.core.settings import STOP_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 PROTECTED_TEXT = "Scheduler is in protected mode. Can't shutdown"
@@ -61,7 +54,7 @@ def quit_when_done(state: SchedulerState, now: float) -> None:
         if not state.agents and not waiting:
             quit_now(state)
     elif not any(agent.load.outstanding for agent in state.agents.values()):
-        if not any(client.connected and client.link.in_flight for client in state.clients.values()):
+        if not any(client.connection.is_open and client.link.in_flight for client in state.clients.values()):
             quit_now(state)
         else:
             state.quit_at = min(state.quit_at or now + STOP_SECONDS, now + STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""What monitors show, read off the core."""
+"""What monitors show, read from the state."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _client(client: Client) -> ClientStatus:
         session=client.shown_id,
         host=client.hello.host,
         pid=client.hello.pid,
-        connected=client.connected,
+        connected=client.connection.is_open,
         unassigned=sum(client.table.count(state) for state in _WAITING),
         running=sum(client.table.count(state) for state in _RUNNING),
         finished=client.table.finished,

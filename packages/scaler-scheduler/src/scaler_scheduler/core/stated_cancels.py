@@ -1,8 +1,8 @@
-"""Cancels of tasks that the scheduler does not know, because it has been restarted since.
+"""Cancels of tasks that the scheduler does not know because it has been restarted.
 
-A client states again what it cancelled and an earlier scheduler did not acknowledge. An agent may still have such a
-task, queued or running, and may say so before or after: it is told to cancel it at once, and does not wait until the
-time is over in which the client could have claimed the task.
+A client states its cancels again when the earlier scheduler had not acknowledged them. An agent may still have such a
+task, queued or running, and may report it before or after the cancel. The agent is told to cancel the task at once,
+without waiting until the client could no longer claim it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def on_cancel(state: SchedulerState, client: Client, tasks: Sequence[int], now: float) -> None:
-    """A client that may still be stating what it has cancels these."""
+    """A client that may still be stating what it has cancels these tasks."""
     if now >= client.states_until:
         return
     stated = client.stated_cancels
@@ -28,7 +28,7 @@ def on_cancel(state: SchedulerState, client: Client, tasks: Sequence[int], now: 
 
 
 def without_cancelled(client: Client, agent: Agent, column: TaskColumn, attempts: Sequence[int]) -> TaskColumn:
-    """What an agent says it holds, without what the client has cancelled: it is told."""
+    """The tasks that an agent reports, without those that the client has cancelled: the agent is told to stop these."""
     stated = client.stated_cancels
     pairs = list(zip(column.tasks, attempts, strict=True))
     cancelled = [pair for pair in pairs if pair[0] in stated]
@@ -40,6 +40,6 @@ def without_cancelled(client: Client, agent: Agent, column: TaskColumn, attempts
 
 
 def forget(client: Client, now: float) -> None:
-    """Agents have said by now what they hold."""
+    """Agents have had the time to report what they have."""
     if client.stated_cancels and now >= client.states_until:
         client.stated_cancels = {}

@@ -10,7 +10,7 @@ from scaler_protocol.messages import CHUNK_SIZE_BYTES, ObjectChunk, ObjectKey
 
 
 class Forged(Exception):
-    """A client has sent bytes that are not what it says they are."""
+    """A client has sent bytes that do not match their digest."""
 
 
 class Assembly:

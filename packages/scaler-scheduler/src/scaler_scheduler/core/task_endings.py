@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import (
-    Status,
-)
+from scaler_protocol.messages import Status
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.state import SchedulerState
 

@@ -5,21 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scaler_protocol.codec import ResultRun, TaskRun
-from scaler_protocol.messages import (
-    Status,
-    TaskName,
-    TaskOptions,
-    Tasks,
-)
+from scaler_protocol.messages import Status, TaskName, TaskOptions, Tasks
 from scaler_scheduler.core import claims, client_endings, definitions, queue_bound, task_endings, timers
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.queue_classes import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
-from scaler_scheduler.core.settings import (
-    HOLD_SECONDS,
-)
+from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
 

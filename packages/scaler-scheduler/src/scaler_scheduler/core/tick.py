@@ -20,9 +20,7 @@ from scaler_scheduler.core import (
     timeouts,
     timers,
 )
-from scaler_scheduler.core.settings import (
-    PATIENCE_SECONDS,
-)
+from scaler_scheduler.core.settings import PATIENCE_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import (
-    Output,
-)
+from scaler_protocol.messages import Output
 from scaler_scheduler.core import client_endings, definitions, notices, outbox, requeue, stated_cancels
 from scaler_scheduler.core.clients import Client
 from scaler_scheduler.core.state import SchedulerState
@@ -12,27 +10,38 @@ from scaler_scheduler.core.states import TaskState
 
 
 def look_at_client(state: SchedulerState, client: Client, now: float) -> None:
+    """At each tick: what is due for one client."""
     if client.gone_at is not None and now - client.gone_at >= state.settings.client_timeout_seconds:
         notices.log(state, f"Client {client.session.hex()[:8]} is gone: its tasks are cancelled", "WARNING")
         client_endings.end_client(state, client, now)
         return
     if client.hold_until is not None and now >= client.hold_until:
-        client.hold_until = None
-        client.table.end_holds()
-        held, client.held = client.held, []
-        for first, stop in held:
-            requeue.push(state, client, client.table.ready(first, stop), False)
-    if client.output_left_out_bytes and client.connected and not client.is_paused:
+        _end_holds(client)
+    if client.output_left_out_bytes and client.connection.is_open and not client.is_paused:
         outbox.send(state, client, Output(client.session, 0, 1, client.take_note_of_left_out()), now)  # to its stdout
     stated_cancels.forget(client, now)
     if client.unwanted:
         definitions.drop_unwanted(state, client, now)
     for task in [task for task in client.fetching if client.table.state(task) == TaskState.ENDED]:
-        client.forget(task)  # it ran again, and ended otherwise
+        client.forget(task)  # it ran again, and ended without a large result
     if client.large:
-        limit = now - state.settings.object_retention_seconds
-        expired = [task for task, at in client.large.items() if at <= limit and task not in client.fetching]
-        if expired:
-            client_endings.cancel(state, client, expired, now)
+        _expire_large_results(state, client, now)
     if client.is_orphan and client.table.unfinished == 0:
         client_endings.remove_client(state, client, now)
+
+
+def _end_holds(client: Client) -> None:
+    """Agents had time to report resubmitted tasks: those that no agent has are queued."""
+    client.hold_until = None
+    client.table.end_holds()
+    held, client.held = client.held, []
+    for first, stop in held:
+        requeue.push(client, client.table.ready(first, stop), False)
+
+
+def _expire_large_results(state: SchedulerState, client: Client, now: float) -> None:
+    """Drop large results that the client has not fetched in time."""
+    limit = now - state.settings.object_retention_seconds
+    expired = [task for task, at in client.large.items() if at <= limit and task not in client.fetching]
+    if expired:
+        client_endings.cancel(state, client, expired, now)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_scheduler.core.settings import (
-    ALIVE_SECONDS,
-    STALL_SECONDS,
-    TICK_SECONDS,
-)
+from scaler_scheduler.core.settings import ALIVE_SECONDS, STALL_SECONDS, TICK_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 

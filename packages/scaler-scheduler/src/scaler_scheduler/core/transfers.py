@@ -1,4 +1,4 @@
-"""How fast objects move between the stores of hosts, as their transfers show."""
+"""How fast objects move between the stores of hosts, measured from their transfers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _WEIGHT = 0.25
 
 
 class Transfers:
-    """Those under way, by agent and object, and the rate of those that ended: recent ones count more."""
+    """Transfers in progress, by agent and object, and the rate of completed ones; recent ones count more."""
 
     def __init__(self, bytes_per_second: float) -> None:
         self.bytes_per_second = bytes_per_second
         self._began: dict[tuple[bytes, ObjectKey], float] = {}
 
     def begin(self, agent: bytes, key: ObjectKey, size: int, now: float) -> None:
-        """The agent was told where its store can fetch the object."""
+        """An agent was told where its store can fetch the object."""
         if size >= LEAST_BYTES:
             self._began[agent, key] = now
 
     def end(self, agent: bytes, key: ObjectKey, size: int, now: float) -> None:
-        """It is there; ``size`` 0: it did not come."""
+        """The object has arrived; ``size`` 0: it did not."""
         began = self._began.pop((agent, key), None) if self._began else None
         if began is None or not size:
             return

@@ -1,4 +1,4 @@
-"""What agents brought from before a restart for clients that have not come back yet."""
+"""What agents report from before a restart for clients that have not come back yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = tuple[float, Agent, ResultRun, Delivery]
 
 
 class Unclaimed:
-    """Holds and results by client session, each until its deadline."""
+    """Tasks that agents have, and results, by client session; each is kept until its deadline."""
 
     def __init__(self) -> None:
         self._holds: dict[bytes, list[Hold]] = {}
@@ -32,14 +32,14 @@ class Unclaimed:
         self._results.setdefault(run.session, []).append((deadline, agent, run, delivery))
 
     def withdraw(self, agent: Agent, session: bytes, tasks: tuple[int, ...]) -> None:
-        """The agent gave these back before their client came."""
+        """The agent returned these tasks before their client came back."""
         if session not in self._holds:
             return
         gone = frozenset(tasks)
         self._holds[session] = [hold if hold[1] is not agent else _without(hold, gone) for hold in self._holds[session]]
 
     def take_holds_of(self, session: bytes, cancelled: Mapping[int, bool]) -> list[tuple[Agent, list[int], list[int]]]:
-        """What agents hold of these tasks of a session: (agent, tasks, attempts)."""
+        """Remove and return what agents have of these tasks of a session: (agent, tasks, attempts)."""
         kept, found = [], []
         for hold in self._holds.get(session, ()):
             pairs = [pair for pair in zip(hold[2], hold[3], strict=True) if pair[0] in cancelled]
@@ -52,13 +52,15 @@ class Unclaimed:
         return found
 
     def take(self, session: bytes) -> tuple[list, list]:
-        """Everything kept for a session, in order: (agent, tasks, attempts) and (agent, run, delivery)."""
+        """Remove and return everything kept for a session, in order: (agent, tasks, attempts) and (agent, run,
+        delivery)."""
         holds = [item[1:] for item in self._holds.pop(session, [])]
         results = [item[1:] for item in self._results.pop(session, [])]
         return holds, results
 
     def expire(self, now: float) -> tuple[list, list]:
-        """What nobody came for: (agent, session, tasks, attempts), and (agent, run, delivery)."""
+        """Remove and return what no client came back for: (agent, session, tasks, attempts), and (agent, run,
+        delivery)."""
         holds = [
             (agent, session, tasks, attempts)
             for session, items in self._holds.items()
@@ -71,7 +73,7 @@ class Unclaimed:
         return holds, results
 
     def put_off(self, seconds: float) -> None:
-        """Nobody could come meanwhile."""
+        """Clients could not come back meanwhile."""
         for kept in (self._holds, self._results):
             for items in kept.values():
                 items[:] = [(item[0] + seconds, *item[1:]) for item in items]

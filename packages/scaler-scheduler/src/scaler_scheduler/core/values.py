@@ -150,7 +150,7 @@ def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bo
         task_endings.report_failed(state, client, key.number, Status.OBJECT_MISSING)
         return False
     if action == Action.REQUEUE:
-        requeue.requeue(state, client, key.number)
+        requeue.requeue(client, key.number)
     return True
 
 

@@ -20,7 +20,7 @@ def on_withdrawn(state: SchedulerState, agent: Agent, body: Withdrawn, now: floa
         if client is None:
             continue
         ranges, cancelled = client.table.withdrawn(column.tasks, column.attempts, agent.load, agent.withdraw_pending)
-        requeue.push(state, client, ranges, True)
+        requeue.push(client, ranges, True)
         task_endings.report_cancelled(state, client, cancelled)
     if agent.withdraw_pending:
         state.balancer.answered(agent, given, now)

@@ -1,9 +1,9 @@
-"""Moving tasks that never started from a busy agent to an idle one.
+"""Moving tasks that have not started from a busy agent to an idle one.
 
-It acts only while an agent has a free slot and no queue has anything for it, and where tasks have waited for longer
-than what they need would take to move. An agent is asked for at most half of what it has queued, and again only after
-it answered; so the sum of the squares of the queue lengths falls with every task moved, and balancing ends. An agent
-that gave back nothing several times running is left alone for a while.
+This happens only while an agent has a free slot and no queue has a task for it, and only where tasks have waited for
+longer than it would take to move what they need. An agent is asked for at most half of its queued tasks, and again only
+after it has answered. So the sum of the squares of the queue lengths falls with every task that moves, and balancing
+ends. An agent that repeatedly returned nothing is left alone for a while.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from scaler_protocol.messages import Withdraw
 from scaler_scheduler.core.agents import Agent
 
 GAIN_SECONDS = 0.002
-"""Moving a task costs two messages: waiting less than this is cheaper."""
+"""Moving a task costs two messages; a shorter wait is cheaper."""
 
 _PAUSE_SECONDS = 0.005
 _PAUSE_PER_AGENT_SECONDS = 0.00002
@@ -21,6 +21,8 @@ _SHORT_US = 1000
 
 
 class Balancer:
+    """Decides which agents are asked to return tasks. ``next_at``: when it is worth looking again."""
+
     def __init__(self, rest_seconds: float, trigger_times: int) -> None:
         self.next_at: float | None = None
         self._rest_seconds = rest_seconds
@@ -28,7 +30,7 @@ class Balancer:
         self._not_before = 0.0
 
     def balance(self, agents: dict[int, Agent], queued: int, now: float) -> list[tuple[Agent, Withdraw]]:
-        """Whom to ask for how much. Sets ``next_at`` when it is worth looking again."""
+        """The agents to ask, and for how many tasks. Sets ``next_at``."""
         self.next_at = None
         if queued or len(agents) < 2:
             return []
@@ -66,7 +68,7 @@ class Balancer:
         return any(agent.can_serve(tuple(donor.capabilities.items())) for agent in idle)
 
     def answered(self, agent: Agent, given: int, now: float) -> None:
-        """The agent answered a Withdraw."""
+        """An agent has returned ``given`` tasks."""
         agent.withdraw_pending = False
         agent.fruitless_withdraws = 0 if given else agent.fruitless_withdraws + 1
         if agent.fruitless_withdraws >= self._trigger_times:
@@ -75,14 +77,14 @@ class Balancer:
 
 
 def waiting_seconds(agent: Agent, now: float) -> float:
-    """How long what is queued at an agent will wait: by estimate, or as it has already been shown to."""
+    """How long the queued tasks of an agent will wait: by estimate, or as long as they have waited already."""
     if not agent.load.queued():
         return 0.0
     return max(agent.load.queued_us() / 1e6 / max(1, agent.load.slots), now - agent.load.progress_at)
 
 
 def moving_seconds(donor: Agent, idle: list[Agent]) -> float:
-    """How long it takes to move what a task there needs, on average, to a host that does not have it."""
+    """How long it takes, on average, to move what a task of the donor needs to a host that does not have it."""
     if not donor.load.moving_us or any(agent.store and agent.store == donor.store for agent in idle):
         return 0.0
     return donor.load.moving_us / 1e6 / donor.load.outstanding

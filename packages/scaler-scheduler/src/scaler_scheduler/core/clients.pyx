@@ -1,51 +1,37 @@
 # cython: language_level=3
-"""What is read or written of agents and clients with every message. See peers.pyi for the contract."""
+"""What the scheduler knows of one client. See clients.pyi for the contract."""
+
+from collections import deque
 
 from libc.stdint cimport int64_t
-
+from scaler_scheduler.core.connections cimport Connection
 from scaler_scheduler.core.deliveries cimport Delivery
 from scaler_scheduler.core.task_table cimport TaskTable
 
 from scaler_protocol.codec import ResultRun
+from scaler_protocol.ids import shown_id
 from scaler_protocol.link import Link
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Results
+from scaler_scheduler.core.settings import HOLD_SECONDS, RESULT_BUDGET_BYTES
 
 cdef int64_t ROW_BYTES = 48
 cdef int64_t MESSAGE_BYTES = 256
 cdef int64_t GROUP_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 9 // 10
 
 
-cdef class Peer:
-    pass
-
-
-cdef class AgentPeer(Peer):
-    def __init__(self, bytes session, index, double now):
-        self.session = session
-        self.index = index
-        self.link = Link()
-        self.connected = True
-        self.sent_at = self.heard_at = self.attached_at = now
-        self.known = set()
-        self.outbox = []
-        self.releases = []
-
-    @property
-    def is_available(self):
-        return self.available()
-
-
-cdef class ClientPeer(Peer):
-    def __init__(self, TaskTable table, route, int64_t budget_bytes):
-        self.session = table.session
-        self.route = route
+cdef class Client:
+    def __init__(self, hello, route, totals, double now):
+        self.session, self.shown_id = hello.session, shown_id(hello.session)
+        self.hello, self.user, self.route = hello, b"", route
         self.link = Link(self.on_acknowledged)
-        self.table = table
-        self.budget_bytes = budget_bytes
-        self.connected = True
-        self.outgoing = []
-        self.rows = []
-        self.deliveries = {}
+        self.connection = Connection(self.session, route, self.link, 0.0)
+        self.table = TaskTable(self.session, totals)
+        self.budget_bytes = RESULT_BUDGET_BYTES
+        self.outgoing, self.rows, self.deliveries = [], [], {}
+        self.functions, self.serializers, self.unwanted, self.objects = {}, {}, {}, {}
+        self.held, self.waiting, self.stated_cancels = [], deque(), {}
+        self.states_until = now + HOLD_SECONDS
+        self.certificates, self.failures, self.large, self.fetching = {}, {}, {}, {}
 
     @property
     def is_reachable(self):
@@ -95,7 +81,6 @@ cdef class ClientPeer(Peer):
         self.is_paused = self.unacknowledged_bytes > self.budget_bytes
 
     def amend_bytes(self, int64_t size):
-        """A count was wrong: so many are unacknowledged."""
         self.unacknowledged_bytes = 0
         self.count_bytes(size)
 
@@ -119,6 +104,35 @@ cdef class ClientPeer(Peer):
         self.deliveries.clear()
         self.unacknowledged_bytes = 0
         self.is_paused = False
+
+    def states(self, double now):
+        if now < self.states_until:
+            self.states_until = now + HOLD_SECONDS
+
+    def take_note_of_left_out(self):
+        size, self.output_left_out_bytes = self.output_left_out_bytes, 0
+        return f"\n[{size} bytes of output were left out: they came too fast]\n".encode()
+
+    def forget(self, task):
+        self.certificates.pop(task, None)
+        self.failures.pop(task, None)
+        self.large.pop(task, None)
+        self.fetching.pop(task, None)
+
+    def amend(self, corrects):
+        cdef list wrong = []
+        name = f"client {self.session.hex()[:8]}"
+        counted = sum([size for _, size in self.deliveries.values()])
+        if counted != self.unacknowledged_bytes:
+            wrong.append(f"{name}: {self.unacknowledged_bytes} bytes under way, {counted} counted")
+            if corrects:
+                self.amend_bytes(counted)
+        counted = sum(self.functions.values()) + sum(self.serializers.values())
+        if counted != self.definition_bytes:
+            wrong.append(f"{name}: {self.definition_bytes} bytes of functions, {counted} counted")
+            if corrects:
+                self.definition_bytes = counted
+        return wrong
 
 
 cdef list runs_of(bytes session, list rows):

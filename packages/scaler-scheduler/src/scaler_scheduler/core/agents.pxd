@@ -1,0 +1,50 @@
+from libc.stdint cimport int64_t
+
+from scaler_scheduler.core.agent_loads cimport AgentLoad
+from scaler_scheduler.core.connections cimport Connection
+
+cdef class Agent:
+    # identity and connection
+    cdef readonly bytes session
+    cdef readonly bytes shown_id
+    cdef readonly object index
+    cdef readonly object hello
+    cdef public bytes user
+    cdef readonly Connection connection
+    cdef readonly object route
+    cdef readonly object link
+    # what it says of itself
+    cdef readonly str name
+    cdef readonly str host
+    cdef readonly object pid
+    cdef readonly tuple worker_names
+    cdef readonly dict capabilities
+    cdef readonly dict capacity
+    cdef public object heartbeat
+    cdef public bytes store
+    cdef public str store_endpoint
+    cdef public object store_status
+    # whether it may be given tasks
+    cdef public AgentLoad load
+    cdef public bint attached
+    cdef public double attached_at
+    cdef public bint suspect
+    cdef public bint is_relieved
+    cdef public bint is_leaving
+    cdef public double heard_at
+    cdef public double excused_seconds
+    cdef public object lost_at
+    cdef public int64_t version
+    # work stealing
+    cdef public bint withdraw_pending
+    cdef public int fruitless_withdraws
+    cdef public double rest_until
+    # what it will be sent
+    cdef public set known
+    cdef public list outbox
+    cdef public list releases
+    cdef public dict cancels
+    cdef dict agents_with_cancels
+
+    cdef inline bint available(self) noexcept:
+        return self.attached and self.connection.is_open and not self.suspect and not self.is_leaving

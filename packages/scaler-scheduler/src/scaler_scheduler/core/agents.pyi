@@ -1,0 +1,110 @@
+"""What the scheduler knows of one agent (contract of agents.pyx).
+
+It is compiled because the hot path and placement read it with every message. The counters that change with every task
+are in ``load``.
+"""
+
+from collections.abc import Sequence
+
+from scaler_protocol.link import Link
+from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello, StoreStatus
+from scaler_protocol.task_run import TaskRun
+from scaler_scheduler.core.agent_loads import AgentLoad
+from scaler_scheduler.core.connections import Connection
+
+class Agent:
+    """One agent session."""
+
+    # ---- identity and connection -----------------------------------------------------------------------------------
+
+    session: bytes
+    shown_id: bytes
+    index: int
+    """The number that tables store for this agent."""
+
+    hello: Hello
+    user: bytes
+    """The holder of the key that the agent connected with."""
+
+    connection: Connection
+    route: None
+    link: Link
+
+    # ---- what the agent says of itself -----------------------------------------------------------------------------
+
+    name: str
+    host: str
+    pid: int
+    worker_names: tuple[str, ...]
+    capabilities: dict[str, int]
+    """Amounts per worker."""
+
+    capacity: dict[str, int]
+    """Amounts of all workers together."""
+
+    heartbeat: Heartbeat | None
+    store: bytes
+    store_endpoint: str
+    store_status: StoreStatus | None
+
+    # ---- whether it may be given tasks -----------------------------------------------------------------------------
+
+    load: AgentLoad
+    attached: bool
+    attached_at: float
+    suspect: bool
+    """Silent for longer than its pings explain: it gets no tasks."""
+
+    is_relieved: bool
+    """Silent for so long that its short tasks were queued again."""
+
+    is_leaving: bool
+    heard_at: float
+    excused_seconds: float
+    """How much of the time since ``heard_at`` the scheduler itself did not run."""
+
+    lost_at: float | None
+    """When the agent is given up, unless it reconnects."""
+
+    version: int
+    """Changes whenever placement looks at the agent; older heap entries are stale."""
+
+    # ---- work stealing ---------------------------------------------------------------------------------------------
+
+    withdraw_pending: bool
+    fruitless_withdraws: int
+    rest_until: float
+
+    # ---- what the agent will be sent -------------------------------------------------------------------------------
+
+    known: set[bytes]
+    """Functions and serializers that it has."""
+
+    outbox: list[TaskRun]
+    releases: list[int]
+    cancels: dict[bytes, tuple[list[int], list[int]]]
+    def __init__(self, hello: Hello, index: int, now: float, agents_with_cancels: dict[int, Agent]) -> None:
+        """``agents_with_cancels`` collects the agents that have cancels to be sent."""
+
+    @property
+    def is_available(self) -> bool:
+        """The agent may be given new tasks."""
+
+    @property
+    def is_broken(self) -> bool:
+        """The link has not begun: nothing is lost when it begins again."""
+
+    def attach(self, body: AgentAttach, per_worker_queue_size: int, now: float) -> None:
+        """Store what the agent says of itself."""
+
+    def can_serve(self, demand: tuple[tuple[str, int], ...]) -> bool:
+        """Whether one of its workers has what a task demands."""
+
+    def cancel(self, session: bytes, tasks: Sequence[int], attempts: Sequence[int]) -> None:
+        """Have these tasks stopped; the message is sent at the end of this drain."""
+
+    def title(self) -> str:
+        """The agent's name for logs."""
+
+def demand_of(capabilities: tuple[Capability, ...]) -> tuple[tuple[str, int], ...]:
+    """The capabilities of a task as a key: equal demands share a queue."""

@@ -1,0 +1,63 @@
+# cython: language_level=3
+"""What the scheduler knows of one agent. See agents.pyi for the contract."""
+
+from scaler_scheduler.core.connections cimport Connection
+
+from scaler_protocol.ids import shown_id
+from scaler_protocol.link import Link
+from scaler_scheduler.core.agent_loads import AgentLoad
+
+
+cdef class Agent:
+    def __init__(self, hello, index, double now, dict agents_with_cancels):
+        self.session, self.shown_id, self.index = hello.session, shown_id(hello.session), index
+        self.hello, self.user, self.link = hello, b"", Link()
+        self.connection = Connection(self.session, None, self.link, now)
+        self.name, self.host, self.pid, self.worker_names = "", hello.host, hello.pid, ()
+        self.capabilities, self.capacity = {}, {}
+        self.store, self.store_endpoint = b"", ""
+        self.heard_at = self.attached_at = now
+        self.load = new_load(self, 0, 0, now)
+        self.known, self.outbox, self.releases, self.cancels = set(), [], [], {}
+        self.agents_with_cancels = agents_with_cancels
+
+    @property
+    def is_available(self):
+        return self.available()
+
+    @property
+    def is_broken(self):
+        return not self.attached
+
+    def attach(self, body, per_worker_queue_size, double now):
+        slots = len(body.worker_names)
+        self.attached, self.attached_at = True, now
+        self.name, self.host, self.pid, self.worker_names = body.name, body.host, body.pid, body.worker_names
+        self.capabilities = {capability.name: capability.amount for capability in body.capabilities}
+        self.capacity = {name: max(1, amount) * slots for name, amount in self.capabilities.items()}
+        self.load = new_load(self, slots, max(1, per_worker_queue_size) * slots, now)
+
+    def can_serve(self, demand):
+        for name, amount in demand:
+            if self.capabilities.get(name, 0) < amount:
+                return False
+        return True
+
+    def cancel(self, session, tasks, attempts):
+        column = self.cancels.setdefault(session, ([], []))
+        column[0].extend(tasks)
+        column[1].extend(attempts)
+        self.agents_with_cancels[self.index] = self
+
+    def title(self):
+        return f"{self.name or self.session.hex()[:8]} ({self.host}, pid {self.pid})"
+
+
+cdef new_load(Agent agent, slots, ceiling, double now):
+    load = AgentLoad(agent.index, slots, ceiling, agent.capacity)
+    load.session, load.store, load.progress_at = agent.session, agent.store, now
+    return load
+
+
+def demand_of(capabilities):
+    return tuple(sorted([(capability.name, max(1, capability.amount)) for capability in capabilities]))

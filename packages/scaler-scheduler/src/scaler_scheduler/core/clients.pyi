@@ -1,0 +1,131 @@
+"""What the scheduler knows of one client (contract of clients.pyx).
+
+It is compiled because the hot path reads it with every message.
+"""
+
+from collections import deque
+
+from scaler_protocol.codec import ResultRun
+from scaler_protocol.link import Link
+from scaler_protocol.messages import Envelope, Hello, ObjectKey, TaskName
+from scaler_scheduler.core.connections import Connection
+from scaler_scheduler.core.deliveries import Delivery
+from scaler_scheduler.core.task_table import TaskTable
+from scaler_scheduler.core.totals import Totals
+
+class Client:
+    """One client session."""
+
+    # ---- identity and connection -----------------------------------------------------------------------------------
+
+    session: bytes
+    shown_id: bytes
+    hello: Hello
+    user: bytes
+    """The holder of the key that the client connected with."""
+
+    connection: Connection
+    route: bytes | None
+    """The session of the agent that relays for a nested client."""
+
+    link: Link
+    is_broken: bool
+    """The link cannot continue: the next Hello begins a new session."""
+
+    gone_at: float | None
+    """When the connection ended, until the client comes back."""
+
+    # ---- nesting ---------------------------------------------------------------------------------------------------
+
+    parent: TaskName | None
+    """The task that a nested client lives in."""
+
+    depth: int
+    is_orphan: bool
+    """Nobody takes results any more."""
+
+    # ---- tasks -----------------------------------------------------------------------------------------------------
+
+    table: TaskTable
+    held: list[tuple[int, int]]
+    """Resubmitted tasks, as ranges, which wait until ``hold_until`` in case an agent has them."""
+
+    hold_until: float | None
+    waiting: deque[tuple[int, int]]
+    """Tasks outside the bounded queue, as ranges."""
+
+    states_until: float
+    """Until then the client may state what it has from before a restart of the scheduler."""
+
+    stated_cancels: dict[int, bool]
+    certificates: dict[int, list[bytes]]
+    """What agents reported about worker processes that died, by task."""
+
+    failures: dict[int, int]
+    """How often a task has failed."""
+
+    # ---- functions and objects -------------------------------------------------------------------------------------
+
+    functions: dict[bytes, int]
+    """The bytes of each function, by digest."""
+
+    serializers: dict[bytes, int]
+    definition_bytes: int
+    unwanted: dict[bytes, bool]
+    """Functions that the client has released."""
+
+    objects: dict[ObjectKey, bool]
+
+    # ---- results ---------------------------------------------------------------------------------------------------
+
+    outgoing: list[tuple[ResultRun, Delivery | None]]
+    rows: list[tuple[int, int, int, bytes, int, int, int]]
+    """task, attempt, status, payload, duration, cpu time, memory peak"""
+
+    deliveries: dict[int, tuple[list[Delivery], int]]
+    """What an unacknowledged message brings, and its bytes, by the number of the message."""
+
+    unacknowledged_bytes: int
+    is_paused: bool
+    """Too many bytes are unacknowledged: no further tasks are dispatched."""
+
+    owing_since: float
+    """Since when the client waits for an acknowledgement."""
+
+    output_left_out_bytes: int
+    large: dict[int, float]
+    """Large results that agents hold, and since when."""
+
+    fetching: dict[int, bool]
+    """Results that the client has requested."""
+
+    def __init__(self, hello: Hello, route: bytes | None, totals: Totals, now: float) -> None: ...
+    @property
+    def is_reachable(self) -> bool:
+        """Results can still be of use."""
+
+    def row(self, task: int, status: int, payload: bytes = b"", attempt: int = 0) -> None:
+        """Add a result that the scheduler makes itself."""
+
+    def sent(self, envelope: Envelope, deliveries: list[Delivery], size: int) -> None:
+        """Remember what to release when ``envelope`` is acknowledged."""
+
+    def amend_bytes(self, size: int) -> None:
+        """A count was wrong: so many bytes are unacknowledged."""
+
+    def on_acknowledged(self, envelope: Envelope) -> None:
+        """The client has received this message: its results need not be kept for it."""
+    def drop_deliveries(self) -> None:
+        """Forget all results that are not acknowledged: they count as delivered."""
+
+    def states(self, now: float) -> None:
+        """The client states what it has, and may state more: give it more time."""
+
+    def take_note_of_left_out(self) -> bytes:
+        """What the client is told in place of output that it did not get."""
+
+    def forget(self, task: int) -> None:
+        """A task has ended: drop what only few tasks have."""
+
+    def amend(self, corrects: bool) -> list[str]:
+        """Compare the byte counts with what they count. Returns what is wrong; ``corrects``: it is put right."""

@@ -1,0 +1,8 @@
+# cython: language_level=3
+"""How a session is reached. See connections.pyi for the contract."""
+
+
+cdef class Connection:
+    def __init__(self, bytes session, route, link, double now):
+        self.session, self.route, self.link = session, route, link
+        self.is_open, self.sent_at = True, now
