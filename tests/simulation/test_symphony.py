@@ -46,6 +46,17 @@ class SymphonyCluster(Cluster):
         return SymphonyNode(self.world, self.network, self.scenario.slots, self.executions)
 
 
+REGRESSION_SEEDS = [
+    ("everything", 45),  # the answer to the Cancel of an old execution ended a later one at the same agent
+]
+"""(scenario, seed) of failures that were found."""
+
+
+@pytest.mark.parametrize(("name", "seed"), REGRESSION_SEEDS)
+def test_failures_that_were_found(name: str, seed: int) -> None:
+    SymphonyCluster(seed, SCENARIOS[name], False).run()
+
+
 @pytest.mark.parametrize("mixed", [False, True], ids=["alone", "mixed"])
 @pytest.mark.parametrize("seed", range(1, SEEDS_PER_SCENARIO // 4 + 2))
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -109,6 +109,19 @@ def test_an_agent_that_comes_back_too_late_is_given_another_attempt():
     assert statuses(agent.says(results(client, (1, 2))), client) == {1: Status.SUCCESS}
 
 
+def test_a_task_that_runs_elsewhere_may_come_to_a_late_agent_as_another_attempt():
+    book, client = restarted()
+    first = book.agent("first")
+    client.says(resubmit(client, 1, 1))
+    assert handed(book.wait(1.5, (first,)), first) == [(1, 1)]
+    late = book.agent("late", holds=(TaskColumn(client.session, (1,), (2,)),))
+    assert cancelled(late.joined, late) == [(1, 2)]
+    book.lose(first)
+    assert handed(book.wait(1.0, (late,)), late) == [(1, 3)]
+    assert statuses(late.says(results(client, (1, 2, Status.CANCELLED, b""))), client) == {}
+    assert statuses(late.says(results(client, (1, 3))), client) == {1: Status.SUCCESS}
+
+
 def test_what_an_agent_holds_waits_for_its_client():
     book = Playbook(epoch=2)
     client = book._peer("client", 1)

@@ -5,7 +5,7 @@ rules."""
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.graph_news cimport GraphNews
-from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, next_attempt, plausible
+from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, plausible
 from scaler_scheduler.core.run_records cimport RunRecord, extend
 from scaler_scheduler.core.states cimport (
     ASSIGNED,
@@ -535,7 +535,7 @@ cdef class NodeTable(TaskColumns):
             if not needed:
                 return
             self.move(page, offset, PENDING)
-            page.attempt[offset] = next_attempt(page.attempt[offset])
+            self.raise_attempt(page, offset)
             record.function.unfinished += 1
             if not record.rerun:
                 fatal.append(task)
@@ -659,7 +659,7 @@ cdef class NodeTable(TaskColumns):
     cdef to_pending_again(self, Page* page, int offset):
         """A node is with no agent now; settling its graph decides whether it may be queued."""
         self.move(page, offset, PENDING)
-        page.attempt[offset] = next_attempt(page.attempt[offset])
+        self.raise_attempt(page, offset)
         page.agent[offset] = NO_AGENT
 
     cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1:

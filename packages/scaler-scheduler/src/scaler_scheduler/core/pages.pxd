@@ -10,6 +10,7 @@ cdef enum:
 
 cdef enum:
     ATTEMPT_LIMIT = 0x7FFFFFFF
+    CREDIBLE_ATTEMPT = 1000000  # no claim of a single agent makes the numbers of all tasks reach the limit
 
 cdef inline uint32_t next_attempt(uint32_t attempt) noexcept:
     """Of an attempt, also one that an agent has made up: it neither ends at 0 nor begins again there."""

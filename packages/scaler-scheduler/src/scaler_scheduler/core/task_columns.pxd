@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.events cimport Recorder
-from scaler_scheduler.core.pages cimport PAGE_BITS, Page, PageBox
+from scaler_scheduler.core.pages cimport PAGE_BITS, Page, PageBox, next_attempt
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.states cimport STATES
 from scaler_scheduler.core.totals cimport Totals
@@ -25,6 +25,7 @@ cdef class TaskColumns:
     cdef int64_t live_records
     cdef Recorder events
     cdef readonly uint32_t number
+    cdef uint32_t least_attempt  # of executions to come: agents may still speak of earlier ones after a restart
 
     cdef Page* make(self, uint64_t task) except NULL
     cdef drop_page(self, uint64_t number)
@@ -48,6 +49,10 @@ cdef class TaskColumns:
 
     cdef inline RunRecord record_at(self, Page* page, int offset):
         return <RunRecord> self.records[page.run[offset]]
+
+    cdef inline void raise_attempt(self, Page* page, int offset) noexcept:
+        """The next execution of the task is another attempt."""
+        page.attempt[offset] = max(next_attempt(page.attempt[offset]), self.least_attempt)
 
     cdef inline void move(self, Page* page, int offset, int state) noexcept:
         self.counts[page.state[offset]] -= 1

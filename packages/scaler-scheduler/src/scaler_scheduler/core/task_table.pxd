@@ -29,6 +29,7 @@ cdef class CancelledTasks:
 cdef class TaskTable(NodeTable):
     cdef dict moving
 
+    cdef void outnumber(self, Page* page, int offset, uint32_t claimed) noexcept
     cpdef accept(self, run, AgentLoad agent)
     cdef leave_out(
         self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt, int action

@@ -11,6 +11,7 @@ from scaler_scheduler.core.census cimport Census
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.node_table cimport NO_TASK, NodeTable
 from scaler_scheduler.core.pages cimport (
+    CREDIBLE_ATTEMPT,
     NO_AGENT,
     OUT_OF_PATIENCE,
     PAGE_BITS,
@@ -148,7 +149,7 @@ cdef class TaskTable(NodeTable):
         if record.graph is not None and not self.requeue_node(page, offset, task, record):
             return None
         self.move(page, offset, QUEUED)
-        page.attempt[offset] = next_attempt(page.attempt[offset])
+        self.raise_attempt(page, offset)
         page.agent[offset] = NO_AGENT
         return record
 
@@ -342,9 +343,16 @@ cdef class TaskTable(NodeTable):
                 unknown.append(index)
             elif page.agent[offset] != agent.index or page.attempt[offset] != <uint32_t> attempts[index]:
                 stale.append(index)
-                if state == QUEUED or state == PENDING or state == WAITING:  # what is said of it is not of the next one
-                    page.attempt[offset] = max(page.attempt[offset], next_attempt(plausible(attempts[index])))
+                self.outnumber(page, offset, attempts[index])
         return stale, unknown
+
+    cdef void outnumber(self, Page* page, int offset, uint32_t claimed) noexcept:
+        """An agent has been told to stop an execution from before a restart. Its answer must not be taken for that of a
+        later execution, which may be given to the same agent: that gets a larger number."""
+        if page.state[offset] == QUEUED or page.state[offset] == PENDING or page.state[offset] == WAITING:
+            page.attempt[offset] = max(page.attempt[offset], next_attempt(plausible(claimed)))
+        else:
+            self.least_attempt = max(self.least_attempt, next_attempt(min(claimed, CREDIBLE_ATTEMPT)))
 
     def withdrawn(self, tasks, attempts, AgentLoad agent, bint was_asked=False):
         """``agent`` gave these back unstarted. Returns (ranges queued again, tasks whose cancel this answers).
