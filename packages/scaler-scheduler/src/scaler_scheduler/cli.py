@@ -116,7 +116,7 @@ def _serve(
     gateway = Gateway(loop, router, _core_settings(settings, address, token))
     event_log = _event_log(settings.event_log, gateway.core.state.settings.epoch)
     reporter = Reporter(loop, gateway, monitor_address, event_log, settings.event_log_limit_bytes, monitor_socket)
-    gc.freeze()  # what the imports made lives for ever: collections need not look at it
+    gc.freeze()  # the objects made by imports are never freed: collections skip them
     install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds))
     metrics = None
     try:

@@ -52,4 +52,4 @@ class Allocator:
         """Forget the empty classes that are not ``needed``: no task will enter them again."""
 
     def rebuild(self, tables: list[tuple[Client, TaskTable]]) -> None:
-        """Queue anew what is queued in these tables: something may have been lost on its way."""
+        """Queue the queued tasks of these tables again: an entry may have been lost on its way."""

@@ -126,7 +126,7 @@ cdef class Allocator:
         return list(given.values())
 
     cdef serve_eager(self, dict given):
-        """What is reserved for an agent; nodes of graphs that can only go, or would best go, to one."""
+        """Work reserved for an agent; nodes of graphs that can only go, or would best go, to one."""
         cdef dict eager = self.eager
         cdef Agent agent
         self.eager = {}
@@ -232,7 +232,7 @@ cdef class Allocator:
             self.served[index] = [queue for queue in self.served[index] if queue not in gone]
 
     def rebuild(self, list tables):
-        """Queue anew what is queued in ``tables``, (client, table) each: something may have been lost on its way."""
+        """Queue the queued tasks of ``tables``, (client, table) each, again: an entry may have been lost on its way."""
         cdef QueueClass queue
         cdef Agent agent
         self.reserving = {}

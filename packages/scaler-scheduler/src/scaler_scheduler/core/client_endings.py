@@ -2,12 +2,12 @@
 
 These are the verbs for endings in the scheduler. Each rule that ends something uses one of them.
 
-| Verb | Object | Cause | Who is notified |
+| Verb | Object | Cause | Notified peers |
 |---|---|---|---|
 | cancel | tasks | their client cancels them, or its session ends | their agents, the client |
 | fail | a task | no attempts are left, or an input is lost (``retry``, ``task_endings``) | its client |
 | stop | tasks of a nested client | the task around it was cancelled, failed, or was lost | their agents |
-| orphan | a nested client | its connection closed; its tasks continue | nobody |
+| orphan | a nested client | its connection closed; its tasks continue | no one |
 | end | a client session | goodbye, timeout, a limit, an error | its agents: its tasks are cancelled |
 | expel | a client session | the client broke the protocol; the session ends | the client, with the reason |
 | remove | a client | its session has ended, and no agent has a task of it | monitors |

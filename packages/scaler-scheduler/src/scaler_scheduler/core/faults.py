@@ -1,4 +1,4 @@
-"""What follows when handling a message or sending one raises: one peer pays, and the others are not affected.
+"""The consequences of an exception in handling or sending a message: one peer pays, and the others are not affected.
 
 A message that raises costs its sender the session. When something raises for a peer that only receives, that peer loses
 its link: it is asked for another Hello, and begins a new session. In both cases counts are checked, because the work
@@ -40,8 +40,8 @@ def on_nested_message(
 
 
 def on_receiver(state: SchedulerState, peer: Client | Agent, error: Exception, now: float) -> None:
-    """What is due for ``peer`` could not be worked out or sent."""
-    state.effects.append(Trouble(f"{peer.session.hex()[:8]} has to begin anew", error))
+    """The messages due for ``peer`` could not be worked out or sent."""
+    state.effects.append(Trouble(f"{peer.session.hex()[:8]} must begin a new session", error))
     _end(state, peer.session, lambda: session_endings.end_session(state, peer.session, now), now)
     outbox.answer(state, peer.session, peer.route, WhoAreYou(), now)
 

@@ -1,4 +1,4 @@
-"""What follows from changes in graphs: nodes become ready, end, or their values are not needed any more."""
+"""The consequences of changes in graphs: nodes become ready, end, or their values are not needed any more."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ cdef class NodeTable(TaskColumns):
                 self.tell().ready.append(task)
 
     cdef close_graph(self, Graph graph):
-        """No more nodes come: what nobody needs may go."""
+        """No more nodes come: values that no node or client needs may go."""
         if graph.is_closed:
             return
         graph.is_closed = True
@@ -385,7 +385,7 @@ cdef class NodeTable(TaskColumns):
             self.is_dooming = False
 
     cdef doom(self, Graph graph, uint64_t task):
-        """A node that cannot have its inputs, or that nobody needs, ends."""
+        """A node that cannot have its inputs, or that is not needed, ends."""
         cdef int state = self.node_state(graph, task)
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
@@ -488,8 +488,8 @@ cdef class NodeTable(TaskColumns):
         self.left_graph(record.graph)
 
     def settle(self, Graph graph, bint release):
-        """Count a graph anew, from its states: values that are needed and nowhere are made again, and nodes that
-        nobody needs do not run. ``release``: those HELD may run."""
+        """Recount a graph from its states: values that are needed and nowhere are made again, and nodes that
+        are not needed do not run. ``release``: those HELD may run."""
         cdef list fatal = [], broken = []
         cdef uint32_t index
         cdef Node* node
@@ -609,7 +609,7 @@ cdef class NodeTable(TaskColumns):
         return page.agent[offset]
 
     def note_copy(self, uint64_t task, uint32_t agent):
-        """Another agent asked for the value: it, too, is told when nobody needs it any more."""
+        """Another agent asked for the value: it, too, is notified when the value is not needed any more."""
         agents = self.copies.setdefault(task, [])
         if agent not in agents:
             agents.append(agent)

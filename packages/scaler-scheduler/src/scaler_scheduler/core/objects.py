@@ -100,7 +100,7 @@ class ObjectStore:
         return [] if is_last else [(client, ObjectCredit(stored.key, CREDIT_WITHOUT_END))]
 
     def _verify(self, stored: StoredObject, client: bytes, assembly: Assembly) -> Replies:
-        """One client has sent all bytes of a function. If the digest is right, everybody gets these bytes."""
+        """One client has sent all bytes of a function. If the digest is right, all clients get these bytes."""
         if assembly.digest != stored.key.owner:
             raise Forged("The bytes of a function are not those that its digest names.")
         stored.content, stored.size, stored.lost = assembly, assembly.size, False

@@ -40,7 +40,7 @@ class SchedulerCore:
         self.next_deadline = partial(hot_path.next_deadline, self.state)
 
     def on_malformed(self, peer: bytes, text: str, now: float) -> None:
-        """What came over the connection of ``peer`` is not a message."""
+        """The data received over the connection of ``peer`` is not a message."""
         session_endings.on_malformed(self.state, peer, text, now)
 
     def on_peer_lost(self, peer: bytes, now: float) -> None:

@@ -81,7 +81,7 @@ class Event(enum.IntEnum):
 
 
 class Action(enum.IntEnum):
-    """What follows from an event, besides the new state."""
+    """The consequences of an event, in addition to the new state."""
 
     NOTHING = 0
     """The event is dropped, or the new state is all."""
@@ -247,8 +247,8 @@ def transition(table: Table, event: Event, state: TaskState) -> Transition:
 
 
 DEPTH_LIMIT = 4095
-"""Tasks nested deeper than this are handled as if they were no deeper: agents reach their limit of worker processes
-before."""
+"""Tasks nested deeper than this are handled as if nested exactly this deep: agents reach their limit of worker
+processes before."""
 
 LENT_LIMIT = 1_000_000
 """The largest number of lent slots that an agent is believed to have."""

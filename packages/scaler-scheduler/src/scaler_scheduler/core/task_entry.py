@@ -1,4 +1,4 @@
-"""What is unusual about tasks that a client submits: definitions, nested clients, graphs, resubmission."""
+"""The unusual properties of tasks that a client submits: definitions, nested clients, graphs, resubmission."""
 
 from __future__ import annotations
 

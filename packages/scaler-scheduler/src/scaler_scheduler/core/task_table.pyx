@@ -504,7 +504,7 @@ cdef class TaskTable(NodeTable):
             self.end(page, task, CANCELLED)
 
     def release(self, tasks):
-        """The client needs these large results no more. Returns those that nobody needs: they are to be cancelled. A
+        """The client needs these large results no more. Returns those that are not needed: they are to be cancelled. A
         node that is being made again, because its value was lost, may still be needed by others."""
         cdef list unneeded = []
         cdef RunRecord record
@@ -554,7 +554,7 @@ cdef class TaskTable(NodeTable):
                     self.end(page, task, CANCELLED)
 
     def recount(self, Census census, bint corrects):
-        """Count the tasks anew, from their states, into ``census``. Returns what was wrong, in words; ``corrects``: and
+        """Recount the tasks from their states into ``census``. Returns what was wrong, in words; ``corrects``: and
         puts it right."""
         cdef list wrong = []
         cdef int64_t seen[STATES]
@@ -652,7 +652,7 @@ cdef class TaskTable(NodeTable):
                     (<MessageMemory> memory).records = records
 
     cdef amend_graphs(self, bint corrects, list wrong):
-        """Graphs are not put right count by count: they are counted anew as after the loss of an agent."""
+        """Graphs are not put right count by count: they are recounted as after the loss of an agent."""
         cdef Graph graph
         cdef int64_t size = 0
         for graph in list(self.graphs.values()):

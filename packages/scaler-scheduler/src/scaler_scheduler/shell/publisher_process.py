@@ -152,7 +152,7 @@ class PublisherProcess:
             for payload in self._stream.take():
                 self._publish(feed.EVENTS_KIND, payload)
         except ValueError as error:
-            self._tell(f"warning {error} There are no events until somebody watches again.")
+            self._tell(f"warning {error} There are no events until a monitor watches again.")
         if not self._wants_events:
             self._stream.close()
 
@@ -187,7 +187,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 def _yield_to_tasks() -> None:
     """Whenever there is something to publish, others have work to do: this process interrupts none of them, and is run
-    when its turn comes. A container may forbid the wish; then it is run like others."""
+    when its turn comes. A container may forbid this; then it is run like others."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 

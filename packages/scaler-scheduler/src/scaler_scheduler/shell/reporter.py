@@ -30,7 +30,7 @@ _START_SECONDS = 0.25
 
 
 class Reporter:
-    """Starts the publisher beside the running scheduler: tasks need not wait for monitors. Only an event log, which is
+    """Starts the publisher while the scheduler runs: tasks need not wait for monitors. Only an event log, which is
     to have everything, is there before the first message is taken in."""
 
     def __init__(

@@ -121,7 +121,7 @@ def worker_table(
     width: int,
     panel_widths: Sequence[int],
 ) -> WorkerTable:
-    """A table for these rows in ``width`` columns. What stands beside it wants the first of ``panel_widths`` that fits:
+    """A table for these rows in ``width`` columns. The panel next to it takes the first of ``panel_widths`` that fits:
     host and name take what is left over, and give way when it is tight."""
     widths = tuple(_width(column, rows, totals, order) for column in COLUMNS)
     pid_width = max([5, *(len(str(row.pid)) for row in rows)])
@@ -138,8 +138,8 @@ def worker_table(
     return WorkerTable(rows, totals, all_workers, order, pid_width, host_width, name_width, widths)
 
 
-def _grown(width: int, wish: int, spare: int) -> tuple[int, int]:
-    more = max(0, min(wish - width, spare))
+def _grown(width: int, ideal: int, spare: int) -> tuple[int, int]:
+    more = max(0, min(ideal - width, spare))
     return width + more, spare - more
 
 
