@@ -37,3 +37,6 @@ SOURCES_LIMIT = 64
 
 ATTEMPT_LIMIT = 2**31 - 1
 """Attempts of one task."""
+
+HELLO_FIELD_LIMIT = 256
+"""Characters of a text, or bytes of a value, in a Hello."""
