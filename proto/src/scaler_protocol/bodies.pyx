@@ -181,7 +181,7 @@ def camel(name):
     return first + "".join(other.capitalize() for other in others)
 
 
-BODIES = tuple(getattr(messages, _name[0].upper() + _name[1:]) for _name in layout.bodies())
+BODIES = tuple(getattr(messages, _name) for _name in layout.body_classes())
 cdef dict _tags = {body: tag for tag, body in enumerate(BODIES)}
 
 
