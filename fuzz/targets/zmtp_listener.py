@@ -27,7 +27,8 @@ HELLO = b"hello"
 
 CONNECTIONS_LIMIT = 8
 CALLS_LIMIT = 5000
-"""Of the listener until it has heard all: a share of the time is spent on strangers, so time may have to pass."""
+"""Of the listener until it has heard all: a share of the time is spent on unauthenticated peers, so time may have to
+pass."""
 
 
 def listening_socket() -> socket.socket:
@@ -36,7 +37,7 @@ def listening_socket() -> socket.socket:
     return bound
 
 
-class Conversation:
+class ListenerConversation:
     """Connections to one listener. ``honest`` is never taken over and says one message a step."""
 
     def __init__(self) -> None:
@@ -85,7 +86,7 @@ class Conversation:
                 send(choices.pick(self.connections), data)
 
     def answer(self, choices: Choices) -> None:
-        """To a peer, or to a stranger; or one of them is cut off."""
+        """To a peer, or to an unauthenticated one; or one of them is cut off."""
         peer, frames = choices.pick(IDENTITIES[1:5]), [b"answer", choices.take(4)]
         how = choices.below(3)
         if how == 0:
@@ -131,7 +132,7 @@ class Conversation:
 def one_input(data: bytes) -> None:
     choices = Choices(data)
     with no_descriptor_left():
-        conversation = Conversation()
+        conversation = ListenerConversation()
         while choices.more:
             conversation.step(choices)
             if choices.flag(4):

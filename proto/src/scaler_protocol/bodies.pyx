@@ -98,7 +98,7 @@ cdef double REAL_LIMIT = limits.REAL_LIMIT
 # ---- plans ----------------------------------------------------------------------------------------------------------
 
 
-cdef class Field:
+cdef class BodyField:
     """One field of a struct. ``place``: in bits in the data section, or the number of the pointer."""
 
     cdef str name
@@ -143,8 +143,8 @@ cdef Plan make_plan(object value_class):
     return plan
 
 
-cdef Field make_field(object owner, str name, object placed):
-    cdef Field field = Field()
+cdef BodyField make_field(object owner, str name, object placed):
+    cdef BodyField field = BodyField()
     field.name = name
     field.place = placed.offset
     field.bits = placed.bits
@@ -174,7 +174,7 @@ def camel(name):
     return first + "".join(other.capitalize() for other in others)
 
 
-BODIES = tuple(getattr(messages, _name[0].upper() + _name[1:]) for _name in layout.bodies())
+BODIES = tuple(getattr(messages, _name) for _name in layout.body_classes())
 cdef dict _tags = {body: tag for tag, body in enumerate(BODIES)}
 
 
@@ -209,14 +209,14 @@ def write(envelope):
 
 cdef uint64_t words_of(Plan plan, object value) except? 0:
     cdef uint64_t words = plan.data_words + plan.pointer_words
-    cdef Field field
+    cdef BodyField field
     for field in plan.fields:
         if field.kind >= DATA:
             words += pointed_words(field, getattr(value, field.name))
     return words
 
 
-cdef uint64_t pointed_words(Field field, object value) except? 0:
+cdef uint64_t pointed_words(BodyField field, object value) except? 0:
     cdef uint64_t words = 0
     if field.kind == STRUCT:
         return words_of(field.items, value)
@@ -245,7 +245,7 @@ cdef int put_fields(Writer* writer, uint64_t start, Plan plan, object value) exc
     """Of the struct at word ``start``."""
     cdef uint8_t* data = word(writer, start)
     cdef uint64_t pointers = start + plan.data_words
-    cdef Field field
+    cdef BodyField field
     for field in plan.fields:
         if field.kind < DATA:
             put_number(data, field, getattr(value, field.name))
@@ -254,7 +254,7 @@ cdef int put_fields(Writer* writer, uint64_t start, Plan plan, object value) exc
     return 0
 
 
-cdef int put_number(uint8_t* data, Field field, object value) except -1:
+cdef int put_number(uint8_t* data, BodyField field, object value) except -1:
     cdef double real
     cdef uint64_t number
     if field.kind == BIT:
@@ -272,14 +272,14 @@ cdef int put_number(uint8_t* data, Field field, object value) except -1:
     return 0
 
 
-cdef int check_real(Field field, double real) except -1:
+cdef int check_real(BodyField field, double real) except -1:
     """Also False for what is not a number."""
     if not -REAL_LIMIT <= real <= REAL_LIMIT:
         raise MalformedMessage(f"{field.name} is not a number between -{REAL_LIMIT:g} and {REAL_LIMIT:g}: {real}.")
     return 0
 
 
-cdef int put_pointed(Writer* writer, uint64_t pointer, Field field, object value) except -1:
+cdef int put_pointed(Writer* writer, uint64_t pointer, BodyField field, object value) except -1:
     if field.kind == STRUCT:
         return put_fields(
             writer, sure(put_struct(writer, pointer, field.items.data_words, field.items.pointer_words)),
@@ -364,7 +364,7 @@ cdef int check_chunk(dict values) except -1:
 
 cdef dict take_fields(Reader* reader, StructView* view, Plan plan):
     cdef dict values = {}
-    cdef Field field
+    cdef BodyField field
     for field in plan.fields:
         if field.kind < DATA:
             values[field.name] = take_number(view, field)
@@ -373,7 +373,7 @@ cdef dict take_fields(Reader* reader, StructView* view, Plan plan):
     return values
 
 
-cdef object take_number(StructView* view, Field field):
+cdef object take_number(StructView* view, BodyField field):
     """0 when the sender knew no such field."""
     cdef uint64_t number = 0
     cdef double real = 0
@@ -395,7 +395,7 @@ cdef object take_number(StructView* view, Field field):
         raise MalformedMessage(f"{field.name} has an unknown value: {number}.") from None
 
 
-cdef object take_pointed(Reader* reader, StructView* view, Field field):
+cdef object take_pointed(Reader* reader, StructView* view, BodyField field):
     cdef StructView item
     if field.kind == STRUCT:
         if not read_field(reader, view, field.place, &item):
@@ -414,7 +414,7 @@ cdef object take_pointed(Reader* reader, StructView* view, Field field):
     return take_bytes(reader, view, field.place, field.name)
 
 
-cdef tuple take_items(Reader* reader, StructView* view, Field field):
+cdef tuple take_items(Reader* reader, StructView* view, BodyField field):
     cdef ListView items
     cdef StructView item
     cdef uint32_t index
@@ -431,7 +431,7 @@ cdef tuple take_items(Reader* reader, StructView* view, Field field):
     return tuple(values)
 
 
-cdef tuple column_of(Reader* reader, StructView* view, Field field):
+cdef tuple column_of(Reader* reader, StructView* view, BodyField field):
     cdef BytesView data
     if not read_bytes(reader, view, field.place, &data):
         out_of_bounds(field.name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from array import array
 
+from scaler_protocol import layout
+from scaler_protocol.bodies import BODIES
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import (
     Acknowledgement,
@@ -15,7 +17,7 @@ from scaler_protocol.messages import (
     Capability,
     Challenge,
     Clear,
-    ClusterInfo,
+    ClusterInfoReply,
     ClusterInfoRequest,
     CoordinationKind,
     Envelope,
@@ -189,7 +191,7 @@ def all_bodies() -> list[Body]:
         StoreStatus(FUNCTION, 123, "tcp://10.0.0.1:1234", 5, 2**30, 2**31, 2**34, 2**20, 2**32, 2**33, 2**35),
         StoreSegmentClosed(3),
         ClusterInfoRequest(),
-        ClusterInfo(b"compressed"),
+        ClusterInfoReply(b"compressed"),
         Challenge(b"n" * 32, 4),
         LockRequest(CoordinationKind.LOCK, LockAction.ACQUIRE, 2**40, "größe", SESSION, 2**33, 2**32 - 1),
         LockReply(CoordinationKind.LOCK, LockState.LOST, 2**40, "Its task has ended."),
@@ -218,7 +220,9 @@ def _hello() -> Hello:
 
 
 def name_of(body: Body) -> str:
-    return type(body).__name__
+    """The name of its field in the schema's union, which no release changes, in the case of a class."""
+    field = layout.bodies()[BODIES.index(type(body))]
+    return field[0].upper() + field[1:]
 
 
 def all_envelopes() -> list[Envelope]:

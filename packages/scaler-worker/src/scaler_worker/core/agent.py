@@ -1,6 +1,6 @@
 """AgentCore: one host's part in the cluster.
 
-Tasks arrive, wait for their objects, wait for a processor and run; results are kept until the scheduler says that their
+Tasks arrive, wait for their objects, wait for a process and run; results are kept until the scheduler says that their
 clients have them. Each connection begins with Hello. A scheduler that resumes gets what it has not received; one that
 does not (a new epoch) is told what is held here, and gets every unreleased result again.
 """
@@ -129,13 +129,27 @@ class AgentCore:
         self.stands_aside = False
         """The scheduler was told to give this agent no tasks, although it is not leaving."""
 
-        greetings: dict[type, Callable[[Any, float], None]] = {
+        hot_path = AgentHotPath(state, backend, self, self._greetings(), self._handlers())
+        self.turn, self._send = hot_path.turn, hot_path.send
+        self._heartbeats = Heartbeats(state, hot_path.send)
+        self.on_message, self.take_effects, self.next_deadline = (
+            hot_path.on_message,
+            hot_path.take_effects,
+            hot_path.next_deadline,
+        )
+
+    def _greetings(self) -> dict[type, Callable[[Any, float], None]]:
+        """The messages that may come before the connection is established."""
+        return {
             Welcome: self._on_welcome,
             Challenge: self._on_challenge,
             WhoAreYou: self._on_who_are_you,
             Refused: self._on_refused,
         }
-        handlers: dict[type, Callable[[Any, float], None]] = {
+
+    def _handlers(self) -> dict[type, Callable[[Any, float], None]]:
+        """The messages of an established connection, apart from those of the hot path."""
+        return {
             Cancel: self._on_cancel,
             Withdraw: self._on_withdraw,
             ResultsReleased: self._on_results_released,
@@ -149,14 +163,6 @@ class AgentCore:
             ObjectRelease: self._on_object_release,
             Stop: self._on_stop_message,
         }
-        hot_path = AgentHotPath(state, backend, self, greetings, handlers)
-        self.turn, self._send = hot_path.turn, hot_path.send
-        self._heartbeats = Heartbeats(state, hot_path.send)
-        self.on_message, self.take_effects, self.next_deadline = (
-            hot_path.on_message,
-            hot_path.take_effects,
-            hot_path.next_deadline,
-        )
 
     # ---- the connection --------------------------------------------------------------------------------------
 
@@ -587,7 +593,7 @@ class AgentCore:
         self.give_back()
 
     def give_back(self) -> None:
-        """What waits: here already, sent before the scheduler knew, or left by a processor that died."""
+        """What waits: here already, sent before the scheduler knew, or left by a worker process that died."""
         columns = [*self._withdraw_everything(), *self._withdraw_waiting()]
         if columns:
             self._state.unsent.append(Withdrawn(tuple(columns), leaving=True))

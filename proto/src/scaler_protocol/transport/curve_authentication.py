@@ -9,7 +9,7 @@ import zmq
 from zmq.utils import z85
 
 _ENDPOINT = "inproc://zeromq.zap.01"
-_STOP = "inproc://scaler-doorkeeper-stop-{}"
+_STOP = "inproc://scaler-curve-stop-{}"
 
 
 def new_key_pair() -> tuple[bytes, bytes]:
@@ -18,7 +18,7 @@ def new_key_pair() -> tuple[bytes, bytes]:
     return public, secret
 
 
-class Doorkeeper:
+class CurveAuthenticator:
     """Lets in whom ``user_of`` names by the public key; None: it is refused; OSError: it may try again. What the
     connection sends has that name. Answers in a thread of its own, so a busy interpreter delays only new connections.
     There is one per context."""
@@ -32,7 +32,7 @@ class Doorkeeper:
         self._stop_writer = context.socket(zmq.PAIR)
         self._stop_reader.bind(_STOP.format(id(self)))
         self._stop_writer.connect(_STOP.format(id(self)))
-        self._thread = threading.Thread(target=self._run, name="scaler-doorkeeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="scaler-curve", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
