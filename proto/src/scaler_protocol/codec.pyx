@@ -550,9 +550,6 @@ cdef tuple _bodies = bodies.BODIES
 cdef uint8_t _last_status = max(Status)
 cdef uint32_t _hello_tag = _bodies.index(Hello)
 
-FEATURES_LIMIT = 64
-TEXT_LIMIT = 256
-
 
 def decode(frames):
     frames = [frame if type(frame) is bytes else bytes(frame) for frame in frames]
@@ -597,7 +594,7 @@ def decode_hello(frames):
     hello = decode_cold(Hello, [head]).body
     texts = hello.distribution, hello.distribution_version, hello.python_version, hello.host, *hello.features
     data = hello.session, hello.token, hello.parent_session, hello.nonce, hello.challenge, hello.proof
-    if len(hello.features) > FEATURES_LIMIT or max(map(len, texts)) > TEXT_LIMIT or max(map(len, data)) > TEXT_LIMIT:
+    if max(map(len, (*texts, *data))) > limits.HELLO_VALUE_LIMIT:
         raise MalformedMessage("The Hello is larger than any valid Hello.")
     return hello
 
