@@ -88,7 +88,7 @@ _COUNTS = {
     "workers": limits.WORKERS_LIMIT,
     "capabilities": limits.CAPABILITIES_LIMIT,
     "sources": limits.SOURCES_LIMIT,
-    "features": limits.SOURCES_LIMIT,
+    "features": limits.FEATURES_LIMIT,
 }
 """How many items a list may have. Other lists are bounded by the size of their message: their items take bytes."""
 

@@ -590,7 +590,7 @@ def decode_hello(frames):
     hello = bodies.read(Hello, [head]).body
     texts = hello.distribution, hello.distribution_version, hello.python_version, hello.host, *hello.features
     data = hello.session, hello.token, hello.parent_session, hello.nonce, hello.challenge, hello.proof
-    if max(map(len, texts + data)) > limits.HELLO_FIELD_LIMIT:
+    if max(map(len, (*texts, *data))) > limits.HELLO_VALUE_LIMIT:
         raise MalformedMessage("The Hello is larger than any valid Hello.")
     return hello
 
