@@ -275,7 +275,7 @@ class AgentAttach:
 
 @value(frozen=True, slots=True)
 class WorkerStatus:
-    """One processor slot, for monitors."""
+    """The slot of one worker process, for monitors."""
 
     name: str
     pid: int

@@ -120,7 +120,7 @@ class World:
         assert effect.offset + effect.length <= effect.size <= effect.extent.size
         self.pages_of(effect.extent)
 
-    def do_Answer(self, effect: StoreAnswer) -> None:
+    def do_StoreAnswer(self, effect: StoreAnswer) -> None:
         peer = self.peers.get(effect.peer)
         assert peer is not None, "an answer to nobody"
         if effect.segment in self.failed_segments:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from array import array
 
+from scaler_protocol import layout
+from scaler_protocol.bodies import BODIES
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import (
     Acknowledgement,
@@ -218,7 +220,9 @@ def _hello() -> Hello:
 
 
 def name_of(body: Body) -> str:
-    return type(body).__name__
+    """The name of its field in the schema's union, which no release changes, in the case of a class."""
+    field = layout.bodies()[BODIES.index(type(body))]
+    return field[0].upper() + field[1:]
 
 
 def all_envelopes() -> list[Envelope]:

@@ -1,7 +1,7 @@
 """A peer's connection to its scheduler.
 
 To an address of its own machine (a loopback port without keys, an ipc path) a peer speaks through a unix socket, in the
-threads of those who send and receive, without libzmq: the one of the path, or the ``twin`` of the port. Such a
+threads of those who send and receive, without libzmq: the one of the path, or the ``local_socket`` of the port. Such a
 connection needs no heartbeats: it ends when one of the two processes does, or when one reads nothing while too much
 waits for it. Where the scheduler's process cannot be seen libzmq connects, whose heartbeats notice its end. In both
 cases this class decides when to connect, because it looks first whose the listening socket is.

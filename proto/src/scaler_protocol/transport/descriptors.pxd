@@ -1,6 +1,6 @@
 """System calls on sockets, epoll and timers which Python offers only with an object for each step.
 
-Linux has them. Elsewhere there are no twins (see ``twin``), so nothing here is called: it compiles, and fails.
+Linux has them. Elsewhere ports have no ``local_socket``, so nothing here is called: it compiles, and fails.
 """
 
 from libc.stdint cimport int64_t, uint32_t

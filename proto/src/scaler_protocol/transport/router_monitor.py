@@ -14,7 +14,7 @@ from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.unauthenticated_limits import UnauthenticatedLimits
 
 _LOOK_SECONDS = 0.05
-"""How often strangers are looked at while there are some: what they send meanwhile nobody can refuse."""
+"""How often unauthenticated connections are checked while there are some: what they send in between is received."""
 
 _REST_SECONDS = 0.02
 """After events were read, until they are waited for again: connections may come and go by the thousand."""
@@ -45,7 +45,7 @@ class RouterMonitor:
         return self._descriptor_set.fd if self._descriptor_set is not None else self._monitor.fd
 
     def guard(self) -> None:
-        """From now on who connects is a stranger until he is welcome. Linux only."""
+        """From now on, connections are unauthenticated until they are admitted. Linux only."""
         if self._descriptor_set is not None:
             return
         self._descriptor_set = DescriptorSet()
@@ -76,7 +76,7 @@ class RouterMonitor:
             self._unauthenticated.end(fd)
 
     def take_lost(self) -> int:
-        """How many connections have ended since the last call, apart from strangers' (after ``guard``)."""
+        """How many connections have ended since the last call, apart from unauthenticated ones (after ``guard``)."""
         if self._rest is not None and self._rest.take() and self._descriptor_set is not None:
             self._rests = False
             self._descriptor_set.add(self._monitor.fd, select.EPOLLIN)

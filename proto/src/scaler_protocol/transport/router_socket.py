@@ -178,7 +178,7 @@ class RouterSocket(RouterFrames):
         self.serve(ZmtpListener(self._tell_lost))
 
     def _listen(self, listener: ZmtpListener, address: Address, plain: socket.socket) -> None:
-        """The twin first: who finds the port looks for it."""
+        """The local socket first: a peer that finds the port looks for it."""
         local_socket = bound_local_socket(address)
         if local_socket is not None:
             listener.listen(Listening(local_socket, needs_process=True))

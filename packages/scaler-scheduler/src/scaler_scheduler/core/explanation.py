@@ -27,7 +27,7 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
     text = f"Task {task} ({record.function.name}) {_place(state, client, task, where, agent_index, record)}"
     text += lock_table.explain(state.locks, session, task, attempt)
     if attempt > 1:
-        text += f" This is attempt {attempt}: {deaths} of its processors died, {losses} of its workers were lost."
+        text += f" This is attempt {attempt}: {deaths} of its worker processes died, {losses} of its workers were lost."
     return text
 
 

@@ -1,6 +1,6 @@
 """The scheduler's core: takes in messages and the time, decides, and says what must be sent.
 
-It consists of tables (compiled: ``task_table``, ``queue_classes``, ``agent_loads`` ...), one structure with everything
+It consists of tables (compiled: ``task_table``, ``priority_queues``, ``placement`` ...), one structure with everything
 that the scheduler knows (``state``), and rules, which are functions over that structure. ``message_rules`` names the
 rule for each type of message, ``hot_path`` is the compiled path of ordinary tasks and results, and ``tick`` calls what
 is due at a certain time.

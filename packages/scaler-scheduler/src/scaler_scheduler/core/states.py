@@ -43,7 +43,7 @@ class Event(enum.IntEnum):
     READY = 0
     """The queue has room again, or the hold after a restart is over."""
     ALLOCATED = 1
-    """The allocator chose an agent. A node may be PENDING when all missing inputs are assigned to that agent."""
+    """The placement chose an agent. A node may be PENDING when all missing inputs are assigned to that agent."""
     CLAIMED = 2
     """An agent states that it holds the task, in the attempt that the table has for it, if any."""
     CLAIMED_BY_OTHER = 3

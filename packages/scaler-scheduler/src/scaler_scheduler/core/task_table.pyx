@@ -159,7 +159,7 @@ cdef class TaskTable(NodeTable):
             self.end(page, task, status)
 
     def died(self, uint64_t task):
-        """Count one death of its own processor; how many there were."""
+        """Count one death of its worker process; how many there were."""
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         if page == NULL or page.state[offset] != DECIDING:

@@ -49,7 +49,9 @@ COLUMNS = (
         SortKey.CPU, "cpu", 5,
         lambda row: format_percent(row.cpu_percent), lambda total: format_percent(total.cpu_percent),
     ),
-    WorkerColumn(SortKey.RSS, "rss", 6, lambda row: format_bytes(row.rss_bytes), lambda total: format_bytes(total.rss_bytes)),
+    WorkerColumn(
+        SortKey.RSS, "rss", 6, lambda row: format_bytes(row.rss_bytes), lambda total: format_bytes(total.rss_bytes)
+    ),
     WorkerColumn(SortKey.FREE, "free", 4, lambda row: str(row.free), lambda total: str(total.free)),
     WorkerColumn(SortKey.SENT, "sent", 4, lambda row: str(row.sent), lambda total: str(total.sent)),
     WorkerColumn(SortKey.QUEUED, "queued", 6, lambda row: str(row.queued), lambda total: str(total.queued)),

@@ -129,13 +129,27 @@ class AgentCore:
         self.stands_aside = False
         """The scheduler was told to give this agent no tasks, although it is not leaving."""
 
-        greetings: dict[type, Callable[[Any, float], None]] = {
+        hot_path = AgentHotPath(state, backend, self, self._greetings(), self._handlers())
+        self.turn, self._send = hot_path.turn, hot_path.send
+        self._heartbeats = Heartbeats(state, hot_path.send)
+        self.on_message, self.take_effects, self.next_deadline = (
+            hot_path.on_message,
+            hot_path.take_effects,
+            hot_path.next_deadline,
+        )
+
+    def _greetings(self) -> dict[type, Callable[[Any, float], None]]:
+        """The messages that may come before the connection is established."""
+        return {
             Welcome: self._on_welcome,
             Challenge: self._on_challenge,
             WhoAreYou: self._on_who_are_you,
             Refused: self._on_refused,
         }
-        handlers: dict[type, Callable[[Any, float], None]] = {
+
+    def _handlers(self) -> dict[type, Callable[[Any, float], None]]:
+        """The messages of an established connection, apart from those of the hot path."""
+        return {
             Cancel: self._on_cancel,
             Withdraw: self._on_withdraw,
             ResultsReleased: self._on_results_released,
@@ -149,14 +163,6 @@ class AgentCore:
             ObjectRelease: self._on_object_release,
             Stop: self._on_stop_message,
         }
-        hot_path = AgentHotPath(state, backend, self, greetings, handlers)
-        self.turn, self._send = hot_path.turn, hot_path.send
-        self._heartbeats = Heartbeats(state, hot_path.send)
-        self.on_message, self.take_effects, self.next_deadline = (
-            hot_path.on_message,
-            hot_path.take_effects,
-            hot_path.next_deadline,
-        )
 
     # ---- the connection --------------------------------------------------------------------------------------
 

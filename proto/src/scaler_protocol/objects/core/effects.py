@@ -90,5 +90,6 @@ class SendPiece:
 
 
 Effect = Union[
-    StoreAnswer, MakeSegment, CloseSegment, Punch, Spill, Load, RemoveFile, OpenSource, CloseSource, AskSource, SendPiece,
+    StoreAnswer, MakeSegment, CloseSegment, Punch, Spill, Load, RemoveFile, OpenSource, CloseSource, AskSource,
+    SendPiece,
 ]  # fmt: skip
