@@ -29,7 +29,7 @@ MOST_FINDINGS = {
     "fuzz": 0,
     "packages/scaler-client/src": 4,
     "packages/scaler-gui/src": 19,
-    "packages/scaler-scheduler/src": 14,
+    "packages/scaler-scheduler/src": 0,
     "packages/scaler-worker/src": 88,
     "proto/src": 126,
 }

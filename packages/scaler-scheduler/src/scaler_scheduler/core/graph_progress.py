@@ -45,7 +45,7 @@ def _apply(state: SchedulerState, client: ClientPeer, news: GraphNews, now: floa
     for task, status in news.died:
         task_endings.report_failed(state, client, task, status)
     task_endings.report_cancelled(state, client, news.ended)
-    for index, tasks in news.wishes.items():
+    for index, tasks in news.preferences.items():
         if index in state.agent_by_index:
             agent = state.agent_by_index[index]
             agent.load.deferred.extend((client.table, task) for task in tasks)

@@ -98,7 +98,7 @@ class PublisherProcess:
 
     def _read_watchers(self) -> None:
         requests = self._watchers.take()
-        self._tell_wishes()
+        self._send_subscriptions()
         for request in requests:
             self._answer(request)
 
@@ -110,7 +110,7 @@ class PublisherProcess:
         elif self._last is not None and feed.SNAPSHOT_KIND.startswith(request.topic):
             self._watchers.reply(request.watcher, feed.SNAPSHOT_KIND, self._last)
 
-    def _tell_wishes(self) -> None:
+    def _send_subscriptions(self) -> None:
         """What the scheduler is to send, if that has changed."""
         events = self._log is not None or self._watchers.wants(feed.EVENTS_KIND)
         watched = events or self._watchers.wants(feed.SNAPSHOT_KIND)

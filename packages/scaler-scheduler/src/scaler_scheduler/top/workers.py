@@ -127,16 +127,16 @@ def worker_table(
     host and name take what is left over, and give way when it is tight."""
     widths = tuple(_width(column, rows, totals, order) for column in COLUMNS)
     pid_width = max([5, *(len(str(row.pid)) for row in rows)])
-    host_wish = max([HOST_WIDTH_LEAST, *(display_width(row.host) for row in rows)])
-    name_wish = max([NAME_WIDTH, *(display_width(row.name) for row in rows)])
+    wanted_host_width = max([HOST_WIDTH_LEAST, *(display_width(row.host) for row in rows)])
+    wanted_name_width = max([NAME_WIDTH, *(display_width(row.name) for row in rows)])
     room = width - sum(widths) - len(widths) - pid_width - 2
-    host_width, name_width = min(host_wish, HOST_WIDTH), NAME_WIDTH
+    host_width, name_width = min(wanted_host_width, HOST_WIDTH), NAME_WIDTH
     spare = room - host_width - name_width
     spare -= next((panel for panel in panel_widths if panel <= spare), 0)
     if spare < 0:
         host_width = max(HOST_WIDTH_LEAST, host_width + spare)
-    host_width, spare = _grown(host_width, min(host_wish, HOST_WIDTH_LIMIT), spare)
-    name_width, spare = _grown(name_width, min(name_wish, NAME_WIDTH_LIMIT), spare)
+    host_width, spare = _grown(host_width, min(wanted_host_width, HOST_WIDTH_LIMIT), spare)
+    name_width, spare = _grown(name_width, min(wanted_name_width, NAME_WIDTH_LIMIT), spare)
     return WorkerTable(rows, totals, all_workers, order, pid_width, host_width, name_width, widths)
 
 
