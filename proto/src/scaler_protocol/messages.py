@@ -17,7 +17,7 @@ from scaler_protocol.envelope import Tasks as Tasks
 from scaler_protocol.value import value
 
 PROTOCOL_MAJOR = 1
-PROTOCOL_MINOR = 2
+PROTOCOL_MINOR = 3
 
 HELLO_LIMIT_BYTES = 8 * 1024
 """Nothing larger is read of a peer that has not authenticated."""
@@ -230,6 +230,16 @@ class Cancel:
     attempt 0 also a value that was fetched); that is not answered."""
 
     columns: tuple[TaskColumn, ...]
+    unstarted_only: bool = False  # cancel tasks that have not started; CancelRefused names the others, which continue
+
+
+@value(frozen=True, slots=True)
+class CancelRefused:
+    """Agent to scheduler, scheduler to client: these tasks of a Cancel with ``unstarted_only`` were not cancelled,
+    because they have started or are not here. A task that is cancelled ends with a result, as with every Cancel."""
+
+    columns: tuple[TaskColumn, ...]
+    moved: bool = False  # scheduler to client: the tasks left the agent that was asked; the client may ask again
 
 
 @value(frozen=True, slots=True)
@@ -479,6 +489,9 @@ class Goodbye:
 LOCKS_SINCE_MINOR = 2
 """The first minor version of the protocol that has locks."""
 
+UNSTARTED_ONLY_SINCE_MINOR = 3
+"""The first minor version of the protocol that can cancel only what has not started."""
+
 LOCK_NAME_LIMIT_BYTES = 1024
 
 
@@ -724,7 +737,7 @@ Body = Union[
     StoreSettings, StoreCreate, StoreGranted, StoreRefused, StoreSeal, StoreAbandon, StoreReserve, StoreRegion,
     StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
-    LockRequest, LockReply,
+    LockRequest, LockReply, CancelRefused,
 ]  # fmt: skip
 
 UNNUMBERED = (Hello, Challenge, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)

@@ -6,6 +6,8 @@ import asyncio
 import concurrent.futures
 import io
 import re
+import subprocess
+import sys
 import threading
 import tomllib
 from pathlib import Path
@@ -55,6 +57,15 @@ def test_the_owner_of_a_lock() -> None:
         thread.join()
         assert is_mine() and seen == [False]
     assert not is_mine()
+
+
+def test_what_is_called_before_exit() -> None:
+    program = (
+        "import atexit; from scaler.utility import private_apis\n"
+        "private_apis.call_before_exit(lambda: print('first')); atexit.register(print, 'second')"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert finished.stdout.split() == ["first", "second"], finished.stderr
 
 
 def test_a_running_event_loop() -> None:

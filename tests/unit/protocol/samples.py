@@ -14,6 +14,7 @@ from scaler_protocol.messages import (
     Blocked,
     Body,
     Cancel,
+    CancelRefused,
     Capability,
     Challenge,
     Clear,
@@ -195,6 +196,7 @@ def all_bodies() -> list[Body]:
         Challenge(b"n" * 32, 4),
         LockRequest(CoordinationKind.LOCK, LockAction.ACQUIRE, 2**40, "größe", SESSION, 2**33, 2**32 - 1),
         LockReply(CoordinationKind.LOCK, LockState.LOST, 2**40, "Its task has ended."),
+        CancelRefused(COLUMNS, True),
     ]
 
 

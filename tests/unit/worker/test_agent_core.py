@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import pickle
+from collections.abc import Callable
 
 import pytest
 
@@ -16,6 +17,7 @@ from scaler_protocol.messages import (
     AgentAttach,
     Blocked,
     Cancel,
+    CancelRefused,
     Envelope,
     Goodbye,
     HeartbeatEcho,
@@ -58,6 +60,14 @@ from scaler_worker.core.effects import (
 from tests.unit.worker.playbook import CLIENT, Stage, run_of
 
 NONE = pickle.dumps(None, -1)
+
+
+to_do: list[Callable[[], object]] = []
+
+
+def do_first(*arguments: object) -> None:
+    while to_do:
+        to_do.pop()()
 
 
 def large(size: int) -> bytes:
@@ -309,6 +319,16 @@ def test_a_cancelled_attempt_spares_the_others() -> None:
     stage.say(Cancel((TaskColumn(CLIENT, (0,), (2,)),)))
     stage.run_all()
     assert stage.results()[1] == (Status.SUCCESS, NONE)
+
+
+def test_cancelling_what_has_not_started_spares_the_rest() -> None:
+    stage = Stage(1)
+    stage.give(run_of(10, function=do_first), function=do_first)
+    column = TaskColumn(CLIENT, (*range(10), 77), (1,) * 11)
+    to_do.append(lambda: stage.say(Cancel((column,), unstarted_only=True)))
+    stage.run_all()
+    assert stage.bodies(CancelRefused) == [CancelRefused((TaskColumn(CLIENT, (0, 77), (1, 1)),))]
+    assert stage.results() == {0: (Status.SUCCESS, NONE), **dict.fromkeys(range(1, 10), (Status.CANCELLED, b""))}
 
 
 # ---- deaths ------------------------------------------------------------------------------------------------------

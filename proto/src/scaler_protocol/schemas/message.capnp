@@ -72,6 +72,7 @@ struct Message {
     challenge @59 :Challenge;  # answers a hello with a nonce
     lockRequest @60 :LockRequest;
     lockReply @61 :LockReply;
+    cancelRefused @62 :CancelRefused;
   }
 }
 
@@ -256,6 +257,12 @@ struct TaskColumn {
 
 struct Cancel {
   columns @0 :List(TaskColumn);
+  unstartedOnly @1 :Bool;  # cancel tasks that have not started; cancelRefused names the others, which continue
+}
+
+struct CancelRefused {
+  columns @0 :List(TaskColumn);
+  moved @1 :Bool;  # scheduler to client: the tasks left the agent that was asked; the client may ask again
 }
 
 struct Withdraw {

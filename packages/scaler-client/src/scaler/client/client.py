@@ -18,6 +18,7 @@ from scaler.client.argument_lists import Groups, groups_of_items, groups_of_list
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.client_pool import ClientParts
+from scaler.client.executor import Executor
 from scaler.client.future import ScalerFuture, cancel_futures
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
@@ -177,6 +178,28 @@ class Client:
         except BaseException as error:
             self._give_up_call(error, future)
             raise
+
+    def submit_as(
+        self, future: ScalerFuture[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Submit a call whose future the caller has made. All keyword arguments belong to ``fn``."""
+        try:
+            function = self._functions.find(fn)
+            key = (len(args), *kwargs) if kwargs else len(args)
+            shape = function.usual_shapes.get(key) if id(fn) in self._known else None
+            if shape is None:
+                check_call(fn, args, kwargs)
+                shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), self._options)
+                function.usual_shapes[key] = shape
+            self._send_call(fn, shape, (*args, *kwargs.values()), future)
+        except BaseException as error:
+            self._give_up_call(error, future)
+            raise
+
+    def as_executor(self) -> Executor:
+        """A :class:`concurrent.futures.Executor` that uses this client. Its ``shutdown`` waits for its own calls and
+        leaves the client open."""
+        return Executor.of_client(self)
 
     def _keyword_call(
         self, fn: Callable[..., Any], function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -817,6 +840,7 @@ def _direct_connection(address: str, session: bytes) -> ClientConnection:
 
 
 Lock.default_client = Client
+Executor.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened
 _PARTS = ("_arguments", "_functions", "_known", "_client_io")

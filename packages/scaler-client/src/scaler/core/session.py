@@ -25,11 +25,13 @@ from scaler.core.runs import ClosedRanges, Function
 from scaler.core.scheduler_link import SCHEDULER, SchedulerLink
 from scaler.core.sending import Sender, unfinished_runs
 from scaler.core.submissions import Submissions
+from scaler.core.unstarted_cancels import UnstartedCancels
 from scaler_protocol.codec import split
 from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.messages import (
     Body,
     Cancel,
+    CancelRefused,
     Challenge,
     Clear,
     ClusterInfoReply,
@@ -65,7 +67,7 @@ class Session:
 
     Each part has one responsibility: ``submissions`` builds runs, ``ranges`` has the unfinished ones, ``endings`` ends
     their tasks, ``large`` has the results that are still elsewhere, ``objects`` what tasks use, ``questions`` the
-    requests to the scheduler and ``claims`` the locks."""
+    requests to the scheduler, ``unstarted_cancels`` those to cancel what has not started, and ``claims`` the locks."""
 
     def __init__(
         self,
@@ -96,6 +98,7 @@ class Session:
         self.objects = KeptObjects(self.session, outgoing)
         self.questions = Questions(outgoing)
         self.claims = Claims(outgoing)
+        self.unstarted_cancels = UnstartedCancels(self.session, outgoing)
         completion = Completion(self.ranges, self.objects)
         self.large = LargeResults(self.session, outgoing, completion)
         self.endings = TaskEndings(self.session, self.ranges, outgoing, self.objects, self.large, completion)
@@ -129,6 +132,7 @@ class Session:
             ShutdownReply: self.questions.on_shutdown_reply,
             Output: self._on_output,
             LockReply: self.claims.on_reply,
+            CancelRefused: self.unstarted_cancels.on_refused,
         }
 
     # ---- the contract of every core --------------------------------------------------------------------------------
@@ -240,7 +244,7 @@ class Session:
     def is_blank(self) -> bool:
         """True if no task, object, question or message is pending, so that another client may reuse this session."""
         kept = self.objects.uploads or self.objects.dropped or self.large.fetches or self.large.dropped
-        asked = not (self.questions.is_blank and self.claims.is_blank)
+        asked = self.unstarted_cancels or not (self.questions.is_blank and self.claims.is_blank)
         return self.welcomed and not (asked or self.has_unfinished or kept or self._outgoing)
 
     @property
@@ -287,6 +291,7 @@ class Session:
         else:
             uploads.restart()
         self.claims.on_welcome(welcome.minor)
+        self.unstarted_cancels.on_welcome(welcome.minor, welcome.resumed)
         if is_known_elsewhere:
             self._state_again(unheard)
         if self._clear_when_welcomed:
@@ -340,6 +345,7 @@ class Session:
     def _end_all(self, outcome: Outcome) -> None:
         """Every task ends with ``outcome`` here and now. Results that arrive later are dropped."""
         self.endings.end_all(self.submissions.take_open_runs(), outcome)
+        self.unstarted_cancels.refuse_all()
         self.objects.clear()
         outgoing = self._outgoing
         outgoing.releases.clear()
@@ -355,4 +361,5 @@ class Session:
 
 
 def _cancelled_by(bodies: list[Any]) -> list[int]:
-    return [task for body in bodies if isinstance(body, Cancel) for column in body.columns for task in column.tasks]
+    cancels = [body for body in bodies if isinstance(body, Cancel) and not body.unstarted_only]
+    return [task for body in cancels for column in body.columns for task in column.tasks]

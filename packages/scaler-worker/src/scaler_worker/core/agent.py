@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     AgentAttach,
     Blocked,
     Cancel,
+    CancelRefused,
     Challenge,
     Envelope,
     Goodbye,
@@ -358,6 +359,10 @@ class AgentCore:
         return keys
 
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
+        if cancel.unstarted_only:
+            refused = [self._backend.cancel_unstarted(column) for column in cancel.columns]
+            self._state.unsent.append(CancelRefused(tuple(column for column in refused if column.tasks)))
+            return
         for column in cancel.columns:
             self._backend.cancel(column, now)
         self._release_freed()

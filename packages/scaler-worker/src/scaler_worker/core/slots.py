@@ -261,6 +261,24 @@ class Slots:
             if process.busy:
                 self._cancel_handed(process, column.session, wanted, now)
 
+    def cancel_unstarted(self, column: TaskColumn) -> TaskColumn:
+        """Returns the tasks that have started or are not here."""
+        wanted = held_tasks.cancel(self._state, column)
+        for process in list(self._roster.busy.values()) if wanted else ():
+            if process.busy:
+                self._take_back_handed(process, column.session, wanted)
+        return TaskColumn(column.session, tuple(task for task, _ in wanted), tuple(attempt for _, attempt in wanted))
+
+    def _take_back_handed(self, process: WorkerProcess, session: bytes, wanted: dict[tuple[int, int], None]) -> None:
+        assert process.board is not None
+        for task, attempt in list(wanted):
+            found = process.find(session, task, attempt)
+            if found is not None and process.board.withdraw(found[1]):
+                found[0].unfinished -= 1
+                self._end_row(*found, CANCELLED, 0)
+                del wanted[task, attempt]
+        self._roster.settle(process)
+
     def _cancel_handed(
         self, process: WorkerProcess, session: bytes, tasks: Iterable[tuple[int, int]], now: float
     ) -> None:
