@@ -113,6 +113,7 @@ cdef enum:
     TASK_RUN_DATA = 5
     TASK_RUN_POINTERS = 8
     OPTIONS_DATA = 5
+    CAPABILITY_DATA = 2
     FUNCTION_DATA = 1
     FUNCTION_POINTERS = 3
     RESULT_RUN_DATA = 3
@@ -255,15 +256,15 @@ cdef bint is_default(object options):
 
 
 cdef list capability_texts(object options):
-    return [(capability.name.encode(), capability.amount) for capability in options.capabilities]
+    return [(each.name.encode(), each.amount, each.millionths) for each in options.capabilities]
 
 
 cdef uint64_t options_words(list capabilities):
     cdef uint64_t words = OPTIONS_DATA + 1
     if capabilities:
         words += 1
-        for name, _ in capabilities:
-            words += 2 + text_words(name)
+        for name, _, _ in capabilities:
+            words += CAPABILITY_DATA + 1 + text_words(name)
     return words
 
 
@@ -284,11 +285,12 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     data[32] |= (bool(options.intermediate) << 3) | (bool(options.shares_values) << 4)
     store32(data + 36, options.graph)
     if capabilities:
-        at = sure(put_structs(writer, start + OPTIONS_DATA, len(capabilities), 1, 1))
-        for name, amount in capabilities:
+        at = sure(put_structs(writer, start + OPTIONS_DATA, len(capabilities), CAPABILITY_DATA, 1))
+        for name, amount, millionths in capabilities:
             store64(word(writer, at), amount)
-            write_text(writer, at + 1, name)
-            at += 2
+            store32(word(writer, at + 1), millionths)
+            write_text(writer, at + CAPABILITY_DATA, name)
+            at += CAPABILITY_DATA + 1
     return 0
 
 
@@ -753,7 +755,8 @@ cdef tuple decode_capabilities(Reader* reader, ListView* items):
     check_count("capabilities", items.count, CAPABILITIES_LIMIT)
     for index in range(items.count):
         element(reader, items, index, &item)
-        capabilities.append(Capability(take_text(reader, &item, 0, "capability", NAME_LIMIT), field64(&item, 0)))
+        name = take_text(reader, &item, 0, "capability", NAME_LIMIT)
+        capabilities.append(Capability(name, field64(&item, 0), field32(&item, 2)))
     return tuple(capabilities)
 
 

@@ -92,10 +92,22 @@ class TaskName(NamedTuple):
     depth: int = 0
 
 
+UNITS_PER_WHOLE = 1_000_000
+"""Capabilities are counted in millionths."""
+
+
 @value(frozen=True, slots=True)
 class Capability:
+    """What a worker offers or a task requires. ``millionths`` add to ``amount``: a part of a device."""
+
     name: str
     amount: int = 1
+    millionths: int = 0
+
+    @property
+    def units(self) -> int:
+        """The whole amount in millionths."""
+        return self.amount * UNITS_PER_WHOLE + self.millionths
 
 
 @dataclass(frozen=True, slots=True)

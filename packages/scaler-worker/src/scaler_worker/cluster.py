@@ -47,7 +47,8 @@ class Cluster:
         spill_directory: Directory for objects that do not fit into the object store's memory. Default: /var/tmp.
         echo_streamed_output: Also write here the warnings and the streamed output of tasks, which their client shows.
             Default: True.
-        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1.
+        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1. A
+            fraction, such as gpu=0.5, lets workers share a device.
         logging_paths: Write log lines to these files. Default: /dev/stdout.
         logging_level: Log messages of this level and above. Default: INFO.
         logging_config_file: Configure logging with this file of Python's logging.config format instead.
@@ -72,7 +73,7 @@ class Cluster:
         object_store_memory: int | str = 0,
         spill_directory: str | None = None,
         echo_streamed_output: bool = True,
-        per_worker_capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
         logging_paths: Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,

@@ -198,6 +198,7 @@ struct TaskOptions {
 struct Capability {
   name @0 :Text;
   amount @1 :UInt64;
+  millionths @2 :UInt32;  # in addition to the amount: part of a device
 }
 
 struct FunctionDefinition {

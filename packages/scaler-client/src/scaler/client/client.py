@@ -155,7 +155,7 @@ class Client:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         *,
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
         priority: int = 0,
         retries: int = 0,
         rerun: bool = True,
@@ -345,7 +345,7 @@ class Client:
         self,
         fn: Callable[..., Any],
         *iterables: Iterable[Any],
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
         priority: int = 0,
         retries: int = 0,
         rerun: bool = True,
@@ -381,7 +381,7 @@ class Client:
         fn: Callable[..., T],
         iterable: Iterable[Iterable[Any]],
         *,
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
         priority: int = 0,
         retries: int = 0,
         rerun: bool = True,
@@ -536,7 +536,7 @@ class Client:
         graph: dict[str, Any],
         keys: Iterable[str],
         block: Literal[True] = True,
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
     ) -> dict[str, Any]: ...
 
     @overload
@@ -545,7 +545,7 @@ class Client:
         graph: dict[str, Any],
         keys: Iterable[str],
         block: Literal[False],
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
     ) -> dict[str, ScalerFuture[Any]]: ...
 
     @overload
@@ -554,7 +554,7 @@ class Client:
         graph: Any,
         keys: Any,
         block: bool = True,
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
         **dask_options: Any,
     ) -> Any: ...
 
@@ -563,7 +563,7 @@ class Client:
         graph: Any,
         keys: Any,
         block: bool = True,
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
         **dask_options: Any,
     ) -> Any:
         """Compute ``keys`` of a graph and return a dict of results, or of futures if ``block`` is False. A graph is a
@@ -788,7 +788,7 @@ class Client:
 
     def _make_options(
         self,
-        capabilities: Mapping[str, int] | Sequence[str] | None,
+        capabilities: Mapping[str, float] | Sequence[str] | None,
         priority: int,
         retries: int,
         rerun: bool,

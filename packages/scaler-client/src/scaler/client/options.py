@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from scaler_protocol.limits import CAPABILITIES_LIMIT, REAL_LIMIT
-from scaler_protocol.messages import DEFAULT_OPTIONS, Capability, TaskOptions
+from scaler_protocol.messages import DEFAULT_OPTIONS, UNITS_PER_WHOLE, Capability, TaskOptions
 
 PRIORITY_LIMIT = 2**31 - 1
 RETRIES_LIMIT = 2**31 - 1
@@ -19,7 +19,7 @@ NAME_LIMIT_BYTES = 1000
 class MapOptions(TypedDict, total=False):
     """The named parameters of ``Client.map``, for type checkers."""
 
-    capabilities: Mapping[str, int] | Sequence[str] | None
+    capabilities: Mapping[str, float] | Sequence[str] | None
     priority: int
     retries: int
     rerun: bool
@@ -57,7 +57,7 @@ def shared(options: TaskOptions) -> TaskOptions:
     return DEFAULT_OPTIONS if options == DEFAULT_OPTIONS else options
 
 
-def capabilities_of(wanted: Mapping[str, int] | Sequence[str] | None) -> tuple[Capability, ...]:
+def capabilities_of(wanted: Mapping[str, float] | Sequence[str] | None) -> tuple[Capability, ...]:
     """What a worker must have: names, each with an amount when ``wanted`` is a mapping."""
     if not wanted:
         return ()
@@ -79,5 +79,13 @@ def _is_name(text: str) -> bool:
         return False
 
 
-def _capability(name: str, amount: int) -> Capability:
-    return Capability(name, whole_number(f"The amount of capability {name!r}", amount, 0, AMOUNT_LIMIT))
+def _capability(name: str, amount: float) -> Capability:
+    what = f"The amount of capability {name!r}"
+    if not isinstance(amount, float) or amount.is_integer():
+        return Capability(
+            name, whole_number(what, int(amount) if isinstance(amount, float) else amount, 0, AMOUNT_LIMIT)
+        )
+    millionths = round(amount * UNITS_PER_WHOLE) if 0 < amount < 1 else 0
+    if not 0 < millionths < UNITS_PER_WHOLE:
+        raise ValueError(f"{what} must be a whole number, or a fraction between 0 and 1, not {amount!r}.")
+    return Capability(name, 0, millionths)

@@ -66,7 +66,8 @@ class SchedulerClusterCombo:
         logging_paths: Write log lines to these files. Default: /dev/stderr.
         logging_level: Log messages of this level and above. Default: WARNING.
         logging_config_file: Configure logging with this file of Python's logging.config format instead.
-        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1.
+        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1. A
+            fraction, such as gpu=0.5, lets workers share a device.
         preload: Call this function in each worker process when it starts, for example to load a model.
         event_log: Write event logs to this directory; replay them with scaler_top --replay DIR.
         event_log_limit_bytes (bytes): Limit the total size of the event logs; the oldest are deleted first. 0 =
@@ -111,7 +112,7 @@ class SchedulerClusterCombo:
         logging_paths: Sequence[str] = ("/dev/stderr",),
         logging_level: str = "WARNING",
         logging_config_file: str | None = None,
-        per_worker_capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
         preload: str | None = None,
         *,
         event_log: str | None = None,

@@ -37,10 +37,10 @@ class Agent:
     pid: int
     worker_names: tuple[str, ...]
     capabilities: dict[str, int]
-    """Amounts per worker."""
+    """Amounts per worker, in millionths."""
 
     capacity: dict[str, int]
-    """Amounts of all workers together."""
+    """Amounts of all workers together, in millionths."""
 
     heartbeat: Heartbeat | None
     store: bytes
@@ -107,4 +107,7 @@ class Agent:
         """The agent's name for logs."""
 
 def demand_of(capabilities: tuple[Capability, ...]) -> tuple[tuple[str, int], ...]:
-    """The capabilities of a task as a key: equal demands share a queue."""
+    """The capabilities of a task as a key, in millionths: equal demands share a queue."""
+
+def shown_demand(demand: tuple[tuple[str, int], ...]) -> str:
+    """A demand as users write it: ``gpu=0.5, linux=1``."""

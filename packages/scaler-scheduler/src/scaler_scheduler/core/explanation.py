@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.messages import Explanation
 from scaler_scheduler.core import lock_table
-from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
@@ -102,7 +102,7 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
     if not agents:
         return "no worker is connected."
     able = [agent for agent in agents.values() if agent.can_serve(record.demand)]
-    demand = ", ".join(f"{name}={amount}" for name, amount in record.demand)
+    demand = shown_demand(record.demand)
     if not able:
         return f"no connected worker has the capabilities it needs ({demand})."
     if state.is_stopping:

@@ -103,6 +103,7 @@ class WorkerProcessOptions:
     collect_interval_seconds: float
     trim_threshold_bytes: int
     is_spare: bool
+    variables: dict[str, str]
     echoes_streamed_output: bool = True
 
 

@@ -62,6 +62,7 @@ class WorkerProcessMain:
             context.AGENT_SOCKET_VARIABLE: options.agent_socket,
             context.SCHEDULER_ADDRESS_VARIABLE: options.scheduler_address,
             context.WORKER_NAME_VARIABLE: options.worker_name,
+            **options.variables,
         }
         self._environment = context.TaskEnvironment(
             variables, install_parent_variable, read_parent_variable, self._runner.note_environment
