@@ -308,6 +308,7 @@ class Agent:
             preload=settings.preload or "",
             collect_interval_seconds=settings.garbage_collect_interval_seconds,
             trim_threshold_bytes=settings.trim_memory_threshold_bytes,
+            loaded_objects_limit_bytes=settings.per_worker_loaded_objects_size,
             is_spare=number >= len(self._core.slots.names),
             echoes_streamed_output=settings.echo_streamed_output,
         )
