@@ -7,8 +7,8 @@ import pytest
 
 from scaler.client.serializer import serialize_for_sharing
 from scaler_protocol.messages import ObjectKey
-from scaler_protocol.objects.layout import Layout, load_read_only
-from scaler_worker.processor.loaded import Loaded, LoadedObjects, is_immutable
+from scaler_protocol.objects.layout import ObjectLayout, load_read_only
+from scaler_worker.worker_process.loaded import Loaded, LoadedObjects, is_immutable
 
 
 def key(number: int) -> ObjectKey:
@@ -105,7 +105,7 @@ def test_deep_tuples() -> None:
 @pytest.mark.parametrize("size", [1, 100, 100_000])
 def test_shared_arrays_are_read_only(size: int) -> None:
     payload = serialize_for_sharing({"array": numpy.arange(size), "list": [1]})
-    assert isinstance(payload, Layout)
+    assert isinstance(payload, ObjectLayout)
     value = load_read_only(memoryview(bytearray(payload.to_bytes())))
     assert (value["array"] == numpy.arange(size)).all()
     with pytest.raises(ValueError, match="read-only"):

@@ -17,9 +17,9 @@ from scaler.shell.client_store import is_same
 from scaler.utility.exceptions import MissingObjects, ScalerError
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
-from scaler_protocol.objects.layout import Layout
+from scaler_protocol.objects.layout import ObjectLayout
 
-Payload = bytes | Layout | Upload
+Payload = bytes | ObjectLayout | Upload
 
 _SMALL_SLOT_BYTES = 1024
 _dumps = pickle.dumps
@@ -75,7 +75,7 @@ class Arguments:
             return error
         return None
 
-    def encode_object(self, value: Any, is_shared: bool) -> bytes | Layout:
+    def encode_object(self, value: Any, is_shared: bool) -> bytes | ObjectLayout:
         """Like ``encode``, for an object that is sent by itself."""
         try:
             return self._encode_shared(value) if is_shared else self._encode(value)
@@ -131,7 +131,7 @@ class Arguments:
 
     # ---- uploads ---------------------------------------------------------------------------------------------------
 
-    def upload(self, payload: bytes | Layout, held: list[Upload], is_shared: bool = False) -> Upload:
+    def upload(self, payload: bytes | ObjectLayout, held: list[Upload], is_shared: bool = False) -> Upload:
         """Put a payload into the store of this host, or else send it to the scheduler. Adds its use to ``held``.
         ``is_shared``: the tasks of a worker process may share one loaded copy."""
         client_io = self._client_io
@@ -160,7 +160,7 @@ class Arguments:
         self._client_io.take_turn_shielded(lambda session: session.objects.discard(key))
         self._client_io.objects.drop([key])
 
-    def upload_once(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
+    def upload_once(self, payload: bytes | ObjectLayout, held: list[Upload]) -> Upload:
         """Like ``upload``, unless the same bytes are in the store already."""
         known = self._client_io.objects.residents.find(payload)
         if known is not None and self._hold(known, held):

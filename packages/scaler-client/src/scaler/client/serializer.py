@@ -14,7 +14,7 @@ import cloudpickle
 from scaler.client.reducers import ArgumentReducers
 from scaler.utility.private_apis import clear_globals
 from scaler_protocol.messages import INLINE_LIMIT_BYTES
-from scaler_protocol.objects.layout import Layout, plan
+from scaler_protocol.objects.layout import ObjectLayout, plan
 
 PICKLE_PROTOCOL = 5
 _KEPT_BUFFER_LIMIT_BYTES = 64 * 1024
@@ -45,7 +45,7 @@ class DefaultSerializer(Serializer):
         return pickle.loads(payload)
 
 
-def serialize_apart(obj: Any) -> bytes | Layout:
+def serialize_apart(obj: Any) -> bytes | ObjectLayout:
     """Like DefaultSerializer, but large buffers of an object (arrays) are not copied but referred to."""
     return _reused.dumps_apart(obj)
 
@@ -55,18 +55,18 @@ def serialize_privately(obj: Any) -> bytes:
     return _reused_private.dumps(obj)
 
 
-def serialize_privately_apart(obj: Any) -> bytes | Layout:
+def serialize_privately_apart(obj: Any) -> bytes | ObjectLayout:
     """Like ``serialize_privately``, with large buffers as in ``serialize_apart``."""
     return _reused_private.dumps_apart(obj)
 
 
-def serialize_for_sharing(obj: Any) -> bytes | Layout:
+def serialize_for_sharing(obj: Any) -> bytes | ObjectLayout:
     """Like ``serialize_apart``, with all buffers apart, so that the tasks that share the object can have all its arrays
     read-only."""
     return _reused.dumps_apart(obj, 0)
 
 
-def serialize_privately_for_sharing(obj: Any) -> bytes | Layout:
+def serialize_privately_for_sharing(obj: Any) -> bytes | ObjectLayout:
     """Like ``serialize_for_sharing``, for a client whose messages others cannot read."""
     return _reused_private.dumps_apart(obj, 0)
 
@@ -116,7 +116,7 @@ class ReusedPickler:
         finally:
             self._in_use.release()
 
-    def dumps_apart(self, obj: Any, largest_kept_bytes: int = INLINE_LIMIT_BYTES) -> bytes | Layout:
+    def dumps_apart(self, obj: Any, largest_kept_bytes: int = INLINE_LIMIT_BYTES) -> bytes | ObjectLayout:
         """Larger buffers do not go into the pickle."""
         if not self._in_use.acquire(blocking=False):
             return ReusedPickler(self._kind).dumps_apart(obj, largest_kept_bytes)

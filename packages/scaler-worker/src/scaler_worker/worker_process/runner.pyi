@@ -4,8 +4,8 @@ from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_worker.board import Board
-from scaler_worker.processor.kept import KeptValues
-from scaler_worker.processor.loaded import LoadedObjects
+from scaler_worker.worker_process.kept import KeptValues
+from scaler_worker.worker_process.loaded import LoadedObjects
 
 def install_parent_variable() -> None:
     """Put SCALER_PARENT, which names the task under way, into the C environment."""
