@@ -38,6 +38,10 @@ CREDIT_WITHOUT_END = 2**64 - 1
 UPLOAD_NUMBER = 2**63
 """Numbers of uploaded arguments count down from the top to this, ids of tasks count up and stay below."""
 
+PRIVATE_UPLOAD_NUMBER = 2**63 + 2**62
+"""Of an upload with this number or a greater one, each task gets a copy of its own. The tasks of a worker process may
+share one loaded copy of an upload with a smaller number."""
+
 
 class Role(enum.IntEnum):
     """The permissions of a peer. The values are part of the wire format and never change."""
@@ -77,7 +81,8 @@ class RefusalReason(enum.IntEnum):
 
 class ObjectKey(NamedTuple):
     """Names bytes above the inline limit: a result (owner is the session, number the task), an uploaded argument
-    (number counts down from 2**64 - 1) or a function (owner is its digest, number 0)."""
+    (number counts down from 2**64 - 1; from ``PRIVATE_UPLOAD_NUMBER - 1`` if its tasks may share one loaded copy) or a
+    function (owner is its digest, number 0)."""
 
     owner: bytes
     number: int

@@ -53,6 +53,8 @@ class Cluster:
         logging_level: Log messages of this level and above. Default: INFO.
         logging_config_file: Configure logging with this file of Python's logging.config format instead.
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
+        per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
+            loaded, for its next tasks. 0 = none. Default: 512MiB.
     """
 
     def __init__(
@@ -78,6 +80,8 @@ class Cluster:
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
         log_format: str = "text",
+        *,
+        per_worker_loaded_objects_size: int | str = 536870912,
     ) -> None:
         values = {CLUSTER_PARAMETERS.get(name, name): value for name, value in locals().items() if name != "self"}
         arguments = settings_arguments(ClusterSettings, values)

@@ -114,6 +114,13 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         see="objects.md",
         help="Directory for objects that do not fit into the object store's memory.",
     )
+    per_worker_loaded_objects_size: int = option(
+        512 * 1024 * 1024,
+        unit=BYTES,
+        minimum=0,
+        see="objects.md",
+        help="Let each worker process keep this much of the objects that it has loaded, for its next tasks. 0 = none.",
+    )
     echo_streamed_output: bool = option(
         True,
         see="client.md",

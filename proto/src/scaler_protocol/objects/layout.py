@@ -85,8 +85,17 @@ def load(view: memoryview | bytes, loads: Callable[..., Any] = pickle.loads) -> 
     if bytes(view[: len(MAGIC)]) != MAGIC:
         return loads(view)
     data = memoryview(view)
-    if data.readonly:
-        data = memoryview(bytearray(data))
+    return _load_parts(memoryview(bytearray(data)) if data.readonly else data, loads)
+
+
+def load_read_only(view: memoryview | bytes, loads: Callable[..., Any] = pickle.loads) -> Any:
+    """As ``load``, but its arrays cannot be written to, so that several tasks may have the same object."""
+    if bytes(view[: len(MAGIC)]) != MAGIC:
+        return loads(view)
+    return _load_parts(memoryview(view).toreadonly(), loads)
+
+
+def _load_parts(data: memoryview, loads: Callable[..., Any]) -> Any:
     if len(data) < _HEAD.size:
         raise ValueError("The object is truncated.")
     _, count, _, pickle_size = _HEAD.unpack_from(data)

@@ -34,6 +34,7 @@ class Arguments:
         self.plain_types = encoder.plain_types
         self._encoder = encoder
         self._encode = encoder.encode_argument
+        self._encode_shared = encoder.encode_shared
         self._client_io = client_io
 
     def encode(self, values: Sequence[Any]) -> list[Any]:
@@ -74,10 +75,10 @@ class Arguments:
             return error
         return None
 
-    def encode_object(self, value: Any) -> bytes | ObjectLayout:
+    def encode_object(self, value: Any, is_shared: bool) -> bytes | ObjectLayout:
         """Like ``encode``, for an object that is sent by itself."""
         try:
-            return self._encode(value)
+            return self._encode_shared(value) if is_shared else self._encode(value)
         except Exception as error:
             raise explained(error, "Cannot send the object", value, self._encoder.probe) from None
 
@@ -130,11 +131,12 @@ class Arguments:
 
     # ---- uploads ---------------------------------------------------------------------------------------------------
 
-    def upload(self, payload: bytes | ObjectLayout, held: list[Upload]) -> Upload:
-        """Put a payload into the store of this host, or else send it to the scheduler. Adds its use to ``held``."""
+    def upload(self, payload: bytes | ObjectLayout, held: list[Upload], is_shared: bool = False) -> Upload:
+        """Put a payload into the store of this host, or else send it to the scheduler. Adds its use to ``held``.
+        ``is_shared``: the tasks of a worker process may share one loaded copy."""
         client_io = self._client_io
         with client_io.lock:
-            key = client_io.session.objects.next_key()
+            key = client_io.session.objects.next_key(is_shared)
         try:
             place = client_io.objects.put(key, payload)
             data: bytes | Stored
@@ -149,7 +151,8 @@ class Arguments:
         except BaseException:
             self.discard(key)
             raise
-        client_io.objects.residents.add(payload, upload)
+        if not is_shared:  # a plain argument is private to its task
+            client_io.objects.residents.add(payload, upload)
         return upload
 
     def discard(self, key: ObjectKey) -> None:

@@ -584,12 +584,16 @@ class Client:
 
     # ---- objects -----------------------------------------------------------------------------------------------------
 
-    def send_object(self, obj: T, name: str | None = None) -> ObjectReference[T]:
-        """Send ``obj`` once. Pass the reference in its place as an argument or as an item of a map."""
+    def send_object(self, obj: T, name: str | None = None, *, shared: bool = True) -> ObjectReference[T]:
+        """Send ``obj`` once. Pass the reference in its place as an argument or as an item of a map.
+
+        A worker process loads it once, for all its tasks. Its arrays are read-only; a change of another part (a dict, a
+        list) is visible to later tasks of that process. With ``shared=False`` every task gets a copy of its own, whose
+        arrays it may change."""
         self._client_io.check_usable()
         held: list[Upload] = []
         try:
-            upload = self._arguments.upload(self._arguments.encode_object(obj), held)
+            upload = self._arguments.upload(self._arguments.encode_object(obj, shared), held, shared)
             self._client_io.take_turn(lambda session: None)  # announce it now
             owner, number = upload.key
             return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)

@@ -85,6 +85,8 @@ class SchedulerClusterCombo:
         object_store_memory (bytes): Limit the memory of this host's object store. 0 = half of the memory of the host or
             its control group. Default: 0.
         spill_directory: Directory for objects that do not fit into the object store's memory. Default: /var/tmp.
+        per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
+            loaded, for its next tasks. 0 = none. Default: 512MiB.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class SchedulerClusterCombo:
         worker_names: Sequence[str] | None = None,
         object_store_memory: int | str = 0,
         spill_directory: str | None = None,
+        per_worker_loaded_objects_size: int | str = 536870912,
     ) -> None:
         if n_workers < 0:
             raise ValueError(f"Cannot start {n_workers} workers: the number is negative. Give n_workers 0 or more.")

@@ -8,7 +8,7 @@ from scaler.core.effects import DropStoredObjects
 from scaler.core.outgoing import Outgoing
 from scaler.core.runs import Range
 from scaler.core.uploads import Stored, Upload
-from scaler_protocol.messages import ObjectCredit, ObjectKey, ObjectMissing, ObjectRequest
+from scaler_protocol.messages import PRIVATE_UPLOAD_NUMBER, ObjectCredit, ObjectKey, ObjectMissing, ObjectRequest
 
 
 class KeptObjects:
@@ -19,12 +19,16 @@ class KeptObjects:
         self.dropped: deque[Upload] = deque()
         self._session = session
         self._outgoing = outgoing
-        self._next_number = 2**64 - 1
+        self._next_private_number = 2**64 - 1
+        self._next_shared_number = PRIVATE_UPLOAD_NUMBER - 1
 
-    def next_key(self) -> ObjectKey:
-        """The key of the next object."""
-        self._next_number -= 1
-        return ObjectKey(self._session, self._next_number + 1)
+    def next_key(self, is_shared: bool = False) -> ObjectKey:
+        """The key of the next object. ``is_shared``: the tasks of a worker process may share one loaded copy."""
+        if is_shared:
+            self._next_shared_number -= 1
+            return ObjectKey(self._session, self._next_shared_number + 1)
+        self._next_private_number -= 1
+        return ObjectKey(self._session, self._next_private_number + 1)
 
     def add(self, key: ObjectKey, data: bytes | Stored) -> Upload:
         """Add an object for tasks that are submitted later. The caller holds a use of it. The object is in this host's

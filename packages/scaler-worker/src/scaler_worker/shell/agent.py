@@ -310,6 +310,7 @@ class AgentShell:
             preload=settings.preload or "",
             collect_interval_seconds=settings.garbage_collect_interval_seconds,
             trim_threshold_bytes=settings.trim_memory_threshold_bytes,
+            loaded_objects_limit_bytes=settings.per_worker_loaded_objects_size,
             is_spare=number >= len(self._core.slots.names),
             variables=self._device_variables(number),
             echoes_streamed_output=settings.echo_streamed_output,
