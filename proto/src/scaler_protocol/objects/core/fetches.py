@@ -102,6 +102,12 @@ class Fetches:
                 fetch.received = 0
             self._request(endpoint, fetch, now)
 
+    def on_opening(self, endpoint: str, now: float) -> None:
+        """The source answers, and its bulk connection is opened before anything is asked."""
+        source = self._sources.get(endpoint)
+        for fetch in source.fetches.values() if source is not None else ():
+            fetch.deadline = max(fetch.deadline, now + FIRST_CHUNK_SECONDS)
+
     def on_cut(self, endpoint: str, now: float) -> None:
         """Its connection is gone, and is tried again."""
         source = self._sources.get(endpoint)
@@ -132,12 +138,26 @@ class Fetches:
         if chunk.size != fetch.size or len(chunk.data) > fetch.size - fetch.received:
             self._next(fetch, now)
             return False
-        fetch.received += len(chunk.data)
-        fetch.deadline = now + STALL_SECONDS
-        self.received_bytes += len(chunk.data)
+        self._take(fetch, len(chunk.data), now)
         if fetch.received < fetch.size:
             self._effects.append(AskSource(endpoint, ObjectCredit(fetch.key, fetch.received)))
         return True
+
+    def wants(self, endpoint: str, key: ObjectKey, size: int, offset: int) -> bool:
+        """Whether the byte at ``offset``, which has come on a bulk connection, is the next one of what is wanted."""
+        fetch = self._asked(endpoint, key)
+        return fetch is not None and fetch.size == size and fetch.received == offset
+
+    def on_bytes(self, endpoint: str, key: ObjectKey, count: int, now: float) -> None:
+        """So many more bytes of what is wanted have come on a bulk connection."""
+        fetch = self._asked(endpoint, key)
+        if fetch is not None:
+            self._take(fetch, min(count, fetch.size - fetch.received), now)
+
+    def _take(self, fetch: _Fetch, count: int, now: float) -> None:
+        fetch.received += count
+        fetch.deadline = now + STALL_SECONDS
+        self.received_bytes += count
 
     def is_complete(self, key: ObjectKey) -> bool:
         fetch = self._fetches.get(key)

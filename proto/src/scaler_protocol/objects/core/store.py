@@ -359,6 +359,10 @@ class StoreCore:
         self.fetches.on_welcomed(endpoint, store, now)
         self._after(now)
 
+    def on_source_opening(self, endpoint: str, now: float) -> None:
+        """It answers; ``on_source_welcomed`` follows when its bulk connection was opened, or cannot be."""
+        self.fetches.on_opening(endpoint, now)
+
     def on_source_cut(self, endpoint: str, now: float) -> None:
         """The connection is gone, and is tried again."""
         self.fetches.on_cut(endpoint, now)
@@ -377,6 +381,25 @@ class StoreCore:
         wanted = self.fetches.on_chunk(endpoint, chunk, now)
         self._after(now)
         return self._itself.writing[chunk.key].extent if wanted else None
+
+    def bulk_extent(self, endpoint: str, key: ObjectKey, size: int, offset: int) -> Extent | None:
+        """Where to write bytes that come on a bulk connection; None: they are not wanted. Valid until the core is
+        called again; then ``on_bulk_received`` and ``on_piece_written``."""
+        is_wanted = self.fetches.wants(endpoint, key, size, offset)
+        return self._itself.writing[key].extent if is_wanted else None
+
+    def on_bulk_received(self, endpoint: str, key: ObjectKey, count: int, now: float) -> None:
+        self.fetches.on_bytes(endpoint, key, count, now)
+
+    def on_piece_sent(self, peer: int, key: ObjectKey, now: float) -> None:
+        """A piece that was on a bulk connection."""
+        self._let_servings_go(self._peers[peer], self.servings.on_piece_sent(peer, key), now)
+        self._after(now)
+
+    def on_bulk_lost(self, peer: int, now: float) -> None:
+        """The bulk connection of a store that fetches here is gone, and what was on it."""
+        self._let_servings_go(self._peers[peer], self.servings.on_bulk_lost(peer), now)
+        self._after(now)
 
     def on_piece_written(self, key: ObjectKey, now: float, failed: bool = False) -> None:
         """``failed``: the host has no memory left."""
@@ -402,14 +425,14 @@ class StoreCore:
             self._answer(peer, body)
 
     def _on_request(self, peer: Peer, body: ObjectRequest, now: float) -> None:
-        self._let_serving_go(peer, self.servings.ask(peer.number, body.key, body.offset), now)
+        self._let_servings_go(peer, self.servings.ask(peer.number, body.key, body.offset, body.direct), now)
         self._on_get(peer, StoreGet(body.key), now)
 
     def _on_credit(self, peer: Peer, body: ObjectCredit, now: float) -> None:
-        self._let_serving_go(peer, self.servings.on_credit(peer.number, body), now)
+        self._let_servings_go(peer, self.servings.on_credit(peer.number, body), now)
 
-    def _let_serving_go(self, peer: Peer, pin: int | None, now: float) -> None:
-        if pin is not None:
+    def _let_servings_go(self, peer: Peer, pins: list[int], now: float) -> None:
+        for pin in pins:
             self._unpin(peer.pins.pop(pin), now)
 
     def _take_inner(self, number: int, body: Any, now: float) -> None:
@@ -422,8 +445,8 @@ class StoreCore:
         elif isinstance(body, StoreExtent):
             pinned = peer.pins[body.pin]
             assert pinned.extent is not None
-            pin = self.servings.start(number, body.key, pinned.extent, body.size, body.pin)
-            self._let_serving_go(peer, pin, now)
+            pins = self.servings.start(number, body.key, pinned.extent, body.size, body.pin)
+            self._let_servings_go(peer, pins, now)
         else:
             self.servings.decline(number, body.key)
             text = body.text if isinstance(body, (ObjectMissing, StoreRefused)) else ""
