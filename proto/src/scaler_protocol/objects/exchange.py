@@ -18,7 +18,7 @@ from scaler_protocol.codec import MalformedMessage, decode, decode_hello, encode
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, ServerHandshake, place_of, refusal_for
 from scaler_protocol.ids import new_session
 from scaler_protocol.keys import store_keys
-from scaler_protocol.messages import Envelope, Hello, ObjectCredit, ObjectRequest, Welcome
+from scaler_protocol.messages import Envelope, Hello, ObjectCredit, ObjectRequest, ObjectStored, Welcome
 from scaler_protocol.objects.arrival import BULK_LOST, CUT, GONE, OPENING, Arrival
 from scaler_protocol.objects.bulk import Bulk
 from scaler_protocol.objects.bulk_channel import Traffic
@@ -86,8 +86,8 @@ class Exchange:
 
     def close_source(self, endpoint: str) -> None:
         source = self._sources.pop(endpoint, None)
-        self._end_bulk(endpoint)
         if source is not None:
+            self._end_bulk(endpoint)
             source.close()
             self.version += 1
 
@@ -95,7 +95,9 @@ class Exchange:
         """A message that is lost with its connection is asked for again after the next Welcome."""
         if self._bulk is not None and isinstance(body, ObjectRequest):
             body = replace(body, direct=self._bulk.is_open(endpoint))
-        if endpoint in self._sources:
+        if peer_of(endpoint):
+            self.answer(peer_of(endpoint), body)
+        elif endpoint in self._sources:
             self._sources[endpoint].send(body)
 
     def answer(self, peer: int, body: Any) -> bool:
@@ -206,7 +208,7 @@ class Exchange:
                 continue
             if isinstance(body, Hello):
                 arrivals += self._on_hello(router, routing_id, body, user)
-            elif isinstance(body, (ObjectRequest, ObjectCredit)):
+            elif isinstance(body, (ObjectRequest, ObjectCredit, ObjectStored)):
                 arrivals.append(Arrival(self._peers[routing_id], "", body))
         for routing_id, frames in router.unauthenticated_messages():
             arrivals += self._on_first_message(router, routing_id, frames, b"")

@@ -18,6 +18,7 @@ from scaler_protocol.messages import (
     ObjectKey,
     ObjectMissing,
     ObjectRequest,
+    ObjectStored,
     StoreAbandon,
     StoreCreate,
     StoreDrop,
@@ -40,6 +41,7 @@ from scaler_protocol.messages import (
     StoreStatus,
     StoreStatusRequest,
 )
+from scaler_protocol.objects.bulk_frames import label_of
 from scaler_protocol.objects.core.effects import Answer, CloseSegment, Effect
 from scaler_protocol.objects.core.fetches import Fetches
 from scaler_protocol.objects.core.memory import Memory, Refusal
@@ -110,6 +112,7 @@ class StoreCore:
         self._store_handlers: dict[type, Callable[[Peer, Any, float], None]] = {
             ObjectRequest: self._on_request,
             ObjectCredit: self._on_credit,
+            ObjectStored: self._on_offered,
         }
 
     # ---- the contract of all cores -------------------------------------------------------------------------------
@@ -136,6 +139,8 @@ class StoreCore:
             self._stop_writing(lost, written, now)
         self._give_back_region(lost, now)
         self.servings.remove_peer(peer)
+        if peer < _ITSELF:
+            self.fetches.on_offerer_lost(label_of(peer), now)
         for key in self.fetches.remove_peer(peer):
             self._end_fetch(key, None, now)
         self.memory.serve(now)
@@ -397,7 +402,8 @@ class StoreCore:
         self._after(now)
 
     def on_bulk_lost(self, peer: int, now: float) -> None:
-        """The bulk connection of a store that fetches here is gone, and what was on it."""
+        """The bulk connection of a peer is gone, and what was on it."""
+        self.fetches.on_offerer_lost(label_of(peer), now)
         self._let_servings_go(self._peers[peer], self.servings.on_bulk_lost(peer), now)
         self._after(now)
 
@@ -427,6 +433,9 @@ class StoreCore:
     def _on_request(self, peer: Peer, body: ObjectRequest, now: float) -> None:
         self._let_servings_go(peer, self.servings.ask(peer.number, body.key, body.offset, body.direct), now)
         self._on_get(peer, StoreGet(body.key), now)
+
+    def _on_offered(self, peer: Peer, body: ObjectStored, now: float) -> None:
+        self.fetches.on_offered(label_of(peer.number), body.key, now)
 
     def _on_credit(self, peer: Peer, body: ObjectCredit, now: float) -> None:
         self._let_servings_go(peer, self.servings.on_credit(peer.number, body), now)
