@@ -41,7 +41,7 @@ from scaler_protocol.objects.certificate import Certificate
 from scaler_protocol.objects.exchange import Exchange
 from scaler_protocol.objects.push import PushConnection, Pusher
 from scaler_protocol.security import ensure_token
-from scaler_protocol.transport.doorkeeper import new_key_pair
+from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.support.waiting import wait_until
 from tests.unit.objects.test_transfers import Host
 

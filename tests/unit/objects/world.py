@@ -34,7 +34,6 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.objects.bulk_frames import peer_of
 from scaler_protocol.objects.core.effects import (
-    Answer,
     AskSource,
     CloseSegment,
     CloseSource,
@@ -45,6 +44,7 @@ from scaler_protocol.objects.core.effects import (
     RemoveFile,
     SendPiece,
     Spill,
+    StoreAnswer,
 )
 from scaler_protocol.objects.core.space import PAGE_BYTES, Extent, pages
 from scaler_protocol.objects.core.store import StoreCore
@@ -139,7 +139,7 @@ class World:
         self.bulk.remove(found)
         self.core.on_piece_sent(peer, effect.key, self.now)
 
-    def do_Answer(self, effect: Answer) -> None:
+    def do_Answer(self, effect: StoreAnswer) -> None:
         peer = self.peers.get(effect.peer)
         assert peer is not None, "an answer to nobody"
         if effect.segment in self.failed_segments:

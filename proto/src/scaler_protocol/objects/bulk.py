@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from scaler_protocol.objects.bulk_channel import Channel, Traffic, client_context, server_context
 from scaler_protocol.objects.bulk_frames import NAME_BYTES, TOKEN_BYTES, Bytes, Offer, Piece
 from scaler_protocol.objects.certificate import Certificate
-from scaler_protocol.transport.newcomers import Newcomers
+from scaler_protocol.transport.pending_handshakes import PendingHandshakes
 
 OPEN_SECONDS = 2.0
 """A bulk connection that cannot be opened for so long is given up: a firewall may drop it without an answer."""
@@ -50,7 +50,7 @@ class Bulk:
         self._channels: dict[int, Channel] = {}  # by descriptor
         self._by_label: dict[str, Channel] = {}
         self._opening: dict[str, float] = {}  # dialed ones: when they are given up
-        self._newcomers = Newcomers(seconds_limit=_NEWCOMERS_SECONDS)
+        self._pending_handshakes = PendingHandshakes(seconds_limit=_NEWCOMERS_SECONDS)
         self._has_warned = False
 
     @property
@@ -125,7 +125,7 @@ class Bulk:
     def next_deadline(self) -> float | None:
         if any(channel.has_more for channel in self._channels.values()):
             return 0.0
-        times = [*self._opening.values(), *filter(None, [self._newcomers.next_deadline()])]
+        times = [*self._opening.values(), *filter(None, [self._pending_handshakes.next_deadline()])]
         return min(times, default=None)
 
     # ---- what happens ----------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ class Bulk:
         self._watch(channel)
 
     def _on_open(self, channel: Channel) -> None:
-        self._newcomers.remove(channel.fd)
+        self._pending_handshakes.remove(channel.fd)
         self._opening.pop(channel.label, None)
         self._by_label[channel.label] = channel
         self._offers = {name: found for name, found in self._offers.items() if found[0] != channel.label}
@@ -171,7 +171,7 @@ class Bulk:
             changes.append(Change(channel.label, False))
 
     def _end_late(self, now: float, changes: list[Change]) -> None:
-        for fd in self._newcomers.late(now):
+        for fd in self._pending_handshakes.late(now):
             self._remove(self._channels[fd])
         for label in [label for label, deadline in self._opening.items() if now >= deadline]:
             self._lose(self._by_label[label], "no answer", changes)
@@ -192,7 +192,7 @@ class Bulk:
                 return
             connected.setblocking(False)
             channel = self._add(Channel(_tuned(connected), self._server_context, find=self._offers.get))
-            for fd in self._newcomers.add(channel.fd, time.monotonic()):
+            for fd in self._pending_handshakes.add(channel.fd, time.monotonic()):
                 self._remove(self._channels[fd])
 
     def _add(self, channel: Channel) -> Channel:
@@ -204,7 +204,7 @@ class Bulk:
         self._poll.modify(channel.fd, channel.events)
 
     def _remove(self, channel: Channel) -> None:
-        self._newcomers.remove(channel.fd)
+        self._pending_handshakes.remove(channel.fd)
         del self._channels[channel.fd]
         self._poll.unregister(channel.fd)
         channel.close()

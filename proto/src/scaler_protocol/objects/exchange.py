@@ -23,7 +23,7 @@ from scaler_protocol.objects.arrival import BULK_LOST, CUT, GONE, OPENING, Arriv
 from scaler_protocol.objects.bulk import Bulk
 from scaler_protocol.objects.bulk_channel import Traffic
 from scaler_protocol.objects.bulk_frames import Bytes, Piece, label_of, offer_in, peer_of
-from scaler_protocol.objects.source import Source
+from scaler_protocol.objects.source import RemoteStore
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.router_socket import RouterSocket
 
@@ -51,7 +51,7 @@ class Exchange:
         self._users: dict[bytes, bytes] = {}  # by routing id: whose key its connection showed
         self._valid_users: frozenset[bytes] | None = None
         self._look_at = 0.0
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, RemoteStore] = {}
         self._probes: list[float] = []
         self._bulk = Bulk(traffic) if traffic is not None else None
         self._welcomes: dict[str, Welcome] = {}  # by endpoint: of sources that are connected
@@ -81,7 +81,7 @@ class Exchange:
 
     def open(self, endpoint: str) -> None:
         """Raises OSError and ValueError."""
-        self._sources[endpoint] = Source(self._context, endpoint)
+        self._sources[endpoint] = RemoteStore(self._context, endpoint)
         self.version += 1
 
     def close_source(self, endpoint: str) -> None:
@@ -169,7 +169,7 @@ class Exchange:
         except (OSError, ValueError) as error:
             logging.warning(f"Cannot listen for bulk connections: {error}. Large objects travel more slowly.")
 
-    def _on_source_body(self, endpoint: str, source: Source, body: Any) -> Any:
+    def _on_source_body(self, endpoint: str, source: RemoteStore, body: Any) -> Any:
         """A Welcome that offers a bulk connection counts when that was opened, or cannot be."""
         if body in (CUT, GONE):
             self._end_bulk(endpoint)

@@ -18,7 +18,7 @@ from scaler_protocol.objects.arrival import CUT, GONE
 from scaler_protocol.objects.bulk_channel import client_context
 from scaler_protocol.objects.bulk_frames import ACCEPTED, PIECE_BYTES, Offer, Piece, offer_in, pack_header
 from scaler_protocol.objects.pacing import limit_queue
-from scaler_protocol.objects.source import Source
+from scaler_protocol.objects.source import RemoteStore
 from scaler_protocol.transport.context import shared_context
 
 CONNECT_SECONDS = 2.0
@@ -39,7 +39,7 @@ class PushConnection:
 
     def __init__(self, endpoint: str) -> None:
         try:
-            self._source = Source(shared_context(), endpoint)
+            self._source = RemoteStore(shared_context(), endpoint)
         except ValueError as error:
             raise ConnectionError(str(error)) from None
         try:

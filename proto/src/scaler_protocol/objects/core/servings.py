@@ -16,7 +16,7 @@ from scaler_protocol.messages import (
     ObjectKey,
 )
 from scaler_protocol.objects.bulk_frames import PIECE_BYTES
-from scaler_protocol.objects.core.effects import Answer, Effect, SendPiece
+from scaler_protocol.objects.core.effects import Effect, SendPiece, StoreAnswer
 from scaler_protocol.objects.core.space import Extent
 
 PIECES_AHEAD = 2
@@ -61,7 +61,7 @@ class Servings:
         offset, direct = self._asked.pop((peer, key), (size, False))
         offset = min(offset, size)
         if not size:
-            self._effects.append(Answer(peer, ObjectChunk(key, 0, 0, b"")))
+            self._effects.append(StoreAnswer(peer, ObjectChunk(key, 0, 0, b"")))
         direct = direct and offset < size
         self._servings[peer, key] = _Serving(extent, size, pin, offset, offset + OBJECT_WINDOW_BYTES, direct)
         return self._send_directly(peer, key) if direct else self._send(peer, key)
