@@ -400,22 +400,27 @@ class ObjectRelease:
 
 @value(frozen=True, slots=True)
 class ObjectStored:
-    """Client or agent to scheduler: an object is in a store, where the agents of that store's host find it."""
+    """Client or agent to scheduler: an object is in a store, where the agents of that store's host find it. Client to a
+    store: it can push the object there, which the store requests if it needs it."""
 
     key: ObjectKey
     size: int
-    store: bytes  # 16 bytes
+    store: bytes  # 16 bytes; from a client also empty: it keeps the object itself
 
 
 @value(frozen=True, slots=True)
 class ObjectLocations:
     """Answers the ObjectRequest of an agent, or of a client that can have an object fetched: stores that have it. An
     agent has its own store fetch it, and says ObjectStored, or asks again for it to be ``relayed``; so does a client,
-    which says ObjectRelease, or asks again."""
+    which says ObjectRelease, or asks again. To the client that keeps an object itself: the stores to push it to."""
 
     key: ObjectKey
     size: int
-    sources: tuple[str, ...]  # endpoints, the one to ask first first
+    sources: tuple[str, ...]  # endpoints, the one to ask first first; OWNER_SOURCE: the owner pushes it
+
+
+OWNER_SOURCE = "owner"
+"""In place of an endpoint: the owner of the object connects to the store that needs it."""
 
 
 @value(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from scaler.client.signatures import argument_labels, function_name
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Stored, Upload
 from scaler.shell.client_io import ClientIO
-from scaler.shell.client_store import is_same
+from scaler.shell.client_store import PUSH_BYTES, is_same
 from scaler.utility.exceptions import MissingObjects, ScalerError
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
@@ -143,7 +143,9 @@ class Arguments:
             if place is not None:
                 data = Stored(place.size, place.store, lambda: client_io.objects.get(key))
             else:
-                data = payload if isinstance(payload, bytes) else payload.to_bytes()
+                content = payload if isinstance(payload, bytes) else payload.to_bytes()
+                is_kept = len(content) >= PUSH_BYTES and client_io.objects.can_push
+                data = Stored(len(content), b"", lambda: content) if is_kept else content
             with client_io.lock:
                 client_io.check_usable()
                 upload = client_io.session.objects.add(key, data)

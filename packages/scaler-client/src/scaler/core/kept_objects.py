@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from scaler.core.effects import DropStoredObjects
+from scaler.core.effects import DropStoredObjects, PushObject
 from scaler.core.outgoing import Outgoing
 from scaler.core.runs import Range
 from scaler.core.uploads import Stored, Upload
-from scaler_protocol.messages import PRIVATE_UPLOAD_NUMBER, ObjectCredit, ObjectKey, ObjectMissing, ObjectRequest
+from scaler_protocol.messages import ObjectCredit, ObjectKey, ObjectLocations, ObjectMissing, ObjectRequest, PRIVATE_UPLOAD_NUMBER
 
 
 class KeptObjects:
@@ -79,6 +79,14 @@ class KeptObjects:
         else:
             text = "Its owner has dropped it, or its store has died."
             self._outgoing.waiting.append(ObjectMissing(request.key, text))
+
+    def on_locations(self, locations: ObjectLocations, now: float) -> None:
+        """Push the bytes to the store of a worker's host, which requests them."""
+        upload = self.uploads.get(locations.key)
+        data = upload.content() if upload is not None else None
+        if data is not None:
+            pushes = [PushObject(locations.key, data, endpoint) for endpoint in locations.sources]
+            self._outgoing.effects.extend(pushes)
 
     def on_credit(self, credit: ObjectCredit, now: float) -> None:
         upload = self.uploads.get(credit.key)
