@@ -35,6 +35,7 @@ _QUEUE_SECONDS = 0.05
 _QUEUE_PACKETS = 10_000
 _BURST_BYTES = 64 * 1024
 _ROUTE_SECONDS = 5.0
+_END_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,33 @@ class Host:
         place = f"/sys/class/net/{DEVICE}/statistics"
         received, sent = self.run("cat", f"{place}/rx_bytes", f"{place}/tx_bytes").stdout.split()
         return int(received), int(sent)
+
+
+def environment(settings: dict[str, str] | None = None) -> dict[str, str]:
+    """This one, with ``settings``; the functions of the benchmarks can be imported in it."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    return dict(os.environ, PYTHONPATH=path, **(settings or {}))
+
+
+@contextmanager
+def running(host: Host, *command: str, settings: dict[str, str] | None = None) -> Iterator[subprocess.Popen[Any]]:
+    """On that host, until the context is left. ``settings`` are variables of its environment."""
+    started = host.popen(
+        *command,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(settings),
+    )
+    try:
+        yield started
+    finally:
+        started.terminate()
+        try:
+            started.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
 
 
 @contextmanager
