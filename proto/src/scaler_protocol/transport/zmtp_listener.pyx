@@ -4,7 +4,8 @@
 A peer is named by the identity that its connection shows, and the last connection that authenticates under it has it. A
 connection ends when its other end is closed, and also when the process that made it is gone: a child of that process
 may have inherited the descriptor and keep it open. Where the process cannot be seen (over tcp, and in a container with
-processes of its own), the other end is asked for a sign of life while it says nothing.
+processes of its own), the other end is asked for a sign of life while it says nothing: the process, or, if its user's
+code may keep it from answering, the kernel of its host.
 """
 
 import os
@@ -201,7 +202,7 @@ cdef class ZmtpListener:
             connection = self.connections[fd]
             if not connection.was_heard and beats >= SILENT_BEATS_LIMIT:
                 self.take_from(connection, messages)
-            if connection.was_heard or not connection.ping():
+            if self.shows_life(connection) or not connection.ping():
                 self.silent[fd] = 0
                 connection.was_heard = False
             else:
@@ -210,6 +211,15 @@ cdef class ZmtpListener:
                 self._lose(connection)
         if self.silent:
             self.beat.set(BEAT_SECONDS)
+
+    cdef bint shows_life(self, ZmtpConnection connection) except -1:
+        """A far process may be too busy to answer; its kernel has acknowledged the PING of the last beat, though."""
+        if connection.was_heard:
+            return True
+        if not connection.has_far_process or not connection.is_acknowledged():
+            return False
+        connection.ping()
+        return True
 
     def _on_process_ended(self, ZmtpConnection connection, list messages):
         """What it has said before, and no more."""
