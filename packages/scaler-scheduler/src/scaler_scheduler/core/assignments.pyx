@@ -198,7 +198,7 @@ cdef class Assignment:
     cdef inline bint may_admit(self, uint32_t estimate) noexcept:
         if self.turn <= 0:
             return False
-        if self.taken >= self.share and self.taken_us >= CHUNK_US and self.room > 0:
+        if self.taken >= self.share and self.taken_us >= CHUNK_US * self.agent.slots and self.room > 0:
             self.full = True
             return False
         if self.room <= 0 or not (self.free > 0 or self.may_wait(estimate)):
