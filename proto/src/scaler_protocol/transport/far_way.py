@@ -19,7 +19,7 @@ from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zmtp import ZmtpConnection
 
 _BEAT_SECONDS = 0.5
-_QUIET_BEATS = 3
+_QUIET_BEATS = 4
 """An idle agent hears its scheduler every two seconds: it need not ask before."""
 
 _SILENT_BEATS_LIMIT = _QUIET_BEATS + 2

@@ -128,6 +128,10 @@ cdef class ZmtpListener:
         cdef ZmtpConnection connection = self.peers.get(peer)
         return "sent" if connection is not None and connection.send(frames) else "gone"
 
+    def has(self, peer):
+        cdef ZmtpConnection connection = self.peers.get(peer)
+        return connection is not None and not connection.has_ended and not connection.is_cut
+
     # ---- peers that have not authenticated -----------------------------------------------------------------------
 
     def unauthenticated_messages(self):
