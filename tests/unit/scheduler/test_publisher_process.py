@@ -17,7 +17,7 @@ from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_scheduler.shell import snapshot_transfer
 from scaler_scheduler.shell.publisher_process import PublisherProcess
-from scaler_scheduler.shell.watchers import Request
+from scaler_scheduler.shell.watchers import WatchRequest
 from tests.support.hostile import Hostile
 from tests.support.monitoring import agent_status, snapshot
 
@@ -33,7 +33,7 @@ class Watchers:
         self.fails = False
         self.turns = 0
 
-    def take(self) -> list[Request]:
+    def take(self) -> list[WatchRequest]:
         self.turns += 1
         if self.fails:
             raise RuntimeError("broken")

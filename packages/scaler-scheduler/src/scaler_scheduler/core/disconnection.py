@@ -29,5 +29,5 @@ def on_peer_lost(state: SchedulerState, peer: bytes, now: float) -> None:
             agent.lost_at = now + (STALL_RECONNECT_SECONDS if timers.has_stalled(state, now) else RECONNECT_SECONDS)
         elif not agent.load.outstanding and silent_seconds < IDLE_ALIVE_SECONDS:
             agent.lost_at = now + STALL_RECONNECT_SECONDS
-        state.allocator.offer(agent)
+        state.placement.offer(agent)
         timers.arm_tick(state, now)
