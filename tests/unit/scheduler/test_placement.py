@@ -210,7 +210,7 @@ def test_a_deeper_task_passes_what_is_reserved():
     key = sent(client, 1000 * MB, a)
     client.says(needing(client, 1, key, count=3), tasks(client, 10, 1))
     said = client.says(tasks(client, 20, 2, depth=1))
-    assert given(said, a, b) == [[20], [21]]
+    assert given(said, a, b) == [[21], [20]]
 
 
 def test_balancing_leaves_tasks_with_their_bytes_until_they_have_waited_as_long():
