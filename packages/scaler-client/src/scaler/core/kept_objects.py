@@ -8,7 +8,14 @@ from scaler.core.effects import DropStoredObjects, PushObject
 from scaler.core.outgoing import Outgoing
 from scaler.core.runs import Range
 from scaler.core.uploads import Stored, Upload
-from scaler_protocol.messages import ObjectCredit, ObjectKey, ObjectLocations, ObjectMissing, ObjectRequest, PRIVATE_UPLOAD_NUMBER
+from scaler_protocol.messages import (
+    PRIVATE_UPLOAD_NUMBER,
+    ObjectCredit,
+    ObjectKey,
+    ObjectLocations,
+    ObjectMissing,
+    ObjectRequest,
+)
 
 
 class KeptObjects:
