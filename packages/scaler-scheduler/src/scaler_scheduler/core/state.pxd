@@ -1,6 +1,7 @@
 from scaler_scheduler.core.allocator cimport Allocator
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.shares cimport Shares
 
 cdef class SchedulerState:
     # configuration
@@ -25,6 +26,7 @@ cdef class SchedulerState:
     cdef readonly dict serializer_users
     # queues
     cdef readonly Allocator allocator
+    cdef readonly Shares shares
     cdef readonly object balancer
     cdef readonly bint is_bounded
     cdef readonly dict clients_waiting
