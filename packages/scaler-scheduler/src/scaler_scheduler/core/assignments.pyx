@@ -22,7 +22,7 @@ cdef enum:
     NEGLIGIBLE_US = 500
     LONGEST_AHEAD_US = 10000
     CHUNK_US = 1000
-    TURN_US = 1000  # what a client is given before it is the next one's turn; at least one task
+    TURN_US = 4000  # what a client is given before it is the next one's turn; at least one task
     NO_BOUND = 0x7FFFFFFF
     HIGHEST_PRIORITY = 0x7FFFFFFF
 

@@ -32,6 +32,7 @@ cdef class PriorityQueue:
     cdef push(self, client, table, uint64_t first, uint64_t stop, bint front)
     cdef wake(self, ClientQueue queue)
     cdef ClientQueue next_queue(self, double now, double aging_seconds)
+    cdef bint may_serve(self, ClientQueue queue) except -1
     cdef age(self, ClientQueue queue, double now, double aging_seconds)
     cdef drop(self, ClientQueue queue)
 

@@ -30,7 +30,7 @@ cdef class ClientQueue:
             return self.rank > other.rank
         if self.share is other.share:
             return self.last_turn < other.last_turn
-        return self.share.precedes(other.share)
+        return self.share.is_before(other.share)
 
     cdef bint is_empty(self) except -1:
         return self.first == self.stop and not self.ranges
@@ -128,22 +128,26 @@ cdef class PriorityQueue:
             if not queue.advance():
                 ended = [queue] if ended is None else [*ended, queue]
                 continue
-            if queue.client.is_paused or queue.share.group.is_full():
-                queue.was_blocked = True
-                continue
-            if queue.was_blocked:
-                queue.was_blocked = False
-                self.wake(queue)
             if aging_seconds > 0.0:
                 self.age(queue, now, aging_seconds)
-            if found is None or queue.precedes(found):
-                found = queue
+            if (found is None or queue.precedes(found)) and self.may_serve(queue):
+                if found is None or queue.precedes(found):  # it may just have been lifted
+                    found = queue
         if ended is not None:
             for queue in ended:
                 self.drop(queue)
         if found is not None:
             found.is_alone = len(self.queues) == 1
         return found
+
+    cdef bint may_serve(self, ClientQueue queue) except -1:
+        if queue.client.is_paused or queue.share.group.is_full():
+            queue.was_blocked = True
+            return False
+        if queue.was_blocked:
+            queue.was_blocked = False
+            self.wake(queue)
+        return True
 
     cdef age(self, ClientQueue queue, double now, double aging_seconds):
         if queue.since == NEVER:

@@ -26,6 +26,11 @@ cdef class Share:
     cpdef lift(self, double group_us, double us)
     cpdef bint precedes(self, Share other) except -1
 
+    cdef inline bint is_before(self, Share other) noexcept:
+        if self.group.virtual_us != other.group.virtual_us:
+            return self.group.virtual_us < other.group.virtual_us
+        return self.virtual_us < other.virtual_us
+
 cdef class Shares:
     cdef readonly dict groups
     cdef readonly dict weights

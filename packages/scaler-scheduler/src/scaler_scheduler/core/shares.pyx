@@ -48,9 +48,7 @@ cdef class Share:
         self.virtual_us = max(self.virtual_us, self.group.floor_us if us == INFINITY else us)
 
     cpdef bint precedes(self, Share other) except -1:
-        if self.group.virtual_us != other.group.virtual_us:
-            return self.group.virtual_us < other.group.virtual_us
-        return self.virtual_us < other.virtual_us
+        return self.is_before(other)
 
 
 @final
