@@ -149,7 +149,7 @@ class GraphStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreStatus:
+class HostStoreStatus:
     """The object store of one host."""
 
     host: str
@@ -185,7 +185,7 @@ class Snapshot:
     settings: tuple[Setting, ...] = ()
     waits: tuple[WaitGroup, ...] = ()
     graphs: tuple[GraphStatus, ...] = ()
-    stores: tuple[StoreStatus, ...] = ()
+    stores: tuple[HostStoreStatus, ...] = ()
     events: EventTotals = EventTotals()
     function_count: int = 0
     wait_count: int = 0

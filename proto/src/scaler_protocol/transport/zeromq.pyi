@@ -53,7 +53,7 @@ class RouterFrames(Socket):
         """One message and its sender; None: nothing waiting. Liveness probes are swallowed."""
 
     def receive_many(self, limit: int) -> list[tuple[bytes, list[bytes], bytes]]:
-        """What waits, in order: sender, frames, and the user whose key its connection showed, as a Doorkeeper named it
+        """What waits, in order: sender, frames, and the user whose key its connection showed, as a CurveAuthenticator named it
         (empty: there are no keys). Reads on until it has ``limit`` messages, which may be passed by what one reading
         gives; nothing waits once it is empty."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.shares import Share
 from scaler_scheduler.core.state import SchedulerState
@@ -21,11 +21,11 @@ def shares_of(state: SchedulerState) -> dict[Share, float]:
     return {share: share.group.weight / in_groups * share.weight / in_group[share.group] for share in active}
 
 
-def _is_active(client: Client) -> bool:
+def _is_active(client: ClientPeer) -> bool:
     return any(client.table.count(each) for each in (TaskState.QUEUED, TaskState.ASSIGNED, TaskState.CANCELLING))
 
 
-def why_limited(client: Client) -> str:
+def why_limited(client: ClientPeer) -> str:
     """Empty: the group of the client may use more workers."""
     group = client.table.share.group
     if not group.worker_limit or group.running < group.worker_limit:
@@ -34,7 +34,7 @@ def why_limited(client: Client) -> str:
     return f"its group {group.name!r} uses the {workers} that it may use."
 
 
-def place_in_queue(state: SchedulerState, client: Client, task: int, record: RunRecord) -> str:
+def place_in_queue(state: SchedulerState, client: ClientPeer, task: int, record: RunRecord) -> str:
     """The client's share, and what goes before a queued task. Empty: nothing does."""
     shares = shares_of(state)
     own, others = record.queue.ahead_of(client.table, task)

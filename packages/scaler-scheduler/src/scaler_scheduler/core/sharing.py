@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler_protocol.groups import checked_group, checked_weight
 from scaler_protocol.keys import name_of_user
 from scaler_protocol.messages import Hello, RefusalReason, Refused, Role
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import GROUPS_LIMIT
 from scaler_scheduler.core.state import SchedulerState
 
@@ -32,14 +32,14 @@ def refusal_for(state: SchedulerState, hello: Hello) -> Refused | None:
     return None
 
 
-def join(state: SchedulerState, client: Client) -> None:
+def join(state: SchedulerState, client: ClientPeer) -> None:
     """A client joins the group that it names. Without a name, it is the group of its user."""
     hello = client.hello
     name = hello.group or name_of_user(client.user) or DEFAULT_GROUP
     client.table.share = state.shares.join(name, hello.weight or 1.0)
 
 
-def inherit(state: SchedulerState, client: Client, parent: Client) -> None:
+def inherit(state: SchedulerState, client: ClientPeer, parent: ClientPeer) -> None:
     """A nested client belongs to the share of the client around it, and so does every client in its own tasks."""
     share = parent.table.share
     ahead = [client]
@@ -49,10 +49,10 @@ def inherit(state: SchedulerState, client: Client, parent: Client) -> None:
             state.shares.leave(each.table.share)
             each.table.share = share
             share.group.add_member()
-            state.allocator.move_share(each.table)
+            state.placement.move_share(each.table)
             ahead += state.lineage.of_client(each.session)
 
 
-def leave(state: SchedulerState, client: Client) -> None:
+def leave(state: SchedulerState, client: ClientPeer) -> None:
     """A client is forgotten."""
     state.shares.leave(client.table.share)

@@ -12,15 +12,15 @@ from scaler_protocol.monitor.messages import (
     EventTotals,
     FunctionStatus,
     GraphStatus,
+    HostStoreStatus,
     PeerState,
     SchedulerStatus,
     Setting,
     Snapshot,
-    StoreStatus,
     TaskCounts,
 )
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.settings import OPTION_NAMES
 from scaler_scheduler.core.share_reports import shares_of
@@ -62,12 +62,12 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
     )
 
 
-def _stores(state: SchedulerState) -> Iterator[StoreStatus]:
+def _stores(state: SchedulerState) -> Iterator[HostStoreStatus]:
     """Agents of one host share a store."""
     for agents in state.agents_by_store.values():
         said = next((agent.store_status for agent in agents if agent.store_status is not None), None)
         if said is not None:
-            yield StoreStatus(
+            yield HostStoreStatus(
                 agents[0].host, said.objects, said.used_bytes, said.capacity_bytes, said.spilled_bytes,
                 said.sent_bytes, said.received_bytes,
             )  # fmt: skip
@@ -133,7 +133,7 @@ def _clients(state: SchedulerState) -> tuple[ClientStatus, ...]:
     return tuple(_client(client, shares.get(client.table.share, 0.0)) for client in state.clients.values())
 
 
-def _client(client: Client, share: float) -> ClientStatus:
+def _client(client: ClientPeer, share: float) -> ClientStatus:
     return ClientStatus(
         session=client.shown_id,
         host=client.hello.host,
