@@ -16,6 +16,7 @@ from benchmarks.workloads import (
     monitoring,
     nested,
     objects,
+    sharing,
     startup,
     throughput,
 )
@@ -103,6 +104,10 @@ WORKLOADS = {
         Workload(
             "screens", "a map on three screens", monitoring.map_on_screens, "here", "watched_to_unwatched", 0, 0, False,
             True,
+        ),
+        Workload(
+            "fairness", "ten tasks behind 100,000 of another client", sharing.fairness, "here", "ten_tasks_s", 0, 0,
+            False, True,
         ),
         Workload("flat", "imap, memory", memory.flat, "engine", "servers_growth_mib", 10_000_000, 600.0, False, True),
     )

@@ -259,12 +259,20 @@ cdef list capability_texts(object options):
     return [(each.name.encode(), each.amount, each.millionths) for each in options.capabilities]
 
 
+cdef uint16_t capability_data(list capabilities) except 0:
+    """The words of data that each capability takes. Without fractions, the second word is not written."""
+    for _, _, millionths in capabilities:
+        if millionths:
+            return CAPABILITY_DATA
+    return CAPABILITY_DATA - 1
+
+
 cdef uint64_t options_words(list capabilities):
     cdef uint64_t words = OPTIONS_DATA + 1
     if capabilities:
         words += 1
         for name, _, _ in capabilities:
-            words += CAPABILITY_DATA + 1 + text_words(name)
+            words += capability_data(capabilities) + 1 + text_words(name)
     return words
 
 
@@ -274,6 +282,7 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     cdef int64_t priority = options.priority
     cdef double timeout = options.timeout_seconds
     cdef int64_t at
+    cdef uint16_t data_words
     if not 0 <= timeout <= REAL_LIMIT:
         raise ValueError(f"timeout_seconds is not a number between 0 and {REAL_LIMIT:g}: {timeout}.")
     store64(data, <uint64_t> priority)
@@ -285,12 +294,14 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     data[32] |= (bool(options.intermediate) << 3) | (bool(options.shares_values) << 4)
     store32(data + 36, options.graph)
     if capabilities:
-        at = sure(put_structs(writer, start + OPTIONS_DATA, len(capabilities), CAPABILITY_DATA, 1))
+        data_words = capability_data(capabilities)
+        at = sure(put_structs(writer, start + OPTIONS_DATA, len(capabilities), data_words, 1))
         for name, amount, millionths in capabilities:
             store64(word(writer, at), amount)
-            store32(word(writer, at + 1), millionths)
-            write_text(writer, at + CAPABILITY_DATA, name)
-            at += CAPABILITY_DATA + 1
+            if data_words == CAPABILITY_DATA:
+                store32(word(writer, at + 1), millionths)
+            write_text(writer, at + data_words, name)
+            at += data_words + 1
     return 0
 
 

@@ -177,6 +177,8 @@ class Hello:
     nonce: bytes = b""  # 32 bytes, fresh for each number; empty: no proof is asked for or given
     challenge: bytes = b""  # the nonce of the Challenge that this answers
     proof: bytes = b""  # see ``handshake``
+    group: str = ""  # of a client: with whom it shares the workers; empty: the group of its user
+    weight: float = 0.0  # of a client within its group; 0: 1
 
 
 @value(frozen=True, slots=True)

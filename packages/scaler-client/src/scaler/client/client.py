@@ -32,7 +32,9 @@ from scaler.client.options import (
     MapOptions,
     capabilities_of,
     duration,
+    group_of,
     shared,
+    weight_of,
     whole_number,
 )
 from scaler.client.outcomes import failure_of, hide_frames
@@ -87,6 +89,9 @@ class Client:
     first used, because most clients inside tasks are arguments that are only passed on.
 
     ``timeout_seconds``: if the scheduler is out of reach for this long, calls that wait fail with DisconnectedError.
+    ``group``: the clients with which this one shares the workers, by default those of its user; groups get equal shares
+    of the running time. ``weight``: how much of its group's time this client gets, compared with the others in it.
+    Clients inside tasks belong to the share of the client outside; their group and weight do not count.
     ``stream_output``: also write here what tasks write to ``sys.stdout`` and ``sys.stderr``. The output of subprocesses
     and of C code appears in the output of their cluster only. If output arrives too fast, part of it is dropped and a
     line says how many bytes."""
@@ -104,12 +109,16 @@ class Client:
         heartbeat_interval_seconds: float = 2,
         serializer: Serializer | type[Serializer] = DefaultSerializer(),  # noqa: B008  immutable
         stream_output: bool = False,
+        group: str | None = None,
+        weight: float = 1.0,
     ) -> None:
         self._address = address or os.environ.get(SCHEDULER_VARIABLE) or ""
         if not self._address:
             raise ValueError("Client() needs the address of a scheduler; only inside a task can it be left out.")
         parse_address(self._address)
-        self._settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
+        group_of(group)
+        settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
+        self._settings = (*settings, group, weight_of(weight))
         self._options = shared(TaskOptions(profiling=profiling, stream_output=stream_output))
         self._has_left = False
         _clients.add(self)
@@ -728,7 +737,7 @@ class Client:
             self._client_io = client_io
 
     def _make_parts(self, agent: str | None) -> ClientParts:
-        _, _, timeout_seconds, heartbeat_interval_seconds, serializer, _ = self._settings
+        _, _, timeout_seconds, heartbeat_interval_seconds, serializer, _, group, weight = self._settings
         identity = new_session()
         parent = parent_task() if agent or is_far_from_agents() else TaskName(b"", 0, 0)
         hello = make_hello(
@@ -739,6 +748,8 @@ class Client:
             parent_task=parent.task,
             parent_attempt=parent.attempt,
             parent_depth=parent.depth,
+            group=group_of(group),
+            weight=weight,
         )
         encoder = Encoder(serializer, is_private(self._address))
         connection: ClientConnection = NestedConnection(agent) if agent else _direct_connection(self._address, identity)
@@ -765,7 +776,7 @@ class Client:
 
     def _kind(self) -> Hashable:
         """The settings that a client inside a task must share with the previous user of the parts."""
-        _, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output = self._settings
+        _, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output, *_ = self._settings
         definition = Encoder(serializer).definition()
         digest = definition.digest if definition is not None else b""
         return self._address, profiling, timeout_seconds, heartbeat_interval_seconds, digest, stream_output

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
+from scaler_protocol.groups import checked_group, checked_weight
 from scaler_protocol.limits import CAPABILITIES_LIMIT, REAL_LIMIT
 from scaler_protocol.messages import DEFAULT_OPTIONS, UNITS_PER_WHOLE, Capability, TaskOptions
 
@@ -50,6 +51,30 @@ def duration(name: str, value: float | None) -> float:
     if math.isnan(seconds) or seconds < 0:
         raise ValueError(f"{name} must not be negative, but is {value!r}.")
     return 0.0 if seconds > REAL_LIMIT else seconds
+
+
+def group_of(name: str | None) -> str:
+    """The name of a group; empty for None, which stands for the group of the user."""
+    if name is None:
+        return ""
+    if not isinstance(name, str):
+        raise TypeError(f"group must be a string, not {name!r}.")
+    try:
+        return checked_group(name)
+    except ValueError as error:
+        raise ValueError(f"Cannot use this group: {error}") from None
+
+
+def weight_of(value: float) -> float:
+    """A weight as a float."""
+    if isinstance(value, (str, bytes, bool)):
+        raise TypeError(f"weight must be a number, not {value!r}.")
+    try:
+        return checked_weight(float(value))
+    except (TypeError, OverflowError):
+        raise TypeError(f"weight must be a number, not {value!r}.") from None
+    except ValueError as error:
+        raise ValueError(f"Cannot use this weight: {error}") from None
 
 
 def shared(options: TaskOptions) -> TaskOptions:

@@ -80,6 +80,10 @@ class SchedulerClusterCombo:
         grace_seconds (seconds): Give running tasks this long to finish when the scheduler is stopped. Default: 10s.
         insecure: Listen on a public address without keys: anyone who can reach it can run code on this host. Default:
             False.
+        aging_seconds (seconds): Raise the priority of a client's waiting tasks by one step whenever none of them has
+            been started for this long. 0 = never. Default: 0.
+        group_weights: Give these groups another share of the workers than the weight of 1 that every group has.
+        group_limits: Limit how many workers these groups may use at a time.
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
         worker_names: Name the workers, one name for each: a,b. Default: numbers.
         object_store_memory (bytes): Limit the memory of this host's object store. 0 = half of the memory of the host or
@@ -124,6 +128,9 @@ class SchedulerClusterCombo:
         client_memory: int | str = 0,
         grace_seconds: float | str = 10.0,
         insecure: bool = False,
+        aging_seconds: float | str = 0.0,
+        group_weights: str = "",
+        group_limits: str = "",
         log_format: str = "text",
         worker_names: Sequence[str] | None = None,
         object_store_memory: int | str = 0,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from scaler_protocol.handshake import ServerHandshake
 from scaler_protocol.options import option
 from scaler_protocol.units import SECONDS
+from scaler_scheduler.core.group_settings import counts_text, weights_text
 from scaler_scheduler.core.limits import CLIENT_MEMORY_BYTES
 
 
@@ -51,6 +52,27 @@ class SchedulerOptions:
         "-qs",
         minimum=1,
         help="Maximum number of tasks queued at one worker. How many are queued depends on how long tasks take.",
+    )
+    aging_seconds: float = option(
+        0.0,
+        unit=SECONDS,
+        minimum=0,
+        help="Raise the priority of a client's waiting tasks by one step whenever none of them has been started for "
+        "this long. 0 = never.",
+    )
+    group_weights: str = option(
+        "",
+        metavar="GROUP=WEIGHT,...",
+        parse=weights_text,
+        see="running.md",
+        help="Give these groups another share of the workers than the weight of 1 that every group has.",
+    )
+    group_limits: str = option(
+        "",
+        metavar="GROUP=WORKERS,...",
+        parse=counts_text,
+        see="running.md",
+        help="Limit how many workers these groups may use at a time.",
     )
 
 

@@ -24,6 +24,7 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.settings import OPTION_NAMES
+from scaler_scheduler.core.share_reports import shares_of
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.waits import waits_of
@@ -50,7 +51,7 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
         scheduler=_scheduler(state, now),
         tasks=_tasks(state),
         agents=tuple(_agent(agent, now) for agent in state.agents.values() if agent.attached),
-        clients=tuple(_client(client) for client in state.clients.values()),
+        clients=_clients(state),
         functions=_functions(state),
         settings=_settings(state),
         stores=tuple(_stores(state)),
@@ -132,7 +133,12 @@ def _starting_worker(name: str) -> WorkerStatus:
     return WorkerStatus(name, pid=0, cpu_percent=0.0, rss_bytes=0, initialized=False, has_task=False, slot_lent=False)
 
 
-def _client(client: ClientPeer) -> ClientStatus:
+def _clients(state: SchedulerState) -> tuple[ClientStatus, ...]:
+    shares = shares_of(state)
+    return tuple(_client(client, shares.get(client.table.share, 0.0)) for client in state.clients.values())
+
+
+def _client(client: ClientPeer, share: float) -> ClientStatus:
     return ClientStatus(
         session=client.shown_id,
         host=client.hello.host,
@@ -142,6 +148,9 @@ def _client(client: ClientPeer) -> ClientStatus:
         running=sum(client.table.count(state) for state in _RUNNING),
         finished=client.table.finished,
         parent_session=shown_id(client.hello.parent_session),
+        group=client.table.share.group.name,
+        weight=client.table.share.weight,
+        share=share,
     )
 
 
