@@ -209,6 +209,8 @@ class Fetches:
                 self._close(endpoint)
 
     def next_deadline(self) -> float | None:
+        if not self._fetches and not self._sources:
+            return None
         deadlines = [fetch.deadline for fetch in self._fetches.values() if fetch.started]
         deadlines += [source.closes for source in self._sources.values() if not source.fetches]
         return min(deadlines, default=None)

@@ -172,8 +172,8 @@ class StoreCore:
         self._after(now)
 
     def next_deadline(self) -> float | None:
-        deadlines = (self.memory.next_deadline(), self.fetches.next_deadline())
-        return min((each for each in deadlines if each is not None), default=None)
+        one, other = self.memory.next_deadline(), self.fetches.next_deadline()
+        return other if one is None else one if other is None else min(one, other)
 
     def take_effects(self) -> list[Effect]:
         for effect in list(self.memory.effects):
