@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from scaler_protocol.ids import shown_id
 from scaler_protocol.messages import Status, WorkerStatus
@@ -38,6 +39,7 @@ _NODES_COUNTED = 1_000_000
 _SETTINGS = ("address", *OPTION_NAMES, "python_version")
 """The settings that monitors show. None of them is a secret."""
 
+_name_of = attrgetter("name")
 _SUCCESSES = (Status.SUCCESS, Status.SUCCESS_LARGE)
 _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FOUND)
 
@@ -119,7 +121,10 @@ def _agent(agent: Agent, now: float) -> AgentStatus:
 
 def _workers(agent: Agent) -> tuple[WorkerStatus, ...]:
     """All that the agent announced when it attached, with what its last heartbeat said of them."""
-    reported = {status.name: status for status in agent.heartbeat.workers} if agent.heartbeat else {}
+    workers = agent.heartbeat.workers if agent.heartbeat else ()
+    if tuple(map(_name_of, workers)) == agent.worker_names:
+        return workers
+    reported = {status.name: status for status in workers}
     return tuple(reported.get(name) or _starting_worker(name) for name in agent.worker_names)
 
 
