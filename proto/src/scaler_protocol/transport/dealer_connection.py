@@ -37,6 +37,9 @@ from scaler_protocol.transport.zmtp import ZmtpConnection
 
 _RETRY_SECONDS = 0.02
 _RETRY_LIMIT_SECONDS = 0.1
+_FAR_RETRY_LIMIT_SECONDS = 0.5
+"""A restarted scheduler must not be busy with the attempts of a thousand hosts."""
+
 _RECONNECT_SECONDS = 1.0
 _NO_DESCRIPTOR_RETRY_SECONDS = 0.2
 _FAILED_HANDSHAKES_LIMIT = 5
@@ -211,7 +214,8 @@ class DealerConnection(DealerFrames):
         assert self._retry is not None
         self.detach()
         self._retry.set(self._retry_seconds)
-        self._retry_seconds = min(2 * self._retry_seconds, _RETRY_LIMIT_SECONDS)
+        limit = _RETRY_LIMIT_SECONDS if self._far_host is None else _FAR_RETRY_LIMIT_SECONDS
+        self._retry_seconds = min(2 * self._retry_seconds, limit)
 
     def _wait_for_descriptors(self) -> None:
         assert self._retry is not None

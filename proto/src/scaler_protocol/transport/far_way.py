@@ -19,7 +19,10 @@ from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zmtp import ZmtpConnection
 
 _BEAT_SECONDS = 0.5
-_SILENT_BEATS_LIMIT = 3
+_QUIET_BEATS = 4
+"""An idle agent hears its scheduler every two seconds: it need not ask before."""
+
+_SILENT_BEATS_LIMIT = _QUIET_BEATS + 2
 _HANDSHAKE_BEATS_LIMIT = 20
 
 _streams: weakref.WeakSet[ZmtpConnection] = weakref.WeakSet()
@@ -101,7 +104,7 @@ class SilenceWatch:
         limit = 0 if is_connecting else _SILENT_BEATS_LIMIT if stream.is_ready else _HANDSHAKE_BEATS_LIMIT
         if self._silent_beats > limit:
             stream.hang_up()
-        else:
+        elif self._silent_beats > _QUIET_BEATS:
             stream.ping()
 
     def close(self) -> None:

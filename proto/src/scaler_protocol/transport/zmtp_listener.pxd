@@ -23,5 +23,4 @@ cdef class ZmtpListener:
     cdef object send(self, object peer, object frames)
     cdef int serve(self, int fd, list messages) except -1
     cdef int take_from(self, ZmtpConnection connection, list messages) except -1
-    cdef bint shows_life(self, ZmtpConnection connection) except -1
     cdef int add_messages(self, ZmtpConnection connection, list messages) except -1
