@@ -60,6 +60,9 @@ class Agent:
 
     is_leaving: bool
     heard_at: float
+    idle_at: float
+    """The last tick at which it had no tasks."""
+
     excused_seconds: float
     """How much of the time since ``heard_at`` the scheduler itself did not run."""
 
@@ -68,6 +71,9 @@ class Agent:
 
     version: int
     """Changes whenever placement looks at the agent; older heap entries are stale."""
+
+    warmth: int
+    """Greater than that of all agents that were given tasks before this one."""
 
     # ---- work stealing ---------------------------------------------------------------------------------------------
 

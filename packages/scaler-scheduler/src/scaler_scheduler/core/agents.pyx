@@ -16,7 +16,7 @@ cdef class Agent:
         self.name, self.host, self.pid, self.worker_names = "", hello.host, hello.pid, ()
         self.capabilities, self.capacity = {}, {}
         self.store, self.store_endpoint = b"", ""
-        self.heard_at = self.attached_at = now
+        self.heard_at = self.attached_at = self.idle_at = now
         self.load = new_load(self, 0, 0, now)
         self.known, self.outbox, self.releases, self.cancels = set(), [], [], {}
         self.agents_with_cancels = agents_with_cancels

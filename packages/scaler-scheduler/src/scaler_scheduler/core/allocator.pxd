@@ -1,3 +1,5 @@
+from libc.stdint cimport int64_t
+
 from scaler_scheduler.core.agents cimport Agent
 from scaler_scheduler.core.data_locations cimport DataLocations
 from scaler_scheduler.core.queue_classes cimport QueueClass
@@ -12,6 +14,7 @@ cdef class Allocator:
     cdef dict eager
     cdef dict reserving
     cdef readonly Agent serving
+    cdef int64_t grants  # of tasks, in order
 
     cpdef offer(self, Agent agent)
     cdef settle(self)

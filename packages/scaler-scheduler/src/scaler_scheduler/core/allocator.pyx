@@ -189,6 +189,8 @@ cdef class Allocator:
                 self.note_reserved(queue, given, now)
                 self.settle()
             if runs:
+                self.grants += 1
+                agent.warmth = self.grants
                 agent.outbox.extend(runs)
                 given[agent.index] = agent
                 self.offer(agent)
@@ -200,7 +202,7 @@ cdef class Allocator:
 
     cdef Agent best(self, QueueClass queue):
         while queue.heap:
-            _, version, index = heappop(queue.heap)
+            _, _, version, index = heappop(queue.heap)
             if queue.candidates.get(index) == version:
                 del queue.candidates[index]
                 return self.agents[index]
@@ -215,9 +217,9 @@ cdef class Allocator:
 
     cdef enter(self, QueueClass queue, Agent agent):
         queue.candidates[agent.index] = agent.version
-        heappush(queue.heap, (agent.load.key(queue.depth), agent.version, agent.index))
+        heappush(queue.heap, (agent.load.key(queue.depth), -agent.warmth, agent.version, agent.index))
         if len(queue.heap) > 64 + 4 * len(queue.candidates):
-            queue.heap = [entry for entry in queue.heap if queue.candidates.get(entry[2]) == entry[1]]
+            queue.heap = [entry for entry in queue.heap if queue.candidates.get(entry[3]) == entry[2]]
             heapify(queue.heap)
 
     def keep_classes(self, dict needed):

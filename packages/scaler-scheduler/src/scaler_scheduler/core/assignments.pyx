@@ -18,7 +18,9 @@ from scaler_scheduler.core.task_table cimport TaskTable
 cdef enum:
     NEGLIGIBLE_US = 500
     LONGEST_AHEAD_US = 10000
-    CHUNK_US = 1000
+    CHUNK_US = 1000  # of work per worker: less than that costs more to send than it gains to spread it
+    CHUNKS_LIMIT = 4  # where there are many agents
+    CHUNK_AGENTS = 16
     TURN = 256
     NO_BOUND = 0x7FFFFFFF
 
@@ -34,6 +36,7 @@ cdef class Assignment:
     cdef int64_t free
     cdef int64_t room
     cdef int64_t budget_us
+    cdef int64_t chunk_us
     cdef int64_t taken
     cdef int64_t taken_us
     cdef int64_t turn
@@ -54,6 +57,7 @@ cdef class Assignment:
         self.free = max(0, agent.usable(source.depth) - here)
         self.room = min(agent.limit() - here, agent.fits(source.demand))
         self.budget_us = agent.budget_us(source.depth)
+        self.chunk_us = CHUNK_US * agent.slots * max(1, min(CHUNKS_LIMIT, len(source.candidates) // CHUNK_AGENTS))
         self.full = self.agent_full = self.room <= 0
         self.was_idle = agent.outstanding < agent.slots + agent.lent
 
@@ -198,7 +202,7 @@ cdef class Assignment:
     cdef inline bint may_admit(self, uint32_t estimate) noexcept:
         if self.turn <= 0:
             return False
-        if self.taken >= self.share and self.taken_us >= CHUNK_US and self.room > 0:
+        if self.taken >= self.share and self.taken_us >= self.chunk_us and self.room > 0:
             self.full = True
             return False
         if self.room <= 0 or not (self.free > 0 or self.may_wait(estimate)):
