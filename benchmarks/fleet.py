@@ -26,7 +26,7 @@ from benchmarks.hosts import Host, environment, lab
 from scaler_protocol.address import default_monitor_address
 
 PROCESSES = 10
-"""The agents are spread over so many; losing a tenth of them is losing one."""
+"""The agents run in this many processes; losing one is losing a tenth of the agents."""
 
 IDLE_SECONDS = 10.0
 SETTLE_SECONDS = 3.0
@@ -113,7 +113,8 @@ class Scheduler:
 
 
 def _piped(host: Host, command: list[str], settings: dict[str, str], stdin: int) -> subprocess.Popen[str]:
-    return host.popen(*command, cwd=ROOT, env=environment(settings), stdin=stdin, stdout=subprocess.PIPE, text=True)
+    streams = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    return host.popen(*command, cwd=ROOT, env=environment(settings), **streams)
 
 
 def _line(process: subprocess.Popen[str], seconds: float = 300.0) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import os
+import secrets
 import sys
 import time
 from collections.abc import Sequence
@@ -19,9 +20,12 @@ from scaler_protocol.command import new_event_loop
 from scaler_protocol.command.descriptors import allow_many_descriptors
 from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.command.turn_guard import TurnGuard
-from scaler_protocol.handshake import make_hello
+from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
 from scaler_protocol.ids import new_session
+from scaler_protocol.keys import worker_keys
 from scaler_protocol.messages import ObjectKey, Role, Status, TaskColumn, WorkerStatus
+from scaler_protocol.transport.context import shared_context
+from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_worker.core import held_tasks
 from scaler_worker.core.agent import AgentCore
 from scaler_worker.core.columns import columns_of
@@ -100,11 +104,22 @@ class SimulatedWorkers:
         self._state.queue.check()
 
 
+class FleetConnection(SchedulerConnection):
+    """The agents of a process share the threads of libzmq."""
+
+    def __init__(self, address: str, session: bytes) -> None:
+        self.dealer = DealerConnection(shared_context(), address, session, worker_keys)
+        self.handshake = PeerHandshake(self.dealer.place, secrets.token_bytes(NONCE_SIZE_BYTES))
+
+    def close(self, linger_milliseconds: int = 0) -> None:
+        self.dealer.close(linger_milliseconds)
+
+
 class FleetAgent:
     def __init__(self, address: str, name: str, workers: int, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = guarded = GuardedLoop(loop, TurnGuard("Agent"))
         session, now = new_session(), time.monotonic()
-        connection = SchedulerConnection(address, session, 1)
+        connection = FleetConnection(address, session)
         names = tuple(f"{name}-{index}" for index in range(workers))
         self.state = AgentState(MemoryStore(), now)
         self._workers = SimulatedWorkers(workers, self.state)
