@@ -338,6 +338,19 @@ def test_a_push_that_is_cut_continues_where_it_stopped(host: Host, monkeypatch: 
     pushes.pusher.close()
 
 
+def test_when_a_key_is_taken_away_its_push_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    generate(tmp_path / "keys", new_key_pair)
+    (tmp_path / "keys" / "admin.key").unlink()
+    monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "keys"))
+    host = Host(HOST)
+    connection = PushConnection(host.endpoint)
+    (tmp_path / "keys" / "work.pub").rename(tmp_path / "keys" / "gone")
+    connection._bulk.settimeout(10)
+    assert connection._bulk.recv(1) == b"", "the bulk connection stays open"
+    connection.close()
+    host.close()
+
+
 def test_a_push_that_cannot_connect_fails() -> None:
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]

@@ -24,6 +24,7 @@ OPEN_SECONDS = 2.0
 
 _ACCEPTED_AT_ONCE = 4
 _BACKLOG = 128
+_REST_SECONDS = 1.0
 _NEWCOMERS_SECONDS = 5.0
 
 
@@ -52,6 +53,7 @@ class Bulk:
         self._opening: dict[str, float] = {}  # dialed ones: when they are given up
         self._pending_handshakes = PendingHandshakes(seconds_limit=_NEWCOMERS_SECONDS)
         self._has_warned = False
+        self._rests_until: float | None = None  # without a descriptor, it accepts nothing
 
     @property
     def fd(self) -> int:
@@ -125,7 +127,7 @@ class Bulk:
     def next_deadline(self) -> float | None:
         if any(channel.has_more for channel in self._channels.values()):
             return 0.0
-        times = [*self._opening.values(), *filter(None, [self._pending_handshakes.next_deadline()])]
+        times = [*self._opening.values(), *filter(None, [self._pending_handshakes.next_deadline(), self._rests_until])]
         return min(times, default=None)
 
     # ---- what happens ----------------------------------------------------------------------------------------------
@@ -141,6 +143,7 @@ class Bulk:
             if event and fd in self._channels:
                 self._turn(channel, event, changes)
         self._end_late(time.monotonic(), changes)
+        self._listen_again(time.monotonic())
         return changes
 
     def _turn(self, channel: Channel, event: int, changes: list[Change]) -> None:
@@ -188,12 +191,24 @@ class Bulk:
         for _ in range(_ACCEPTED_AT_ONCE):
             try:
                 connected, _ = listening.accept()
-            except OSError:
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self._rest(listening)
                 return
             connected.setblocking(False)
             channel = self._add(Channel(_tuned(connected), self._server_context, find=self._offers.get))
             for fd in self._pending_handshakes.add(channel.fd, time.monotonic()):
                 self._remove(self._channels[fd])
+
+    def _rest(self, listening: socket.socket) -> None:
+        """No descriptor is left: accept nothing for a moment, instead of being woken at once again."""
+        self._poll.unregister(listening.fileno())
+        self._rests_until = time.monotonic() + _REST_SECONDS
+
+    def _listen_again(self, now: float) -> None:
+        if self._rests_until is not None and now >= self._rests_until and self._listening is not None:
+            self._rests_until = None
+            self._poll.register(self._listening.fileno(), select.EPOLLIN)
 
     def _add(self, channel: Channel) -> Channel:
         self._channels[channel.fd] = channel

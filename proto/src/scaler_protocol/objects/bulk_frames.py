@@ -48,8 +48,8 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A peer may open one bulk connection to ``port``: there it shows ``name``, which is no secret, and then ``token``.
-    With a ``fingerprint``, TLS begins in between, with the certificate that has it."""
+    """A peer may open one bulk connection to ``port``: there it shows ``name``, which is not secret, and then
+    ``token``. With a ``fingerprint``, TLS begins in between, with the certificate that has it."""
 
     port: int
     name: bytes

@@ -1,7 +1,7 @@
 """An ephemeral key and certificate for TLS, made without any library: the standard library uses certificates but cannot
 make one.
 
-Nobody signs the certificate and nobody reads its contents. The peer learns its fingerprint over an authenticated
+The certificate is not signed, and its contents are not read. The peer learns its fingerprint over an authenticated
 connection, and accepts this certificate only. OpenSSL does all that is secret during a handshake; only the
 multiplication that makes the public key, once per process, is done here.
 """
@@ -91,7 +91,7 @@ def _private_key(secret: int, public: bytes) -> bytes:
 
 
 def _certificate(public: bytes) -> bytes:
-    """RFC 5280, version 1. Its signature is not one, because nobody verifies it."""
+    """RFC 5280, version 1. Its signature is a placeholder, because it is not verified."""
     algorithm = _der(_SEQUENCE, _ECDSA_WITH_SHA256)
     name = _der(_SEQUENCE, _der(_SET, _der(_SEQUENCE, _COMMON_NAME, _der(_TEXT, b"scaler object store"))))
     validity = _der(_SEQUENCE, _der(_TIME, b"20000101000000Z"), _der(_TIME, b"99991231235959Z"))

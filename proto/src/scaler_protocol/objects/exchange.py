@@ -1,7 +1,7 @@
 """Other stores: the socket where they fetch from this one, and the connections to those it fetches from.
 
-The same sockets and keys as everywhere. An endpoint is ``tcp://host:port#ticket``: whoever knows the ticket, which the
-scheduler tells the agents of its cluster, may read objects. It is not sent: both ends prove that they know it.
+The same sockets and keys as everywhere. An endpoint is ``tcp://host:port#ticket``: a peer that knows the ticket, which
+the scheduler tells the agents of its cluster, may read objects. It is not sent: both ends prove that they know it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PROBE_SECONDS = (0.0, 0.2, 2.0)
 _KEYS_SECONDS = 1.0
 
 _CHUNKS_SECONDS = 60.0
-"""After a bulk connection could not be opened or broke, none is tried to the same store for so long."""
+"""After a bulk connection could not be opened or broke, the next one to the same store is tried after this time."""
 
 
 class Exchange:

@@ -7,6 +7,7 @@ an object without buffers is a plain pickle, and so is one of another serializer
 
 from __future__ import annotations
 
+import mmap
 import pickle
 import struct
 from collections.abc import Callable, Sequence
@@ -51,6 +52,20 @@ class ObjectLayout:
         data = bytearray(self.size)
         self.write_into(memoryview(data))
         return bytes(data)
+
+    def to_memory(self) -> memoryview:
+        """As ``to_bytes``, in memory of its own, which is obtained and given back as a whole."""
+        if not hasattr(mmap, "MAP_ANONYMOUS"):
+            return memoryview(self.to_bytes())
+        memory = mmap.mmap(-1, self.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            try:
+                memory.madvise(mmap.MADV_HUGEPAGE)
+            except OSError:  # the kernel has no large pages
+                pass
+        view = memoryview(memory)
+        self.write_into(view)
+        return view
 
     def _plan(self, pickled: bytes, buffers: Sequence[memoryview]) -> None:
         head_size = _HEAD.size + _BUFFER.size * len(buffers)

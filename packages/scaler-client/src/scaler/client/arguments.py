@@ -143,9 +143,7 @@ class Arguments:
             if place is not None:
                 data = Stored(place.size, place.store, lambda: client_io.objects.get(key))
             else:
-                content = payload if isinstance(payload, bytes) else payload.to_bytes()
-                is_kept = len(content) >= PUSH_BYTES and client_io.objects.can_push
-                data = Stored(len(content), b"", lambda: content) if is_kept else content
+                data = self._keep(payload)
             with client_io.lock:
                 client_io.check_usable()
                 upload = client_io.session.objects.add(key, data)
@@ -156,6 +154,13 @@ class Arguments:
         if not is_shared:  # a plain argument is private to its task
             client_io.objects.residents.add(payload, upload)
         return upload
+
+    def _keep(self, payload: bytes | Layout) -> bytes | Stored:
+        """An object that this client keeps itself, to push it, or to send it to the scheduler."""
+        if len(payload) < PUSH_BYTES or not self._client_io.objects.can_push:
+            return payload if isinstance(payload, bytes) else payload.to_bytes()
+        content = payload if isinstance(payload, bytes) else payload.to_memory()
+        return Stored(len(content), b"", lambda: content)
 
     def discard(self, key: ObjectKey) -> None:
         """Drop the upload of a call that ended by an exception, so that no caller got it."""

@@ -362,7 +362,7 @@ class StoreCore:
             self._on_create(self._itself, StoreCreate(body.key, body.size), now)
 
     def on_source_welcomed(self, endpoint: str, store: bytes, now: float) -> None:
-        """The connection to another store was made, or made anew. ``store`` is its id."""
+        """The connection to another store was made, perhaps again. ``store`` is its id."""
         self.fetches.on_welcomed(endpoint, store, now)
         self._after(now)
 
