@@ -22,7 +22,8 @@ from scaler_protocol.command import BadInput
 from scaler_protocol.messages import UNITS_PER_WHOLE, Capability
 
 GPU = "gpu"
-GPU_VARIABLES = "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
+CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES"
+GPU_VARIABLES = CUDA_VARIABLE, "ROCR_VISIBLE_DEVICES"
 NVIDIA_DRIVER_PATH = Path("/proc/driver/nvidia/gpus")
 """The driver of NVIDIA has one folder here for each device."""
 
@@ -47,16 +48,16 @@ def find_devices(
 ) -> NamedDevices | None:
     """The devices of ``capability`` that this host names. None: it names none."""
     own = resource_variable(capability)
-    others = GPU_VARIABLES if capability == GPU else ()
-    for variable in (own, *others):
+    is_gpu = capability == GPU
+    for variable in (own, *(GPU_VARIABLES if is_gpu else ())):
         if variable in environment:
             text = environment[variable]
             names = tuple(name.strip() for name in text.split(",") if name.strip())
-            to_set = tuple(dict.fromkeys((own, variable if variable != own or not others else others[0])))
-            return NamedDevices(to_set, names, f"{variable}={text}")
-    count = len(list(nvidia_path.iterdir())) if others and nvidia_path.is_dir() else 0
+            library = (CUDA_VARIABLE if variable == own else variable,) if is_gpu else ()
+            return NamedDevices((own, *library), names, f"{variable}={text}")
+    count = len(list(nvidia_path.iterdir())) if is_gpu and nvidia_path.is_dir() else 0
     names = tuple(str(index) for index in range(count))
-    return NamedDevices((own, others[0]), names, f"{count} in {nvidia_path}") if count else None
+    return NamedDevices((own, CUDA_VARIABLE), names, f"{count} in {nvidia_path}") if count else None
 
 
 def assign_devices(

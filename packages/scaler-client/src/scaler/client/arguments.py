@@ -155,7 +155,7 @@ class Arguments:
             client_io.objects.residents.add(payload, upload)
         return upload
 
-    def _keep(self, payload: bytes | Layout) -> bytes | Stored:
+    def _keep(self, payload: bytes | ObjectLayout) -> bytes | Stored:
         """An object that this client keeps itself, to push it, or to send it to the scheduler."""
         if len(payload) < PUSH_BYTES or not self._client_io.objects.can_push:
             return payload if isinstance(payload, bytes) else payload.to_bytes()
