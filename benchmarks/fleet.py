@@ -76,7 +76,7 @@ class Fleet:
             process.kill()
 
 
-class Scheduler:
+class FleetScheduler:
     def __init__(self, host: Host, address: str, settings: dict[str, str], options: tuple[str, ...]) -> None:
         command = [Path(sys.executable).parent / "scaler_scheduler", address, "--logging-level", "ERROR", *options]
         self._host, self._command, self._settings = host, [str(each) for each in command], settings
@@ -149,7 +149,7 @@ def measure(agents: int, arguments: argparse.Namespace, settings: dict[str, str]
     with ExitStack() as stack:
         hosts = stack.enter_context(lab(3))
         address = f"tcp://{hosts[0].address}:{_PORT}"
-        scheduler = Scheduler(hosts[0], address, settings, options)
+        scheduler = FleetScheduler(hosts[0], address, settings, options)
         stack.callback(scheduler.end)
         began = time.monotonic()
         fleet = Fleet(hosts[1], address, agents, arguments.workers, settings)
@@ -173,13 +173,13 @@ def measure(agents: int, arguments: argparse.Namespace, settings: dict[str, str]
         return figures
 
 
-def _idle_percent(scheduler: Scheduler) -> float:
+def _idle_percent(scheduler: FleetScheduler) -> float:
     before = scheduler.cpu_seconds()
     time.sleep(IDLE_SECONDS)
     return 100 * (scheduler.cpu_seconds() - before) / IDLE_SECONDS
 
 
-def _add_work(figures: dict[str, float], scheduler: Scheduler, clients: subprocess.Popen[str]) -> None:
+def _add_work(figures: dict[str, float], scheduler: FleetScheduler, clients: subprocess.Popen[str]) -> None:
     for word in ("map", "all"):
         before = scheduler.cpu_seconds()
         answer = _ask(clients, word)

@@ -104,7 +104,7 @@ cdef class Assignment:
         return self.turn > 0 and self.turn_us > 0
 
     cdef charge(self, TaskTable table, int64_t number, int64_t us):
-        """The client of a table has been assigned so many tasks that will run for about so long."""
+        """Charge the client of a table for tasks that were assigned to it, at their estimated durations."""
         table.share.charge(us)
         table.share.group.running += number
 

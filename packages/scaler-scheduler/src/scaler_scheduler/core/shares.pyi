@@ -38,7 +38,7 @@ class Share:
         """The share is served. Shares that become active later begin here."""
 
     def charge(self, us: float) -> None:
-        """Its tasks are assigned and will run for about so long. Negative: they were returned."""
+        """Charge the estimated running time of tasks that were assigned. Negative: they were returned."""
 
     def settle(self, charged_us: float, measured_us: float) -> None:
         """Tasks that were charged have run for ``measured_us``."""
