@@ -593,3 +593,16 @@ def test_nothing_is_pushed_to_an_agent_whose_store_has_no_endpoint():
     client, key = kept(book)
     agent = book.agent()
     assert agent.says(ObjectRequest(key)) == [("client", ObjectRequest(key))]
+
+
+def test_an_owner_pushes_from_a_store_that_has_no_agent():
+    """Its agent has left, and the store lives on with the client."""
+    book = Playbook()
+    client = book.client()
+    key = ObjectKey(client.session, 2**64 - 1)
+    client.says(ObjectStored(key, 5_000_000, STORE))
+    agent = attached(book, "agent", endpoint="tcp://agent")
+    assert agent.says(ObjectRequest(key)) == [
+        ("agent", ObjectLocations(key, 5_000_000, (OWNER_SOURCE,))),
+        ("client", ObjectLocations(key, 5_000_000, ("tcp://agent",))),
+    ]

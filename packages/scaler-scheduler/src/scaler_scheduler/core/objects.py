@@ -41,8 +41,8 @@ SENDERS_AT_ONCE = 4
 SENDER_SECONDS = 1.0
 """How long a client has to send more of a function than the slowest sender, while others wait."""
 
-OWNER_STORE = b""
-"""In place of a store: the owner keeps the object itself, and pushes it to stores."""
+PUSH_BYTES = 1024 * 1024
+"""Smaller objects in a store of their owner's host that others cannot reach come through the scheduler."""
 
 OBJECT_BYTES = 1024
 """What an object costs in addition to its bytes."""
@@ -194,18 +194,18 @@ class ObjectStore:
             if not free:
                 break
             del stored.waiting[agent]
-            source = min(free, key=lambda store: (users.count(store), store == OWNER_STORE))
+            source = min(free, key=lambda store: (users.count(store), not endpoints.get(store)))
             stored.fetching[agent] = source
             replies += self._locate(stored, agent, source, endpoints)
         return replies
 
     def _locate(self, stored: StoredObject, agent: bytes, source: bytes, endpoints: Mapping[bytes, str]) -> Replies:
         """Tell an agent where its store gets the object, and an owner where to push it."""
-        first = OWNER_SOURCE if source == OWNER_STORE else endpoints[source]
+        first = endpoints.get(source) or OWNER_SOURCE
         others = [endpoints[store] for store in stored.stores if endpoints.get(store)]
         sources = tuple(dict.fromkeys((first, *others)))[:SOURCES_LIMIT]
         replies: Replies = [(agent, ObjectLocations(stored.key, stored.size, sources))]
-        if source == OWNER_STORE:
+        if first == OWNER_SOURCE:
             owner = next(iter(stored.owners))
             replies.append((owner, ObjectLocations(stored.key, stored.size, (endpoints[agent],))))
         return replies
@@ -447,6 +447,7 @@ class ObjectStore:
 
 
 def _usable_stores(stored: StoredObject, agent: bytes, endpoints: Mapping[bytes, str]) -> list[bytes]:
-    """The stores that have an object and that an agent's store can fetch it from."""
-    is_reachable = bool(endpoints.get(agent)) and bool(stored.owners)
-    return [store for store in stored.stores if (is_reachable if store == OWNER_STORE else endpoints.get(store))]
+    """The stores that have an object and that an agent's store can fetch it from, and the owner's own if the owner can
+    push it from there: a store without an agent has no endpoint."""
+    is_pushable = bool(endpoints.get(agent)) and bool(stored.owners) and stored.size >= PUSH_BYTES
+    return [store for store in stored.stores if endpoints.get(store) or (is_pushable and store == stored.home)]
