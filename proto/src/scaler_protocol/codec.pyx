@@ -113,6 +113,7 @@ cdef enum:
     TASK_RUN_DATA = 5
     TASK_RUN_POINTERS = 8
     OPTIONS_DATA = 5
+    CAPABILITY_DATA = 2
     FUNCTION_DATA = 1
     FUNCTION_POINTERS = 3
     RESULT_RUN_DATA = 3
@@ -255,15 +256,23 @@ cdef bint is_default(object options):
 
 
 cdef list capability_texts(object options):
-    return [(capability.name.encode(), capability.amount) for capability in options.capabilities]
+    return [(each.name.encode(), each.amount, each.millionths) for each in options.capabilities]
+
+
+cdef uint16_t capability_data(list capabilities) except 0:
+    """The words of data that each capability takes. Without fractions, the second word is not written."""
+    for _, _, millionths in capabilities:
+        if millionths:
+            return CAPABILITY_DATA
+    return CAPABILITY_DATA - 1
 
 
 cdef uint64_t options_words(list capabilities):
     cdef uint64_t words = OPTIONS_DATA + 1
     if capabilities:
         words += 1
-        for name, _ in capabilities:
-            words += 2 + text_words(name)
+        for name, _, _ in capabilities:
+            words += capability_data(capabilities) + 1 + text_words(name)
     return words
 
 
@@ -273,6 +282,7 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     cdef int64_t priority = options.priority
     cdef double timeout = options.timeout_seconds
     cdef int64_t at
+    cdef uint16_t data_words
     if not 0 <= timeout <= REAL_LIMIT:
         raise ValueError(f"timeout_seconds is not a number between 0 and {REAL_LIMIT:g}: {timeout}.")
     store64(data, <uint64_t> priority)
@@ -284,11 +294,14 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     data[32] |= (bool(options.intermediate) << 3) | (bool(options.shares_values) << 4)
     store32(data + 36, options.graph)
     if capabilities:
-        at = sure(put_structs(writer, start + OPTIONS_DATA, len(capabilities), 1, 1))
-        for name, amount in capabilities:
+        data_words = capability_data(capabilities)
+        at = sure(put_structs(writer, start + OPTIONS_DATA, len(capabilities), data_words, 1))
+        for name, amount, millionths in capabilities:
             store64(word(writer, at), amount)
-            write_text(writer, at + 1, name)
-            at += 2
+            if data_words == CAPABILITY_DATA:
+                store32(word(writer, at + 1), millionths)
+            write_text(writer, at + data_words, name)
+            at += data_words + 1
     return 0
 
 
@@ -753,7 +766,8 @@ cdef tuple decode_capabilities(Reader* reader, ListView* items):
     check_count("capabilities", items.count, CAPABILITIES_LIMIT)
     for index in range(items.count):
         element(reader, items, index, &item)
-        capabilities.append(Capability(take_text(reader, &item, 0, "capability", NAME_LIMIT), field64(&item, 0)))
+        name = take_text(reader, &item, 0, "capability", NAME_LIMIT)
+        capabilities.append(Capability(name, field64(&item, 0), field32(&item, 2)))
     return tuple(capabilities)
 
 

@@ -91,6 +91,10 @@ def test_it_says_hello_attaches_and_pings() -> None:
     attach = stage.bodies(AgentAttach)[0]
     assert attach.worker_names == ("w0", "w1") and attach.holds == ()
     sent = len(stage.sent)
+    stage.pass_time(5.0)
+    assert len(stage.sent) - sent == 2, "without tasks, every 2.2 s"
+    stage.give(run_of(1))
+    sent = len(stage.sent)
     stage.pass_time(1.0)
     assert 2 <= len(stage.sent) - sent <= 4
 

@@ -133,6 +133,8 @@ class RouterSocket(RouterFrames):
 
     def probe(self, peer: bytes) -> bool:
         """Whether the connection of ``peer`` is still there."""
+        if self.listener is not None:
+            return self.listener.has(peer)
         return self.send(peer, [b""]) != "gone"
 
     def users(self) -> frozenset[bytes] | None:

@@ -29,6 +29,7 @@ from scaler.core.unstarted_cancels import UnstartedCancels
 from scaler_protocol.codec import split
 from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.messages import (
+    UPLOAD_NUMBER,
     Body,
     Cancel,
     CancelRefused,
@@ -123,7 +124,7 @@ class Session:
         return {
             Results: self.endings.on_results,
             ObjectChunk: self.large.on_chunk,
-            ObjectLocations: self.large.on_locations,
+            ObjectLocations: self._on_locations,
             ObjectMissing: self.large.on_missing,
             ObjectRequest: self.objects.on_request,
             ObjectCredit: self.objects.on_credit,
@@ -134,6 +135,10 @@ class Session:
             LockReply: self.claims.on_reply,
             CancelRefused: self.unstarted_cancels.on_refused,
         }
+
+    def _on_locations(self, locations: ObjectLocations, now: float) -> None:
+        is_upload = locations.key.number >= UPLOAD_NUMBER
+        (self.objects if is_upload else self.large).on_locations(locations, now)
 
     # ---- the contract of every core --------------------------------------------------------------------------------
 

@@ -21,7 +21,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from scaler_protocol.messages import ObjectKey, ObjectRelease, RefusalReason, Refused, TaskName
-from scaler_scheduler.core import definitions, locks, notices, object_release, outbox, recording, task_endings, values
+from scaler_scheduler.core import (
+    definitions,
+    locks,
+    notices,
+    object_release,
+    outbox,
+    recording,
+    sharing,
+    task_endings,
+    values,
+)
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
@@ -153,6 +163,7 @@ def remove_client(state: SchedulerState, client: ClientPeer, now: float) -> None
     if state.clients.get(client.session) is not client:
         return  # it ended with its parent meanwhile
     del state.clients[client.session]
+    sharing.leave(state, client)
     locks.on_session_ended(state, client.session, now)
     recording.note_client_left(state, client)
     state.clients_with_results.pop(client.session, None)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from scaler_protocol.messages import WhoAreYou
-from scaler_scheduler.core import audit, outbox, session_endings
+from scaler_scheduler.core import audit, outbox, session_endings, sharing
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Trouble
@@ -61,7 +61,9 @@ def _remove(state: SchedulerState, session: bytes) -> None:
     if agent is not None:
         state.agent_by_index.pop(agent.index, None)
         state.placement.remove(agent)
-    state.clients.pop(session, None)
+    client = state.clients.pop(session, None)
+    if client is not None:
+        sharing.leave(state, client)
     for waiting in (
         state.clients_with_results,
         state.clients_to_acknowledge,

@@ -189,7 +189,7 @@ cdef class TaskTable(NodeTable):
         cdef const uint32_t[::1] attempts = run.attempt_column
         cdef const uint8_t[::1] statuses = run.status_column
         cdef const uint64_t[::1] durations = run.duration_column
-        cdef AcceptedResults results = AcceptedResults(run, agent, self.events)
+        cdef AcceptedResults results = AcceptedResults(run, agent, self.share, self.events)
         cdef RunRecord record
         cdef int64_t row, count = run.count
         cdef uint64_t task
@@ -337,6 +337,7 @@ cdef class TaskTable(NodeTable):
                 page.agent[offset] = agent.index
                 page.estimate_us[offset] = record.function.estimate()
                 agent.take(record, 1, page.estimate_us[offset])
+                self.share.charge(page.estimate_us[offset])
                 if record.graph is not None:
                     self.shift_open(record.graph, task, -1)
             elif state == ENDED:
@@ -372,6 +373,7 @@ cdef class TaskTable(NodeTable):
                 continue
             record = self.record_at(page, offset)
             agent.give_back(record, 1, page.estimate_us[offset], self.take_moving(task))
+            self.share.charge(-<double> page.estimate_us[offset])
             if page.state[offset] == ASSIGNED:
                 if self.requeue(task) is not None:
                     if was_asked:

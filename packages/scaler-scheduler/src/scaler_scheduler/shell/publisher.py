@@ -2,8 +2,8 @@
 
 Watchers talk to that child only, so a thousand of them, slow or stopped, cost the scheduler nothing. One snapshot is
 one memfd passed over a socket: handing it over never blocks, and while the child has not taken one no other is made.
-It is the child that encodes it, for its pickle is made in a tenth of the time.
-Event records go through memory that both share.
+The child encodes it, because that takes much longer than handing it over. Event records go through memory that both
+share.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import pickle
 import select
 import socket
 import subprocess
@@ -22,6 +21,7 @@ from scaler_protocol.command.interpreter import module_command
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingWriter
+from scaler_scheduler.shell import snapshot_transfer
 from scaler_scheduler.shell.monitor_socket import MonitorSocket, listen_at
 from scaler_scheduler.shell.restarts import Restarts
 
@@ -168,7 +168,7 @@ class Publisher:
         if not self.watched() or not self._taken or self._socket is None:
             return
         self._sequence += 1
-        self._hand_over(self._socket, pickle.dumps((snapshot, self._sequence), pickle.HIGHEST_PROTOCOL))
+        self._hand_over(self._socket, snapshot_transfer.dump(snapshot, self._sequence))
 
     def publish_last(self, snapshot: Snapshot, timeout_seconds: float = EXIT_TIMEOUT_SECONDS) -> None:
         """The same before the end, when no other comes that could replace it: waits until the one before is taken."""

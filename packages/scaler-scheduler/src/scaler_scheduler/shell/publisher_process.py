@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import pickle
 import signal
 import socket
 import sys
@@ -31,6 +30,7 @@ from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
+from scaler_scheduler.shell import snapshot_transfer
 from scaler_scheduler.shell.event_stream import EventStream
 from scaler_scheduler.shell.local_watchers import LocalWatchers
 from scaler_scheduler.shell.log_keeper import LogKeeper
@@ -175,10 +175,9 @@ def _tell(scheduler: socket.socket, line: str) -> None:
 
 
 def _read_snapshot(descriptor: int) -> tuple[Snapshot, int]:
-    """Its pickle was made by the scheduler itself."""
+    """It was made by the scheduler itself."""
     with open(descriptor, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as memory:
-        snapshot, sequence = pickle.loads(memory)
-        return snapshot, sequence
+        return snapshot_transfer.load(memory)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -659,7 +659,7 @@ class AgentCore:
         self.turn(now)
         self._backend.on_deadline(now)
         if self._state.welcomed:
-            self._heartbeats.keep_alive(now)
+            self._heartbeats.keep_alive(now, self._has_nothing())
         elif self._away_since is not None and now >= self._away_since + self._settings.death_timeout_seconds:
             self.exit(1, f"the scheduler is away for {self._settings.death_timeout_seconds:g} seconds")
         elif self._connected and now >= self._hello_again_at:
@@ -667,6 +667,12 @@ class AgentCore:
         elif self._reconnect_at is not None and now >= self._reconnect_at:
             self._reconnect_at = None
             self._state.outbox.add(Reconnect())
+
+    def _has_nothing(self) -> bool:
+        """No task, and nothing that anyone could still ask for."""
+        state = self._state
+        is_empty = not state.retained and state.objects.is_empty and not state.lent[0]
+        return is_empty and self._backend.is_idle
 
     def send_unsent(self, now: float) -> None:
         """Send what has gathered beside results; those made here join the others."""

@@ -48,6 +48,7 @@ class Slots:
         *,
         task_timeout_seconds: float = 0.0,
         process_limit: int = 0,
+        fixed_slots: bool = False,
         suspends: bool = False,
     ) -> None:
         """``suspends``: worker processes with blocked tasks are stopped while others use all slots."""
@@ -58,7 +59,7 @@ class Slots:
         self._prefetcher = Prefetcher(
             self._roster, state.queue, self.durations, state.nodes, DispatchContents(state), state.outbox
         )
-        self._starts = Starts(worker_names, self._roster, state.outbox, process_limit)
+        self._starts = Starts(worker_names, self._roster, state.outbox, process_limit, fixed_slots)
         self.timeouts = Timeouts(self._roster, state.outbox, task_timeout_seconds)
         self._hot_path = SlotsHotPath(
             state, self._roster, self.durations, self._prefetcher, self._starts, self.timeouts, self, suspends

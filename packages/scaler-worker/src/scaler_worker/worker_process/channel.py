@@ -102,7 +102,9 @@ class WorkerProcessOptions:
     preload: str
     collect_interval_seconds: float
     trim_threshold_bytes: int
+    loaded_objects_limit_bytes: int
     is_spare: bool
+    variables: dict[str, str]
     echoes_streamed_output: bool = True
 
 

@@ -79,7 +79,8 @@ class AskSource:
 
 @dataclass(slots=True)
 class SendPiece:
-    """Send a chunk of an object of ``size`` bytes to another store."""
+    """Send a chunk of an object of ``size`` bytes to another store. ``direct``: on the bulk connection; then
+    ``on_piece_sent``."""
 
     peer: int
     key: ObjectKey
@@ -87,6 +88,7 @@ class SendPiece:
     size: int
     offset: int
     length: int
+    direct: bool = False
 
 
 Effect = Union[
