@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 import zmq
 
+from scaler_protocol.transport.connection_gate import ConnectionGate
 from scaler_protocol.transport.descriptor_set import DescriptorSet
 from scaler_protocol.transport.socket_monitor import SocketMonitor
 from scaler_protocol.transport.timer import Timer
@@ -38,6 +39,7 @@ class RouterMonitor:
         self._rest: Timer | None = None
         self._rests = False
         self._welcomed: set[int] = set()
+        self._gate: ConnectionGate | None = None
 
     @property
     def fd(self) -> int:
@@ -52,6 +54,11 @@ class RouterMonitor:
         self._timer, self._rest = Timer(), Timer()
         for fd in (self._monitor.fd, self._timer.fd, self._rest.fd):
             self._descriptor_set.add(fd, select.EPOLLIN)
+
+    def limit_rate(self, listening_fd: int) -> None:
+        """Refuse connections of addresses that open too many on this socket without authenticating; after ``guard``."""
+        self._gate = ConnectionGate(listening_fd)
+        self.watch(self._gate.fd)
 
     def watch(self, fd: int) -> None:
         """One more descriptor that makes ours readable; after ``guard``."""
@@ -68,6 +75,8 @@ class RouterMonitor:
         for fd in fds:
             self._unauthenticated.remove(fd)
             self._welcomed.add(fd)
+            if self._gate is not None:
+                self._gate.admit(fd)
 
     def end(self, fds: Iterable[int]) -> None:
         """End these connections."""
@@ -85,6 +94,8 @@ class RouterMonitor:
         if self._timer is not None and self._timer.take():
             self._unauthenticated.cut(time.monotonic())
             self._look_later()
+        if self._gate is not None:
+            self._gate.update(time.monotonic())
         count, self._lost_count = self._lost_count, 0
         return count
 
@@ -92,7 +103,7 @@ class RouterMonitor:
         """Before its socket."""
         self._monitor.close()
         self._unauthenticated.close()
-        for used in (self._descriptor_set, self._timer, self._rest):
+        for used in (self._gate, self._descriptor_set, self._timer, self._rest):
             if used is not None:
                 used.close()
 
@@ -104,9 +115,13 @@ class RouterMonitor:
                 self._lost_count += self._timer is None or fd in self._welcomed
                 self._welcomed.discard(fd)
                 self._unauthenticated.remove(fd)
+                if self._gate is not None:
+                    self._gate.forget(fd)
                 self._on_ended(fd)
             elif self._timer is not None:
                 self._unauthenticated.add(fd, time.monotonic())
+                if self._gate is not None:
+                    self._gate.add(fd, time.monotonic())
                 if len(self._unauthenticated) == 1:
                     self._look_later()
         return bool(events)

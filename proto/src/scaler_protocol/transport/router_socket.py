@@ -200,7 +200,9 @@ class RouterSocket(RouterFrames):
         self._socket.setsockopt(zmq.IPV6, plain.family == socket.AF_INET6)
         host, port = plain.getsockname()[:2]
         self._socket.bind(str(Address("tcp", host, port)))
-        plain.detach()
+        listening_fd = plain.detach()
+        if self._monitor is not None:
+            self._monitor.limit_rate(listening_fd)
 
     def _bind_libzmq(self, address: Address) -> Address:
         if self._socket is None:
