@@ -15,6 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks import between_hosts, fleet
+from benchmarks.competitors import busy_machine
 from benchmarks.environments import ROOT, interpreter_of
 from benchmarks.peers.catalogue import ALWAYS, PEERS, Competitor
 from benchmarks.plots import write_plots
@@ -34,6 +35,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--environments", type=Path, default=Path.home() / ".cache" / "scaler-benchmarks")
     parser.add_argument("--json", type=Path, help="write the summary here")
     parser.add_argument("--plots", type=Path, help="write a plot per workload into this directory (needs matplotlib)")
+    parser.add_argument(
+        "--competitors", type=int, default=0, help="processes that compete for the processors meanwhile"
+    )
     arguments = parser.parse_args()
     if arguments.workloads == ["all"]:
         arguments.workloads = list(WORKLOADS)
@@ -77,6 +81,16 @@ def main() -> None:
     arguments = parse_arguments()
     names = list(PEERS) if arguments.peers == "all" else arguments.peers.split(",")
     peers = [PEERS[name] for name in names]
+    with busy_machine(arguments.competitors):
+        runs = run_all(arguments, peers)
+    summary = summarise(runs)
+    if arguments.json:
+        write_json(summary, arguments.json)
+    if arguments.plots:
+        write_plots(summary, arguments.plots)
+
+
+def run_all(arguments: argparse.Namespace, peers: list[Competitor]) -> Runs:
     runs: Runs = defaultdict(list)
     for name in arguments.workloads:
         workload = WORKLOADS[name]
@@ -86,11 +100,7 @@ def main() -> None:
                 if figures is not None:
                     runs[name, peer.name].append(figures)
         print("\n".join(lines_of(summarise({key: runs[key] for key in runs if key[0] == name}))), flush=True)
-    summary = summarise(runs)
-    if arguments.json:
-        write_json(summary, arguments.json)
-    if arguments.plots:
-        write_plots(summary, arguments.plots)
+    return runs
 
 
 if __name__ == "__main__":
