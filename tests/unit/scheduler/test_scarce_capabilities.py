@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.messages import Capability, TaskColumn, Withdraw, Withdrawn
 from scaler_scheduler.core.states import TaskState
-from tests.unit.scheduler.playbook import Peer, Playbook, handed, results, tasks
+from tests.unit.scheduler.playbook import Peer, Playbook, results, tasks
 from tests.unit.scheduler.test_placement import given, learn
 
 GPU = (Capability("gpu", 1),)

@@ -4,9 +4,9 @@ Tasks that need the same capabilities at the same depth share a queue class. Eac
 that have room: agents with a free slot first, then the least loaded. An entry is stale when its agent has changed
 since; a full agent has no entry. So a drain costs nothing for an agent that it does not touch.
 
-Workers with **scarce** capabilities are kept for the tasks that need them. A class is scarcer than another one if at most
-half as many workers can run its tasks: it is served first, whatever priorities and shares say, because workers remain
-for the other one. While it waits, tasks of the other class may start on free workers with its capabilities, but
+Workers with **scarce** capabilities are kept for the tasks that need them. A class is scarcer than another one if at
+most half as many workers can run its tasks: it is served first, whatever priorities and shares say, because workers
+remain for the other one. While it waits, tasks of the other class may start on free workers with its capabilities, but
 nothing more of them is sent there. Among agents with a free slot, a task prefers those whose capabilities that it does
 not need are common.
 
