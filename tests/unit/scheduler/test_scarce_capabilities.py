@@ -117,6 +117,13 @@ def test_scarce_tasks_that_wait_for_each_other_take_nothing_back() -> None:
     assert not [each for each in book.wait(2.0, (gpu, plain)) if isinstance(each[1], Withdraw)]
 
 
+def test_a_scarce_task_that_waits_for_running_ones_costs_no_time() -> None:
+    book, client, (gpu, plain) = begin("gpu", "plain")
+    assert given(client.says(tasks(client, 1, 3, capabilities=GPU)), gpu, plain) == [[1], []]
+    book.wait(0.1, (gpu, plain))
+    assert book.core.state.balancer.next_at is None
+
+
 def test_a_task_that_no_worker_can_run_delays_nothing() -> None:
     """Neither placement, across priorities and shares, nor work stealing."""
     book = Playbook()

@@ -59,12 +59,13 @@ class Balancer:
             needed = queue.count
             for index in queue.served:
                 agent = agents[index]
-                count = min(needed, _in_the_way(agent, queue)) if self._may_ask(agent, now) else 0
-                if count > 0 and waiting_seconds(agent, now) >= GAIN_SECONDS:
+                count = min(needed, _in_the_way(agent, queue))
+                if count <= 0:
+                    continue
+                self.next_at = now + _RETRY_SECONDS
+                if self._may_ask(agent, now) and waiting_seconds(agent, now) >= GAIN_SECONDS:
                     needed -= count
                     asked.append(self._ask_agent(agent, count))
-        if asked or scarce:
-            self.next_at = now + _RETRY_SECONDS
         return asked
 
     def _feed_idle(self, agents: dict[int, Agent], now: float) -> list[tuple[Agent, Withdraw]]:
