@@ -6,7 +6,7 @@ from typing import Any
 
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
-from scaler_protocol.messages import ObjectKey, Role
+from scaler_protocol.messages import Capability, ObjectKey, Role
 from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.effects import (
     AttachStore,
@@ -52,6 +52,7 @@ class AgentNode(Node):
         deaths: dict[bytes, int],
         host: Host | None = None,
         keeper: Keeper | None = None,
+        capabilities: tuple[Capability, ...] = (),
     ) -> None:
         """Counted by argument: how often a task was started, and how often its process died of it. ``host``: has a
         store for large objects."""
@@ -67,7 +68,7 @@ class AgentNode(Node):
         names = tuple(f"worker {number}" for number in range(slots))
         hello = make_hello(Role.WORK, self.session)
         self.store = DictStore()
-        settings = AgentSettings("agent", names, uses_store=host is not None)
+        settings = AgentSettings("agent", names, capabilities, uses_store=host is not None)
         self.core = WorkerCore(settings, hello, self.store, world.now, new_handshake(world))
         self.connection: Connection = network.join(self)
         self.post(lambda now: None)

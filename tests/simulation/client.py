@@ -10,7 +10,7 @@ from scaler.core.runs import Function, Shape
 from scaler.core.session import SCHEDULER, Session
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
-from scaler_protocol.messages import Role, Status, TaskOptions
+from scaler_protocol.messages import Capability, Role, Status, TaskOptions
 from tests.simulation.locks import Keeper, LockUser
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
@@ -24,8 +24,13 @@ HUNGRY = "hungry"
 """The function whose tasks use more memory than they may, unless they end before that is seen."""
 
 
+GPU = "gpu"
+"""The function whose tasks need the capability of this name."""
+
+
 def options_of(name: str, priority: int) -> TaskOptions:
-    return TaskOptions(priority=priority, memory_bytes=int(name == HUNGRY))
+    capabilities = (Capability(GPU, 1),) if name == GPU else ()
+    return TaskOptions(priority=priority, memory_bytes=int(name == HUNGRY), capabilities=capabilities)
 
 
 class TaskSink:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from scaler_protocol.messages import Status
+from scaler_protocol.messages import Capability, Status
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from tests.simulation.agent import AgentNode
 from tests.simulation.client import ClientNode
@@ -154,17 +154,28 @@ class Cluster:
             **settings,
         )
 
-    def _start_agent(self) -> AgentNode:
+    def _start_agent(self, *capabilities: Capability) -> AgentNode:
         return AgentNode(
-            self.world, self.network, self.scenario.slots, self.executions, self.deaths, keeper=self.keeper
+            self.world,
+            self.network,
+            self.scenario.slots,
+            self.executions,
+            self.deaths,
+            keeper=self.keeper,
+            capabilities=capabilities,
         )
 
     def _start_client(self, number: int) -> ClientNode:
         return ClientNode(self.world, self.network, f"client {number}", self.scenario.function_names)
 
-    def add_agent(self) -> AgentNode:
-        self.agents.append(self._start_agent())
+    def add_agent(self, *capabilities: Capability) -> AgentNode:
+        self.agents.append(self._start_agent(*capabilities))
         return self.agents[-1]
+
+    def add_client(self, *function_names: str) -> ClientNode:
+        """A client that submits tasks of these functions."""
+        self.clients.append(ClientNode(self.world, self.network, f"client {len(self.clients)}", function_names))
+        return self.clients[-1]
 
     def _watch(self) -> None:
         """No agent is ever given more than the ceiling."""

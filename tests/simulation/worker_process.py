@@ -23,6 +23,7 @@ DURATIONS_SECONDS = {
     "long": (0.15, 0.5),
     "large": (0.0005, 0.02),
     "hungry": (0.05, 0.5),
+    "gpu": (0.15, 0.5),
     "endless": (1e6, 1e6),
 }
 KeepLarge = Callable[[int, int, ObjectKey, bytes], bytes]

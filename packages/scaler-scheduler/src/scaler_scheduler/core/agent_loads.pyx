@@ -92,10 +92,10 @@ cdef class AgentLoad:
         """Whether it may be given such tasks, if not at once."""
         return self.is_available and self.deep(source.depth) < self.limit() and self.fits(source.demand) > 0
 
-    def key(self, int depth):
-        """Order of preference: free slots first, then the least loaded."""
+    def key(self, int depth, int64_t rarity=0):
+        """Order of preference: free slots first, then the least rarity, then the least loaded."""
         cdef int here = self.outstanding
-        return (here >= self.slots + self.lent, self.load_us / max(1, self.slots), here / max(1, self.slots))
+        return (here >= self.slots + self.lent, rarity, self.load_us / max(1, self.slots), here / max(1, self.slots))
 
     def fits(self, tuple demand):
         """How many more tasks that each need ``demand`` this agent has the resources for."""

@@ -5,7 +5,7 @@ from scaler_scheduler.core.priority_queues cimport QueueClass
 
 cpdef tuple assign_queued(
     QueueClass source, AgentLoad agent, DataLocations locations, int64_t share, double now=*, double aging_seconds=*,
-    bint one_turn=*
+    bint one_turn=*, bint starts_only=*
 )
 cpdef list assign_reserved(AgentLoad agent, DataLocations locations)
 cpdef list assign_deferred(AgentLoad agent, DataLocations locations)

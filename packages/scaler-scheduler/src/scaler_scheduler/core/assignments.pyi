@@ -18,10 +18,12 @@ def assign_queued(
     now: float = 0.0,
     aging_seconds: float = 0.0,
     one_turn: bool = False,
+    starts_only: bool = False,
 ) -> tuple[list[TaskRun], bool]:
     """Assign tasks of a class to an agent until it is full, or has ``share`` of them that last a while; or only for one
-    turn of one client. The second value says whether the agent may be assigned more. A client that
-    has waited for ``aging_seconds`` ranks a step of priority higher; 0: never."""
+    turn of one client. ``starts_only``: only as many as it has free slots, and nothing is prefetched. The second value
+    says whether the agent may be assigned more. A client that has waited for ``aging_seconds`` ranks a step of priority
+    higher; 0: never."""
 
 def assign_reserved(agent: AgentLoad, locations: DataLocations) -> list[TaskRun]:
     """Assign to an agent the tasks that are reserved for it and for which it has room."""

@@ -381,13 +381,16 @@ def raised_by(run, int64_t steps):
 
 cpdef tuple assign_queued(
     QueueClass source, AgentLoad agent, DataLocations locations, int64_t share, double now=0.0,
-    double aging_seconds=0.0, bint one_turn=False
+    double aging_seconds=0.0, bint one_turn=False, bint starts_only=False
 ):
     """Assign tasks of a class to ``agent`` until it is full, or has ``share`` of them that last a while, or for one
-    turn. Returns task runs ready to be sent, and whether the agent may take more."""
+    turn. ``starts_only``: nothing is prefetched. Returns task runs ready to be sent, and whether the agent may take
+    more."""
     cdef Assignment assignment = Assignment(agent, source, locations, share)
     cdef ClientQueue queue
     cdef int64_t taken
+    if starts_only:
+        assignment.budget_us = -1
     if source.count == 0:
         source.by_priority.clear()
         return [], True

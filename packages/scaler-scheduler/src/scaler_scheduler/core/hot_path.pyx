@@ -270,7 +270,9 @@ cdef dispatch(SchedulerState state, double now):
         except Exception as error:
             faults.on_receiver(state, agent, error, now)
     if len(state.placement.agents) > 1 or state.balancer.next_at is not None:
-        for agent, withdraw in state.balancer.balance(state.placement.agents, state.placement.free, now):
+        for agent, withdraw in state.balancer.balance(
+            state.placement.agents, state.placement.free, state.placement.scarce_waiting(), now
+        ):
             send_over(state, agent.connection, withdraw, now)
 
 

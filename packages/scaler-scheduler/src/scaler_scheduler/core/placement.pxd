@@ -16,6 +16,9 @@ cdef class Placement:
     cdef dict reserving
     cdef readonly Agent serving
     cdef int64_t grants  # of tasks, in order
+    cdef dict offers  # how many agents have a capability, by name
+    cdef int64_t workers  # of all agents
+    cdef list level  # the classes that are served now
 
     cpdef offer(self, Agent agent)
     cdef settle(self)
@@ -31,5 +34,10 @@ cdef class Placement:
     cdef fill(self, QueueClass queue, dict given, double now)
     cdef bint give(self, QueueClass queue, dict given, double now, bint one_turn) except -1
     cdef Agent best(self, QueueClass queue)
+    cdef bint is_kept(self, Agent agent, QueueClass queue) except -1
+    cdef int64_t rarity(self, Agent agent, QueueClass queue) except -1
+    cdef count_offers(self, Agent agent, int change)
+    cdef list scarce_waiting(self)
+    cpdef bint is_scarce(self, QueueClass queue) except -1
     cdef serve(self, Agent agent, QueueClass queue)
     cdef enter(self, QueueClass queue, Agent agent)

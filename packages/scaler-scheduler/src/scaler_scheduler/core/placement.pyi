@@ -4,6 +4,12 @@ Tasks that need the same capabilities at the same depth share a queue class. Eac
 that have room: agents with a free slot first, then the least loaded. An entry is stale when its agent has changed
 since; a full agent has no entry. So a drain costs nothing for an agent that it does not touch.
 
+Workers with **scarce** capabilities are kept for the tasks that need them. A class is scarcer than another one if at
+most half as many workers can run its tasks: it is served first, whatever priorities and shares say, because workers
+remain for the other one. While it waits, tasks of the other class may start on free workers with its capabilities, but
+nothing more of them is sent there. Among agents with a free slot, a task prefers those whose capabilities that it does
+not need are common.
+
 A task that needs large objects, and whose turn comes at an agent that lacks some of them, is reserved for another agent
 if it would start earlier there in spite of what that agent has to do (``Assignment.better``). The reservation lasts at
 most as long as moving the bytes would take; after that the first agent with room takes the task. So a task never waits
@@ -36,6 +42,9 @@ class Placement:
     @property
     def free(self) -> int:
         """Those of them that any agent may have; about."""
+
+    def is_scarce(self, queue: QueueClass) -> bool:
+        """Whether at most half of all workers can run the tasks of a class."""
 
     def queue_class(self, demand: Demand, depth: int) -> QueueClass:
         """The class of such tasks, made when first needed."""

@@ -27,6 +27,8 @@ cdef class Placement:
         self.changed = {}
         self.eager = {}
         self.reserving = {}
+        self.offers = {}
+        self.level = []
 
     @property
     def queued(self):
@@ -36,9 +38,27 @@ cdef class Placement:
     @property
     def free(self):
         """Those of them that any agent may have; about."""
-        if not self.reserving:
-            return self.queued
-        return max(0, self.queued - sum(agent.load.reserved_count for agent in self.reserving.values()))
+        cdef QueueClass queue
+        cdef Agent agent
+        cdef int64_t number = 0
+        for queue in self.classes.values():
+            if queue.count and len(queue.served) >= len(self.agents):
+                number += queue.count
+                for agent in self.reserving.values():
+                    number -= len(agent.load.reserved.get(queue, ()))
+        return max(0, number)
+
+    cdef list scarce_waiting(self):
+        """The classes that have tasks although at most half of all workers can run these, and some can."""
+        cdef QueueClass queue
+        cdef list found = []
+        for queue in self.classes.values():
+            if queue.count and queue.demand and queue.workers and self.is_scarce(queue) and queue.is_eligible():
+                found.append(queue)
+        return found
+
+    cpdef bint is_scarce(self, QueueClass queue) except -1:
+        return 2 * queue.workers <= self.workers
 
     def queue_class(self, tuple demand, int depth):
         """The class of such tasks, made when first needed."""
@@ -54,20 +74,32 @@ cdef class Placement:
         self.served[agent.index] = []
         agent.load.is_available = agent.available()
         self.locations.add(agent.load)
+        self.count_offers(agent, 1)
         for queue in self.classes.values():
             self.serve(agent, queue)
 
     def remove(self, Agent agent):
+        cdef QueueClass queue
         agent.version += 1
-        self.agents.pop(agent.index, None)
+        if self.agents.pop(agent.index, None) is not None:
+            self.count_offers(agent, -1)
         self.changed.pop(agent.index, None)
         self.eager.pop(agent.index, None)
         self.reserving.pop(agent.index, None)
         self.locations.remove(agent.load)
         for queue in self.served.pop(agent.index, ()):
             queue.candidates.pop(agent.index, None)
+            queue.workers -= agent.load.slots
             queue.served.pop(agent.index, None)
         end_reservations(agent.load, NEVER)
+
+    cdef count_offers(self, Agent agent, int change):
+        """An agent has joined (1) or left (-1)."""
+        self.workers += change * agent.load.slots
+        for name in agent.capabilities:
+            self.offers[name] = self.offers.get(name, 0) + change
+            if not self.offers[name]:
+                del self.offers[name]
 
     def join_store(self, Agent agent, bytes store):
         """The agent's host has another store."""
@@ -126,6 +158,7 @@ cdef class Placement:
         while waiting:
             level = [queue for queue in waiting if queue.depth == waiting[0].depth]
             waiting = waiting[len(level):]
+            self.level = level
             if len(level) == 1:
                 self.fill(level[0], given, now)
             else:
@@ -180,7 +213,8 @@ cdef class Placement:
             self.note_due(agent, end_reservations(load, now))
 
     cdef fill_together(self, list classes, dict given, double now):
-        """Classes whose tasks may compete for the same agents are served turn by turn, as if they were one."""
+        """Classes whose tasks may compete for the same agents are served turn by turn, as if they were one; but a
+        scarcer one first, because other workers remain for the rest."""
         cdef QueueClass queue, found
         cdef ClientQueue client, first
         classes = list(classes)
@@ -191,7 +225,9 @@ cdef class Placement:
                 client = queue.next_queue(now, self.aging_seconds) if queue.count and queue.candidates else None
                 if client is None:
                     classes.remove(queue)
-                elif first is None or client.precedes(first):
+                elif first is None or queue.is_scarcer(found):
+                    found, first = queue, client
+                elif not found.is_scarcer(queue) and client.precedes(first):
                     found, first = queue, client
             if found is not None and not self.give(found, given, now, len(classes) > 1):
                 classes.remove(found)
@@ -212,7 +248,8 @@ cdef class Placement:
         self.serving = agent
         share = -(-queue.count // (<int64_t> len(queue.candidates) + 1))
         runs, has_room = assign_queued(
-            queue, agent.load, self.locations, share, now, self.aging_seconds, one_turn
+            queue, agent.load, self.locations, share, now, self.aging_seconds, one_turn,
+            len(self.level) > 1 and self.is_kept(agent, queue),
         )
         if queue.reserving:
             self.note_reserved(queue, given, now)
@@ -238,8 +275,25 @@ cdef class Placement:
                 return self.agents[index]
         return None
 
+    cdef bint is_kept(self, Agent agent, QueueClass queue) except -1:
+        """Whether tasks of a scarcer class wait for this agent: others may only start there."""
+        cdef QueueClass other
+        for other in self.level:
+            if other.count and other.is_scarcer(queue) and agent.index in other.served and other.is_eligible():
+                return True
+        return False
+
+    cdef int64_t rarity(self, Agent agent, QueueClass queue) except -1:
+        """How many agents lack the rarest of those capabilities of an agent that the tasks do not need."""
+        cdef int64_t offers = len(self.agents)
+        for name in agent.capabilities:
+            if not needs(queue.demand, name):
+                offers = min(offers, <int64_t> self.offers.get(name, 0))
+        return len(self.agents) - offers
+
     cdef serve(self, Agent agent, QueueClass queue):
         if agent.can_serve(queue.demand):
+            queue.workers += agent.load.slots
             self.served[agent.index].append(queue)
             queue.served[agent.index] = agent.load
             if agent.available() and agent.load.has_room(queue.depth):
@@ -247,7 +301,8 @@ cdef class Placement:
 
     cdef enter(self, QueueClass queue, Agent agent):
         queue.candidates[agent.index] = agent.version
-        heappush(queue.heap, (agent.load.key(queue.depth), -agent.warmth, agent.version, agent.index))
+        cdef int64_t rarity = self.rarity(agent, queue) if agent.capabilities else 0
+        heappush(queue.heap, (agent.load.key(queue.depth, rarity), -agent.warmth, agent.version, agent.index))
         if len(queue.heap) > 64 + 4 * len(queue.candidates):
             queue.heap = [entry for entry in queue.heap if queue.candidates.get(entry[3]) == entry[2]]
             heapify(queue.heap)
@@ -281,6 +336,13 @@ cdef class Placement:
             queue.empty()
         for client, table in tables:
             table.push_queued(client)
+
+
+cdef bint needs(tuple demand, name) except -1:
+    for each, _ in demand:
+        if each == name:
+            return True
+    return False
 
 
 def turn_of(queue):

@@ -40,6 +40,7 @@ cdef class QueueClass:
     cdef readonly tuple demand
     cdef readonly int depth
     cdef public int64_t count
+    cdef public int64_t workers
     cdef list by_priority
     cdef public list heap
     cdef public dict candidates
@@ -50,3 +51,8 @@ cdef class QueueClass:
     cdef put_back(self, client, table, int priority, uint64_t task)
     cdef ClientQueue next_queue(self, double now, double aging_seconds)
     cdef PriorityQueue queue_of(self, int priority)
+    cdef bint is_eligible(self) except -1
+
+    cdef inline bint is_scarcer(self, QueueClass other) noexcept:
+        """Whether at most half as many workers can run its tasks: others remain for those of the other class."""
+        return 2 * self.workers <= other.workers

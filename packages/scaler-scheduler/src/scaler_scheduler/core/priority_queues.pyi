@@ -21,7 +21,9 @@ class QueueClass:
     depth: int
     priority: int
     count: int
-    heap: list[tuple[tuple[bool, float, float], int, int]]
+    heap: list[tuple[tuple[bool, int, float, float], int, int, int]]
+    workers: int
+    """The worker processes of all agents that can have such tasks."""
     candidates: dict[int, int]
     served: dict[int, Any]
     """The loads of the agents that can have such tasks, with or without room, by the agent's index."""

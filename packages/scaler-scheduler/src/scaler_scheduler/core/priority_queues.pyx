@@ -206,6 +206,16 @@ cdef class QueueClass:
                 break
         return found
 
+    cdef bint is_eligible(self) except -1:
+        """Whether a client that may be served now has tasks here."""
+        cdef PriorityQueue of_priority
+        cdef ClientQueue queue
+        for of_priority in self.by_priority:
+            for queue in of_priority.queues:
+                if not (queue.is_empty() or queue.client.is_paused or queue.share.group.is_full()):
+                    return True
+        return False
+
     def ahead_of(self, table, uint64_t task):
         """How many tasks of a table, and which other clients, are served before a task, if nothing changes."""
         cdef PriorityQueue of_priority

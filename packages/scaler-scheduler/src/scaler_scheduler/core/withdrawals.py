@@ -5,7 +5,14 @@ from __future__ import annotations
 from scaler_protocol.messages import Withdrawn
 from scaler_scheduler.core import requeue, task_endings
 from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
+
+
+def _must_return(state: SchedulerState, agent: Agent, record: RunRecord) -> bool:
+    """Whether tasks will come back to the agent that has returned them: no other that can run them has room."""
+    queue = record.queue
+    return state.placement.is_scarce(queue) and not any(index != agent.index for index in queue.candidates)
 
 
 def on_withdrawn(state: SchedulerState, agent: Agent, body: Withdrawn, now: float) -> None:
@@ -20,6 +27,7 @@ def on_withdrawn(state: SchedulerState, agent: Agent, body: Withdrawn, now: floa
         if client is None:
             continue
         ranges, cancelled = client.table.withdrawn(column.tasks, column.attempts, agent.load, agent.withdraw_pending)
+        given -= sum(stop - first for record, first, stop in ranges if _must_return(state, agent, record))
         requeue.push(client, ranges, True)
         task_endings.report_cancelled(state, client, cancelled)
     if agent.withdraw_pending:

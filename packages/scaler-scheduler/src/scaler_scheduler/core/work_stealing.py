@@ -1,15 +1,21 @@
-"""Moving tasks that have not started from a busy agent to an idle one.
+"""Taking back tasks that have not started: for an idle agent, or to make room for tasks that need the agent.
 
-This happens only while an agent has a free slot and no queue has a task for it, and only where tasks have waited for
-longer than it would take to move what they need. An agent is asked for at most half of its queued tasks, and again only
-after it has answered. So the sum of the squares of the queue lengths falls with every task that moves, and balancing
-ends. An agent that repeatedly returned nothing is left alone for a while.
+For an idle agent, this happens only while an agent has a free slot and no queue has a task for it, and only where tasks
+have waited for longer than it would take to move what they need. An agent is asked for at most half of its queued
+tasks, and again only after it has answered. So the sum of the squares of the queue lengths falls with every task that
+moves, and balancing ends.
+
+While tasks that need a scarce capability wait, agents that offer it return the unstarted tasks that do not need it.
+
+Which of its tasks an agent returns is not known before. An agent that repeatedly returned nothing, or only tasks that
+no other agent can run, is left alone for a while.
 """
 
 from __future__ import annotations
 
-from scaler_protocol.messages import Withdraw
+from scaler_protocol.messages import UNITS_PER_WHOLE, Withdraw
 from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.priority_queues import QueueClass
 
 GAIN_SECONDS = 0.002
 """Moving a task costs two messages; a shorter wait is cheaper."""
@@ -29,15 +35,40 @@ class Balancer:
         self._trigger_times = max(1, trigger_times)
         self._not_before = 0.0
 
-    def balance(self, agents: dict[int, Agent], queued: int, now: float) -> list[tuple[Agent, Withdraw]]:
-        """The agents to ask, and for how many tasks. Sets ``next_at``."""
+    def balance(
+        self, agents: dict[int, Agent], queued: int, scarce: list[QueueClass], now: float
+    ) -> list[tuple[Agent, Withdraw]]:
+        """The agents to ask, and for how many tasks. ``queued``: tasks that any agent may have; ``scarce``: the classes
+        of waiting tasks that few agents can run. Sets ``next_at``."""
         self.next_at = None
-        if queued or len(agents) < 2:
+        if (queued and not scarce) or len(agents) < 2:
             return []
         if now < self._not_before:
             self.next_at = self._not_before
             return []
         self._not_before = now + max(_PAUSE_SECONDS, _PAUSE_PER_AGENT_SECONDS * len(agents))
+        asked = self._make_room(scarce, agents, now)
+        return asked if queued else asked + self._feed_idle(agents, now)
+
+    def _make_room(
+        self, scarce: list[QueueClass], agents: dict[int, Agent], now: float
+    ) -> list[tuple[Agent, Withdraw]]:
+        """Take back what keeps tasks of scarce classes waiting and can run elsewhere."""
+        asked = []
+        for queue in scarce:
+            needed = queue.count
+            for index in queue.served:
+                agent = agents[index]
+                count = min(needed, _in_the_way(agent, queue))
+                if count <= 0:
+                    continue
+                self.next_at = now + _RETRY_SECONDS
+                if self._may_ask(agent, now) and waiting_seconds(agent, now) >= GAIN_SECONDS:
+                    needed -= count
+                    asked.append(self._ask_agent(agent, count))
+        return asked
+
+    def _feed_idle(self, agents: dict[int, Agent], now: float) -> list[tuple[Agent, Withdraw]]:
         donors = [agent for agent in agents.values() if agent.load.queued()]
         if not donors:
             return []
@@ -56,21 +87,27 @@ class Balancer:
                 break
             if not self._may_give(donor, idle, now):
                 continue
-            count = _count(donor, free)
+            count = min(_count(donor, free), _movable(donor, idle))
             free -= count
-            donor.withdraw_pending = True
-            asked.append((donor, Withdraw(count)))
+            asked.append(self._ask_agent(donor, count))
         return asked
 
+    def _ask_agent(self, agent: Agent, count: int) -> tuple[Agent, Withdraw]:
+        agent.withdraw_pending = True
+        return agent, Withdraw(count)
+
+    def _may_ask(self, agent: Agent, now: float) -> bool:
+        return not agent.withdraw_pending and agent.is_available and now >= agent.rest_until
+
     def _may_give(self, donor: Agent, idle: list[Agent], now: float) -> bool:
-        if donor.withdraw_pending or not donor.is_available or now < donor.rest_until:
+        if not self._may_ask(donor, now):
             return False
         if waiting_seconds(donor, now) < GAIN_SECONDS + moving_seconds(donor, idle):
             return False
-        return any(agent.can_serve(tuple(donor.capabilities.items())) for agent in idle)
+        return _movable(donor, idle) > 0
 
     def answered(self, agent: Agent, given: int, now: float) -> None:
-        """An agent has returned ``given`` tasks."""
+        """An agent has returned ``given`` tasks that may run elsewhere."""
         agent.withdraw_pending = False
         agent.fruitless_withdraws = 0 if given else agent.fruitless_withdraws + 1
         if agent.fruitless_withdraws >= self._trigger_times:
@@ -96,3 +133,32 @@ def _count(donor: Agent, free: int) -> int:
     half = (donor.load.queued() + 1) // 2
     mean_us = donor.load.load_us / max(1, donor.load.outstanding)
     return half if mean_us < _SHORT_US else min(half, free)
+
+
+def _movable(donor: Agent, idle: list[Agent]) -> int:
+    """How many of the queued tasks of an agent an idle one can run, as far as it is known what they need."""
+    in_use = tuple(
+        (name, units)
+        for name, units in donor.capabilities.items()
+        if donor.load.resources.get(name, 0) < donor.capacity.get(name, 0)
+    )
+    if not in_use or any(agent.can_serve(in_use) for agent in idle):
+        return donor.load.queued()
+    return _unstarted_without(donor, tuple((name, min(units, UNITS_PER_WHOLE)) for name, units in in_use))
+
+
+def _in_the_way(agent: Agent, queue: QueueClass) -> int:
+    """How many unstarted tasks take up the room that tasks of a scarce class need."""
+    if agent.load.has_room(queue.depth) and agent.load.fits(queue.demand):
+        return 0
+    return _unstarted_without(agent, queue.demand)
+
+
+def _unstarted_without(agent: Agent, demand: tuple[tuple[str, int], ...]) -> int:
+    """How many unstarted tasks do not need these capabilities, if those that do are the running ones."""
+    load = agent.load
+    needing = min(
+        -(-(agent.capacity.get(name, 0) - load.resources.get(name, 0)) // max(1, amount)) for name, amount in demand
+    )
+    running = load.outstanding - load.queued()
+    return load.queued() - max(0, needing - running)
