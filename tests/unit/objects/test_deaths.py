@@ -103,7 +103,7 @@ def test_what_a_killed_writer_had_put_stays(cluster: bytes, connect: Connect) ->
 def test_a_killed_store_leaves_mappings_and_is_replaced(connect: Connect) -> None:
     one = connect()
     one.put(key(1), b"a" * LARGE)
-    one.put(key(2), b"small")
+    one.put(key(2), b"b" * LARGE)
     array = numpy.frombuffer(one.get(key(1), 30), dtype="u1")
     status = one.status(30)
     os.kill(status.pid, signal.SIGKILL)
@@ -117,7 +117,7 @@ def test_a_killed_store_leaves_mappings_and_is_replaced(connect: Connect) -> Non
 
 def test_a_store_stopped_in_its_tracks_is_a_timeout(connect: Connect) -> None:
     one = connect()
-    one.put(key(1), b"x")
+    one.put(key(1), b"x" * LARGE)
     pid = one.status(30).pid
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -125,7 +125,7 @@ def test_a_store_stopped_in_its_tracks_is_a_timeout(connect: Connect) -> None:
             one.get(key(1), 0.2)
     finally:
         os.kill(pid, signal.SIGCONT)
-    assert one.get(key(1), 30) == b"x"
+    assert one.get(key(1), 30) == b"x" * LARGE
 
 
 def test_a_fork_keeps_what_it_inherited(connect: Connect) -> None:

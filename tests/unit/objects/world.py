@@ -40,6 +40,7 @@ from scaler_protocol.objects.core.effects import (
     Load,
     MakeSegment,
     OpenSource,
+    Publish,
     Punch,
     RemoveFile,
     SendPiece,
@@ -76,14 +77,29 @@ class World:
         self.seen: set[str] = set()
         self.failing_share = 0.0
         self.failed_segments: set[int] = set()
+        self.directory: dict[ObjectKey, tuple[Extent, list[Any]]] = {}  # with what its memory held when it was entered
 
     # ---- the shell -----------------------------------------------------------------------------------------------
 
     def carry_out(self) -> None:
+        self.update_directory()
         while effects := self.core.take_effects():
+            self.update_directory()
             for effect in effects:
                 getattr(self, "do_" + type(effect).__name__)(effect)
         self.core.check()
+
+    def update_directory(self) -> None:
+        for change in self.core.take_directory_changes():
+            if isinstance(change, Publish):
+                assert change.key not in self.directory
+                tags = self.pages_of(change.extent)
+                assert all(tag[1] == change.key for tag in tags), f"{change.key} is published as {tags}"
+                self.directory[change.key] = (change.extent, tags)
+                self.seen.add("Publish")
+            else:
+                del self.directory[change.key]
+                self.seen.add("Unpublish")
 
     def do_MakeSegment(self, effect: MakeSegment) -> None:
         if self.chance.random() < self.failing_share:
@@ -174,18 +190,25 @@ class World:
 
     def chunk(self, endpoint: str, key: ObjectKey, size: int, start: int, stop: int) -> None:
         extent = self.core.on_source_chunk(endpoint, ObjectChunk(key, size, start, bytes(stop - start)), self.now)
+        self.update_directory()
         if extent is not None:
             self.fill(Extent(extent.segment, extent.offset, extent.size), ("fetched", key))
             self.core.on_piece_written(key, self.now)
 
     def take_bulk(self, endpoint: str, key: ObjectKey, size: int, start: int, stop: int) -> None:
         extent = self.core.bulk_extent(endpoint, key, size, start)
+        self.update_directory()
         if extent is not None:
             self.fill(Extent(extent.segment, extent.offset, extent.size), ("fetched", key))
             self.core.on_bulk_received(endpoint, key, stop - start, self.now)
             self.core.on_piece_written(key, self.now)
 
     def fill(self, extent: Extent, tag: Any) -> None:
+        """A reader may be copying what is published: its memory must not change."""
+        for key, (published, _) in self.directory.items():
+            assert extent.segment != published.segment or not (
+                extent.offset < published.offset + published.size and published.offset < extent.offset + extent.size
+            ), f"{key} is published while its memory is written"
         first, count = extent.offset // PAGE_BYTES, extent.size // PAGE_BYTES
         self.memory[extent.segment][first : first + count] = [tag] * count
 

@@ -49,6 +49,7 @@ from scaler_worker.core.agent import OUTPUT_BUDGET_BYTES, OUTPUT_MESSAGE_BYTES, 
 from scaler_worker.core.effects import (
     DispatchTasks,
     DropObjects,
+    DropStored,
     Exit,
     ReadOutput,
     RenewNested,
@@ -476,6 +477,23 @@ def test_a_task_waits_for_its_object() -> None:
     assert pickle.loads(stage.results()[0][1]) == 3 * CHUNK_SIZE_BYTES
     stage.say(ObjectRelease((key,)))
     assert key not in stage.store.objects and stage.count(DropObjects) == 1
+
+
+def test_what_is_dropped_together_leaves_the_store_in_one_message() -> None:
+    stage = Stage(1)
+    keys = [ObjectKey(CLIENT, 2**64 - 1 - number) for number in range(3)]
+    missing = ObjectKey(CLIENT, 2**64 - 10)
+    run = run_of(1)
+    arguments = [[*keys, missing]]  # the task waits for the last one
+    stage.give(TaskRun(CLIENT, run.function, "nothing", b"", 0, 1, (), run.options, arguments))
+    for key in keys:
+        stage.core.on_stored(key, stage.now)
+    stage.turn()
+    for key in keys:
+        stage.core.on_message(SCHEDULER, stage.link.wrap(ObjectRelease((key,))), stage.now)
+    stage.turn()
+    dropped = [effect.keys for effect in stage.effects if isinstance(effect, DropStored)]
+    assert dropped == [keys]
 
 
 def test_an_object_that_nobody_has() -> None:

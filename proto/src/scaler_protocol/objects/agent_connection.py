@@ -77,6 +77,7 @@ class AgentConnection:
         self._has_heard = True
         self._ended = False
         self._releases = reached.releases
+        self._directory = reached.directory
         self._segments = Segments(maps_always=True)
         self._granted: dict[ObjectKey, StoreGranted] = {}
 
@@ -114,6 +115,10 @@ class AgentConnection:
         self._segments.close()
 
     # ---- verbs ---------------------------------------------------------------------------------------------------
+
+    def knows(self, key: ObjectKey) -> bool:
+        """Whether the object is here, as far as can be seen without a question; if not, ``find`` it."""
+        return self._directory is not None and self._directory.find(key.owner, key.number) is not None
 
     def find(self, key: ObjectKey) -> None:
         """Is it here? Answered when it is written, if it is being written."""

@@ -19,7 +19,6 @@ from scaler_protocol.messages import (
     StoreFind,
     StoreForget,
     StoreFound,
-    StoreGet,
     StoreGranted,
     StorePlace,
     StoreRefused,
@@ -95,7 +94,10 @@ class StoreConnection:
         Raises MissingObject, StoreFull (it was on disk), TimeoutError and StoreUnavailable."""
 
         def get(link: StoreLink) -> memoryview:
-            return link.read(_checked(link.ask(key, StoreGet(key), timeout)))
+            copied = link.copy_published(key)
+            if copied is not None:
+                return copied
+            return link.read(_checked(link.ask_for(key, timeout)))
 
         return self._again(get)
 
@@ -108,11 +110,11 @@ class StoreConnection:
         """Drop objects that are no longer needed. Existing mappings stay valid."""
         for start in range(0, len(keys), 1000):
             part = tuple(keys[start : start + 1000])
-            self._again(lambda link, part=part: link.tell(StoreDrop(part)))  # type: ignore[misc]
+            self._again(lambda link, part=part: link.drop(StoreDrop(part)))  # type: ignore[misc]
 
     def forget(self, owner: bytes) -> None:
         """Drop all objects of this owner."""
-        self._again(lambda link: link.tell(StoreForget(owner)))
+        self._again(lambda link: link.drop(StoreForget(owner)))
 
     def fetch(self, key: ObjectKey, size: int, sources: Sequence[str], timeout: float | None = None) -> None:
         """Have the store get the object from others, whose endpoints are ``sources``. Raises Unreachable, StoreFull,

@@ -12,6 +12,9 @@ from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.names import socket_name
 from scaler_protocol.security import ensure_token, read_token
 
+DIRECTORY_FEATURE = "directory"
+"""Of Hello: the peer takes the descriptor of the directory. Of Welcome: that descriptor came with it."""
+
 
 class Entrance:
     """The store's end. ``place``: the name of its socket."""

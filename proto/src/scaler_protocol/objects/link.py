@@ -15,7 +15,10 @@ from scaler_protocol.messages import (
     Envelope,
     ObjectKey,
     Refused,
+    StoreDrop,
     StoreExtent,
+    StoreForget,
+    StoreGet,
     StoreGranted,
     StoreRegion,
     StoreSegmentClosed,
@@ -23,6 +26,7 @@ from scaler_protocol.messages import (
     StoreStatusRequest,
 )
 from scaler_protocol.objects import silence
+from scaler_protocol.objects.dropped import Dropped
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.layout import Part
 from scaler_protocol.objects.polling import wait_readable, wait_writable
@@ -54,6 +58,8 @@ class StoreLink:
         self._stream = reached.stream
         self._silence = silence.Silence(reached.stream.plain_socket)
         self._releases = reached.releases
+        self._directory = reached.directory
+        self._dropped = Dropped()
         self._lock = threading.Lock()  # a Condition itself may be interrupted between taking its lock and saying so
         self._condition = threading.Condition(self._lock)
         self._why_lost = "The object store of this host has ended."
@@ -193,6 +199,29 @@ class StoreLink:
     def _take_segment(self, body: StoreGranted | StoreExtent | StoreRegion) -> None:
         if body.segment and not self.segments.has(body.segment):
             self.segments.add(body.segment, self._stream.received_fds.popleft(), body.segment_size)
+
+    def copy_published(self, key: ObjectKey) -> memoryview | None:
+        """A small object, copied without a question to the store. None: ask for it."""
+        if self._directory is None or self._dropped.may_have(key):
+            return None
+        entry = self._directory.find(key.owner, key.number)
+        if entry is None:
+            return None
+        data = self.segments.copy(entry.segment, entry.offset, entry.size)
+        return data if data is not None and self._directory.stands(entry) else None
+
+    def drop(self, body: StoreDrop | StoreForget) -> None:
+        """``copy_published`` finds none of these objects from now on."""
+        self._dropped.add(body.keys if isinstance(body, StoreDrop) else (body.owner,))
+        self.tell(body)
+
+    def ask_for(self, key: ObjectKey, timeout: float | None) -> Any:
+        """The answer to StoreGet. What was dropped before has been handled when it comes, since messages of one
+        connection have an order."""
+        position = self._dropped.position
+        answer = self.ask(key, StoreGet(key), timeout)
+        self._dropped.on_handled(position)
+        return answer
 
     def read(self, extent: StoreExtent) -> memoryview:
         """The pinned bytes; the pin goes with them. Raises LinkLost."""

@@ -95,6 +95,12 @@ class Segments:
         finally:
             releases.release(extent.pin)
 
+    def copy(self, number: int, offset: int, size: int) -> memoryview | None:
+        """Bytes that no pin holds: the caller verifies afterwards that they were not reused. None: the segment is not
+        known here."""
+        segment = self._segments.get(number)
+        return None if segment is None else _copy(segment.fd, offset, size)
+
     def _reserve(self, segment: _Segment, offset: int, size: int, parts: Sequence[Part]) -> None:
         for place, part in parts:
             _write_all(segment.fd, offset + place, part)

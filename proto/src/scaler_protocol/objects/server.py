@@ -38,6 +38,7 @@ from scaler_protocol.objects.core.effects import (
     Load,
     MakeSegment,
     OpenSource,
+    Publish,
     Punch,
     RemoveFile,
     SendPiece,
@@ -45,8 +46,9 @@ from scaler_protocol.objects.core.effects import (
     StoreAnswer,
 )
 from scaler_protocol.objects.core.store import MalformedRequest, StoreCore
+from scaler_protocol.objects.directory import Directory
 from scaler_protocol.objects.disk import Disk
-from scaler_protocol.objects.entrance import Entrance
+from scaler_protocol.objects.entrance import DIRECTORY_FEATURE, Entrance
 from scaler_protocol.objects.memory_files import MemoryFiles
 from scaler_protocol.transport.acceptor import ACCEPTED_AT_ONCE, Acceptor
 from scaler_protocol.transport.pending_handshakes import PendingHandshakes
@@ -76,6 +78,7 @@ class ObjectServer:
         self._entrance = Entrance("@" + listening.getsockname()[1:].decode())
         self._core = StoreCore(self._store, os.getpid(), default_capacity_bytes())
         self._files = MemoryFiles()
+        self._directory = _make_directory()
         self._disk = Disk(self._files.fd)
         self._poll = select.epoll()
         self._poll.register(self._acceptor.fd, select.EPOLLIN)
@@ -234,9 +237,12 @@ class ObjectServer:
 
     def _on_hello(self, number: int, hello: Hello | None) -> None:
         stream = self._streams[number]
-        welcome = Welcome(self._store, 0, number=hello.number if hello is not None else 0)
+        directory = self._directory if hello is not None and DIRECTORY_FEATURE in hello.features else None
+        features = () if directory is None else (DIRECTORY_FEATURE,)
+        welcome = Welcome(self._store, 0, number=hello.number if hello is not None else 0, features=features)
         answer = self._entrance.answer(hello, welcome, time.monotonic())
-        stream.send(encode(Envelope(answer)))
+        fds = (directory.fd,) if directory is not None and isinstance(answer, Welcome) else ()
+        stream.send(encode(Envelope(answer)), fds)
         if isinstance(answer, Refused):
             raise MalformedRequest(answer.text)
         if isinstance(answer, Challenge):
@@ -294,12 +300,25 @@ class ObjectServer:
     # ---- effects -------------------------------------------------------------------------------------------------
 
     def _carry_out(self) -> None:
+        self._update_directory()
         while effects := self._core.take_effects():
+            self._update_directory()
             for effect in effects:
                 try:
                     self._do(effect)
                 except Exception as error:  # the others are not to suffer
                     self._not_done(effect, error)
+
+    def _update_directory(self) -> None:
+        """Before any byte is written into memory that is free now, here or by a peer that hears of it."""
+        for change in self._core.take_directory_changes():
+            if self._directory is None:
+                continue
+            if isinstance(change, Publish):
+                extent = change.extent
+                self._directory.publish(*change.key, extent.segment, extent.offset, change.size)
+            else:
+                self._directory.withdraw(*change.key)
 
     def _not_done(self, effect: Effect, error: Exception) -> None:
         """Whoever waits for it is told, or sent away."""
@@ -470,6 +489,7 @@ class ObjectServer:
 
     def target(self, label: str, piece: Piece, done: int) -> memoryview | None:
         extent = self._core.bulk_extent(label, piece.key, piece.size, piece.offset + done)
+        self._update_directory()
         if extent is None:
             return None
         try:
@@ -490,6 +510,7 @@ class ObjectServer:
 
     def _take_chunk(self, endpoint: str, chunk: ObjectChunk, now: float) -> None:
         extent = self._core.on_source_chunk(endpoint, chunk, now)
+        self._update_directory()
         if extent is None:
             return
         try:
@@ -498,6 +519,15 @@ class ObjectServer:
             self._core.on_piece_written(chunk.key, now, failed=True)
         else:
             self._core.on_piece_written(chunk.key, now)
+
+
+def _make_directory() -> Directory | None:
+    """Without one, peers ask for every object."""
+    try:
+        return Directory()
+    except OSError as error:
+        logging.warning(f"The object store of this host has no memory for its directory, and is slower: {error}")
+        return None
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:

@@ -13,7 +13,8 @@ from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Body, Challenge, Envelope, Hello, Refused, Role, Welcome
 from scaler_protocol.objects import silence
-from scaler_protocol.objects.entrance import handshake_with
+from scaler_protocol.objects.directory import DirectoryView
+from scaler_protocol.objects.entrance import DIRECTORY_FEATURE, handshake_with
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.memory import AVAILABLE, Releases
 from scaler_protocol.objects.names import is_same_user, socket_name
@@ -26,11 +27,13 @@ _MODULE = "scaler_protocol.objects.store"
 
 
 class Reached(NamedTuple):
-    """A welcomed connection to a store, its id, and where it hears which pins are released."""
+    """A welcomed connection to a store, its id, and where it hears which pins are released. ``directory``: None for a
+    store without one."""
 
     stream: StreamConnection
     store: bytes
     releases: Releases
+    directory: DirectoryView | None = None
 
 
 def reach(cluster: bytes, may_start: bool) -> Reached:
@@ -60,7 +63,8 @@ def _try(cluster: bytes, deadline: float) -> Reached | None:
         if not is_same_user(stream.plain_socket):
             raise StoreUnavailable("A process of another user listens in place of the object store of this cluster.")
         handshake = handshake_with(cluster)
-        releases = _say_hello(stream, handshake.begin(make_hello(Role.WORK, new_session())))
+        hello = make_hello(Role.WORK, new_session(), features=(DIRECTORY_FEATURE,))
+        releases = _say_hello(stream, handshake.begin(hello))
         answer = _first(stream, deadline)
         while isinstance(answer, Challenge) and (proved := handshake.answer(answer)) is not None:
             stream.send(encode(Envelope(proved)))
@@ -70,13 +74,25 @@ def _try(cluster: bytes, deadline: float) -> Reached | None:
         if isinstance(answer, Welcome):
             if handshake.judge(answer) != "genuine":
                 raise StoreUnavailable(handshake.forged_text)
-            return Reached(stream, answer.session, releases)
+            return Reached(stream, answer.session, releases, _directory_from(stream, answer))
     except BaseException:
         stream.close()
         raise
     stream.close()
     time.sleep(_PAUSE_SECONDS)
     return None
+
+
+def _directory_from(stream: StreamConnection, welcome: Welcome) -> DirectoryView | None:
+    if DIRECTORY_FEATURE not in welcome.features or not stream.received_fds:
+        return None
+    fd = stream.received_fds.popleft()
+    try:
+        return DirectoryView(fd)
+    except (OSError, ValueError):
+        return None  # no memory to map it
+    finally:
+        os.close(fd)
 
 
 def _say_hello(stream: StreamConnection, hello: Hello) -> Releases:

@@ -75,8 +75,16 @@ class KeptObjects:
 
     def _forget(self, upload: Upload) -> None:
         if upload.stored is not None:
-            self._outgoing.effects.append(DropStoredObjects([upload.key]))
+            self._drop_stored(upload.key)
         upload.let_go()
+
+    def _drop_stored(self, key: ObjectKey) -> None:
+        """One message to the store drops many objects."""
+        effects = self._outgoing.effects
+        if effects and isinstance(effects[-1], DropStoredObjects):
+            effects[-1].keys.append(key)
+        else:
+            effects.append(DropStoredObjects([key]))
 
     def on_request(self, request: ObjectRequest, now: float) -> None:
         """Send the bytes to a worker that cannot reach this host's store."""

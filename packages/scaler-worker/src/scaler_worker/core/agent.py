@@ -470,7 +470,7 @@ class AgentCore:
         """It is in the host's store."""
         size = self._fetched.pop(key, None)
         if size is not None and not self._state.objects.is_wanted(key):
-            self._state.outbox.add(DropStored([key]))
+            self._drop_stored([key])
             self._state.unsent.append(ObjectCredit(key, CREDIT_WITHOUT_END))
         elif size is not None and self._state.host_store is not None:
             self._state.unsent.append(ObjectStored(key, size, self._state.host_store.store))
@@ -500,10 +500,18 @@ class AgentCore:
             self._fetched[key] = locations.size
             self._state.outbox.add(FetchStored(key, locations.size, locations.sources))
 
+    def _drop_stored(self, keys: list[ObjectKey]) -> None:
+        """One message to the store drops many objects."""
+        last = self._state.outbox.last()
+        if isinstance(last, DropStored):
+            last.keys.extend(keys)
+        else:
+            self._state.outbox.add(DropStored(keys))
+
     def _release(self, keys: Sequence[ObjectKey]) -> None:
         stored = [key for key in keys if self._state.objects.release(key)]
         if stored:
-            self._state.outbox.add(DropStored(stored))
+            self._drop_stored(stored)
         for key in keys:
             if key.number == 0:
                 self._state.functions.pop(key.owner, None)

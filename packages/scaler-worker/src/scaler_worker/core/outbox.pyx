@@ -15,6 +15,9 @@ cdef class Outbox:
     cpdef object extend(self, effects):
         self._effects.extend(effects)
 
+    def last(self):
+        return self._effects[-1] if self._effects else None
+
     cpdef list take(self):
         effects = self._effects
         self._effects = []

@@ -102,6 +102,8 @@ class AgentHostStore:
         for key in keys:
             if connection is None:
                 self._agent.not_stored(key, False)
+            elif connection.knows(key):
+                self._agent.stored(key)
             else:
                 self._sought[key] = False
                 connection.find(key)

@@ -37,6 +37,22 @@ class Punch:
 
 
 @dataclass(slots=True)
+class Publish:
+    """Enter an object into the directory: peers may copy it from there without a question."""
+
+    key: ObjectKey
+    extent: Extent
+    size: int
+
+
+@dataclass(slots=True)
+class Unpublish:
+    """Remove an object from the directory, before its memory is used for something else."""
+
+    key: ObjectKey
+
+
+@dataclass(slots=True)
 class Spill:
     """Write an object to its file in the background; then ``on_spilled``."""
 
@@ -95,3 +111,5 @@ Effect = Union[
     StoreAnswer, MakeSegment, CloseSegment, Punch, Spill, Load, RemoveFile, OpenSource, CloseSource, AskSource,
     SendPiece,
 ]  # fmt: skip
+
+DirectoryChange = Union[Publish, Unpublish]

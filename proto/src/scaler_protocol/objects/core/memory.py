@@ -10,7 +10,18 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 
 from scaler_protocol.messages import StoreFailure
-from scaler_protocol.objects.core.effects import CloseSegment, Effect, Load, MakeSegment, Punch, RemoveFile, Spill
+from scaler_protocol.objects.core.effects import (
+    CloseSegment,
+    DirectoryChange,
+    Effect,
+    Load,
+    MakeSegment,
+    Publish,
+    Punch,
+    RemoveFile,
+    Spill,
+    Unpublish,
+)
 from scaler_protocol.objects.core.object import Object
 from scaler_protocol.objects.core.space import Extent, Space, pages
 
@@ -24,6 +35,9 @@ _PIECE_BYTES = 64 * 1024 * 1024
 
 REGION_SHARE = 32
 """No peer holds a larger part of the memory ahead of need."""
+
+PUBLISHED_BYTES = 256 * 1024
+"""Smaller objects are published, and copied by their readers; larger ones are mapped, which needs a pin."""
 
 PINNED_SHARE = 2
 """When mappings hold more than this part of it, nothing more is mapped: the rest is for what tasks make and need."""
@@ -50,6 +64,8 @@ class Memory:
         self.capacity_bytes = capacity_bytes
         self.space = Space()
         self.effects: list[Effect] = []
+        self.directory_changes: list[DirectoryChange] = []
+        """To be carried out in order, before the effects and before any byte is written into an extent."""
         self.granted: list[tuple[Object, Refusal | None]] = []
         self.spilled_bytes = 0
         self._wishes: deque[Wish] = deque()
@@ -118,6 +134,26 @@ class Memory:
         self.space.free(extent)
         self._touched = now
 
+    # ---- the directory -------------------------------------------------------------------------------------------
+
+    def publish(self, object: Object) -> None:
+        """Its bytes are in memory, and it may be read."""
+        if object.size < PUBLISHED_BYTES and object.extent is not None and not object.published:
+            object.published = True
+            self.directory_changes.append(Publish(object.key, object.extent, object.size))
+
+    def _unpublish(self, object: Object) -> None:
+        if object.published:
+            object.published = False
+            self.directory_changes.append(Unpublish(object.key))
+
+    def _vacate(self, object: Object, written: bool, now: float) -> None:
+        """Free its memory. ``written``: as for ``free``."""
+        assert object.extent is not None
+        self._unpublish(object)
+        self.free(object.extent, written, now)
+        object.extent = None
+
     # ---- memory nobody uses --------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
@@ -172,12 +208,12 @@ class Memory:
     def release(self, object: Object, now: float) -> None:
         """It was dropped: its memory and its file, once nothing uses them."""
         self._idle.pop(object.number, None)
+        self._unpublish(object)
         self.cancel(object)
         if object.pins or object.moving:
             return
         if object.extent is not None:
-            self.free(object.extent, object.sealed, now)
-            object.extent = None
+            self._vacate(object, object.sealed, now)
         if object.on_disk:
             self._remove_file(object)
         self.serve(now)
@@ -191,6 +227,7 @@ class Memory:
             assert leaving.extent is not None
             excess -= leaving.extent.size
             if leaving.on_disk:
+                self._unpublish(leaving)
                 self.space.free(leaving.extent)
                 leaving.extent = None
                 freed = True
@@ -229,8 +266,7 @@ class Memory:
         if moved.dropped:
             self.release(moved, now)
         elif moved.on_disk and not moved.pins:
-            self.free(moved.extent, True, now)
-            moved.extent = None
+            self._vacate(moved, True, now)
         else:
             self.rest(moved)
         self.serve(now)
@@ -245,8 +281,7 @@ class Memory:
         """``error``: its bytes are lost."""
         moved = self._moved(number)
         if error and moved.extent is not None:
-            self.free(moved.extent, False, now)
-            moved.extent = None
+            self._vacate(moved, False, now)
         if moved.dropped:
             self.release(moved, now)
         self.serve(now)
@@ -254,10 +289,7 @@ class Memory:
 
     def on_not_loaded(self, wanted: Object, now: float) -> None:
         """There was no room for it after all: its bytes stay on disk."""
-        moved = self._moved(wanted.number)
-        assert moved.extent is not None
-        self.free(moved.extent, False, now)
-        moved.extent = None
+        self._vacate(self._moved(wanted.number), False, now)
 
     def no_memory(self, size: int, reason: str) -> Refusal:
         return Refusal(
@@ -300,6 +332,9 @@ class Memory:
         extents = [each.extent for each in objects if each.extent is not None]
         self.space.check(extents + regions)
         assert self.space.reserved_bytes <= self.capacity_bytes or not self.effects
+        for each in objects:
+            if each.published:
+                assert each.sealed and each.extent is not None and not each.dropped and each.size < PUBLISHED_BYTES
         idle = {each.number for each in objects if each.is_idle}
         assert set(self._idle) == idle, "idle objects"
         assert self.spilled_bytes == sum(each.size for each in objects if each.on_disk)

@@ -11,7 +11,8 @@ from scaler_protocol.objects.core.space import Extent
 @dataclass(slots=True, eq=False)
 class Object:
     """Written by ``writer`` until it is ``sealed``; then in memory (``extent``), ``on_disk`` or both. ``moving``: its
-    bytes are on their way to or from the disk. ``dropped``: it is in no table any more and goes with its last pin."""
+    bytes are on their way to or from the disk. ``dropped``: it is in no table any more and goes with its last pin.
+    ``published``: the directory has it, so its memory must not be used for anything else."""
 
     number: int
     key: ObjectKey
@@ -22,6 +23,7 @@ class Object:
     on_disk: bool = False
     moving: bool = False
     dropped: bool = False
+    published: bool = False
     pins: int = 0
     readers: list[int] = field(default_factory=list)  # peers that wait until it is back from the disk
 

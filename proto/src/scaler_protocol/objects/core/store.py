@@ -42,7 +42,7 @@ from scaler_protocol.messages import (
     StoreStatusRequest,
 )
 from scaler_protocol.objects.bulk_frames import label_of
-from scaler_protocol.objects.core.effects import CloseSegment, Effect, StoreAnswer
+from scaler_protocol.objects.core.effects import CloseSegment, DirectoryChange, Effect, StoreAnswer
 from scaler_protocol.objects.core.fetches import Fetches
 from scaler_protocol.objects.core.memory import Memory, Refusal
 from scaler_protocol.objects.core.object import Object
@@ -183,6 +183,11 @@ class StoreCore:
         self.memory.effects.clear()
         return effects
 
+    def take_directory_changes(self) -> list[DirectoryChange]:
+        """To be carried out before the effects, and before the shell writes into an extent that the core names."""
+        changes, self.memory.directory_changes = self.memory.directory_changes, []
+        return changes
+
     @property
     def has_doubts(self) -> bool:
         """Some keys were unknown: read what waits, then ``settle``."""
@@ -255,6 +260,7 @@ class StoreCore:
         else:
             self._objects[sealed.key] = sealed
             self._owners.setdefault(sealed.key.owner, {})[sealed.key] = None
+            self.memory.publish(sealed)
             self.memory.rest(sealed)
         self._answer_waiting(sealed.key, now)
 
@@ -541,6 +547,7 @@ class StoreCore:
             moved.readers = readers
             self._drop(moved, now)
         elif not moved.dropped:
+            self.memory.publish(moved)
             self.memory.rest(moved)
             self._answer_readers(moved, readers)
         self._after_move(moved)
