@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from scaler.client.outcomes import failure_of, unloadable
 from scaler.core.effects import Finish
 from scaler.core.large_results import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome, Sink
+from scaler.core.runs import TaskSink
 from scaler.shell.interruptions import is_interruption
 from scaler.shell.waiting import PendingAnswer
 from scaler.utility.private_apis import (
@@ -305,7 +306,17 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._answer.outcome = self._outcome
 
 
-def cancel_futures(client_io: ClientIO, futures: Iterable[ScalerFuture[Any]]) -> None:
+class CallSink(TaskSink, Protocol):
+    """What a client needs of the future of a call."""
+
+    def withdraw(self) -> None:
+        """Within a turn: cancel the task of a future that no caller has."""
+
+    def set_exception(self, exception: Any, /) -> None:
+        """End with an exception, because the call could not be sent."""
+
+
+def cancel_futures(client_io: ClientIO, futures: Iterable[CallSink]) -> None:
     """Cancel the futures that have not ended, even if a signal handler interrupts the caller. Use this when a call ends
     early: by an exception, by Ctrl-C, or because its iterator is closed."""
     unfinished = list(futures)
