@@ -13,7 +13,7 @@ from scaler.asynchronous.imap import AsyncSource, EndedLine, ImapLine, OrderedLi
 from scaler.asynchronous.inner import InnerClient
 from scaler.asynchronous.lock import AsyncLock
 from scaler.asynchronous.loop_link import LoopLink, new_threads
-from scaler.asynchronous.sizes import are_large
+from scaler.asynchronous.sizes import are_large, are_small
 from scaler.asynchronous.thread_call import call_in_thread
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import MapOptions
@@ -46,6 +46,8 @@ class AsyncClient:
 
     The settings are those of :class:`~scaler.Client`. Inside a task, the address may be omitted, too."""
 
+    _client: InnerClient
+
     def __init__(
         self,
         address: str | None = None,
@@ -68,7 +70,6 @@ class AsyncClient:
             group=group,
             weight=weight,
         )
-        self._inner: InnerClient | None = None
         self._open_link: LoopLink | None = None
         self._was_opened = False
 
@@ -88,18 +89,18 @@ class AsyncClient:
             hide_frames(error)
             raise
         inner.link = link = LoopLink(loop, client_io, threads)
-        self._inner, self._open_link = inner, link
+        self._client, self._open_link = inner, link
         link.begin_reading()
         return self
 
     async def close(self) -> None:
         """Cancel everything unfinished and leave the scheduler. May be called twice."""
-        link, inner, self._open_link = self._open_link, self._inner, None
-        if link is None or inner is None:
+        link, self._open_link = self._open_link, None
+        if link is None:
             return
         link.end_reading()
         try:
-            await link.in_thread(inner.disconnect)
+            await link.in_thread(self._client.disconnect)
         finally:
             link.take()
             link.close_threads()
@@ -124,7 +125,7 @@ class AsyncClient:
         there."""
         link, inner = self._link, self._client
         future: AsyncFuture[T] = AsyncFuture(link)
-        if are_large(args) or (kwargs and are_large(kwargs.values())):
+        if (not are_small(args) or kwargs) and are_large((*args, *kwargs.values())):
             check_call(fn, args, kwargs)
             send = partial(inner.submit_as, future, fn, args, kwargs)
             link.start(partial(inner.submit_later, future, send))
@@ -155,7 +156,7 @@ class AsyncClient:
             check_call(fn, args, dict(kwargs or {}))
             future: AsyncFuture[T] = AsyncFuture(link)
             send = partial(inner.submit_verbose_as, future, fn, args, kwargs, options)
-            if are_large(args) or (kwargs and are_large(kwargs.values())):
+            if are_large((*args, *(kwargs or {}).values())):
                 link.start(partial(inner.submit_later, future, send))
             else:
                 send()
@@ -396,7 +397,7 @@ class AsyncClient:
         raise TypeError("Cannot send an AsyncClient to a task: it belongs to an event loop. Make a client in the task.")
 
     def __repr__(self) -> str:
-        return f"AsyncClient({self._inner.address!r})" if self._inner is not None else "AsyncClient()"
+        return f"AsyncClient({self._client.address!r})" if "_client" in self.__dict__ else "AsyncClient()"
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
@@ -405,13 +406,8 @@ class AsyncClient:
         """The link to the loop, checked: the client is open, and this is its loop."""
         link = self._open_link
         if link is None:
-            if self._inner is not None:
+            if "_client" in self.__dict__:
                 raise ClientQuitException(STOPPED)
             raise RuntimeError("This AsyncClient is not open. Use it in 'async with', or await its open().")
         link.check()
         return link
-
-    @property
-    def _client(self) -> InnerClient:
-        assert self._inner is not None
-        return self._inner

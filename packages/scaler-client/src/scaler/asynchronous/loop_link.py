@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -49,11 +50,13 @@ class Withdrawable(Protocol):
 
 
 class LoopLink:
-    """``ended``: the outcomes that the loop has not taken. ``is_woken``: the loop will take them."""
+    """``thread`` is that of the loop. ``ended``: the outcomes that the loop has not taken. ``is_woken``: the loop will
+    take them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, client_io: ClientIO, threads: ThreadPoolExecutor) -> None:
         self.loop = loop
         self.client_io = client_io
+        self.thread = threading.get_ident()
         self.ended: deque[tuple[LoopSink, Outcome]] = deque()
         self.is_woken = False
         self.is_nested = client_io.session.is_nested
@@ -66,11 +69,7 @@ class LoopLink:
         """Raises RuntimeError outside the loop, and ClientQuitException if the client has ended."""
         if self.client_io.unusable:
             self.client_io.check_usable()
-        try:
-            is_here = asyncio.get_running_loop() is self.loop
-        except RuntimeError:  # no loop runs in this thread
-            is_here = False
-        if not is_here:
+        if threading.get_ident() != self.thread or not self.loop.is_running():  # asyncio's own question is slower
             raise RuntimeError(_ELSEWHERE)
 
     # ---- outcomes ------------------------------------------------------------------------------------------------

@@ -193,14 +193,15 @@ class Client:
     ) -> None:
         """Submit a call whose future the caller has made. All keyword arguments belong to ``fn``."""
         try:
-            function = self._functions.find(fn)
+            known = self._known.get(id(fn))
+            function = known[1] if known is not None and known[0] is fn else self._functions.find(fn)
             key = (len(args), *kwargs) if kwargs else len(args)
-            shape = function.usual_shapes.get(key) if id(fn) in self._known else None
+            shape = function.usual_shapes.get(key) if known is not None else None
             if shape is None:
                 check_call(fn, args, kwargs)
                 shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), self._options)
                 function.usual_shapes[key] = shape
-            self._send_call(fn, shape, (*args, *kwargs.values()), future)
+            self._send_call(fn, shape, (*args, *kwargs.values()) if kwargs else args, future)
         except BaseException as error:
             self._give_up_call(error, future)
             raise
