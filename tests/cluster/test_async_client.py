@@ -36,6 +36,10 @@ def make_bytes(size: int) -> bytes:
     return bytes(size)
 
 
+def make_dicts(count: int) -> list[dict[str, int]]:
+    return [{"number": number} for number in range(count)]
+
+
 def stop_iteration() -> None:
     raise StopIteration(3)
 
@@ -269,6 +273,8 @@ def test_large_arguments_and_results_do_not_block_the_loop(combo: SchedulerClust
         await client.submit(make_bytes, LARGE_BYTES)
         result, longest = await ticks(client.submit(make_bytes, LARGE_BYTES))
         assert len(result) == LARGE_BYTES and longest < 0.5
+        dicts, longest = await ticks(client.submit(make_dicts, 300_000))
+        assert dicts == make_dicts(300_000) and longest < 0.5
         large = bytes(LARGE_BYTES)
         assert await client.submit(len, large) == LARGE_BYTES
         reference = await client.send_object(large)

@@ -7,6 +7,7 @@ import concurrent.futures
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from scaler.asynchronous.loading import considerate
 from scaler.client.future import ProfilingInfo
 from scaler.client.outcomes import failure_of, unloadable
 from scaler.core.outcome import Outcome
@@ -146,7 +147,7 @@ class AsyncFuture(_LoopFuture[T]):
         if fetched.status:
             post(partial(self.fail, failure_of(fetched)))
             return
-        loads = client_io.loads if type(fetched.payload) is bytes else client_io.loads_object
+        loads = client_io.loads if type(fetched.payload) is bytes else considerate(client_io.loads_object)
         try:
             result = loads(fetched.payload)
         except BaseException as error:

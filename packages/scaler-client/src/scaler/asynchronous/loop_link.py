@@ -90,13 +90,18 @@ class LoopLink:
         """In the loop: pass on a batch of outcomes."""
         self.is_woken = False  # before the first is taken: one that comes later wakes the loop again
         ended = self.ended
-        for _ in range(min(len(ended), _BATCH)):
-            sink, outcome = ended[0]
-            sink.take(outcome)
-            ended.popleft()  # only now: an interruption loses no outcome
-        if ended and not self.is_woken:
-            self.is_woken = True
-            self.loop.call_soon(self.take)
+        try:
+            for _ in range(min(len(ended), _BATCH)):
+                sink, outcome = ended.popleft()
+                try:
+                    sink.take(outcome)
+                except (KeyboardInterrupt, SystemExit):
+                    ended.appendleft((sink, outcome))  # an interruption loses no outcome
+                    raise
+        finally:
+            if ended and not self.is_woken:
+                self.is_woken = True
+                self.loop.call_soon(self.take)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 
@@ -166,8 +171,8 @@ class LoopLink:
         """Do ``work``, which raises nothing, in one of a few threads."""
         try:
             self._threads.submit(contextvars.copy_context().run, work)
-        except RuntimeError:  # the client is being closed
-            pass
+        except RuntimeError:  # the client has been closed: the work ends at once
+            work()
 
     def in_thread(self, work: Callable[..., T], *args: Any) -> asyncio.Future[T]:
         """Do ``work`` in one of a few threads. It must not wait for long."""
