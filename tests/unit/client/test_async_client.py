@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import operator
 import os
 import pickle
@@ -93,6 +94,19 @@ def test_a_loop_that_cannot_watch_descriptors_is_served_by_the_background_thread
         monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", refuse)
         async with AsyncClient(scheduler.address) as client:
             assert await client.submit(operator.neg, 1) == -1
+
+    asyncio.run(main())
+
+
+def test_a_client_that_is_not_closed_is_reported_and_the_loop_stops_watching_it(scheduler: FakeScheduler) -> None:
+    async def main() -> None:
+        client = await AsyncClient(scheduler.address).open()
+        link = client._link
+        with pytest.warns(ResourceWarning, match="not closed"):
+            del client
+            gc.collect()
+        await asyncio.sleep(0.01)
+        assert not asyncio.get_running_loop().remove_reader(link.client_io.reading_fd)
 
     asyncio.run(main())
 

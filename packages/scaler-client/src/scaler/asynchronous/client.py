@@ -112,7 +112,9 @@ class AsyncClient:
         await self.close()
 
     def __del__(self) -> None:
-        if self.__dict__.get("_open_link") is not None:
+        link = self.__dict__.get("_open_link")
+        if link is not None:
+            link.post(partial(_stop_reading, link, self._client))
             warnings.warn(f"{self!r} was not closed. Use it in 'async with'.", ResourceWarning, stacklevel=2)
 
     # ---- submit ----------------------------------------------------------------------------------------------------
@@ -411,3 +413,9 @@ class AsyncClient:
             raise RuntimeError("This AsyncClient is not open. Use it in 'async with', or await its open().")
         link.check()
         return link
+
+
+def _stop_reading(link: LoopLink, client: InnerClient) -> None:
+    """In the loop, for a client that was not closed. ``client`` keeps the connection until the loop does not watch it
+    any more: its descriptor may be used again."""
+    link.end_reading()
