@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.workloads import (
+    awaiting,
     balance,
     core,
     elastic,
@@ -44,6 +45,14 @@ WORKLOADS = {
         Workload("map", "map of 100,000 no-ops", throughput.map_noops, "engine", "tasks_per_second", 100_000),
         Workload("submit", "50,000 submits, results", throughput.submit_noops, "engine", "tasks_per_second", 50_000),
         Workload("mixed", "submits over 4 functions", throughput.submit_mixed, "engine", "tasks_per_second", 50_000),
+        Workload(
+            "callbacks", "20,000 submits, a callback each", awaiting.callbacks, "engine", "tasks_per_second", 20_000,
+            4.0, True, True,
+        ),
+        Workload(
+            "gather", "asyncio.gather, 20,000 submits", awaiting.gather, "engine", "tasks_per_second", 20_000, 4.0,
+            True, True,
+        ),
         Workload("latency", "submit and wait", latency.submit_and_wait, "engine", "p50_us", 2_000, 2.0, False),
         Workload("makespan", "uneven sleeps", balance.makespan, "engine", "slow_first_ratio", -1, 0, False),
         Workload("startup", "first result", startup.first_result, "peer", "seconds", 0, 0, False),

@@ -5,12 +5,13 @@ import asyncio
 import concurrent.futures
 import math
 import operator
-from collections.abc import Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from concurrent.futures import as_completed, wait
 from functools import partial
 from typing import Any, NamedTuple, assert_type
 
-from scaler import Client, Executor, ObjectReference, ScalerFuture, SchedulerClusterCombo, Serializer
+from scaler import AsyncClient, Client, Executor, ObjectReference, ScalerFuture, SchedulerClusterCombo, Serializer
+from scaler.asynchronous.future import AsyncFuture
 from scaler.client.future import ProfilingInfo
 
 
@@ -105,6 +106,36 @@ async def awaits() -> None:
     assert_type(await client.submit(add, 1), int)
     assert_type(await asyncio.wrap_future(client.submit(add, 1)), int)
     assert_type(await asyncio.gather(*[client.submit(scale, value, factor=1) for value in range(3)]), list[str])
+
+
+async def numbers() -> AsyncIterator[int]:
+    yield 1
+
+
+async def coroutines() -> None:
+    async with AsyncClient("tcp://127.0.0.1:2345", timeout_seconds=10) as async_client:
+        future = async_client.submit(add, 1, 2)
+        assert_type(future, AsyncFuture[int])
+        assert_type(await future, int)
+        assert_type(future.profiling_info(), ProfilingInfo)
+        assert_type(await asyncio.gather(*[async_client.submit(add, n) for n in range(3)]), list[int])
+        assert_type(await async_client.submit_verbose(add, (1, 2), priority=3), int)
+        async with asyncio.TaskGroup() as group:
+            assert_type(group.create_task(async_client.run(scale, 1, factor=2)), asyncio.Task[str])
+        assert_type(await async_client.map(math.sqrt, range(10)), list[float])
+        assert_type(await async_client.map(add, [1, 2], (3, 4), priority=2), list[int])
+        assert_type(await async_client.starmap(add, [(1, 2)]), list[int])
+        assert_type(async_client.imap(add, range(3), buffer_size=10), AsyncGenerator[int, None])
+        assert_type(async_client.imap(add, numbers()), AsyncGenerator[int, None])
+        assert_type(async_client.imap_unordered(add, [1], [2]), AsyncGenerator[int, None])
+        assert_type(await async_client.send_object([1.0]), ObjectReference[list[float]])
+        async with async_client.lock("name") as lock:
+            assert_type(lock, None)
+
+        async_client.submit(add, "1")  # type: ignore
+        await async_client.run(add)  # type: ignore
+        await async_client.map(add, ["1"])  # type: ignore
+        async_client.imap(add, ["1"])  # type: ignore
 
 
 def maps() -> None:

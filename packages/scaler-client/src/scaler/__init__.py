@@ -17,12 +17,14 @@ from scaler.client.serializer import DefaultSerializer, Serializer  # noqa: E402
 from scaler.utility.exceptions import ScalerError  # noqa: E402
 
 if TYPE_CHECKING:
+    from scaler.asynchronous.client import AsyncClient
     from scaler.cluster.combo import SchedulerClusterCombo
     from scaler_scheduler import Scheduler
     from scaler_worker import Cluster
 
 __version__ = "1.0.0"
 __all__ = [
+    "AsyncClient",
     "Client",
     "Cluster",
     "DefaultSerializer",
@@ -35,11 +37,16 @@ __all__ = [
     "Serializer",
 ]
 
-_LAZY = ("Cluster", "Scheduler", "SchedulerClusterCombo")
+_LAZY = ("AsyncClient", "Cluster", "Scheduler", "SchedulerClusterCombo")
 
 
 def __getattr__(name: str) -> Any:
-    """Load the classes that run a cluster on this machine when they are used: they need other distributions."""
+    """Load a class when it is used: importing asyncio takes long, and the classes that run a cluster on this machine
+    need other distributions."""
+    if name == "AsyncClient":
+        from scaler.asynchronous.client import AsyncClient
+
+        return AsyncClient
     if name == "SchedulerClusterCombo":
         from scaler.cluster.combo import SchedulerClusterCombo
         from scaler.utility.siblings import require_siblings

@@ -19,7 +19,7 @@ from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.client_pool import ClientParts
 from scaler.client.executor import Executor
-from scaler.client.future import ScalerFuture, cancel_futures
+from scaler.client.future import CallSink, ScalerFuture, cancel_futures
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
 from scaler.client.lock import Lock
@@ -189,18 +189,19 @@ class Client:
             raise
 
     def submit_as(
-        self, future: ScalerFuture[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, future: CallSink, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """Submit a call whose future the caller has made. All keyword arguments belong to ``fn``."""
         try:
-            function = self._functions.find(fn)
+            known = self._known.get(id(fn))
+            function = known[1] if known is not None and known[0] is fn else self._functions.find(fn)
             key = (len(args), *kwargs) if kwargs else len(args)
-            shape = function.usual_shapes.get(key) if id(fn) in self._known else None
+            shape = function.usual_shapes.get(key) if known is not None else None
             if shape is None:
                 check_call(fn, args, kwargs)
                 shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), self._options)
                 function.usual_shapes[key] = shape
-            self._send_call(fn, shape, (*args, *kwargs.values()), future)
+            self._send_call(fn, shape, (*args, *kwargs.values()) if kwargs else args, future)
         except BaseException as error:
             self._give_up_call(error, future)
             raise
@@ -238,15 +239,13 @@ class Client:
         shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), options)
         return shape, (*args, *kwargs.values())
 
-    def _give_up_call(self, error: BaseException, future: ScalerFuture[Any] | None) -> None:
+    def _give_up_call(self, error: BaseException, future: CallSink | None) -> None:
         """Cancel the task of a call that ends by ``error``, so that no caller gets its future."""
         if future is not None:
             cancel_futures(self._client_io, (future,))
         hide_frames(error)
 
-    def _send_call(
-        self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: ScalerFuture[Any]
-    ) -> None:
+    def _send_call(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: CallSink) -> None:
         if len(values) == 1 and type(values[0]) in self._arguments.plain_types:
             slots = [_dumps(values[0], PICKLE_PROTOCOL)]
             size = len(slots[0])
@@ -284,13 +283,13 @@ class Client:
         if client_io.notices or client_io.leading:
             client_io.settle_notices()
 
-    def _send_late_call(self, shape: Shape, payloads: Sequence[Payload], future: ScalerFuture[Any]) -> None:
+    def _send_late_call(self, shape: Shape, payloads: Sequence[Payload], future: CallSink) -> None:
         try:
             self._send_large_call(shape, payloads, future)
         except Exception as error:
             future.set_exception(error)
 
-    def _send_large_call(self, shape: Shape, payloads: Sequence[Payload], future: ScalerFuture[Any]) -> None:
+    def _send_large_call(self, shape: Shape, payloads: Sequence[Payload], future: CallSink) -> None:
         self._client_io.check_usable()
         held: list[Upload] = []
 
@@ -446,15 +445,18 @@ class Client:
         count = sum(len(items) for _, items in groups)
         try:
             if not progress:
-                return MapCall(fn, self._arguments, self._client_io, count).run(shaped)
+                return self._map_call(fn, count).run(shaped)
             with progress_bar(count, function.name) as bar:
-                return MapCall(fn, self._arguments, self._client_io, count, bar.update).run(shaped)
+                return self._map_call(fn, count, bar.update).run(shaped)
         except ItemFailure as caught:
             failure = caught.name_item(method, fn, groups)
         try:
             raise failure  # outside the handler above, whose exception would become its context
         finally:
             del failure  # no cycle through the traceback
+
+    def _map_call(self, fn: Callable[..., Any], count: int, report: Callable[[int], object] | None = None) -> MapCall:
+        return MapCall(fn, self._arguments, self._client_io, count, report)
 
     @overload
     def imap(

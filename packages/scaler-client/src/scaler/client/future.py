@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from scaler.client.outcomes import failure_of, unloadable
 from scaler.core.effects import Finish
 from scaler.core.large_results import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome, Sink
+from scaler.core.runs import TaskSink
 from scaler.shell.interruptions import is_interruption
 from scaler.shell.waiting import PendingAnswer
 from scaler.utility.private_apis import (
@@ -69,6 +70,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
     _answer: PendingAnswer | None = None
     task_range: Range | None = None
     task_index: int = 0
+    _done_callbacks: Any = None
     _loaded = False
     _waits_in_task = False
 
@@ -153,12 +155,33 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         if self._state is RUNNING:
-            super().add_done_callback(fn)
+            if not self._keep_callback(fn):
+                super().add_done_callback(fn)
             return
         try:
             fn(self)
         except Exception:
             _logger.exception("exception calling callback for %r", self)
+
+    def _keep_callback(self, fn: Callable[[Any], object]) -> bool:
+        """A callback needs no condition while there is none: the lock of the client's I/O, under which the future is
+        settled, guards the list. Returns False if there is a condition, or if the future has ended."""
+        client_io = self._client_io
+        if client_io.is_forked:
+            return False
+        with client_io.lock:
+            if self._lazy_condition is not None or self._state is not RUNNING:
+                return False
+            is_first = self._done_callbacks is None
+            if is_first:
+                self._done_callbacks = []
+                self._waits_in_task = True
+            self._done_callbacks.append(fn)
+        if is_first:
+            client_io.enter_blocked()
+            if client_io.background_dozes:
+                client_io.wake_background()
+        return True
 
     def __await__(self) -> Generator[Any, None, T]:
         import asyncio
@@ -190,13 +213,32 @@ class ScalerFuture(concurrent.futures.Future[T]):
     # ---- a sink of the session, a target of the client's I/O -------------------------------------------------------
 
     def settle(self, outcome: Outcome) -> bool:
-        if self._lazy_condition is not None:
+        if self._lazy_condition is not None or self._done_callbacks:
             return False
         self._outcome = outcome
         self._state = FINISHED if outcome[0] != _CANCELLED else CANCELLED_AND_NOTIFIED
         return True
 
     def finish(self, outcome: Outcome) -> None:
+        if not self._finish_without_condition(outcome):
+            self._finish_with_condition(outcome)
+            return
+        if self._waits_in_task:
+            self._client_io.leave_blocked()
+        invoke_callbacks(self)
+
+    def _finish_without_condition(self, outcome: Outcome) -> bool:
+        """End the future if only callbacks wait for it. Returns False if a thread may wait, or if it had ended."""
+        with self._client_io.lock:
+            if self._lazy_condition is not None or self._state is not RUNNING:
+                return False
+            self._outcome = outcome
+            self._state = FINISHED if outcome[0] != _CANCELLED else CANCELLED_AND_NOTIFIED
+            return True
+
+    def _finish_with_condition(self, outcome: Outcome) -> None:
+        if self._state is not RUNNING:
+            return
         with self._condition:
             if self._state is not RUNNING:
                 return
@@ -223,14 +265,14 @@ class ScalerFuture(concurrent.futures.Future[T]):
         """A caller that needs the condition of an unfinished future is about to wait. If it runs in a task, the task
         lends its slot."""
         condition, made = self._client_io.make_condition(self)
-        if made and self._state is RUNNING:
+        if made and self._state is RUNNING and not self._waits_in_task:
             self._waits_in_task = True
             self._client_io.enter_blocked()
         return condition
 
     def prepare_condition(self) -> None:
         self._waiters: list[Any] = []
-        self._done_callbacks: list[Any] = []
+        self._done_callbacks = self._done_callbacks or []
 
     def _tell(self, waiter: Any, status: int) -> None:
         if status == Status.CANCELLED:
@@ -305,7 +347,17 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._answer.outcome = self._outcome
 
 
-def cancel_futures(client_io: ClientIO, futures: Iterable[ScalerFuture[Any]]) -> None:
+class CallSink(TaskSink, Protocol):
+    """What a client needs of the future of a call."""
+
+    def withdraw(self) -> None:
+        """Within a turn: cancel the task of a future that no caller has."""
+
+    def set_exception(self, exception: Any, /) -> None:
+        """End with an exception, because the call could not be sent."""
+
+
+def cancel_futures(client_io: ClientIO, futures: Iterable[CallSink]) -> None:
     """Cancel the futures that have not ended, even if a signal handler interrupts the caller. Use this when a call ends
     early: by an exception, by Ctrl-C, or because its iterator is closed."""
     unfinished = list(futures)

@@ -53,7 +53,7 @@ class Lock:
         if client_io.is_mine():
             raise RuntimeError("A lock cannot be waited for where the garbage collector interrupted the client.")
         answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
-        claim = Claim(self.name, _task_of(client_io), blocking, answer)
+        claim = Claim(self.name, task_of(client_io), blocking, answer)
 
         def enter(session: Session) -> None:
             self._claims.append(claim)
@@ -84,16 +84,16 @@ class Lock:
 
         claim = client_io.take_turn(release, must_be_usable=False)
         if claim.state is ClaimState.RELEASING or answer.is_settled():
-            _check(answer.wait())
+            check_answer(answer.wait())
         if claim.state is ClaimState.LOST:
-            raise LockLostError(f"The lock {self.name!r} was lost while it was held. {claim.text}")
+            raise self._lost(claim)
 
     def locked(self) -> bool:
         """Whether the lock is held, here or elsewhere."""
         client_io = self._client_io()
         answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
         client_io.take_turn(lambda session: session.claims.ask(self.name, answer))
-        return bool(_check(answer.wait()))
+        return bool(check_answer(answer.wait()))
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -126,11 +126,11 @@ class Lock:
     def _await(self, client_io: ClientIO, claim: Claim, answer: PendingAnswer, deadline: float | None) -> None:
         """The scheduler answers at once. The worker is lent to other tasks only if the lock is not free."""
         try:
-            _check(answer.wait(_left(deadline)))
+            check_answer(answer.wait(_left(deadline)))
             if claim.state is ClaimState.WAITING:
                 change = PendingAnswer(client_io, Waits.FOR_A_LOCK)
                 client_io.take_turn(lambda session: session.claims.await_change(claim, change), must_be_usable=False)
-                _check(change.wait(_left(deadline)))
+                check_answer(change.wait(_left(deadline)))
         except TimeoutError as error:
             if isinstance(error, DisconnectedError):
                 raise
@@ -155,6 +155,9 @@ class Lock:
         if claim in self._claims:
             self._claims.remove(claim)
         session.claims.release(claim)
+
+    def _lost(self, claim: Claim) -> LockLostError:
+        return LockLostError(f"The lock {self.name!r} was lost while it was held. {claim.text}")
 
     def _held(self) -> Claim:
         """The claim to release."""
@@ -188,13 +191,13 @@ def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-def _task_of(client_io: ClientIO) -> TaskName | None:
+def task_of(client_io: ClientIO) -> TaskName | None:
     """The task that this process runs, when the client is nested in one."""
     task = parent_task() if client_io.session.is_nested else None
     return task if task is not None and task.session else None
 
 
-def _check(outcome: Any) -> Any:
+def check_answer(outcome: Any) -> Any:
     """The payload of an answer. Raises an exception if there was none."""
     if outcome.status == Status.SUCCESS:
         return outcome.payload

@@ -67,6 +67,9 @@ long."""
 _REST_SECONDS = 10.0
 """How long the session of a client inside a task that has ended is kept for the next client."""
 
+_LOOP_MILLISECONDS = 2
+"""An event loop that watches the connection has this long to receive before the background thread does."""
+
 _GLANCE_SECONDS = 0.0002
 _FORKED = "This client was made before its process was forked: make a new Client in the child."
 STOPPED = "client is already stopped."
@@ -76,7 +79,7 @@ _NOT_HERE = "A result cannot be waited for where the garbage collector interrupt
 class ClientIO:
     """``lock`` guards session and connection. ``loads`` loads small results, ``loads_object`` large ones. ``unusable``
     says why no call is possible any more; it is empty while calls are possible. ``notices`` are the effects that are
-    carried out without the lock."""
+    carried out without the lock. ``loop_reads``: an event loop watches ``reading_fd`` and calls ``read_in_loop``."""
 
     def __init__(
         self,
@@ -96,6 +99,7 @@ class ClientIO:
         self.is_forked = False
         self.background_reads = False
         self.background_dozes = False
+        self.loop_reads = False
         self._connection = connection
         self._nested = connection.nested
         # The thread that leads, under the key 0. It enters and leaves in one step each, so that a thread that Ctrl-C
@@ -237,6 +241,25 @@ class ClientIO:
             return
         try:
             self._glanced_at = now
+            self.turn(now)
+        finally:
+            self.lock.release()
+        self.settle_notices()
+
+    @property
+    def reading_fd(self) -> int:
+        return self._connection.fd
+
+    def read_in_loop(self) -> None:
+        """For an event loop that has found the connection readable: receive, and meet a deadline that has passed. Does
+        nothing if another thread is at work; that thread receives everything."""
+        self._leads += 1
+        if self.unusable or self.is_mine() or not self.lock.acquire(blocking=False):
+            return
+        try:
+            now, due = time.monotonic(), self.session.next_deadline()
+            if due is not None and now >= due:
+                self.session.on_deadline(now)
             self.turn(now)
         finally:
             self.lock.release()
@@ -617,6 +640,8 @@ class ClientIO:
         self._locked_pass()
         if not self.unusable and not self._abandoned_and_done():
             self._background_poller.poll(self.session.next_deadline(), self._connection.wants_write)
+            if self.loop_reads and self._background_poller.poll_waker(_LOOP_MILLISECONDS):
+                self._background_waker.clear()
         self.background_reads = False
         if not self.leading:
             self._locked_pass()

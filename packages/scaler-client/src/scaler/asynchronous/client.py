@@ -1,0 +1,421 @@
+"""The client of asyncio: its calls are awaited, and nothing that it does blocks the event loop for long."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
+
+from scaler.asynchronous.future import AnswerFuture, AsyncFuture
+from scaler.asynchronous.imap import AsyncSource, EndedLine, ImapLine, OrderedLine, Source, results_of
+from scaler.asynchronous.inner import InnerClient
+from scaler.asynchronous.lock import AsyncLock
+from scaler.asynchronous.loop_link import LoopLink, new_threads
+from scaler.asynchronous.sizes import are_large, are_small
+from scaler.asynchronous.thread_call import call_in_thread
+from scaler.client.object_reference import ObjectReference
+from scaler.client.options import MapOptions
+from scaler.client.outcomes import failure_of, hide_frames
+from scaler.client.serializer import DefaultSerializer, Serializer
+from scaler.client.signatures import check_call
+from scaler.core.questions import Questions
+from scaler.core.session import Session
+from scaler.shell.client_io import STOPPED
+from scaler.utility.exceptions import ClientQuitException, DisconnectedError
+from scaler_protocol.messages import Status
+
+if TYPE_CHECKING:
+    from scaler.client.cluster_info import ClusterInfo
+    from scaler.core.outcome import Outcome, Sink
+
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
+
+_BUFFER_SIZE = 4096
+
+
+class AsyncClient:
+    """A connection to a scheduler for coroutines. It belongs to the event loop in which it is opened: use it in
+    ``async with``, or ``await client.open()`` and ``await client.close()``.
+
+    The settings are those of :class:`~scaler.Client`. Inside a task, the address may be omitted, too."""
+
+    _client: InnerClient
+
+    def __init__(
+        self,
+        address: str | None = None,
+        profiling: bool = False,
+        timeout_seconds: float = 60,
+        heartbeat_interval_seconds: float = 2,
+        serializer: Serializer | type[Serializer] = DefaultSerializer(),  # noqa: B008  immutable
+        stream_output: bool = False,
+        group: str | None = None,
+        weight: float = 1.0,
+    ) -> None:
+        self._make = partial(
+            InnerClient,
+            address,
+            profiling=profiling,
+            timeout_seconds=timeout_seconds,
+            heartbeat_interval_seconds=heartbeat_interval_seconds,
+            serializer=serializer,
+            stream_output=stream_output,
+            group=group,
+            weight=weight,
+        )
+        self._open_link: LoopLink | None = None
+        self._was_opened = False
+
+    # ---- opening and closing ---------------------------------------------------------------------------------------
+
+    async def open(self) -> AsyncClient:
+        """Connect. Raises what the constructor of :class:`~scaler.Client` raises."""
+        if self._was_opened:
+            raise RuntimeError("Cannot open this AsyncClient: it was opened before. Make another one.")
+        self._was_opened = True
+        loop, threads = asyncio.get_running_loop(), new_threads()
+        try:
+            inner = await loop.run_in_executor(threads, self._make)
+            client_io = await loop.run_in_executor(threads, inner.open)
+        except BaseException as error:
+            threads.shutdown(wait=False)
+            hide_frames(error)
+            raise
+        inner.link = link = LoopLink(loop, client_io, threads)
+        self._client, self._open_link = inner, link
+        link.begin_reading()
+        return self
+
+    async def close(self) -> None:
+        """Cancel everything unfinished and leave the scheduler. May be called twice."""
+        link, self._open_link = self._open_link, None
+        if link is None:
+            return
+        link.end_reading()
+        try:
+            await link.in_thread(self._client.disconnect)
+        finally:
+            link.take()
+            link.close_threads()
+
+    async def __aenter__(self) -> AsyncClient:
+        return await self.open()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        link = self.__dict__.get("_open_link")
+        if link is not None:
+            link.post(partial(_stop_reading, link, self._client))
+            warnings.warn(f"{self!r} was not closed. Use it in 'async with'.", ResourceWarning, stacklevel=2)
+
+    # ---- submit ----------------------------------------------------------------------------------------------------
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]:
+        """Run ``fn(*args, **kwargs)`` on a worker. It starts now, not when the future is awaited. Raises TypeError at
+        once if the arguments do not fit the signature.
+
+        Arguments that are obviously large are pickled in another thread. Do not change them before the result is
+        there."""
+        link, inner = self._link, self._client
+        future: AsyncFuture[T] = AsyncFuture(link)
+        if (not are_small(args) or kwargs) and are_large((*args, *kwargs.values())):
+            check_call(fn, args, kwargs)
+            send = partial(inner.submit_as, future, fn, args, kwargs)
+            link.start(partial(inner.submit_later, future, send))
+        else:
+            inner.submit_as(future, fn, args, kwargs)
+        if link.is_nested:
+            link.note_wait(future)
+        return future
+
+    def submit_verbose(
+        self,
+        fn: Callable[..., T],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
+        priority: int = 0,
+        retries: int = 0,
+        rerun: bool = True,
+        timeout_seconds: float | None = None,
+        memory_bytes: int | None = None,
+        profiling: bool | None = None,
+    ) -> AsyncFuture[T]:
+        """Submit a task with options. See :meth:`scaler.Client.submit_verbose`."""
+        link, inner = self._link, self._client
+        try:
+            options = inner.options_of(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
+            check_call(fn, args, dict(kwargs or {}))
+            future: AsyncFuture[T] = AsyncFuture(link)
+            send = partial(inner.submit_verbose_as, future, fn, args, kwargs, options)
+            if are_large((*args, *(kwargs or {}).values())):
+                link.start(partial(inner.submit_later, future, send))
+            else:
+                send()
+        except BaseException as error:
+            hide_frames(error)
+            raise
+        link.note_wait(future)
+        return future
+
+    async def run(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """The result of ``fn(*args, **kwargs)``, which starts when this is awaited. A coroutine, for
+        ``asyncio.TaskGroup.create_task``, which takes no futures."""
+        return await self.submit(fn, *args, **kwargs)
+
+    # ---- map ---------------------------------------------------------------------------------------------------------
+
+    @overload
+    async def map(self, fn: Callable[[A], T], iterable: Iterable[A], /, **options: Unpack[MapOptions]) -> list[T]: ...
+
+    @overload
+    async def map(
+        self, fn: Callable[[*Ts], T], iterable: Iterable[tuple[*Ts]], /, **options: Unpack[MapOptions]
+    ) -> list[T]: ...
+
+    @overload
+    async def map(
+        self, fn: Callable[[A, B], T], first: Iterable[A], second: Iterable[B], /, **options: Unpack[MapOptions]
+    ) -> list[T]: ...
+
+    @overload
+    async def map(
+        self,
+        fn: Callable[[A, B, C], T],
+        first: Iterable[A],
+        second: Iterable[B],
+        third: Iterable[C],
+        /,
+        **options: Unpack[MapOptions],
+    ) -> list[T]: ...
+
+    @overload
+    async def map(
+        self,
+        fn: Callable[..., T],
+        first: Iterable[Any],
+        second: Iterable[Any],
+        third: Iterable[Any],
+        fourth: Iterable[Any],
+        /,
+        *iterables: Iterable[Any],
+        **options: Unpack[MapOptions],
+    ) -> list[T]: ...
+
+    async def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **options: Any) -> list[Any]:
+        """Return the results in order. See :meth:`scaler.Client.map`. The iterables are read in another thread. If this
+        is cancelled, all its tasks are."""
+        return await call_in_thread(self._link, partial(self._client.map, fn, *iterables, **options))
+
+    async def starmap(
+        self, fn: Callable[..., T], iterable: Iterable[Iterable[Any]], /, **options: Unpack[MapOptions]
+    ) -> list[T]:
+        """Like ``map``, but each item is an argument list."""
+        return await call_in_thread(self._link, partial(self._client.starmap, fn, iterable, **options))
+
+    @overload
+    def imap(
+        self, fn: Callable[[A], T], iterable: Iterable[A] | AsyncIterable[A], /, *, buffer_size: int | None = None
+    ) -> AsyncGenerator[T, None]: ...
+
+    @overload
+    def imap(
+        self, fn: Callable[[A, B], T], first: Iterable[A], second: Iterable[B], /, *, buffer_size: int | None = None
+    ) -> AsyncGenerator[T, None]: ...
+
+    @overload
+    def imap(
+        self,
+        fn: Callable[[A, B, C], T],
+        first: Iterable[A],
+        second: Iterable[B],
+        third: Iterable[C],
+        /,
+        *,
+        buffer_size: int | None = None,
+    ) -> AsyncGenerator[T, None]: ...
+
+    @overload
+    def imap(
+        self,
+        fn: Callable[..., T],
+        first: Iterable[Any],
+        second: Iterable[Any],
+        third: Iterable[Any],
+        fourth: Iterable[Any],
+        /,
+        *iterables: Iterable[Any],
+        buffer_size: int | None = None,
+    ) -> AsyncGenerator[T, None]: ...
+
+    def imap(
+        self, fn: Callable[..., Any], *iterables: Any, buffer_size: int | None = None
+    ) -> AsyncGenerator[Any, None]:
+        """Yield the results in order, for ``async for``. The call is lazy: it takes from the iterables as results are
+        taken, at most ``buffer_size`` items ahead. A single iterable may be asynchronous. Tuples are never unpacked."""
+        return self._imap(fn, iterables, buffer_size, OrderedLine())
+
+    @overload
+    def imap_unordered(
+        self, fn: Callable[[A], T], iterable: Iterable[A] | AsyncIterable[A], /, *, buffer_size: int | None = None
+    ) -> AsyncGenerator[T, None]: ...
+
+    @overload
+    def imap_unordered(
+        self, fn: Callable[[A, B], T], first: Iterable[A], second: Iterable[B], /, *, buffer_size: int | None = None
+    ) -> AsyncGenerator[T, None]: ...
+
+    @overload
+    def imap_unordered(
+        self,
+        fn: Callable[[A, B, C], T],
+        first: Iterable[A],
+        second: Iterable[B],
+        third: Iterable[C],
+        /,
+        *,
+        buffer_size: int | None = None,
+    ) -> AsyncGenerator[T, None]: ...
+
+    @overload
+    def imap_unordered(
+        self,
+        fn: Callable[..., T],
+        first: Iterable[Any],
+        second: Iterable[Any],
+        third: Iterable[Any],
+        fourth: Iterable[Any],
+        /,
+        *iterables: Iterable[Any],
+        buffer_size: int | None = None,
+    ) -> AsyncGenerator[T, None]: ...
+
+    def imap_unordered(
+        self, fn: Callable[..., Any], *iterables: Any, buffer_size: int | None = None
+    ) -> AsyncGenerator[Any, None]:
+        """Like ``imap``, but yield the results in the order in which the tasks end."""
+        return self._imap(fn, iterables, buffer_size, EndedLine())
+
+    def _imap(
+        self, fn: Callable[..., Any], iterables: tuple[Any, ...], buffer_size: int | None, line: ImapLine
+    ) -> AsyncGenerator[Any, None]:
+        _ = self._link  # open, and in its loop
+        if not iterables:
+            raise TypeError("imap() must have at least one iterable.")
+        if buffer_size is not None and buffer_size < 1:
+            raise ValueError(f"buffer_size must be at least 1, not {buffer_size}.")
+        check_call(fn, (None,) * len(iterables), {})
+        submit, ahead = partial(self.submit, fn), buffer_size or _BUFFER_SIZE
+        source: Source | AsyncSource
+        if isinstance(iterables[0], AsyncIterable):
+            if len(iterables) > 1:
+                raise TypeError("imap() takes several iterables, or one that is asynchronous.")
+            source = AsyncSource(submit, iterables[0], line, ahead)
+        else:
+            source = Source(submit, zip(*iterables, strict=False), line, ahead)
+        return results_of(source, line)
+
+    # ---- graphs, objects, locks --------------------------------------------------------------------------------------
+
+    async def get(self, graph: Any, keys: Any, capabilities: Mapping[str, float] | Sequence[str] | None = None) -> Any:
+        """Compute ``keys`` of a graph, and return a dict of results. See :meth:`scaler.Client.get`."""
+        return await call_in_thread(self._link, partial(self._client.get_and_wait, graph, keys, capabilities))
+
+    async def send_object(self, obj: T, name: str | None = None, *, shared: bool = True) -> ObjectReference[T]:
+        """Send ``obj`` once, from another thread. See :meth:`scaler.Client.send_object`."""
+        return await self._link.in_thread(partial(self._client.send_object, obj, name, shared=shared))
+
+    def lock(self, name: str) -> AsyncLock:
+        """Make a lock that excludes all others of this name in the whole cluster, for ``async with``."""
+        return AsyncLock(name, self._client, self._link)
+
+    def clear(self) -> None:
+        """Cancel the tasks of this client and drop its objects. The client stays usable."""
+        self._link.check()
+        self._client.clear()
+
+    # ---- the rest ----------------------------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> str:
+        return self._client.address
+
+    @property
+    def identity(self) -> bytes:
+        """The name of this client in the cluster. See :attr:`scaler.Client.identity`."""
+        return self._client.identity
+
+    async def explain(self, future: AsyncFuture[Any]) -> str:
+        """Where the task is and what it waits for."""
+        link = self._link
+        if future.done():
+            return "The task has ended." if not future.cancelled() else "The task was cancelled."
+        answer = AnswerFuture(link)
+
+        def ask(session: Session) -> bool:
+            if future.task_id:
+                session.explain(future.task_id, answer)
+            return bool(future.task_id)
+
+        if not link.client_io.take_turn(ask):
+            return "The task has not left the client yet: the scheduler has not taken what was sent before it."
+        return bytes((await answer).payload).decode(errors="replace")
+
+    async def cluster_info(self) -> ClusterInfo:
+        """Describe the cluster at this moment. See :meth:`scaler.Client.cluster_info`."""
+        from scaler.client.cluster_info import info_of
+
+        outcome = await self._ask(Questions.ask_cluster_info)
+        if outcome.status != Status.SUCCESS:
+            raise failure_of(outcome)
+        return info_of(bytes(outcome.payload))
+
+    async def shutdown(self) -> None:
+        """Stop scheduler and workers, and close this client. Raises ValueError when the scheduler is protected."""
+        outcome = await self._ask(Questions.shut_down)
+        text = bytes(outcome.payload).decode(errors="replace")
+        if outcome.status == Status.EXCEPTION:
+            raise ValueError(text)
+        if outcome.status != Status.SUCCESS:
+            raise DisconnectedError(text)
+        await self.close()
+
+    async def _ask(self, question: Callable[[Questions, Sink], None]) -> Outcome:
+        answer = AnswerFuture(self._link)
+        self._link.client_io.take_turn(lambda session: question(session.questions, answer))
+        return await answer
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Cannot send an AsyncClient to a task: it belongs to an event loop. Make a client in the task.")
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({self._client.address!r})" if "_client" in self.__dict__ else "AsyncClient()"
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _link(self) -> LoopLink:
+        """The link to the loop, checked: the client is open, and this is its loop."""
+        link = self._open_link
+        if link is None:
+            if "_client" in self.__dict__:
+                raise ClientQuitException(STOPPED)
+            raise RuntimeError("This AsyncClient is not open. Use it in 'async with', or await its open().")
+        link.check()
+        return link
+
+
+def _stop_reading(link: LoopLink, client: InnerClient) -> None:
+    """In the loop, for a client that was not closed. ``client`` keeps the connection until the loop does not watch it
+    any more: its descriptor may be used again."""
+    link.end_reading()

@@ -1,0 +1,40 @@
+"""How large an argument obviously is, seen from outside and without pickling it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+LARGE_BYTES = 128 * 1024
+"""Arguments of this size are pickled and stored in another thread."""
+
+_MANY_ITEMS = 1000
+_SMALL_TYPES = frozenset({int, float, bool, complex, type(None)})
+_TEXT_TYPES = (str, bytes, bytearray)
+_CONTAINERS = (list, tuple, set, frozenset)
+
+
+def are_large(values: Iterable[Any]) -> bool:
+    """Whether it takes long to pickle ``values``, as far as that shows: by the length of strings and containers, and by
+    ``nbytes``, which arrays have. Containers are looked into, but not what they contain."""
+    return any(type(value) not in _SMALL_TYPES and _is_large(value, True) for value in values)
+
+
+def are_small(values: Iterable[Any]) -> bool:
+    """Whether all are numbers or None: a quick answer for most calls."""
+    return _SMALL_TYPES.issuperset(map(type, values))
+
+
+def _is_large(value: Any, looks_inside: bool) -> bool:
+    if isinstance(value, _TEXT_TYPES):
+        return len(value) >= LARGE_BYTES
+    if isinstance(value, dict):
+        return len(value) >= _MANY_ITEMS or (looks_inside and _has_large(value.values()))
+    if isinstance(value, _CONTAINERS):
+        return len(value) >= _MANY_ITEMS or (looks_inside and _has_large(value))
+    size = getattr(value, "nbytes", 0)
+    return isinstance(size, int) and size >= LARGE_BYTES
+
+
+def _has_large(values: Iterable[Any]) -> bool:
+    return any(type(value) not in _SMALL_TYPES and _is_large(value, False) for value in values)
