@@ -83,7 +83,7 @@ class StreamCanvas(StreamDrawing):
         elif across:
             self._walk_rows(across)
         else:
-            other = stream_cursor.beside(self.bars, bar, along)
+            other = stream_cursor.neighbor(self.bars, bar, along)
             self._choose(int(self.bars.serials[other]) if other is not None else self._beyond(along))
 
     def _look_for_bar(self) -> int | None:
