@@ -42,6 +42,7 @@ _MISSED_SECONDS = 0.1
 
 _KEY = re.compile(rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")  # Z85
 _DAY_SECONDS = 24 * 60 * 60.0
+_EXPIRY_ADVICE = "Write a second line such as 'expires 2027-01-31', in UTC."
 _EXPIRES = re.compile(r"expires (\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})Z)?")
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)
 """Errors that a file did not cause."""
@@ -183,8 +184,8 @@ def _server_keys(address: Address, name: str, admitted: frozenset[Role]) -> Serv
     secret = read_key(directory / f"{name}.key")
     if not public_keys(directory):
         raise ValueError(
-            f"{directory} has no public key of a peer, such as submit.pub, so no peer could connect. "
-            "Make keys with scaler_keygen."
+            f"Cannot use the keys in {directory}: it has no public key of a peer, such as submit.pub, so no peer could "
+            "connect. Make keys with scaler_keygen."
         )
     return ServerKeys(secret, directory, admitted, KnownKeys(directory))
 
@@ -205,14 +206,14 @@ def parse_public_key(path: Path, content: bytes) -> tuple[bytes, float]:
     """The key, and when it expires. ValueError, with a sentence, for what is neither."""
     first, _, rest = content.partition(b"\n")
     if not _KEY.fullmatch(first.strip()):
-        raise ValueError(f"{path} is not a key. Make keys with scaler_keygen.")
+        raise ValueError(f"Cannot use {path}: it is not a key. Make keys with scaler_keygen.")
     match = _EXPIRES.fullmatch(rest.decode(errors="replace").strip())
     if rest.strip() and match is None:
-        raise ValueError(f"{path}: expected a second line such as 'expires 2027-01-31', in UTC.")
+        raise ValueError(f"Cannot use {path}: its second line is not an expiry. {_EXPIRY_ADVICE}")
     try:
         return first.strip(), _expiry(match) if match is not None else float("inf")
     except ValueError as error:
-        raise ValueError(f"{path}: {error}.") from None
+        raise ValueError(f"Cannot use {path}: {error}. {_EXPIRY_ADVICE}") from None
 
 
 def _expiry(match: re.Match[str]) -> float:
@@ -264,7 +265,7 @@ def read_key(path: Path) -> bytes:
     """A secret key. Raises as ``scheduler_keys``."""
     key = _read_file(path)
     if not _KEY.fullmatch(key):
-        raise ValueError(f"{path} is not a key. Make keys with scaler_keygen.")
+        raise ValueError(f"Cannot use {path}: it is not a key. Make keys with scaler_keygen.")
     return key
 
 
@@ -276,12 +277,12 @@ def read_public_file(path: Path) -> bytes:
 def _read_file(path: Path) -> bytes:
     content = read_private_file(path, is_secret=path.suffix == ".key")
     if content is None:
-        raise ValueError(f"{path} is missing: make keys with scaler_keygen, or unset {VARIABLE}.")
+        raise ValueError(f"Cannot use {path}: it is missing. Make keys with scaler_keygen, or unset {VARIABLE}.")
     return content
 
 
 def _read_if_good(path: Path) -> bytes:
-    """Empty for a file that has just been put there wrongly: it shuts nobody else out."""
+    """Empty for a file that was just put there with errors, so that the keys of other peers stay valid."""
     try:
         content = read_public_file(path)
         parse_public_key(path, content)

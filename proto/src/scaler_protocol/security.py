@@ -77,6 +77,6 @@ def check_bind_allowed(address: Address | str, insecure: bool) -> None:
     if parsed.is_local or insecure or keys is not None:
         return
     raise ValueError(
-        f"{parsed} can be reached from other machines: set up CURVE keys (scaler_keygen DIR, then SCALER_KEYS=DIR), "
-        "or pass --insecure to let anyone on the network run code here."
+        f"Cannot listen on {parsed}: other machines can reach it. Set up CURVE keys (scaler_keygen DIR, then "
+        "SCALER_KEYS=DIR), or pass --insecure to let anyone on the network run code here."
     )

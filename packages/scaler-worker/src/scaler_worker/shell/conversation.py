@@ -133,7 +133,7 @@ class Conversation:
             try:
                 envelope = decode(frames)
             except MalformedMessage as error:
-                logging.error(f"the scheduler sent what is no message: {error}")
+                logging.error(f"the scheduler sent data that is not a message: {error}")
             else:
                 self._take_in(envelope, now)
             frames = self._connection.receive()

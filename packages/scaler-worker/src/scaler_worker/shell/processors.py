@@ -224,7 +224,7 @@ class ProcessorHost:
     def _on_stream_end(self, process: WorkerProcess) -> None:
         self._loop.remove_reader(process.connection.fd)
         if process.connection.broken:
-            raise ChannelError("it sent what is not a message")
+            raise ChannelError("it sent data that is not a message")
         self._loop.call_later(DEAF_SECONDS, self._end_deaf, process)
 
     def _end_deaf(self, process: WorkerProcess) -> None:
@@ -261,7 +261,7 @@ class ProcessorHost:
                 self._loop.remove_reader(process.connection.fd)
                 return False
             if len(process.connection.received_fds) > RECEIVED_FDS_LIMIT:
-                raise ChannelError("it sent descriptors that nobody wants")
+                raise ChannelError("it sent more descriptors than its messages need")
         return False
 
     def _drain_by_number(self, number: int) -> None:
@@ -284,7 +284,7 @@ class ProcessorHost:
         elif isinstance(said, channel.Warned):
             self._agent.warned(process.number, said.sequence, said.data)
         elif process.ready:
-            raise ChannelError("it says again how its start went")
+            raise ChannelError("it reported its start twice")
         elif isinstance(said, channel.Ready):
             process.ready = True
             if not process.has_ended:
