@@ -30,7 +30,7 @@ MOST_FINDINGS = {
     "packages/scaler-client/src": 0,
     "packages/scaler-gui/src": 0,
     "packages/scaler-scheduler/src": 163,
-    "packages/scaler-worker/src": 88,
+    "packages/scaler-worker/src": 0,
     "proto/src": 126,
 }
 """In comments, docstrings and strings of sources. These numbers may only decrease."""

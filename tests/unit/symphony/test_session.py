@@ -119,7 +119,7 @@ def gateway(api: Api, posted: Posted) -> Iterator[Gateway]:
     made = Gateway("ScalerService", "tcp://127.0.0.1:1", "w", posted.events.append)
     made.connect()
     made.start()
-    made.wish(OpenSession(1))
+    made.request(OpenSession(1))
     posted.wait_for(Opened)
     yield made
     made.stop()
@@ -129,7 +129,7 @@ def gateway(api: Api, posted: Posted) -> Iterator[Gateway]:
 
 def send(gateway: Gateway, *numbers: int, session: int = 1) -> None:
     for number in numbers:
-        gateway.wish(SendInput(number, session, CALL))
+        gateway.request(SendInput(number, session, CALL))
 
 
 def test_an_answer_before_the_id_is_known(api: Api, gateway: Gateway, posted: Posted) -> None:
@@ -180,7 +180,7 @@ def test_the_end_is_told_once_and_nothing_counts_after_it(api: Api, gateway: Gat
     first.answer(1)
     assert posted.of(Ended) == [Ended(1, "RuntimeError: first")] and not posted.of(Answered)
     send(gateway, 2)  # meant for the dead one
-    gateway.wish(OpenSession(2))
+    gateway.request(OpenSession(2))
     posted.wait_for(Opened, 2)
     send(gateway, 1, session=2)
     posted.wait_for(Taken, 2)
@@ -200,10 +200,10 @@ def test_a_session_that_ends_while_it_is_opened(api: Api, gateway: Gateway, post
 
     api.sessions[0].callback.on_exception(RuntimeError("gone"))
     api._create = create_and_end  # type: ignore[method-assign]
-    gateway.wish(OpenSession(2))
+    gateway.request(OpenSession(2))
     assert "at once" in posted.wait_for(Ended, 2)[1].text and len(posted.of(Opened)) == 1
     api._create = create  # type: ignore[method-assign]
-    gateway.wish(OpenSession(3))
+    gateway.request(OpenSession(3))
     posted.wait_for(Opened, 2)
     assert api.connections == 3, "each session has a connection of its own"
 

@@ -32,9 +32,9 @@ class Harvest:
     runs: list[ResultRun]
     totals: list[tuple[Handed, int, float]]  # tasks finished, seconds they took
     interrupted: list[tuple[Handed, int, int]]  # sequence, duration in microseconds; not among the runs
-    large: list[tuple[Handed, int]]  # sequence; the bytes travel beside the board
+    large: list[tuple[Handed, int]]  # sequence; the bytes travel outside the board
     kept: list[tuple[TaskRun, int, int, bytes]]  # nodes of graphs: task, status, payload
-    has_more: bool  # something about these tasks was sent beside the board
+    has_more: bool  # something about these tasks was sent outside the board
 
 class Board:
     def __init__(self, memory: Any) -> None:

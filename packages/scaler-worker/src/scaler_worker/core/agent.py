@@ -357,7 +357,7 @@ class AgentCore:
         self._release_freed()
 
     def _release_freed(self) -> None:
-        """Large values that nobody needs any more."""
+        """Release large values that are no longer needed."""
         freed, self._state.freed[:] = self._state.freed[:], []
         for key in freed:
             self._state.objects.give_up(key)
@@ -472,7 +472,7 @@ class AgentCore:
             self._state.unsent.append(ObjectRequest(key, relayed))
 
     def on_stored_view(self, key: ObjectKey, view: memoryview | None, now: float) -> None:
-        """The bytes of what somebody has asked for; None: the store does not have it."""
+        """The bytes of an object that was requested; None: the store does not have it."""
         relayed = self._relayed.pop(key, True)
         if view is None or relayed or self._state.host_store is None:
             self._answer_request(key, None if view is None else self._state.objects.begin(key, view))
@@ -587,7 +587,7 @@ class AgentCore:
         self.give_back()
 
     def give_back(self) -> None:
-        """What waits: here already, sent before the scheduler knew, or left by a processor that died."""
+        """Waiting tasks: here already, sent before the scheduler knew, or left by a processor that died."""
         columns = [*self._withdraw_everything(), *self._withdraw_waiting()]
         if columns:
             self._state.unsent.append(Withdrawn(tuple(columns), leaving=True))
@@ -658,7 +658,7 @@ class AgentCore:
             self._state.outbox.add(Reconnect())
 
     def send_unsent(self, now: float) -> None:
-        """Send what has gathered beside results; those made here join the others."""
+        """Send the messages that have gathered in addition to results; those made here join the others."""
         if self._state.given_back:
             self._state.unsent.append(Withdrawn(tuple(columns_of((), self._state.given_back))))
             self._state.given_back.clear()

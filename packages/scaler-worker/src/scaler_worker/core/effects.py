@@ -1,4 +1,4 @@
-"""What the agent's core wants done, beside the effects that all cores share."""
+"""The effects of the agent's core, in addition to those that all cores share."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A node waits until the values of its inputs are here, then it is ready and in the queue, or until all inputs that have
 no value are handed to one processor: then it may go right behind them, and the processor fills in their results
-itself. The value of a finished node is kept until the scheduler says (with a Cancel) that nobody needs it; a value
+itself. The value of a finished node is kept until the scheduler says (with a Cancel) that it is not needed; a value
 made elsewhere is fetched, and kept the same way. A node whose input ends here without a value is given back.
 """
 
@@ -48,7 +48,7 @@ class Nodes:
         """Rows (run, task, status, payload) of nodes that ended: (runs that may be queued, nodes to give back)."""
 
     def arrived(self, key: ObjectKey) -> list[TaskRun] | None:
-        """A fetched value is in the store; the runs that may be queued. None: nobody waits for it."""
+        """A fetched value is in the store; the runs that may be queued. None: no node waits for it."""
 
     def gone(self, session: bytes, tasks: Iterable[int]) -> list[Named]:
         """These ended without a value, or left this host. What waited for them and must leave, too."""

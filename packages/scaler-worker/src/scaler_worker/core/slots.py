@@ -1,6 +1,6 @@
 """The processors of one host and what they run.
 
-A processor holds, beside the task it runs, about two milliseconds of work, and at least one task more, so that it never
+A processor holds, besides its current task, about two milliseconds of work and at least one task more, so that it never
 waits for its agent. That costs nothing: what has not started can be taken back through the board, for another processor
 that has nothing to do, for another agent, or because it was cancelled.
 
@@ -309,7 +309,7 @@ class Slots:
             row = None if entry.is_node else rows.get(key)
             self._state.objects.add_result(processor.number, sequence, key, row)
             if entry.is_node and self._state.objects.is_stored(key):
-                processor.objects.add(key)  # it may keep it until it is told that nobody needs it
+                processor.objects.add(key)  # it may keep it until a DROP message
 
     def _take_interrupted(self, processor: Processor, harvest: Harvest) -> None:
         for entry, sequence, duration in harvest.interrupted:
@@ -477,7 +477,7 @@ def _broken_text(why: str) -> str:
 
 
 def _large_rows(runs: list[ResultRun]) -> dict[ObjectKey, Row]:
-    """What is said of large results."""
+    """The rows of large results, by object."""
     return {
         ObjectKey(run.session, row[0]): (*row[:3], bytes(row[3]), *row[4:])
         for run in runs

@@ -81,7 +81,7 @@ def _written(layout: Layout) -> bytearray:
 
 
 def _own_bytes(value: Any) -> int | None:
-    """How much memory lives as long as ``value``; None: it is no array, or part of something else."""
+    """How much memory lives as long as ``value``; None: it is not an array, or part of something else."""
     kind = type(value)
     if kind.__name__ != "ndarray" or kind.__module__ != "numpy" or value.dtype.hasobject:
         return None

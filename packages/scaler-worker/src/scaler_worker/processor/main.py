@@ -142,7 +142,7 @@ class Processor:
     def function(self, run: Any) -> Callable[..., Any]:
         serializer = self.serializer(run)
         data = self._definition_bytes(run.function)
-        if digest(data) != run.function:  # from whomever of its users it came
+        if digest(data) != run.function:  # whichever client sent it
             raise ObjectMissing("The function that arrived is not the one that is meant.")
         function: Callable[..., Any] = pickle.loads(data) if serializer is None else serializer.deserialize(bytes(data))
         self._objects.pop(ObjectKey(run.function, 0), None)
@@ -168,7 +168,7 @@ class Processor:
             raise ObjectMissing(f"An argument that travels by reference is missing: {error}") from None
 
     def unmap_unused(self) -> None:
-        """What is kept mapped for later tasks is not to count as memory of the next."""
+        """Unmap objects kept for later tasks, so that they do not count as memory of the next task."""
         self._store.unmap_unused()
 
     def notify(self) -> None:
@@ -201,7 +201,7 @@ class Processor:
             self.wait(0.01)
 
     def wait(self, seconds: float) -> None:
-        """Until the agent says something, or for so long; what waits to be written goes out meanwhile."""
+        """Wait for a message of the agent, at most this long. Pending output is written meanwhile."""
         if self._connection.eof:
             os._exit(0)
         self._connection.wait(seconds)

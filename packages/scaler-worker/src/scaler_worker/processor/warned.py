@@ -1,7 +1,7 @@
 """Warnings that tasks raise, on their way to the client.
 
 Python shows a warning once per place and process. A client cannot know which of its tasks was the first in its process,
-so here each task counts anew, and the client, which has filters of its own, decides what is shown.
+so here each task starts again, and the client, which has filters of its own, decides what is shown.
 """
 
 from __future__ import annotations

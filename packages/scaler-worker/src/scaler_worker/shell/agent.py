@@ -96,7 +96,7 @@ class Agent:
         self._ended = loop.create_future()
 
     def _effects(self) -> dict[type, Callable[[Any], None]]:
-        """How each of the core's wishes is carried out."""
+        """The function that carries out each kind of effect of the core."""
         return {
             DispatchTasks: self._dispatch,
             StartProcessor: lambda effect: self._processors.start(effect.number, effect.name),

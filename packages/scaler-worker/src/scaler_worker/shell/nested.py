@@ -94,7 +94,7 @@ class NestedListener:
                 break
             self._handle(connection, frames)
         else:
-            self._loop.call_soon(self._charge, connection)  # what has been read and not handled wakes nobody
+            self._loop.call_soon(self._charge, connection)  # messages already read cause no further event
             return
         if connection.eof:
             self._end(connection)

@@ -246,7 +246,7 @@ class ProcessorHost:
             self._loop.call_soon(self._read_rest, process)
 
     def _read_rest(self, process: WorkerProcess) -> None:
-        """Messages that have been read and not handled wake nobody."""
+        """Continue later: messages that have been read and not handled cause no further event."""
         if process.is_forked and not process.reason and process.number not in self.unread:
             self._charge(process, self._on_readable)
 
@@ -308,7 +308,7 @@ class ProcessorHost:
         process = self.processes.get(number)
         if process is not None and process.is_forked:
             try:
-                os.kill(process.pid, signal_number)  # nobody else's number: it is buried when it is reaped
+                os.kill(process.pid, signal_number)  # still its own number: reaping also removes it from here
             except ProcessLookupError:
                 pass
 

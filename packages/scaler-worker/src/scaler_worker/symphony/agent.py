@@ -44,8 +44,8 @@ class SymphonyAgent:
         hello = make_hello(Role.WORK, session, distribution="scaler-worker")
         self._core = SymphonyCore(_core_settings(settings), hello, time.monotonic(), connection.handshake)
         effects: dict[type, Callable[[Any], None]] = {
-            OpenSession: gateway.wish,
-            SendInput: gateway.wish,
+            OpenSession: gateway.request,
+            SendInput: gateway.request,
             Exit: self._exit,
         }
         self._conversation = Conversation(self._core, connection, guarded, effects)

@@ -220,7 +220,7 @@ class Gateway:
         self._post = post
         self._soam = Soam(service)
         self._session: Session | None = None
-        self._wishes: queue.SimpleQueue[OpenSession | SendInput | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[OpenSession | SendInput | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="symphony", daemon=True)
 
     def connect(self) -> None:
@@ -243,32 +243,32 @@ class Gateway:
     def start(self) -> None:
         self._thread.start()
 
-    def wish(self, effect: OpenSession | SendInput) -> None:
-        self._wishes.put(effect)
+    def request(self, effect: OpenSession | SendInput) -> None:
+        self._requests.put(effect)
 
     def stop(self) -> None:
         """Nothing more is sent. What Symphony is doing for a call of ours is not waited for."""
-        self._wishes.put(None)
+        self._requests.put(None)
         if self._session is not None:
             self._session.close()
 
     def _work(self) -> None:
-        while (wish := self._wishes.get()) is not None:
-            if isinstance(wish, SendInput):
-                self._send(wish)
+        while (request := self._requests.get()) is not None:
+            if isinstance(request, SendInput):
+                self._send(request)
             else:
-                self._try_to_open(wish.session)
+                self._try_to_open(request.session)
 
-    def _send(self, wish: SendInput) -> None:
+    def _send(self, request: SendInput) -> None:
         session = self._session
-        if session is None or session.number != wish.session:
+        if session is None or session.number != request.session:
             return  # it was meant for one that has ended
         try:
-            payload = pack_call(wish.number, wish.call, self._scheduler_address, self._worker_name)
+            payload = pack_call(request.number, request.call, self._scheduler_address, self._worker_name)
         except Exception as error:  # memory, most likely
-            self._post(NotTaken(wish.number, describe(error)))
+            self._post(NotTaken(request.number, describe(error)))
             return
-        session.send(wish.number, payload)
+        session.send(request.number, payload)
 
     def _try_to_open(self, number: int) -> None:
         if self._session is not None and self._session.number == number:

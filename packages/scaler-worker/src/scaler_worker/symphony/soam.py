@@ -52,7 +52,7 @@ class Soam:
         return session.send_task_input(attributes).get_id()
 
     def users_own(self, embedded: Any) -> BaseException | None:
-        """What is embedded in a failure when it is an exception that clients know, too: not one of the API's own."""
+        """The exception embedded in a failure, if clients know it, too: not one of the API's own."""
         package = type(embedded).__module__.partition(".")[0].lstrip("_")
         return embedded if isinstance(embedded, BaseException) and package != self._api.__name__ else None
 
