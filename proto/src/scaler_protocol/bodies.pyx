@@ -99,7 +99,7 @@ cdef double REAL_LIMIT = limits.REAL_LIMIT
 
 
 class Unreadable(ValueError):
-    """What was received is not a message."""
+    """The received bytes are not a message."""
 
 
 # ---- plans ----------------------------------------------------------------------------------------------------------

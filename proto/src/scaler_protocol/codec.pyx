@@ -130,7 +130,7 @@ _OPTIONS_CACHE_SIZE = 256
 
 
 class MalformedMessage(ValueError):
-    """What was received is not a message of this protocol."""
+    """The received bytes are not a message of this protocol."""
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------

@@ -195,8 +195,8 @@ class PeerHandshake:
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerHandshake:
     """The end that listens: a scheduler's, or a store's. ``seed``: random bytes, new with each start. ``places``: what
-    peers may call the address. ``is_required``: who proves nothing is refused; otherwise a proof is given to whoever
-    asks for one."""
+    peers may call the address. ``is_required``: a peer without a proof is refused; otherwise a proof is given
+    to each peer that asks for one."""
 
     token: bytes
     seed: bytes

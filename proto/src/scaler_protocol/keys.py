@@ -114,7 +114,7 @@ class ServerKeys:
     known: KnownKeys = field(compare=False)
 
     def user_of(self, public: bytes) -> bytes | None:
-        """Names whoever has the secret half of ``public``; None: it is not let in. Keys can be added and taken away
+        """The user that has the secret half of ``public``; None: it is not admitted. Keys can be added and removed
         while the listener runs. OSError: they cannot be read now."""
         found = self.known.find(public)
         return found.user if found is not None and found.role in self.admitted else None

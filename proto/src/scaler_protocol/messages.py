@@ -118,7 +118,7 @@ class TaskOptions:
 
 
 DEFAULT_OPTIONS = TaskOptions()
-"""Nearly all tasks have these: whoever passes this very object spares a comparison for each message."""
+"""Nearly all tasks have these options: a caller that passes this very object saves a comparison for each message."""
 
 
 @value(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class TaskColumn:
 @value(frozen=True, slots=True)
 class Cancel:
     """Client to scheduler, scheduler to agent. An agent answers each with a result of status CANCELLED unless the task
-    ended otherwise first. For a graph task that succeeded there it means that nobody needs the value any more (with
+    ended otherwise first. For a graph task that succeeded there it means that the value is not needed any more (with
     attempt 0 also a value that was fetched); that is not answered."""
 
     columns: tuple[TaskColumn, ...]
@@ -632,7 +632,7 @@ class StoreGet:
 @value(frozen=True, slots=True)
 class StoreExtent:
     """The bytes of an object. They stay where they are until the pin is released or its connection ends. ``copied``: so
-    much is pinned that whoever may keep this for long should copy it instead, and release the pin."""
+    much is pinned that a peer that may keep this for long should copy it instead, and release the pin."""
 
     key: ObjectKey
     segment: int

@@ -31,7 +31,7 @@ MOST_FINDINGS = {
     "packages/scaler-gui/src": 0,
     "packages/scaler-scheduler/src": 163,
     "packages/scaler-worker/src": 0,
-    "proto/src": 126,
+    "proto/src": 0,
 }
 """In comments, docstrings and strings of sources. These numbers may only decrease."""
 

@@ -21,7 +21,7 @@ def new_event_loop(name: str) -> asyncio.AbstractEventLoop:
 
 
 def _builtin() -> asyncio.AbstractEventLoop:
-    from scaler_protocol.command.prompt_loop import PromptEventLoop  # not by whoever only names the loops
+    from scaler_protocol.command.prompt_loop import PromptEventLoop  # not for callers that only name the loops
 
     return PromptEventLoop()
 

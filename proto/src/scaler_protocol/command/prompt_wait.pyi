@@ -29,5 +29,5 @@ class PromptWait:
 
     def add_alarm(self, alarm: Alarm) -> None: ...
     def wait(self, deadline: float) -> list[tuple[int, int]]:
-        """Serve and ring until something that nobody serves is ready, which is returned with its events, until it is
+        """Serve and ring until a descriptor without a server is ready, which is returned with its events, until it is
         asked to end, or until the deadline."""

@@ -45,7 +45,7 @@ _ERRORS: dict[int, str] = {
 
 STATUS_NAMES = {status: status.name.lower().replace("_", " ") for status in Status}
 STATUS_NAMES[Status.SUCCESS_LARGE] = STATUS_NAMES[Status.SUCCESS]
-"""How screens write the end of a task; where its result lies is no difference to them."""
+"""The words of screens for the end of a task; where its result is stored makes no difference to them."""
 
 
 class Failure(NamedTuple):

@@ -130,7 +130,7 @@ class Model:
 
     @property
     def late_text(self) -> str:
-        """Beside the log of tasks: that some had ended before the first that was seen here. Empty when none had."""
+        """A note for the log of tasks: some had ended before the first that was seen here. Empty when none had."""
         if self.snapshot is None or not self._unseen:
             return ""
         return f"{format_count(ended_count(self.snapshot.tasks))} tasks ended in all; the earliest are not listed"

@@ -43,7 +43,7 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
   task, then for each edge u64 node, u64 the node whose result it needs. With CUT the edges are left out: the graph has
   more than 10,000 nodes.
 * AGENT_JOINED, AGENT_LOST, CLIENT_JOINED, CLIENT_LEFT: ``agent`` or ``session``.
-* GAP: ``first`` records before this one are lost: nobody took them in time. Only between scheduler and publisher; what
+* GAP: ``first`` records before this one are lost: they were taken too late. Only between scheduler and publisher; what
   watchers get, and logs, says so with the number of the first record of a batch.
 """
 

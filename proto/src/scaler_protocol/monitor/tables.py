@@ -25,7 +25,7 @@ Kind = Literal[
     "flag",
 ]
 """How a value is meant: ``duration``, ``latency`` and ``age`` are seconds, ``time`` is unix seconds, ``share`` is from
-0 to 1, ``id`` is a number that is no quantity, ``byte_rate`` is bytes per second,
+0 to 1, ``id`` is a number that is not a quantity, ``byte_rate`` is bytes per second,
 ``flag`` is true or false."""
 
 Row = tuple[Any, ...]

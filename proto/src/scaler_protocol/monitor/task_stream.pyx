@@ -61,7 +61,7 @@ cdef class Bars:
     cdef readonly uint64_t tasks
 
     def __cinit__(self, size=0):
-        """Room for so many; memory that is not used is never touched."""
+        """Room for ``size`` bars; memory that is not used is never touched."""
         self.row_array, self.function_array, self.count_array = room("I", size), room("I", size), room("I", size)
         self.x0_array, self.x1_array, self.busy_array = room("f", size), room("f", size), room("f", size)
         self.status_array, self.serial_array = room("B", size), room("Q", size)

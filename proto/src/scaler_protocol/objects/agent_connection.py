@@ -159,7 +159,7 @@ class AgentConnection:
 
     def on_period(self) -> list[Answer]:
         """To be called every ``PERIOD_SECONDS`` of ``silence``: asks for a sign of life. A store that has not given one
-        for too long is ended, and ``lost``. What has come, as from ``on_readable``."""
+        for too long is ended, and ``lost``. Returns the answers, as ``on_readable``."""
         answers = self.on_readable()
         if self._has_heard:
             self._silence.end()
@@ -177,7 +177,7 @@ class AgentConnection:
     # ---- answers -------------------------------------------------------------------------------------------------
 
     def on_readable(self) -> list[Answer]:
-        """What has come. Check ``lost`` after it."""
+        """The answers that have arrived. Check ``lost`` after it."""
         answers: list[Answer] = []
         while (frames := self._stream.receive()) is not None:
             self._has_heard = True

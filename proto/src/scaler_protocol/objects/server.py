@@ -301,7 +301,7 @@ class Server:
                     self._not_done(effect, error)
 
     def _not_done(self, effect: Effect, error: Exception) -> None:
-        """Whoever waits for it is told, or sent away."""
+        """The peer that waits for the effect gets an answer, or its connection ends."""
         if isinstance(effect, MakeSegment):
             reason = getattr(error, "strerror", None) or str(error)
             self._core.on_segment_failed(effect.number, reason, time.monotonic())
@@ -397,7 +397,7 @@ class Server:
         self._watch(exchange)
 
     def _watch(self, exchange: Exchange) -> None:
-        """Descriptors are used again, so after a change all are registered anew."""
+        """Descriptors are used again, so after a change all are registered again."""
         if self._exchange_version == exchange.version:
             return
         self._exchange_version = exchange.version

@@ -26,7 +26,7 @@ class Way(NamedTuple):
 
 
 def find_way(address: Address, avoid_stream: bool) -> Way:
-    """``avoid_stream``: the unix socket beside a port was of no use just now. Raises OSError where no descriptor is
+    """``avoid_stream``: the unix socket next to a port just failed. Raises OSError where no descriptor is
     left."""
     if address.scheme == "ipc":
         return _way_to(address, unix_name(address))

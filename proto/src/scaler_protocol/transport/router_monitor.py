@@ -14,7 +14,7 @@ from scaler_protocol.transport.strangers import Strangers
 from scaler_protocol.transport.timer import Timer
 
 _LOOK_SECONDS = 0.05
-"""How often strangers are looked at while there are some: what they send meanwhile nobody can refuse."""
+"""How often strangers are looked at while there are some: their messages between two looks cannot be refused."""
 
 _REST_SECONDS = 0.02
 """After events were read, until they are waited for again: connections may come and go by the thousand."""

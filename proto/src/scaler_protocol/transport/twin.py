@@ -1,5 +1,5 @@
-"""The unix socket beside a loopback address: the same listener for the same user, at a lower price. What is said there
-is ZMTP as well.
+"""The unix socket next to a loopback address: the same listener for the same user, at a lower cost. It speaks ZMTP as
+well.
 
 It is an abstract one, so it lives in the network namespace in which the loopback interface is, and ends with its
 process. Its name is made of the user's token, so that other users cannot listen there before the scheduler does.
@@ -35,8 +35,8 @@ def twin_of(address: Address) -> str | None:
 
 
 def bound_twin(address: Address) -> socket.socket | None:
-    """A socket bound to the name of its twin. None: it has none, or somebody else has taken the name, who was turned
-    away from the port. Then peers use the port."""
+    """A socket bound to the name of its twin. None: it has none, or another process that was turned away
+    from the port has taken the name. Then peers use the port."""
     name = twin_of(address)
     if name is None:
         return None

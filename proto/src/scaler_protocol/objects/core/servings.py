@@ -34,7 +34,7 @@ class Servings:
         self._servings: dict[tuple[int, ObjectKey], _Serving] = {}
 
     def ask(self, peer: int, key: ObjectKey, offset: int) -> int | None:
-        """``peer`` wants it from ``offset`` on; the pin that an earlier wish of its has left."""
+        """``peer`` requests it from ``offset`` on. Returns the pin that an earlier request of the peer has left."""
         self._asked[peer, key] = offset
         old = self._servings.pop((peer, key), None)
         return old.pin if old is not None else None
