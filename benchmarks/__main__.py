@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.environments import ROOT, interpreter_of
-from benchmarks.peers.catalogue import ALWAYS, PEERS, Peer
+from benchmarks.peers.catalogue import ALWAYS, PEERS, Competitor
 from benchmarks.plots import write_plots
 from benchmarks.report import Runs, lines_of, summarise, write_json
 from benchmarks.workloads.catalogue import DEFAULT, WORKLOADS, Workload
@@ -37,7 +37,7 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def size_for(workload: Workload, peer: Peer, scale: float) -> int:
+def size_for(workload: Workload, peer: Competitor, scale: float) -> int:
     """As many tasks as the peer does in the workload's time, at most the full number."""
     if workload.size <= 0:
         return 0
@@ -45,7 +45,7 @@ def size_for(workload: Workload, peer: Peer, scale: float) -> int:
     return max(20, int(scale * min(workload.size, rate * workload.seconds)))
 
 
-def run_once(workload: Workload, peer: Peer, arguments: argparse.Namespace) -> dict[str, float] | None:
+def run_once(workload: Workload, peer: Competitor, arguments: argparse.Namespace) -> dict[str, float] | None:
     """Figures of one run; None, and a line that says why, when the peer failed."""
     size = size_for(workload, peer, arguments.scale)
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))

@@ -7,12 +7,12 @@ import sys
 import venv
 from pathlib import Path
 
-from benchmarks.peers.catalogue import Peer
+from benchmarks.peers.catalogue import Competitor
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def interpreter_of(peer: Peer, directory: Path) -> str:
+def interpreter_of(peer: Competitor, directory: Path) -> str:
     """The path of the Python that has ``peer`` installed."""
     if not peer.requirements:
         return sys.executable

@@ -17,7 +17,7 @@ LOGARITHMIC_FROM = 20
 
 
 @dataclass(frozen=True)
-class Bars:
+class BarChart:
     """Bars of one or two ``figures`` per peer; ``figures`` maps names of figures to words for the legend.
     ``ideal`` is where a line stands that nothing can pass; less is better then."""
 
@@ -36,42 +36,44 @@ def _seconds(value: float) -> str:
 
 
 PLOTS = {
-    "map": Bars("tasks per second", {"tasks_per_second": ""}),
-    "submit": Bars("tasks per second", {"tasks_per_second": ""}),
-    "mixed": Bars("tasks per second", {"tasks_per_second": ""}),
-    "latency": Bars(
+    "map": BarChart("tasks per second", {"tasks_per_second": ""}),
+    "submit": BarChart("tasks per second", {"tasks_per_second": ""}),
+    "mixed": BarChart("tasks per second", {"tasks_per_second": ""}),
+    "latency": BarChart(
         "microseconds", {"p50_us": "median", "p99_us": "99th percentile"}, title="submit and wait, one task at a time"
     ),
-    "makespan": Bars(
+    "makespan": BarChart(
         "duration / perfect balance",
         {"slow_first_ratio": "slow ones first", "slow_every_second_ratio": "every second one slow"},
         1.0,
         "{:.3f}".format,
         "200 sleeps, one in ten 40 times as long",
     ),
-    "startup": Bars("seconds", {"seconds": ""}, format=_seconds, title="from nothing to the first result"),
-    "outstanding": Bars(
+    "startup": BarChart("seconds", {"seconds": ""}, format=_seconds, title="from nothing to the first result"),
+    "outstanding": BarChart(
         "MiB per 100,000 tasks",
         {"client_mib_per_100k": "client", "scheduler_mib_per_100k": "scheduler"},
         format="{:.0f} MiB".format,
         title="memory of tasks that wait",
     ),
-    "array_argument": Bars(
+    "array_argument": BarChart(
         "time / one copy and the sum", {"times_least": ""}, 1.0, "{:.2f}".format, "100 MB array there, its sum back"
     ),
-    "array_result": Bars(
+    "array_result": BarChart(
         "time / making it and one copy", {"times_least": ""}, 1.0, "{:.2f}".format, "100 MB array as a result"
     ),
-    "send_object": Bars("seconds", {"seconds": ""}, format=_seconds, title="100 MB sent once, then 100 tasks on it"),
-    "many_objects": Bars("objects per second", {"objects_per_second": ""}, title="10,000 objects of 100 KB"),
-    "data_frame": Bars(
+    "send_object": BarChart(
+        "seconds", {"seconds": ""}, format=_seconds, title="100 MB sent once, then 100 tasks on it"
+    ),
+    "many_objects": BarChart("objects per second", {"objects_per_second": ""}, title="10,000 objects of 100 KB"),
+    "data_frame": BarChart(
         "time / one copy and the means",
         {"times_least": ""},
         1.0,
         "{:.2f}".format,
         "DataFrame of 80 MB there, means of its groups back",
     ),
-    "dask_array": Bars(
+    "dask_array": BarChart(
         "seconds",
         {"small_chunks_s": "1,600 chunks of 320 KB", "large_chunks_s": "16 chunks of 32 MB"},
         format=_seconds,
@@ -110,7 +112,9 @@ def _draw_bars(name: str, peers: dict[str, Any]) -> Any:
     from matplotlib.figure import Figure
 
     workload = WORKLOADS[name]
-    plot = PLOTS.get(name) or Bars(workload.figure.replace("_", " "), {workload.figure: ""}, format="{:,.4g}".format)
+    plot = PLOTS.get(name) or BarChart(
+        workload.figure.replace("_", " "), {workload.figure: ""}, format="{:,.4g}".format
+    )
     main = next(iter(plot.figures))
     more = plot.more_is_better(workload)
     shown = sorted(peers, key=lambda peer: peers[peer][main]["median"], reverse=not more)
@@ -145,7 +149,7 @@ def _draw_bars(name: str, peers: dict[str, Any]) -> Any:
     return figure
 
 
-def _ratio(plot: Bars, peer: str, figure: str, peers: dict[str, Any]) -> str:
+def _ratio(plot: BarChart, peer: str, figure: str, peers: dict[str, Any]) -> str:
     """How the figure compares to that of ProcessPoolExecutor, or of another where that one cannot do the work."""
     base = BASE if BASE in peers else next((other for other in peers if other != HERE), None)
     if peer != HERE or base is None or plot.ideal is not None:
@@ -154,7 +158,7 @@ def _ratio(plot: Bars, peer: str, figure: str, peers: dict[str, Any]) -> str:
     return f"  ({times:,.0f} x {PEERS[base].title})" if times >= 10 else f"  ({times:,.2g} x {PEERS[base].title})"
 
 
-def _dress(axes: Any, plot: Bars, values: list[float], words_behind: bool) -> None:
+def _dress(axes: Any, plot: BarChart, values: list[float], words_behind: bool) -> None:
     """``words_behind``: the longest bar has more than a number behind it."""
     from matplotlib.ticker import LogLocator
 
@@ -176,7 +180,7 @@ def _dress(axes: Any, plot: Bars, values: list[float], words_behind: bool) -> No
     axes.set_axisbelow(True)
 
 
-def _legend(axes: Any, plot: Bars) -> None:
+def _legend(axes: Any, plot: BarChart) -> None:
     from matplotlib.patches import Patch
 
     patches = [Patch(color=OURS[index], label=words) for index, words in enumerate(plot.figures.values())]

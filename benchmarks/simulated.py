@@ -45,7 +45,7 @@ FUNCTION = digest(PICKLE)
 CLIENT = b"c" * 16
 
 
-class Peer:
+class SimulatedPeer:
     """One end of a link, and what has come over it."""
 
     def __init__(self, session: bytes) -> None:
@@ -94,21 +94,21 @@ class Bench:
         self.ring: RingReader | None = None
         self.core = SchedulerCore(Settings(address="inproc://core", session=b"s" * 16, epoch=1), time.perf_counter())
         self.seconds = 0.0
-        self.busy: deque[Peer] = deque()
-        self.client = Peer(CLIENT)
+        self.busy: deque[SimulatedPeer] = deque()
+        self.client = SimulatedPeer(CLIENT)
         self.peers = {CLIENT: self.client}
         self._feed(self.client, Envelope(Hello(Role.SUBMIT, CLIENT)))
 
-    def _join(self, agent: Peer) -> None:
+    def _join(self, agent: SimulatedPeer) -> None:
         self.peers[agent.session] = agent
         self._feed(agent, Envelope(Hello(Role.WORK, agent.session)))
         names = tuple(f"worker {slot}" for slot in range(SLOTS))
         self.says(agent, AgentAttach("agent", "host", 1, names))
 
-    def says(self, peer: Peer, body: Body) -> None:
+    def says(self, peer: SimulatedPeer, body: Body) -> None:
         self._feed(peer, peer.link.wrap(body))
 
-    def _feed(self, peer: Peer, envelope: Envelope) -> None:
+    def _feed(self, peer: SimulatedPeer, envelope: Envelope) -> None:
         core = self.core
         started, now = time.thread_time(), time.perf_counter()
         core.on_message(peer.session, envelope, now)
@@ -121,7 +121,7 @@ class Bench:
             if type(effect) is Send:
                 self._deliver(self.peers[effect.peer], effect.envelope)
 
-    def _deliver(self, peer: Peer, envelope: Envelope) -> None:
+    def _deliver(self, peer: SimulatedPeer, envelope: Envelope) -> None:
         waited = bool(peer.runs)
         if envelope.sequence:
             peer.take(envelope)
@@ -157,7 +157,7 @@ class Bench:
         self._submit(tasks)
         taken_in = self.seconds / tasks
         for number in range(agents):
-            self._join(Peer(number.to_bytes(16, "little")))
+            self._join(SimulatedPeer(number.to_bytes(16, "little")))
         self._answer_until(WARM_UP_TASKS * agents)
         self.seconds, before = 0.0, self.client.results
         self._answer_until(tasks)

@@ -48,10 +48,10 @@ def main(arguments: list[str]) -> int:
         print(f"Cannot fuzz here: {reason}", file=sys.stderr)
         return UNAVAILABLE
     if chosen.reproduce:
-        return FOUND if drive.reproduce(target.Target(names[0]), chosen.reproduce) else NOTHING_FOUND
+        return FOUND if drive.reproduce(target.FuzzTarget(names[0]), chosen.reproduce) else NOTHING_FOUND
     if chosen.minimize:
         for name in names:
-            print(minimize.minimize(target.Target(name)), flush=True)
+            print(minimize.minimize(target.FuzzTarget(name)), flush=True)
         return NOTHING_FOUND
     drive.write_seeds(names)
     seconds = max(1, int(60 * (chosen.minutes or 10) * chosen.jobs / len(names)))
@@ -64,7 +64,7 @@ def print_list(names: list[str]) -> None:
     for name in names:
         inputs, messages = totals.get(name, (0, 0))
         tried = f"{inputs:,} inputs" + (f", {messages:,} messages" if messages else "")
-        print(f"{name:24} {target.Target(name).summary}\n{'':24} tried here: {tried}")
+        print(f"{name:24} {target.FuzzTarget(name).summary}\n{'':24} tried here: {tried}")
 
 
 if __name__ == "__main__":

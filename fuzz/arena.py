@@ -65,7 +65,7 @@ class Fight:
         elif what < 250:
             self.clients[0].cancel_some(0.5)
         elif what < 253:
-            self.agents[0].kill_processor()
+            self.agents[0].kill_worker_process()
         else:
             self._cut()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz import sanitizers, scratch, tally
-from fuzz.target import Target
+from fuzz.target import FuzzTarget
 
 WORK = sanitizers.REPOSITORY / ".fuzz" / "work"
 TOTALS = sanitizers.REPOSITORY / ".fuzz" / "totals.json"
@@ -37,7 +37,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DriveOutcome:
     target: str
     inputs: int
     messages: int
@@ -58,14 +58,14 @@ def fuzz(names: list[str], bound: Bound, jobs: int) -> bool:
     """Whether nothing was found. Results are printed as they come."""
     found = False
     with ThreadPoolExecutor(jobs) as pool:
-        for outcome in pool.map(lambda name: fuzz_one(Target(name), bound), names):
+        for outcome in pool.map(lambda name: fuzz_one(FuzzTarget(name), bound), names):
             print(outcome, flush=True)
             add_to_totals(outcome)
             found = found or bool(outcome.report)
     return not found
 
 
-def fuzz_one(target: Target, bound: Bound) -> Outcome:
+def fuzz_one(target: FuzzTarget, bound: Bound) -> DriveOutcome:
     folder = WORK / target.name
     corpus = folder / "corpus"
     crashes = folder / "crashes"
@@ -79,10 +79,10 @@ def fuzz_one(target: Target, bound: Bound) -> Outcome:
     inputs, messages = tally.read(folder / "tally")
     crash = next((each for each in sorted(crashes.iterdir()) if each not in known), None)
     report = essence(log) if code else ""
-    return Outcome(target.name, inputs, messages, time.monotonic() - started, crash, report)
+    return DriveOutcome(target.name, inputs, messages, time.monotonic() - started, crash, report)
 
 
-def limits(target: Target) -> Iterator[str]:
+def limits(target: FuzzTarget) -> Iterator[str]:
     yield f"-rss_limit_mb={MEMORY_LIMIT_MB}"
     yield f"-malloc_limit_mb={ALLOCATION_LIMIT_MB}"
     yield f"-timeout={HANG_SECONDS}"
@@ -90,7 +90,7 @@ def limits(target: Target) -> Iterator[str]:
         yield f"-dict={target.dictionary}"
 
 
-def run(target: Target, folder: Path, arguments: list[str]) -> tuple[int, str]:
+def run(target: FuzzTarget, folder: Path, arguments: list[str]) -> tuple[int, str]:
     """One process of the fuzzer; its exit code and what it said."""
     command = [str(sanitizers.PYTHON), "-m", "fuzz.run", target.name, str(folder / "tally"), *arguments]
     log = folder / "log"
@@ -102,7 +102,7 @@ def run(target: Target, folder: Path, arguments: list[str]) -> tuple[int, str]:
     return code, log.read_text(encoding="utf-8", errors="replace")
 
 
-def reproduce(target: Target, paths: list[Path]) -> int:
+def reproduce(target: FuzzTarget, paths: list[Path]) -> int:
     """Run these inputs once, and show all that the sanitizers say."""
     folder = WORK / target.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def essence(log: str) -> str:
     return "\n".join(f"  {line[:200]}" for line in told[:end] if "pybind11" not in line)
 
 
-def add_to_totals(outcome: Outcome) -> None:
+def add_to_totals(outcome: DriveOutcome) -> None:
     totals = read_totals()
     inputs, messages = totals.get(outcome.target, (0, 0))
     totals[outcome.target] = (inputs + outcome.inputs, messages + outcome.messages)
@@ -147,7 +147,7 @@ def write_seeds_here(names: list[str]) -> None:
     for name in names:
         folder = WORK / name / "corpus"
         folder.mkdir(parents=True, exist_ok=True)
-        for seed in Target(name).load().seeds():
+        for seed in FuzzTarget(name).load().seeds():
             (folder / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
 
 

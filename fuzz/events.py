@@ -15,12 +15,12 @@ from scaler_protocol.monitor.messages import (
     EventTotals,
     FunctionStatus,
     GraphStatus,
+    HostStoreStatus,
     MessageCount,
     PeerState,
     SchedulerStatus,
     Setting,
     Snapshot,
-    StoreStatus,
     TaskCounts,
     WaitGroup,
 )
@@ -118,7 +118,7 @@ def a_snapshot(choices: Choices) -> Snapshot:
         (WaitGroup(session(), name(), name(), number(), real(), session(), number()),) * choices.below(3),
         (GraphStatus(session(), number(), number(), number(), number(), number(), number(), number()),)
         * choices.below(3),
-        (StoreStatus(name(), number(), number(), number(), number(), number(), number()),) * choices.below(3),
+        (HostStoreStatus(name(), number(), number(), number(), number(), number(), number()),) * choices.below(3),
         EventTotals(number(), number()),
         number(),
         number(),

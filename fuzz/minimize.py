@@ -7,14 +7,14 @@ import tempfile
 from pathlib import Path
 
 from fuzz.drive import WORK, limits, run
-from fuzz.target import Target
+from fuzz.target import FuzzTarget
 
 BUDGET_BYTES = 8 * 1024
 MOST_INPUTS = 40
 """Per target, in addition to its regression inputs."""
 
 
-def minimize(target: Target) -> str:
+def minimize(target: FuzzTarget) -> str:
     """Rewrite the target's corpus in the repository. Inputs that found something stay: their names are not digests."""
     found = [WORK / target.name / "corpus", target.corpus]
     reached = features(target, [folder for folder in found if folder.is_dir()])
@@ -34,7 +34,7 @@ def is_regression(path: Path) -> bool:
     return len(path.name) != 40
 
 
-def features(target: Target, folders: list[Path]) -> dict[Path, set[int]]:
+def features(target: FuzzTarget, folders: list[Path]) -> dict[Path, set[int]]:
     """What each input reaches, as libFuzzer notes it while it merges."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fuzz.target import Target
+from fuzz.target import FuzzTarget
 
 
-def replay(target: Target, paths: list[Path]) -> None:
+def replay(target: FuzzTarget, paths: list[Path]) -> None:
     """Raises what the target raises, with a note that names the input."""
     one_input = target.load().one_input
     for path in paths:
@@ -20,5 +20,5 @@ def replay(target: Target, paths: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    chosen = Target(sys.argv[1])
+    chosen = FuzzTarget(sys.argv[1])
     replay(chosen, [Path(name) for name in sys.argv[2:]] or chosen.inputs())

@@ -13,7 +13,7 @@ from pathlib import Path
 import atheris
 
 from fuzz.tally import TALLY
-from fuzz.target import SLOWEST_SECONDS, Target
+from fuzz.target import SLOWEST_SECONDS, FuzzTarget
 
 PACKAGES = ["scaler", "scaler_protocol", "scaler_scheduler", "scaler_worker"]
 """Their branches guide the fuzzer: compiled ones by the build, those in Python since their bytecode is changed."""
@@ -40,7 +40,7 @@ def bounded(one_input: Callable[[bytes], None]) -> Callable[[bytes], None]:
 
 def main(name: str, tally_path: str, *arguments: str) -> None:
     TALLY.keep_in(Path(tally_path))
-    target = Target(name)
+    target = FuzzTarget(name)
     with atheris.instrument_imports(include=PACKAGES):
         loaded = target.load()
     itself = f"{sys.executable} -m fuzz.run {name} {tally_path}"  # libFuzzer starts it again to merge, through a shell

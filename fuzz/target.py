@@ -17,7 +17,7 @@ SLOWEST_SECONDS = 2.0
 """Of a processor's time, for one input in the sanitizer build, which is about ten times slower than a release."""
 
 
-class Target:
+class FuzzTarget:
     """One target, by its name. Its module has
 
     * a docstring: what is fuzzed, and what counts as a failure;

@@ -17,7 +17,7 @@ from typing import Any
 
 from scaler.cluster.combo import SCHEDULER_PARAMETERS
 from scaler_gui.cli import GuiSettings
-from scaler_protocol.command.settings import Setting, settings_of
+from scaler_protocol.command.settings import CommandSetting, settings_of
 from scaler_protocol.keygen import KeygenSettings
 from scaler_scheduler.config import SchedulerSettings
 from scaler_scheduler.top.cli import TopSettings
@@ -40,7 +40,7 @@ class ParameterSource:
     settings_class: type
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def parameters(self) -> Iterator[tuple[str, Setting]]:
+    def parameters(self) -> Iterator[tuple[str, CommandSetting]]:
         by_option = {option: parameter for parameter, option in self.names.items()}
         for setting in settings_of(self.settings_class):
             yield by_option.get(setting.name, setting.name), setting
@@ -60,15 +60,15 @@ class PythonClass:
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     default_texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def parameters(self) -> dict[str, Setting]:
-        found: dict[str, Setting] = {}
+    def parameters(self) -> dict[str, CommandSetting]:
+        found: dict[str, CommandSetting] = {}
         for source in self.sources:
             for name, setting in source.parameters():
                 if name not in self.left_out:
                     found.setdefault(name, setting)
         return {name: found[name] for name in (*self.positional, *found)}
 
-    def default(self, name: str, setting: Setting) -> Any:
+    def default(self, name: str, setting: CommandSetting) -> Any:
         value = self.defaults.get(name, setting.default)
         return None if value == () else value
 
@@ -145,7 +145,7 @@ def signature(python_class: PythonClass) -> str:
     return "    def __init__(\n" + "".join(f"        {line},\n" for line in lines) + "    ) -> None:\n"
 
 
-def parameter(python_class: PythonClass, name: str, setting: Setting) -> str:
+def parameter(python_class: PythonClass, name: str, setting: CommandSetting) -> str:
     if name in python_class.required:
         return f"{name}: {type_text(name, setting)}"
     default = python_class.default(name, setting)
@@ -154,7 +154,7 @@ def parameter(python_class: PythonClass, name: str, setting: Setting) -> str:
     return f"{name}: {type_text(name, setting)}{optional} = {shown}"
 
 
-def type_text(name: str, setting: Setting) -> str:
+def type_text(name: str, setting: CommandSetting) -> str:
     if name in TYPES:
         return TYPES[name]
     if setting.many:
@@ -175,7 +175,7 @@ def documentation(python_class: PythonClass) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def shown_default(python_class: PythonClass, name: str, setting: Setting) -> str:
+def shown_default(python_class: PythonClass, name: str, setting: CommandSetting) -> str:
     if name in python_class.defaults:
         setting = dataclasses.replace(setting, default=python_class.defaults[name])
     return setting.shown_default
@@ -214,7 +214,7 @@ def table(settings_class: type) -> str:
     return "| option | value | default | meaning |\n|---|---|---|---|\n" + "".join(rows)
 
 
-def row(setting: Setting) -> str:
+def row(setting: CommandSetting) -> str:
     flags = " ".join(f"`{flag}`" for flag in setting.flags)
     value = ", ".join(f"`{each}`" for each in setting.description.choices) or f"`{setting.metavar}`"
     page = setting.description.see

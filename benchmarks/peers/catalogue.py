@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Peer:
+class Competitor:
     """``requirements`` empty: runs in the interpreter of the benchmark itself. ``rate`` is a rough number of tasks a
     second, used only to choose how many tasks to give it."""
 
@@ -19,14 +19,14 @@ class Peer:
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer("scaler_here", "Scaler", (), 200_000),
-        Peer("process_pool", "ProcessPoolExecutor", (), 7_000),
-        Peer("multiprocessing_pool", "multiprocessing.Pool, chunk 1", (), 50_000),
-        Peer("multiprocessing_pool_chunked", "multiprocessing.Pool, automatic chunks", (), 1_000_000),
-        Peer("scaler_1", "scaler 1.9.9", ("scaler==1.9.9", "numpy", "pandas"), 400),
-        Peer("opengris", "opengris-scaler", ("opengris-scaler", "numpy", "pandas"), 250),
-        Peer("dask", "dask.distributed", ("dask[array,distributed]", "pandas"), 600),
-        Peer("ray", "ray", ("ray", "numpy", "pandas"), 1_700),
+        Competitor("scaler_here", "Scaler", (), 200_000),
+        Competitor("process_pool", "ProcessPoolExecutor", (), 7_000),
+        Competitor("multiprocessing_pool", "multiprocessing.Pool, chunk 1", (), 50_000),
+        Competitor("multiprocessing_pool_chunked", "multiprocessing.Pool, automatic chunks", (), 1_000_000),
+        Competitor("scaler_1", "scaler 1.9.9", ("scaler==1.9.9", "numpy", "pandas"), 400),
+        Competitor("opengris", "opengris-scaler", ("opengris-scaler", "numpy", "pandas"), 250),
+        Competitor("dask", "dask.distributed", ("dask[array,distributed]", "pandas"), 600),
+        Competitor("ray", "ray", ("ray", "numpy", "pandas"), 1_700),
     )
 }
 

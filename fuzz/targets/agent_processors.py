@@ -55,49 +55,49 @@ class Workshop(Stage):
 
     def work(self, choices: Choices) -> None:
         """One process runs what it has; one whose board was scribbled over may find no room for a result, ever."""
-        numbers = list(self.processors)
+        numbers = list(self.processes)
         if numbers:
             number = choices.pick(numbers)
             try:
-                self.processors[number].run()
+                self.processes[number].run()
             except AssertionError:
                 self.die(number, signal="SIGKILL")
             else:
-                self.core.on_processor_news(number, self.now)
+                self.core.on_worker_process_news(number, self.now)
                 self.turn()
         self.ready()
 
     def scribble(self, choices: Choices) -> None:
         """Over a board, and say that there is news."""
-        numbers = list(self.processors)
+        numbers = list(self.processes)
         if not numbers:
             return
         number = choices.pick(numbers)
         self.scribbled.add(number)
-        memory = self.processors[number].memory
+        memory = self.processes[number].memory
         new = choices.pick(NUMBERS).to_bytes(8, "little") if choices.flag() else choices.take(8)
         place = choices.pick(PLACES)
         memory[place : place + len(new)] = new
-        self.core.on_processor_news(number, self.now)
+        self.core.on_worker_process_news(number, self.now)
         self.turn()
 
     def end_one(self, choices: Choices) -> None:
-        if self.processors:
-            self.die(choices.pick(list(self.processors)), signal="SIGSEGV")
+        if self.processes:
+            self.die(choices.pick(list(self.processes)), signal="SIGSEGV")
 
     def end_killed(self) -> None:
         """As the shell does with those that the core wants killed."""
         wanted = [effect.number for effect in self.effects if isinstance(effect, Kill)]
         self.effects.clear()
         for number in wanted:
-            if number in self.processors:
+            if number in self.processes:
                 self.die(number, signal="SIGKILL")
         self.ready()
 
     def end(self) -> None:
         """All goes its way; then what was scribbled over ends, and the rest goes on."""
         self.finish_some()
-        for number in self.scribbled & set(self.processors):
+        for number in self.scribbled & set(self.processes):
             self.die(number, signal="SIGKILL")
         self.ready()
         self.finish_some()

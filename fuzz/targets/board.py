@@ -26,7 +26,7 @@ MEMORY = bytearray(BOARD_BYTES)
 """Used again and again: to make it costs more than to try an input."""
 
 
-class Bench:
+class BoardBench:
     """One board, and both sides of it. ``is_honest``: nothing was written that a worker process does not write."""
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ def rows_of(run: ResultRun) -> list[tuple[int, int, int, memoryview, int, int, i
 
 def one_input(data: bytes) -> None:
     choices = Choices(data)
-    bench = Bench()
+    bench = BoardBench()
     for _ in range(MOST_STEPS):
         if not choices.more:
             break

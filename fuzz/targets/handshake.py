@@ -34,7 +34,7 @@ MESSAGES_LIMIT = 64
 LONGEST_INPUT_BYTES = 1024
 
 
-class Conversation:
+class HandshakeConversation:
     """Two peers and a scheduler that know the token, ends that know another one, and what all have said."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ def one_input(data: bytes) -> None:
     if choices.flag(4):
         read_hello(choices.rest())
         return
-    conversation = Conversation()
+    conversation = HandshakeConversation()
     for _ in range(MESSAGES_LIMIT):
         if not choices.more:
             break

@@ -36,7 +36,7 @@ def listening_socket() -> socket.socket:
     return bound
 
 
-class Conversation:
+class ListenerConversation:
     """Connections to one listener. ``honest`` is never taken over and says one message a step."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Conversation:
 def one_input(data: bytes) -> None:
     choices = Choices(data)
     with no_descriptor_left():
-        conversation = Conversation()
+        conversation = ListenerConversation()
         while choices.more:
             conversation.step(choices)
             if choices.flag(4):

@@ -29,7 +29,7 @@ def take(monitor_address: str, folder: Path) -> None:
     from PySide6.QtWidgets import QApplication
 
     from scaler_gui.main_window import MainWindow
-    from scaler_gui.models.recent import Place
+    from scaler_gui.models.recent import RecentAddress
     from scaler_gui.monitor import Monitor
 
     application = QApplication(["scaler_gui"])
@@ -37,7 +37,7 @@ def take(monitor_address: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as home:
         window = MainWindow(monitor, QSettings(f"{home}/settings.ini", QSettings.Format.IniFormat))
         window.show()
-        window.connect_to(Place(monitor_address))
+        window.connect_to(RecentAddress(monitor_address))
         _run(PAST_SECONDS)  # charts need a past
         for name, theme, size, views in PICTURES:
             window.set_theme(theme)

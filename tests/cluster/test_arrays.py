@@ -44,7 +44,7 @@ def change(array: Any) -> float:
 
 
 def total_after_death(array: Any, marker: str) -> float:
-    """The first one ends its processor, with all that it keeps."""
+    """The first one ends its worker process, with all that it keeps."""
     try:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -82,7 +82,7 @@ def test_tasks_of_plain_graphs_may_change_their_arguments(single_client: Client,
     assert single_client.get({**graph, "seen": (is_last, "made")}, ["seen"]) == {"seen": False}
 
 
-def test_what_a_dead_processor_kept_is_not_lost(client: Client, tmp_path: Path) -> None:
+def test_what_a_dead_worker_process_kept_is_not_lost(client: Client, tmp_path: Path) -> None:
     pytest.importorskip("dask")
     marker = str(tmp_path / "died")
     graph: dict[Any, Any] = {"all": (sum, [("total", index) for index in range(40)])}

@@ -523,7 +523,7 @@ def test_a_capability_that_comes_later() -> None:
 
 
 def test_garbage_collect_interval() -> None:
-    """A cycle that holds memory is freed by the idle processor itself."""
+    """A cycle that holds memory is freed by the idle worker process itself."""
     address = free_address()
 
     def leave_cycle(path: str) -> None:

@@ -1,4 +1,4 @@
-"""Processors and agents that die, stop or hang: every future is right all the same."""
+"""Worker processes and agents that die, stop or hang: every future is right all the same."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def wait_and_note(path: str, gate_started: str, gate_path: str, value: int) -> i
     return functions.wait_at_gate(gate_started, gate_path, value)
 
 
-# ---- processors ------------------------------------------------------------------------------------------------
+# ---- worker processes ------------------------------------------------------------------------------------------------
 
 
-def test_killed_processor_loses_nothing(client: Client, gate: Gate) -> None:
+def test_killed_worker_process_loses_nothing(client: Client, gate: Gate) -> None:
     future = client.submit(functions.wait_at_gate, *gate.paths, "value")
     wait_until(lambda: gate.waiting_pids)
     watch = Stopwatch()
@@ -94,7 +94,7 @@ def test_python_stack_is_in_the_certificate(client: Client) -> None:
     assert "a_function_with_a_telling_name" in str([vars(c) if hasattr(c, "__dict__") else c for c in certificates])
 
 
-def test_stopped_processor_does_not_stop_the_others(client: Client, gate: Gate) -> None:
+def test_stopped_worker_process_does_not_stop_the_others(client: Client, gate: Gate) -> None:
     stopped = client.submit(functions.wait_at_gate, *gate.paths, "value")
     wait_until(lambda: gate.waiting_pids)
     os.kill(gate.waiting_pids[0], signal.SIGSTOP)
@@ -107,15 +107,15 @@ def test_stopped_processor_does_not_stop_the_others(client: Client, gate: Gate) 
     assert stopped.result(timeout=10) == "value"
 
 
-def test_the_processor_ends_between_tasks(client: Client) -> None:
+def test_the_worker_process_ends_between_tasks(client: Client) -> None:
     """A death that no running task caused costs nobody anything."""
     for _ in range(5):
         os.kill(client.submit(functions.process_id).result(timeout=10), signal.SIGKILL)
         assert client.map(functions.square, range(50)) == [n * n for n in range(50)]
 
 
-def test_processes_that_a_task_started_do_not_hold_a_dead_processor_open(client: Client, gate: Gate) -> None:
-    """A child that inherits the processor's descriptors must not hide its death."""
+def test_processes_that_a_task_started_do_not_hold_a_dead_worker_process_open(client: Client, gate: Gate) -> None:
+    """A child that inherits the worker process's descriptors must not hide its death."""
 
     def start_child_and_die(path: str) -> str:
         import subprocess
@@ -147,7 +147,7 @@ def test_killed_agent_of_two(scheduler_address: str, gate: Gate) -> None:
             gate.open()
             assert [future.result(timeout=20) for future in futures] == list(range(6))
             assert watch.seconds < 4
-            wait_until(lambda: not any(alive(child.pid) for child in children), 5, "processors died with their agent")
+            wait_until(lambda: not any(alive(child.pid) for child in children), 5, "processes died with their agent")
 
 
 def test_killed_agent_then_another_joins(scheduler_address: str, gate: Gate) -> None:
@@ -240,7 +240,7 @@ def test_a_stuck_zygote_is_replaced() -> None:
 
 
 def first_zygote_of(agent_pid: int) -> psutil.Process:
-    """The first child of an agent, if that is still alive: processors, and what replaces it, come later."""
+    """The first child of an agent, if that is still alive: worker processes, and what replaces it, come later."""
     return min(psutil.Process(agent_pid).children(), key=lambda child: child.create_time())
 
 
@@ -248,14 +248,14 @@ def test_zygote_deaths_cost_nothing(client: Client, gate: Gate) -> None:
     """Kill every process of the agent that runs no task: replacements come, tasks go on."""
     future = client.submit(functions.wait_at_gate, *gate.paths, "value")
     wait_until(lambda: gate.waiting_pids)
-    processor = gate.waiting_pids[0]
-    agent = psutil.Process(processor).parent()
+    process = gate.waiting_pids[0]
+    agent = psutil.Process(process).parent()
     assert agent is not None
     for child in agent.children(recursive=True):
-        if child.pid != processor:
+        if child.pid != process:
             kill_quietly(child)
     assert client.map(functions.square, range(100)) == [n * n for n in range(100)]
-    os.kill(processor, signal.SIGKILL)
+    os.kill(process, signal.SIGKILL)
     wait_until(lambda: len(gate.waiting_pids) == 2, 10, "the task runs again")
     gate.open()
     assert future.result(timeout=10) == "value"
@@ -291,7 +291,7 @@ class Killer(threading.Thread):
             raise self.error
 
 
-def test_fifty_thousand_tasks_while_processors_and_agents_are_killed(scheduler_address: str) -> None:
+def test_fifty_thousand_tasks_while_worker_processes_and_agents_are_killed(scheduler_address: str) -> None:
     chance = random.Random(1)
     clusters: list[Command] = [start_cluster(scheduler_address, "-n", 2) for _ in range(2)]
     strikes = 0

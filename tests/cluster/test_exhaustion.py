@@ -18,7 +18,7 @@ DEEPEST = 40
 """More than the processes that the limits below leave room for."""
 
 FORKS_FAIL_AFTER_SOME = """
-if module == "scaler_worker.processor.zygote":
+if module == "scaler_worker.worker_process.zygote":
     fork, zygote, count = os.fork, os.getpid(), [0]
     def limited():
         if os.getpid() == zygote:

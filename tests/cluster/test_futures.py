@@ -531,7 +531,7 @@ def test_every_error_pickles() -> None:
 
 def test_a_task_that_raises_what_interrupts_tasks_was_not_cancelled(client: Client) -> None:
     def raises() -> None:
-        from scaler_worker.processor.errors import TaskCancelled
+        from scaler_worker.worker_process.errors import TaskCancelled
 
         raise TaskCancelled("by itself")
 

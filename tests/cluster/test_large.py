@@ -170,7 +170,7 @@ def test_a_function_of_half_a_gigabyte_mapped_over_ten_thousand_tasks(client: Cl
 
 
 def test_thousands_of_values_just_below_the_inline_limit(client: Client) -> None:
-    """Far more bytes wait at an agent than fit into one message to a processor."""
+    """Far more bytes wait at an agent than fit into one message to a worker process."""
     values = [bytes([number % 251]) * 30_000 for number in range(2_000)]
     assert client.map(functions.identity, values) == values
 

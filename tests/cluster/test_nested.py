@@ -278,7 +278,7 @@ def test_a_client_that_is_only_an_argument_does_not_connect() -> None:
         assert client.submit(threads, client).result(timeout=20) == ["MainThread"]
 
 
-def test_tasks_of_one_processor_share_a_session(single_client: Client) -> None:
+def test_tasks_of_one_worker_process_share_a_session(single_client: Client) -> None:
     def session(client: Client) -> tuple[int, bytes]:
         assert client.submit(functions.square, 3).result() == 9
         return os.getpid(), client.identity
@@ -339,7 +339,7 @@ def test_a_client_that_is_done_with_does_not_speak_for_the_next(single_client: C
     assert single_client.submit(parent, single_client).result(timeout=20) == expected
 
 
-def test_children_of_a_later_task_of_the_same_processor_are_cancelled_with_it(
+def test_children_of_a_later_task_of_the_same_worker_process_are_cancelled_with_it(
     single_client: Client, gate: Gate
 ) -> None:
     def first(client: Client) -> int:

@@ -339,7 +339,7 @@ def test_a_host_without_shared_memory(no_store: Client) -> None:
     assert no_store.map(change, [no_store.send_object(array)] * 4) == [1.0] * 4
     result = no_store.submit(make, COUNT).result(timeout=30)
     assert change(result) == 1.0
-    graph = {"count": 6000, "made-0": (make, "count")}  # so small that one processor is handed all of it
+    graph = {"count": 6000, "made-0": (make, "count")}  # so small that one worker process is handed all of it
     for index in range(10):
         graph[f"made-{index + 1}"] = (changed, f"made-{index}")  # type: ignore[assignment]
     for value in no_store.get(graph, ["made-3", "made-5", "made-10"]).values():

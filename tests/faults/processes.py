@@ -39,7 +39,7 @@ def _kind_of(process: psutil.Process, commands: Collection[int]) -> str | None:
         return None
     if "publisher_process" in line:
         return "publisher"
-    if "processor.zygote" in line:
+    if "worker_process.zygote" in line:
         return "worker" if _maps_a_board(process) else "zygote"
     return None
 

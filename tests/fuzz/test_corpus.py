@@ -11,7 +11,7 @@ from fuzz.scratch import clean
 
 @pytest.mark.parametrize("name", target.names())
 def test_no_input_of_the_corpus_finds_anything(name: str) -> None:
-    chosen = target.Target(name)
+    chosen = target.FuzzTarget(name)
     assert chosen.inputs(), "a target without a corpus is hardly tried where fuzzing is short"
     try:
         replay(chosen, chosen.inputs())
@@ -21,7 +21,7 @@ def test_no_input_of_the_corpus_finds_anything(name: str) -> None:
 
 @pytest.mark.parametrize("name", target.names())
 def test_a_target_says_what_it_fuzzes(name: str) -> None:
-    assert target.Target(name).summary.endswith(".")
+    assert target.FuzzTarget(name).summary.endswith(".")
 
 
 def test_every_corpus_has_a_target() -> None:

@@ -73,9 +73,9 @@ def window(qtbot: QtBot, monitor: Monitor, settings_path: str) -> MainWindow:
 @pytest.fixture
 def busy_window(window: MainWindow, qtbot: QtBot, tmp_path: Path) -> MainWindow:
     """With ten seconds of a made-up cluster of 12 workers."""
-    from scaler_gui.models.recent import Place
+    from scaler_gui.models.recent import RecentAddress
 
-    window.monitor.connect_to(Place(f"ipc://{tmp_path}/monitor"))
+    window.monitor.connect_to(RecentAddress(f"ipc://{tmp_path}/monitor"))
     feed(window.monitor, seconds=10)
     qtbot.wait(1)
     return window

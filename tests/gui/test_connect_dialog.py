@@ -9,13 +9,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialogButtonBox, QLabel
 from pytestqt.qtbot import QtBot
 
-from scaler_gui.models.recent import Place
+from scaler_gui.models.recent import RecentAddress
 from scaler_gui.views.connect_dialog import ConnectDialog
 
-RECENT = [Place("ipc:///tmp/one"), Place("tcp://host:2", "/keys of host")]
+RECENT = [RecentAddress("ipc:///tmp/one"), RecentAddress("tcp://host:2", "/keys of host")]
 
 
-def make(qtbot: QtBot, *recent: Place) -> ConnectDialog:
+def make(qtbot: QtBot, *recent: RecentAddress) -> ConnectDialog:
     dialog = ConnectDialog(recent)
     qtbot.addWidget(dialog)
     dialog.show()

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 def test_another_version_and_another_program_are_one_sentence(
     window: MainWindow, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from scaler_gui.models.recent import Place
+    from scaler_gui.models.recent import RecentAddress
 
     address = f"ipc://{tmp_path}/monitor"
     with zmq.Context() as context, context.socket(zmq.XPUB) as stranger:
         stranger.setsockopt(zmq.LINGER, 0)
         stranger.bind(address)
-        window.connect_to(Place(address))
+        window.connect_to(RecentAddress(address))
         qtbot.waitUntil(lambda: bool(stranger.poll(0)), timeout=10_000)
         stranger.send_multipart([SNAPSHOT_KIND, b"hello"])
         qtbot.waitUntil(lambda: "is not a Scaler monitor stream" in window.banner.text(), timeout=10_000)

@@ -13,7 +13,7 @@ from scaler_gui.models.csv_text import write_csv
 from scaler_gui.models.graph_view import Camera
 from scaler_gui.models.overview import SPANS, Overview, figures, series
 from scaler_gui.models.places import problem_of
-from scaler_gui.models.recent import Place
+from scaler_gui.models.recent import RecentAddress
 from scaler_gui.models.status import live_status
 from scaler_gui.models.tips import plain_tip
 from scaler_protocol.monitor.messages import Snapshot
@@ -24,11 +24,11 @@ from tests.support.monitor_stream import synthetic_messages
 
 
 def test_the_newest_address_is_first_and_each_stands_once() -> None:
-    places = [Place(f"ipc:///tmp/{n}") for n in range(recent.LIMIT)]
-    found = recent.with_newest(places, Place("ipc:///tmp/3", "/keys"))
-    assert found[0] == Place("ipc:///tmp/3", "/keys")
+    places = [RecentAddress(f"ipc:///tmp/{n}") for n in range(recent.LIMIT)]
+    found = recent.with_newest(places, RecentAddress("ipc:///tmp/3", "/keys"))
+    assert found[0] == RecentAddress("ipc:///tmp/3", "/keys")
     assert len(found) == recent.LIMIT
-    assert recent.with_newest(found, Place("tcp://host:1"))[-1] != found[-1]
+    assert recent.with_newest(found, RecentAddress("tcp://host:1"))[-1] != found[-1]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '[{"a": 1}]', "null", '{"address": "x"}'])
@@ -37,7 +37,7 @@ def test_damaged_settings_hold_no_addresses(text: str) -> None:
 
 
 def test_addresses_are_kept_as_they_are() -> None:
-    places = [Place("tcp://höst:1", "/a b"), Place("ipc:///tmp/x")]
+    places = [RecentAddress("tcp://höst:1", "/a b"), RecentAddress("ipc:///tmp/x")]
     assert recent.from_text(recent.to_text(places)) == places
 
 
@@ -46,11 +46,11 @@ def test_addresses_are_kept_as_they_are() -> None:
     [("host:1", "is not an address"), ("tcp://host", "has no port"), ("inproc://x", "from another process")],
 )
 def test_places_where_one_cannot_connect(address: str, words: str) -> None:
-    assert words in problem_of(Place(address))
+    assert words in problem_of(RecentAddress(address))
 
 
 def test_key_files_must_be_there(tmp_path: Path) -> None:
-    place = Place("tcp://host:1", str(tmp_path))
+    place = RecentAddress("tcp://host:1", str(tmp_path))
     assert "has no observe.key and no scheduler.pub" in problem_of(place)
     for name in ("observe.key", "observe.pub", "scheduler.pub"):
         (tmp_path / name).touch()

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication, QDialog, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from scaler_gui.main_window import MainWindow
-from scaler_gui.models.recent import Place
+from scaler_gui.models.recent import RecentAddress
 from scaler_gui.monitor import Monitor
 from scaler_gui.views.failures_pane import FailuresPane
 from scaler_gui.views.graphs_pane import GraphsPane
@@ -336,7 +336,7 @@ def test_layout_looks_and_addresses_are_remembered(
 ) -> None:
     window.set_theme("dark")
     window.docks.docks["messages"].close()
-    window.connect_to(Place(f"ipc://{tmp_path}/monitor", ""))
+    window.connect_to(RecentAddress(f"ipc://{tmp_path}/monitor", ""))
     window.close()
     again = make_window(qtbot, Monitor(), settings_path)
     assert again.theme.is_dark
@@ -352,18 +352,18 @@ def test_layout_looks_and_addresses_are_remembered(
 
 
 def test_an_address_where_nobody_is(window: MainWindow, qtbot: QtBot, tmp_path: Path) -> None:
-    window.connect_to(Place(f"ipc://{tmp_path}/nobody"))
+    window.connect_to(RecentAddress(f"ipc://{tmp_path}/nobody"))
     qtbot.waitUntil(window.banner.isVisible, timeout=10_000)
     assert window.banner.text().startswith(f"Nothing heard from ipc://{tmp_path}/nobody")
 
 
 def test_a_place_that_is_no_address(window: MainWindow) -> None:
-    window.connect_to(Place("nonsense"))
+    window.connect_to(RecentAddress("nonsense"))
     assert window.banner.isVisible() and "is not an address" in window.banner.text()
 
 
 def test_keys_that_are_not_there(window: MainWindow, tmp_path: Path) -> None:
-    window.connect_to(Place("tcp://127.0.0.1:1", str(tmp_path)))
+    window.connect_to(RecentAddress("tcp://127.0.0.1:1", str(tmp_path)))
     assert window.banner.isVisible() and f"{tmp_path}/observe.key: it is missing" in window.banner.text()
 
 
@@ -426,6 +426,6 @@ def test_a_thousand_workers_and_panes_that_nobody_sees(window: MainWindow, qtbot
 
 def test_a_scheduler_with_keys_is_said(window: MainWindow, qtbot: QtBot) -> None:
     with monitor_address_with_keys() as address:
-        window.monitor.connect_to(Place(address))
+        window.monitor.connect_to(RecentAddress(address))
         qtbot.waitUntil(lambda: "set SCALER_KEYS" in window.monitor.status.trouble, timeout=10_000)
         window.monitor.close()

@@ -1,4 +1,4 @@
-"""A simulated agent: the real core, with simulated processors."""
+"""A simulated agent: the real core, with simulated worker processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scaler_worker.core.effects import (
     Reconnect,
     RenewNested,
     SendNested,
-    StartProcessor,
+    StartWorkerProcess,
 )
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.worker import WorkerCore
@@ -31,9 +31,9 @@ from tests.simulation.locks import Keeper
 from tests.simulation.nested import NestedClient
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
-from tests.simulation.processor import SimulatedProcessor
 from tests.simulation.scheduler import TOKEN, new_handshake
 from tests.simulation.stores import Host
+from tests.simulation.worker_process import SimulatedWorkerProcess
 from tests.simulation.world import World
 from tests.unit.worker.playbook import DictStore
 
@@ -53,11 +53,11 @@ class AgentNode(Node):
         host: Host | None = None,
         keeper: Keeper | None = None,
     ) -> None:
-        """Counted by argument: how often a task was started, and how often its processor died of it. ``host``: has a
+        """Counted by argument: how often a task was started, and how often its process died of it. ``host``: has a
         store for large objects."""
         super().__init__(world, "agent")
         self.session = world.chance.randbytes(16)
-        self.processors: dict[int, SimulatedProcessor] = {}
+        self.processes: dict[int, SimulatedWorkerProcess] = {}
         self.nested: dict[bytes, NestedClient] = {}
         self.nested_client: type[NestedClient] = NestedClient
         self.host = host
@@ -80,18 +80,18 @@ class AgentNode(Node):
             self.world.after(HEARTBEAT_SECONDS, self._report)
 
     def kill(self) -> None:
-        """SIGKILL: its processors die with it."""
-        for processor in self.processors.values():
-            processor.die()
+        """SIGKILL: its worker processes die with it."""
+        for process in self.processes.values():
+            process.die()
         self.die()
         self.connection.close()
         if self.host is not None:
             self.host.lose_agent()
 
-    def kill_processor(self) -> None:
-        numbers = [number for number, processor in self.processors.items() if processor.alive]
+    def kill_worker_process(self) -> None:
+        numbers = [number for number, process in self.processes.items() if process.alive]
         if numbers:
-            self._end_processor(self.world.chance.choice(numbers))
+            self._end_worker_process(self.world.chance.choice(numbers))
 
     def check_empty(self) -> None:
         """Nothing is left of the tasks that ended."""
@@ -116,31 +116,31 @@ class AgentNode(Node):
     def on_disconnected(self) -> None:
         self.post(lambda now: self.core.on_peer_lost(SCHEDULER, now))
 
-    # ---- processors --------------------------------------------------------------------------------------------
+    # ---- worker processes --------------------------------------------------------------------------------------------
 
-    def on_news(self, processor: SimulatedProcessor) -> None:
-        self.post(lambda now: self.core.on_processor_news(processor.number, now))
+    def on_news(self, process: SimulatedWorkerProcess) -> None:
+        self.post(lambda now: self.core.on_worker_process_news(process.number, now))
 
-    def on_memory(self, processor: SimulatedProcessor) -> None:
+    def on_memory(self, process: SimulatedWorkerProcess) -> None:
         """Somebody has measured that its task uses more than it may."""
-        self.post(lambda now: self.core.on_memory_exceeded(processor.number, now))
+        self.post(lambda now: self.core.on_memory_exceeded(process.number, now))
 
     def carry_out(self, effect: Any) -> None:
         if isinstance(effect, Send):
             self.connection.send_up(self.encode(effect.envelope))
-        elif isinstance(effect, StartProcessor):
-            self._start_processor(effect.number)
+        elif isinstance(effect, StartWorkerProcess):
+            self._start_worker_process(effect.number)
         elif isinstance(effect, DispatchTasks):
             here = self.store.objects
             objects = {key: bytes(here[key]) for key in effect.objects if self.host is None or key in here}
-            self.processors[effect.number].dispatch(effect, objects)
+            self.processes[effect.number].dispatch(effect, objects)
         elif isinstance(effect, Interrupt):
-            processor = self.processors[effect.number]
-            self.world.after(self.world.between(*SIGNAL_SECONDS), processor.interrupt)
+            process = self.processes[effect.number]
+            self.world.after(self.world.between(*SIGNAL_SECONDS), process.interrupt)
         elif isinstance(effect, Kill):
-            self._end_processor(effect.number)
+            self._end_worker_process(effect.number)
         elif isinstance(effect, DropObjects):
-            self.processors[effect.number].drop_objects(effect.keys)
+            self.processes[effect.number].drop_objects(effect.keys)
         elif isinstance(effect, SendNested):
             if effect.session in self.nested:
                 self.nested[effect.session].down.send(effect.frames)
@@ -181,26 +181,26 @@ class AgentNode(Node):
     def stored(self, key: ObjectKey) -> bytes | None:
         return None if self.host is None else self.host.store.objects.get(key)
 
-    def _start_processor(self, number: int) -> None:
-        processor = SimulatedProcessor(self.world, self, number, self._executions, self.keep_large)
-        self.processors[number] = processor
-        self.post(lambda now: self.core.on_processor_started(number, processor.board, 1000 + number, now))
+    def _start_worker_process(self, number: int) -> None:
+        process = SimulatedWorkerProcess(self.world, self, number, self._executions, self.keep_large)
+        self.processes[number] = process
+        self.post(lambda now: self.core.on_worker_process_started(number, process.board, 1000 + number, now))
 
         def ready() -> None:
-            if processor.alive:
-                self.post(lambda now: self.core.on_processor_ready(number, now))
+            if process.alive:
+                self.post(lambda now: self.core.on_worker_process_ready(number, now))
 
         self.world.after(self.world.between(*START_SECONDS), ready)
 
-    def _end_processor(self, number: int) -> None:
-        processor = self.processors[number]
-        if processor.alive:
-            argument = processor.running_argument
+    def _end_worker_process(self, number: int) -> None:
+        process = self.processes[number]
+        if process.alive:
+            argument = process.running_argument
             if argument is not None:
                 self._deaths[argument] = self._deaths.get(argument, 0) + 1
-            processor.die()
+            process.die()
             certificate = {"signal": "SIGKILL"}
             self.world.after(
                 self.world.between(*SIGNAL_SECONDS),
-                lambda: self.post(lambda now: self.core.on_processor_died(number, certificate, now)),
+                lambda: self.post(lambda now: self.core.on_worker_process_died(number, certificate, now)),
             )

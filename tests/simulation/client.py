@@ -46,7 +46,7 @@ class TaskSink:
         raise AssertionError("settle never asked for this")
 
     def check(self, deaths: int = 0) -> None:
-        """Ended exactly once, and with its own result; or with an error after three deaths of its processors."""
+        """Ended exactly once, and with its own result; or with an error after three deaths of its worker processes."""
         assert len(self.outcomes) + self.cancelled == 1, (self.argument, self.outcomes, self.cancelled)
         if self.outcomes and self.outcomes[0].status == Status.PROCESSOR_DIED:
             assert deaths >= 3, (self.argument, deaths)

@@ -36,7 +36,7 @@ class Scenario:
     seconds: float = 6.0
     cuts: int = 0
     agent_kills: int = 0
-    processor_kills: int = 0
+    process_kills: int = 0
     scheduler_restarts: int = 0
     stops: int = 0
     longest_stop_seconds: float = 3.0
@@ -130,7 +130,7 @@ class Cluster:
             if count != before.get(name) and name not in ("Ping", "HeartbeatEcho", "Acknowledgement")
         }
         assert not moved, moved
-        assert self.scheduler.core.state.allocator.queued == 0
+        assert self.scheduler.core.state.placement.queued == 0
         assert not self.scheduler.core.state.locks.locks and not self.scheduler.core.state.locks.by_task
         self.scheduler.check_records()
         for table in [client.table for client in self.scheduler.core.state.clients.values()]:
@@ -185,7 +185,7 @@ class Cluster:
         plan: list[tuple[int, Callable[[], None]]] = [
             (scenario.cuts, self._cut),
             (scenario.agent_kills, self._kill_agent),
-            (scenario.processor_kills, self._kill_processor),
+            (scenario.process_kills, self._kill_worker_process),
             (scenario.scheduler_restarts, self._restart_scheduler),
             (scenario.stops, self._stop_somebody),
             (scenario.cancels, self._cancel),
@@ -208,8 +208,8 @@ class Cluster:
         self.agents.remove(victim)
         self.agents.append(self._start_agent())
 
-    def _kill_processor(self) -> None:
-        self.world.chance.choice(self.agents).kill_processor()
+    def _kill_worker_process(self) -> None:
+        self.world.chance.choice(self.agents).kill_worker_process()
 
     def _restart_scheduler(self) -> None:
         if self.scheduler.alive:

@@ -206,9 +206,9 @@ class LyingNestedClient:
 
     def _parent(self, agent: Any) -> TaskColumn:
         """A task that runs there, mostly."""
-        for processor in agent.processors.values():
-            if processor.running_name is not None and self._chance.random() < 0.8:
-                session, task, attempt = processor.running_name
+        for process in agent.processes.values():
+            if process.running_name is not None and self._chance.random() < 0.8:
+                session, task, attempt = process.running_name
                 return TaskColumn(session, (task,), (attempt,))
         return TaskColumn(self._lies.name(), (self._lies.task(),), (self._lies.attempt(),))
 

@@ -1,4 +1,4 @@
-"""Clients inside simulated tasks: the real session core, relayed by the agent of their processor."""
+"""Clients inside simulated tasks: the real session core, relayed by the agent of their worker process."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Family:
 
 
 class NestedClient(Node):
-    """Stays with its processor from task to task, unless something of a task that ended is still under way."""
+    """Stays with its worker process from task to task, unless something of a task that ended is still under way."""
 
     def __init__(self, world: World, agent: Any, parent: TaskName) -> None:
         super().__init__(world, "nested client")
@@ -174,7 +174,7 @@ class NestedClient(Node):
         self.down.send(encode(Envelope(WhoAreYou())))
 
     def end(self) -> None:
-        """Its processor has died: its connection ends behind all it said."""
+        """Its worker process has died: its connection ends behind all it said."""
         if self._critical is not None:
             self._critical.die()
         if self.alive:
@@ -224,7 +224,7 @@ class NestedClient(Node):
 
 
 def check_failure(payload: bytes, deaths: dict[bytes, int], may_miss: bool = False) -> None:
-    """A parent that was not cancelled fails only with a child that killed its processors three times, or whose object
+    """A parent that was not cancelled fails only with a child that killed its processes three times, or whose object
     was lost."""
     culprit, _, status = payload.rpartition(b":")
     if int(status) == Status.OBJECT_MISSING:

@@ -289,7 +289,7 @@ class ObjectCluster(Cluster):
     def _check_crossings(self) -> None:
         """Bytes come to each host once at most."""
         scenario = self.scenario
-        disturbed = scenario.store_kills or scenario.agent_kills or scenario.processor_kills
+        disturbed = scenario.store_kills or scenario.agent_kills or scenario.process_kills
         if self.hosts is None or disturbed or scenario.scheduler_restarts or scenario.stops:
             return  # results are made again
         most = max(self.hosts.crossings.values(), default=0)

@@ -12,14 +12,14 @@ from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.effects import Reconnect
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.symphony.core.agent import SymphonyCore
-from scaler_worker.symphony.core.answer import Answer
+from scaler_worker.symphony.core.answer import SymphonyAnswer
 from scaler_worker.symphony.core.effects import OpenSession, SendInput
 from tests.simulation.agent import HEARTBEAT_SECONDS
 from tests.simulation.graphs import result_of
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
-from tests.simulation.processor import DURATIONS_SECONDS
 from tests.simulation.scheduler import TOKEN, new_handshake
+from tests.simulation.worker_process import DURATIONS_SECONDS
 from tests.simulation.world import World
 
 OPEN_SECONDS = (0.001, 0.2)
@@ -57,7 +57,7 @@ class SymphonyNode(Node):
         self.die()
         self.connection.close()
 
-    def kill_processor(self) -> None:
+    def kill_worker_process(self) -> None:
         """The session ends. Symphony may say first of some of its tasks that they have failed."""
         session, self._open = self._open, None
         if session is None:
@@ -128,9 +128,11 @@ class SymphonyNode(Node):
         self._there[number] = True
         assert len(self._there) <= self._slots, "nothing here is nested"
         seconds = self.world.between(*DURATIONS_SECONDS[effect.call.function_name])
-        self.world.after(seconds, lambda: self._end(number, Answer(int(Status.SUCCESS), result_of(argument, inputs))))
+        self.world.after(
+            seconds, lambda: self._end(number, SymphonyAnswer(int(Status.SUCCESS), result_of(argument, inputs)))
+        )
 
-    def _end(self, number: int, answer: Answer) -> None:
+    def _end(self, number: int, answer: SymphonyAnswer) -> None:
         if not self._there.pop(number, False):
             return
         for _ in range(1 + (self.world.chance.random() < REPEATED_SHARE)):

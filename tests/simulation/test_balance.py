@@ -8,9 +8,7 @@ from tests.simulation.cluster import Cluster, Scenario
 
 
 def busy_slots(cluster: Cluster) -> int:
-    return sum(
-        processor.board.running is not None for agent in cluster.agents for processor in agent.processors.values()
-    )
+    return sum(process.board.running is not None for agent in cluster.agents for process in agent.processes.values())
 
 
 @pytest.mark.parametrize("seed", range(1, 6))

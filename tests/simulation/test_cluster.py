@@ -19,7 +19,7 @@ SCENARIOS = {
     "cuts": Scenario(cuts=20),
     "cancels": Scenario(cancels=20),
     "agents die": Scenario(agent_kills=6),
-    "processors die": Scenario(processor_kills=12),
+    "worker processes die": Scenario(process_kills=12),
     "scheduler restarts": Scenario(scheduler_restarts=3),
     "standstills": Scenario(stops=8),
     "agents stand still": Scenario(stops=8, scheduler_stops=False),
@@ -28,7 +28,7 @@ SCENARIOS = {
     "short queues": Scenario(per_worker_queue_size=1, cuts=5, agents=5, slots=1),
     "many agents": Scenario(agents=60, slots=1, tasks_per_burst=200, cuts=10, agent_kills=5),
     "everything": Scenario(
-        cuts=10, agent_kills=3, processor_kills=4, scheduler_restarts=2, stops=4, cancels=6, most_delay_seconds=0.02
+        cuts=10, agent_kills=3, process_kills=4, scheduler_restarts=2, stops=4, cancels=6, most_delay_seconds=0.02
     ),
 }
 
@@ -39,11 +39,11 @@ SCENARIOS.update(
         "graphs, cuts": Scenario(graphs=3, bursts=1, cuts=20),
         "graphs, short queues": Scenario(graphs=3, bursts=1, per_worker_queue_size=1, slots=1),
         "graphs, agents die": Scenario(graphs=3, bursts=1, agent_kills=6),
-        "graphs, processors die": Scenario(graphs=3, bursts=1, processor_kills=12),
+        "graphs, worker processes die": Scenario(graphs=3, bursts=1, process_kills=12),
         "graphs, cancels": Scenario(graphs=5, bursts=1, graph_cancels=8),
         "graphs, scheduler restarts": Scenario(graphs=3, bursts=1, scheduler_restarts=3),
         "graphs, everything": Scenario(
-            graphs=3, bursts=2, cuts=10, agent_kills=3, processor_kills=4, scheduler_restarts=2, stops=4, cancels=4,
+            graphs=3, bursts=2, cuts=10, agent_kills=3, process_kills=4, scheduler_restarts=2, stops=4, cancels=4,
             graph_cancels=4, most_delay_seconds=0.02,
         ),
     }
@@ -58,16 +58,16 @@ SCENARIOS.update(
         "nested, short queues": Scenario(**NESTED, per_worker_queue_size=1, slots=1),
         "nested, bounded queue": Scenario(**NESTED, max_number_of_tasks_waiting=3, agents=1, slots=2),
         "nested, bounded queue, everything": Scenario(
-            **NESTED, max_number_of_tasks_waiting=3, cuts=10, agent_kills=2, processor_kills=4, scheduler_restarts=2,
+            **NESTED, max_number_of_tasks_waiting=3, cuts=10, agent_kills=2, process_kills=4, scheduler_restarts=2,
             cancels=6,
         ),
         "nested, cuts": Scenario(**NESTED, cuts=20),
         "nested, cancels": Scenario(**NESTED, cancels=20),
-        "nested, processors die": Scenario(**NESTED, processor_kills=12),
+        "nested, worker processes die": Scenario(**NESTED, process_kills=12),
         "nested, agents die": Scenario(**NESTED, agent_kills=5),
         "nested, scheduler restarts": Scenario(**NESTED, scheduler_restarts=3),
         "nested, everything": Scenario(
-            **NESTED, cuts=10, agent_kills=3, processor_kills=4, scheduler_restarts=2, stops=4, cancels=6,
+            **NESTED, cuts=10, agent_kills=3, process_kills=4, scheduler_restarts=2, stops=4, cancels=6,
             most_delay_seconds=0.02,
         ),
     }
@@ -84,11 +84,11 @@ SCENARIOS.update(
         "locks, short queues": Scenario(**FEW_LOCKS, per_worker_queue_size=1, slots=1),
         "locks, cuts": Scenario(**LOCKS, cuts=20),
         "locks, cancels": Scenario(**LOCKS, cancels=20),
-        "locks, processors die": Scenario(**LOCKS, processor_kills=12),
+        "locks, worker processes die": Scenario(**LOCKS, process_kills=12),
         "locks, agents die": Scenario(**LOCKS, agent_kills=5),
         "locks, scheduler restarts": Scenario(**LOCKS, scheduler_restarts=3),
         "locks, everything": Scenario(
-            **LOCKS, cuts=10, agent_kills=3, processor_kills=4, scheduler_restarts=2, cancels=6,
+            **LOCKS, cuts=10, agent_kills=3, process_kills=4, scheduler_restarts=2, cancels=6,
             most_delay_seconds=0.02,
         ),
     }
@@ -121,7 +121,7 @@ REGRESSION_SEEDS = [
     ("everything", 35),  # two Hellos under way: both sides counted different links
     ("clients given up", 9),  # a client that came back pushed its tasks into the queue of its former self
     ("clients given up", 28),
-    ("processors die", 18),  # certificates were nested once too deep
+    ("worker processes die", 18),  # certificates were nested once too deep
     ("graphs, agents die", 8),  # a fetched value outlived a new attempt of its task
     ("the scheduler stands still", 26),  # it looked at the time before its sockets, and took agents for silent
     ("the scheduler stands still", 31),

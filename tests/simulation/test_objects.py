@@ -19,7 +19,7 @@ SCENARIOS = {
     "cuts": ObjectScenario(**FEW, graphs=1, cuts=20),
     "cancels": ObjectScenario(**FEW, graphs=2, cancels=10, graph_cancels=3),
     "agents die": ObjectScenario(**FEW, graphs=1, agent_kills=5),
-    "processors die": ObjectScenario(**FEW, graphs=1, processor_kills=10),
+    "worker processes die": ObjectScenario(**FEW, graphs=1, process_kills=10),
     "stores die": ObjectScenario(**FEW, graphs=2, store_kills=6),
     "retention": ObjectScenario(**FEW, graphs=2, object_retention_seconds=0.2),
     "one slow host": ObjectScenario(**FEW, graphs=2, agents=2, slots=1, most_delay_seconds=0.2),
@@ -28,11 +28,11 @@ SCENARIOS = {
     "scheduler restarts": ObjectScenario(**FEW, graphs=1, scheduler_restarts=3),
     "scheduler restarts, streams": ObjectScenario(**FEW, graphs=1, scheduler_restarts=3, with_stores=False),
     "everything": ObjectScenario(
-        **FEW, graphs=2, cuts=8, agent_kills=3, processor_kills=4, store_kills=3, scheduler_restarts=2, stops=3,
+        **FEW, graphs=2, cuts=8, agent_kills=3, process_kills=4, store_kills=3, scheduler_restarts=2, stops=3,
         cancels=4, graph_cancels=2, most_delay_seconds=0.02,
     ),
     "everything, streams": ObjectScenario(
-        **FEW, graphs=2, cuts=8, agent_kills=3, processor_kills=4, scheduler_restarts=2, stops=3, cancels=4,
+        **FEW, graphs=2, cuts=8, agent_kills=3, process_kills=4, scheduler_restarts=2, stops=3, cancels=4,
         graph_cancels=2, most_delay_seconds=0.02, with_stores=False,
     ),
 }  # fmt: skip

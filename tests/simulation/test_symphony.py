@@ -13,26 +13,26 @@ from tests.simulation.test_cluster import SEEDS_PER_SCENARIO
 
 SCENARIOS = {
     "peace": Scenario(),
-    "sessions end": Scenario(processor_kills=20),
-    "sessions end, one agent": Scenario(agents=1, slots=1, processor_kills=10, tasks_per_burst=30),
-    "cancels": Scenario(cancels=20, processor_kills=5),
-    "agents die": Scenario(agent_kills=6, processor_kills=5),
-    "cuts": Scenario(cuts=20, processor_kills=5),
-    "scheduler restarts": Scenario(scheduler_restarts=3, processor_kills=5),
-    "standstills": Scenario(stops=8, processor_kills=5),
-    "short queues": Scenario(per_worker_queue_size=1, cuts=5, agents=5, slots=1, processor_kills=5),
-    "graphs": Scenario(graphs=3, bursts=1, processor_kills=10),
-    "graphs, cancels": Scenario(graphs=5, bursts=1, graph_cancels=8, processor_kills=5),
+    "sessions end": Scenario(process_kills=20),
+    "sessions end, one agent": Scenario(agents=1, slots=1, process_kills=10, tasks_per_burst=30),
+    "cancels": Scenario(cancels=20, process_kills=5),
+    "agents die": Scenario(agent_kills=6, process_kills=5),
+    "cuts": Scenario(cuts=20, process_kills=5),
+    "scheduler restarts": Scenario(scheduler_restarts=3, process_kills=5),
+    "standstills": Scenario(stops=8, process_kills=5),
+    "short queues": Scenario(per_worker_queue_size=1, cuts=5, agents=5, slots=1, process_kills=5),
+    "graphs": Scenario(graphs=3, bursts=1, process_kills=10),
+    "graphs, cancels": Scenario(graphs=5, bursts=1, graph_cancels=8, process_kills=5),
     "graphs, agents die": Scenario(graphs=3, bursts=1, agent_kills=6),
     "everything": Scenario(
-        graphs=2, cuts=10, agent_kills=3, processor_kills=10, scheduler_restarts=2, stops=4, cancels=6, graph_cancels=3,
+        graphs=2, cuts=10, agent_kills=3, process_kills=10, scheduler_restarts=2, stops=4, cancels=6, graph_cancels=3,
         most_delay_seconds=0.02,
     ),
 }  # fmt: skip
 
 
 class SymphonyCluster(Cluster):
-    """``mixed``: every other agent has processors of its own."""
+    """``mixed``: every other agent has worker processes of its own."""
 
     def __init__(self, seed: int, scenario: Scenario, mixed: bool) -> None:
         self._mixed = mixed

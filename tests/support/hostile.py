@@ -18,13 +18,13 @@ from scaler_protocol.monitor.messages import (
     EventTotals,
     FunctionStatus,
     GraphStatus,
+    HostStoreStatus,
     MessageCount,
     MonitorMessage,
     PeerState,
     SchedulerStatus,
     Setting,
     Snapshot,
-    StoreStatus,
     TaskCounts,
     WaitGroup,
 )
@@ -77,7 +77,7 @@ class Hostile:
             self.several(lambda: Setting(self.text(), self.text())),
             self.several(self.wait),
             self.several(lambda: GraphStatus(self.identity(), *(self.integer() for _ in range(7)))),
-            self.several(lambda: StoreStatus(self.text(), *(self.integer() for _ in range(6)))),
+            self.several(lambda: HostStoreStatus(self.text(), *(self.integer() for _ in range(6)))),
             EventTotals(self.integer(), self.integer()),
             self.integer(), self.integer(), self.integer(), self.text(),
         )  # fmt: skip

@@ -17,12 +17,12 @@ from scaler_protocol.monitor.messages import (
     EventTotals,
     FunctionStatus,
     GraphStatus,
+    HostStoreStatus,
     MessageCount,
     MonitorMessage,
     SchedulerStatus,
     Setting,
     Snapshot,
-    StoreStatus,
     TaskCounts,
     WaitGroup,
 )
@@ -240,9 +240,9 @@ class SyntheticCluster:
             _digest(index), FUNCTIONS[index], unfinished, finished, int(succeeded), int(failed), int(canceled), seconds
         )
 
-    def _store(self, index: int) -> StoreStatus:
+    def _store(self, index: int) -> HostStoreStatus:
         used = (200 + 50 * (index % 5)) * MIB
-        return StoreStatus(f"node-{index}", 120 + index, used, 1024 * MIB, 0, 3 * used, 2 * used)
+        return HostStoreStatus(f"node-{index}", 120 + index, used, 1024 * MIB, 0, 3 * used, 2 * used)
 
     def _record(self, kind: Kind, **header: Any) -> bytes:
         return records.record(kind, time=self._microseconds(), **header)

@@ -105,7 +105,7 @@ class Unreadable(ValueError):
 # ---- plans ----------------------------------------------------------------------------------------------------------
 
 
-cdef class Field:
+cdef class BodyField:
     """One field of a struct. ``place``: in bits in the data section, or the number of the pointer."""
 
     cdef str name
@@ -150,8 +150,8 @@ cdef Plan make_plan(object value_class):
     return plan
 
 
-cdef Field make_field(object owner, str name, object placed):
-    cdef Field field = Field()
+cdef BodyField make_field(object owner, str name, object placed):
+    cdef BodyField field = BodyField()
     field.name = name
     field.place = placed.offset
     field.bits = placed.bits
@@ -216,14 +216,14 @@ def write(envelope):
 
 cdef uint64_t words_of(Plan plan, object value) except? 0:
     cdef uint64_t words = plan.data_words + plan.pointer_words
-    cdef Field field
+    cdef BodyField field
     for field in plan.fields:
         if field.kind >= DATA:
             words += pointed_words(field, getattr(value, field.name))
     return words
 
 
-cdef uint64_t pointed_words(Field field, object value) except? 0:
+cdef uint64_t pointed_words(BodyField field, object value) except? 0:
     cdef uint64_t words = 0
     if field.kind == STRUCT:
         return words_of(field.items, value)
@@ -252,7 +252,7 @@ cdef int put_fields(Writer* writer, uint64_t start, Plan plan, object value) exc
     """Of the struct at word ``start``."""
     cdef uint8_t* data = word(writer, start)
     cdef uint64_t pointers = start + plan.data_words
-    cdef Field field
+    cdef BodyField field
     for field in plan.fields:
         if field.kind < DATA:
             put_number(data, field, getattr(value, field.name))
@@ -261,7 +261,7 @@ cdef int put_fields(Writer* writer, uint64_t start, Plan plan, object value) exc
     return 0
 
 
-cdef int put_number(uint8_t* data, Field field, object value) except -1:
+cdef int put_number(uint8_t* data, BodyField field, object value) except -1:
     cdef double real
     cdef uint64_t number
     if field.kind == BIT:
@@ -279,14 +279,14 @@ cdef int put_number(uint8_t* data, Field field, object value) except -1:
     return 0
 
 
-cdef int check_real(Field field, double real) except -1:
+cdef int check_real(BodyField field, double real) except -1:
     """Also False for what is not a number."""
     if not -REAL_LIMIT <= real <= REAL_LIMIT:
         raise Unreadable(f"{field.name} is not a number between -{REAL_LIMIT:g} and {REAL_LIMIT:g}: {real}.")
     return 0
 
 
-cdef int put_pointed(Writer* writer, uint64_t pointer, Field field, object value) except -1:
+cdef int put_pointed(Writer* writer, uint64_t pointer, BodyField field, object value) except -1:
     if field.kind == STRUCT:
         return put_fields(
             writer, sure(put_struct(writer, pointer, field.items.data_words, field.items.pointer_words)),
@@ -374,7 +374,7 @@ cdef int check_chunk(dict values) except -1:
 
 cdef dict take_fields(Reader* reader, StructView* view, Plan plan):
     cdef dict values = {}
-    cdef Field field
+    cdef BodyField field
     for field in plan.fields:
         if field.kind < DATA:
             values[field.name] = take_number(view, field)
@@ -383,7 +383,7 @@ cdef dict take_fields(Reader* reader, StructView* view, Plan plan):
     return values
 
 
-cdef object take_number(StructView* view, Field field):
+cdef object take_number(StructView* view, BodyField field):
     """0 when the sender knew no such field."""
     cdef uint64_t number = 0
     cdef double real = 0
@@ -405,7 +405,7 @@ cdef object take_number(StructView* view, Field field):
         raise Unreadable(f"{field.name} has an unknown value: {number}.") from None
 
 
-cdef object take_pointed(Reader* reader, StructView* view, Field field):
+cdef object take_pointed(Reader* reader, StructView* view, BodyField field):
     cdef StructView item
     cdef BytesView data
     if field.kind == STRUCT:
@@ -427,7 +427,7 @@ cdef object take_pointed(Reader* reader, StructView* view, Field field):
     return PyBytes_FromStringAndSize(<char*> data.data, data.size)
 
 
-cdef tuple take_items(Reader* reader, StructView* view, Field field):
+cdef tuple take_items(Reader* reader, StructView* view, BodyField field):
     cdef ListView items
     cdef StructView item
     cdef uint32_t index
@@ -444,7 +444,7 @@ cdef tuple take_items(Reader* reader, StructView* view, Field field):
     return tuple(values)
 
 
-cdef tuple take_texts(Reader* reader, StructView* view, Field field):
+cdef tuple take_texts(Reader* reader, StructView* view, BodyField field):
     cdef ListView texts
     cdef BytesView data
     cdef uint32_t index
@@ -459,7 +459,7 @@ cdef tuple take_texts(Reader* reader, StructView* view, Field field):
     return tuple(values)
 
 
-cdef str text_of(BytesView* data, Field field):
+cdef str text_of(BytesView* data, BodyField field):
     if data.size == 0:
         return ""
     if data.size - 1 > field.most_bytes:
@@ -472,18 +472,18 @@ cdef str text_of(BytesView* data, Field field):
         raise Unreadable(f"{field.name} is not UTF-8.") from None
 
 
-cdef int check_count(Field field, uint64_t count) except -1:
+cdef int check_count(BodyField field, uint64_t count) except -1:
     if count > field.most_items:
         raise Unreadable(f"{field.name} has {count} items; {field.most_items} are allowed.")
     return 0
 
 
-cdef tuple column_of(BytesView* data, Field field):
+cdef tuple column_of(BytesView* data, BodyField field):
     cdef uint64_t width = struct.calcsize(field.format)
     if data.size % width:
         raise Unreadable(f"The column {field.name} has {data.size} bytes.")
     return struct.unpack(f"<{data.size // width}{field.format}", data.data[: data.size])
 
 
-cdef int out_of_bounds(Field field) except -1:
+cdef int out_of_bounds(BodyField field) except -1:
     raise Unreadable(f"{field.name} is out of bounds.")

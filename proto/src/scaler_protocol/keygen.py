@@ -11,7 +11,7 @@ from scaler_protocol import __version__, key_files, keys
 from scaler_protocol.command.errors import BadInput
 from scaler_protocol.command.runner import run_command
 from scaler_protocol.command.settings import argument, option
-from scaler_protocol.transport.doorkeeper import new_key_pair
+from scaler_protocol.transport.curve_authentication import new_key_pair
 from scaler_protocol.units import DAYS
 
 _DAY_SECONDS = 86_400.0

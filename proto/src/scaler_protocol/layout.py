@@ -17,7 +17,7 @@ _WORD_BITS = 64
 
 
 @dataclass(slots=True)
-class Field:
+class StructField:
     """``bits`` and ``offset`` (in bits) of a field of the data section; a pointer has 0 bits, ``offset`` counts
     pointers."""
 
@@ -26,17 +26,17 @@ class Field:
     offset: int
 
 
-class Layout:
+class StructLayout:
     """One struct."""
 
     def __init__(self, text: str) -> None:
         self.data_words = 0
         self.pointer_words = 0
-        self.fields: dict[str, Field] = {}
+        self.fields: dict[str, StructField] = {}
         self._holes: dict[int, int] = {}
         for name, _, type_name in sorted(_FIELD.findall(text), key=lambda found: int(found[1])):
             bits = _BITS.get(type_name, 0)
-            self.fields[name] = Field(type_name, bits, self._place(bits) * bits if bits else self._pointer())
+            self.fields[name] = StructField(type_name, bits, self._place(bits) * bits if bits else self._pointer())
 
     def _pointer(self) -> int:
         self.pointer_words += 1
@@ -74,9 +74,9 @@ _TEXT = (Path(__file__).parent / "schemas" / "message.capnp").read_text(encoding
 _texts: dict[str, str] = dict(_STRUCT.findall(_TEXT))
 
 
-def layout(name: str) -> Layout:
+def layout(name: str) -> StructLayout:
     """Of the struct of this name (not Message, which has a union)."""
-    return Layout(_texts[name])
+    return StructLayout(_texts[name])
 
 
 def bodies() -> list[str]:

@@ -433,7 +433,7 @@ class ClusterInfoRequest:
 
 
 @value(frozen=True, slots=True)
-class ClusterInfo:
+class ClusterInfoReply:
     """The answer: a snapshot in the monitor's encoding, compressed with zlib. Empty: it is too large for a message."""
 
     snapshot: bytes
@@ -723,7 +723,7 @@ Body = Union[
     ShutdownReply, Stop, Goodbye, ObjectStored, ObjectLocations, ObjectsLost, StoreAttached,
     StoreSettings, StoreCreate, StoreGranted, StoreRefused, StoreSeal, StoreAbandon, StoreReserve, StoreRegion,
     StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
-    StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfo,
+    StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
     LockRequest, LockReply,
 ]  # fmt: skip
 

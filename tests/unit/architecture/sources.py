@@ -26,7 +26,7 @@ class Import:
 @dataclass(frozen=True)
 class Source:
     path: Path
-    name: str  # such as scaler_protocol/transport/gate.py
+    name: str  # such as scaler_protocol/transport/descriptor_set.py
     text: str
 
     @property

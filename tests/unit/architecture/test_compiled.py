@@ -30,7 +30,7 @@ def test_no_module_goes_without(source: Path) -> None:
 def test_a_none_raises() -> None:
     from scaler_scheduler.core.assignments import assign_queued
     from scaler_scheduler.core.data_locations import DataLocations
-    from scaler_scheduler.core.queue_classes import QueueClass
+    from scaler_scheduler.core.priority_queues import QueueClass
 
     queue = QueueClass((), 0)
     queue.count = 1

@@ -18,7 +18,7 @@ ROOMS = {
     "cloudpickle": (
         "scaler/client/",
         "scaler/utility/private_apis.py",
-        "scaler_worker/processor/",
+        "scaler_worker/worker_process/",
         "scaler_worker/symphony/",
     ),
     "dask": ("scaler/integrations/dask_callbacks.py", "scaler/utility/private_apis.py"),
@@ -29,7 +29,7 @@ ROOMS = {
     "psutil": ("scaler_scheduler/shell/", "scaler_worker/shell/"),
     "soamapi": ("scaler_worker/symphony/soam.py",),
     "pyqtgraph": ("scaler_gui/views/chart.py",),
-    "tblib": ("scaler/client/", "scaler_worker/processor/", "scaler_worker/symphony/shim.py"),
+    "tblib": ("scaler/client/", "scaler_worker/worker_process/", "scaler_worker/symphony/shim.py"),
     "tqdm": ("scaler/client/progress.py",),
     "uvloop": ("scaler_protocol/command/event_loop.py",),
     "zmq": (

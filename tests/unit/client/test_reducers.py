@@ -20,7 +20,7 @@ from scaler.client.lock import Lock
 from scaler.client.reducers import ArgumentReducers, name_of_dask_lock, reduce_dask_lock
 from scaler.client.serializer import DefaultSerializer
 from scaler_protocol.objects import proxies
-from scaler_worker.processor import serialization
+from scaler_worker.worker_process import serialization
 
 dask_utils = pytest.importorskip("dask.utils")
 task_spec = pytest.importorskip("dask._task_spec")

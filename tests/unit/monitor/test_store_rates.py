@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler_protocol.monitor.messages import StoreStatus
+from scaler_protocol.monitor.messages import HostStoreStatus
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.store_rates import SPAN_SECONDS, StoreRate, StoreRates
 from scaler_protocol.monitor.tables import OBJECTS
 from tests.support.monitoring import snapshot
 
 
-def store(host: str = "here", spilled: int = 0, sent: int = 0, received: int = 0) -> StoreStatus:
-    return StoreStatus(host, 1, 1000, 2000, spilled, sent, received)
+def store(host: str = "here", spilled: int = 0, sent: int = 0, received: int = 0) -> HostStoreStatus:
+    return HostStoreStatus(host, 1, 1000, 2000, spilled, sent, received)
 
 
 def test_nothing_is_known_at_first() -> None:

@@ -34,7 +34,7 @@ from scaler_protocol.messages import (
     StoreStatusRequest,
 )
 from scaler_protocol.objects.core.effects import (
-    Answer,
+    StoreAnswer,
 )
 from scaler_protocol.objects.core.space import PAGE_BYTES
 from scaler_protocol.objects.core.store import MalformedRequest, StoreCore
@@ -125,5 +125,5 @@ def test_an_object_larger_than_the_memory_is_refused_with_the_flag_that_helps() 
     core.on_connected(1)
     core.on_message(1, StoreCreate(ObjectKey(OWNERS[0], 1), 2 * MEBIBYTE), 0.0)
     [answer] = core.take_effects()
-    assert isinstance(answer, Answer) and isinstance(answer.body, StoreRefused)
+    assert isinstance(answer, StoreAnswer) and isinstance(answer.body, StoreRefused)
     assert answer.body.failure == StoreFailure.TOO_LARGE and "--object-store-memory" in answer.body.text

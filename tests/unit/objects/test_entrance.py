@@ -21,7 +21,7 @@ from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.errors import StoreFull, StoreUnavailable
 from scaler_protocol.objects.names import peer_process, socket_name
 from scaler_protocol.transport.framing import SIZE_LIMIT_BYTES, pack
-from scaler_protocol.transport.newcomers import COUNT_LIMIT
+from scaler_protocol.transport.pending_handshakes import COUNT_LIMIT
 from tests.unit.objects.conftest import Connect
 
 KEY = ObjectKey(b"an owner of it..", 1)

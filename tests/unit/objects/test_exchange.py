@@ -17,9 +17,9 @@ from scaler_protocol.key_files import generate
 from scaler_protocol.messages import Challenge, Envelope, Hello, ObjectChunk, ObjectKey, ObjectRequest, Welcome
 from scaler_protocol.objects.arrival import CUT, GONE
 from scaler_protocol.objects.exchange import Exchange
-from scaler_protocol.objects.source import Source
+from scaler_protocol.objects.source import RemoteStore
 from scaler_protocol.security import ensure_token
-from scaler_protocol.transport.doorkeeper import new_key_pair
+from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.support.routers import OpenRouter
 from tests.support.waiting import wait_until
 
@@ -40,12 +40,12 @@ def exchange() -> Iterator[Exchange]:
 
 
 @pytest.fixture
-def source_of() -> Iterator[Callable[[str], Source]]:
+def source_of() -> Iterator[Callable[[str], RemoteStore]]:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    sources: list[Source] = []
+    sources: list[RemoteStore] = []
 
-    def make(endpoint: str) -> Source:
-        sources.append(Source(context, endpoint))
+    def make(endpoint: str) -> RemoteStore:
+        sources.append(RemoteStore(context, endpoint))
         return sources[-1]
 
     yield make
@@ -55,7 +55,7 @@ def source_of() -> Iterator[Callable[[str], Source]]:
 
 
 def meet(
-    exchange: Exchange, source: Source, until: Callable[[list[Any], list[Any]], Any]
+    exchange: Exchange, source: RemoteStore, until: Callable[[list[Any], list[Any]], Any]
 ) -> tuple[list[Any], list[Any]]:
     """What the serving end and the fetching one have heard when that holds."""
     there: list[Any] = []
@@ -70,7 +70,7 @@ def meet(
     return there, here
 
 
-def test_both_ends_know_the_ticket(exchange: Exchange, source_of: Callable[[str], Source]) -> None:
+def test_both_ends_know_the_ticket(exchange: Exchange, source_of: Callable[[str], RemoteStore]) -> None:
     source = source_of(exchange.listen("127.0.0.1"))
     there, here = meet(exchange, source, lambda there, here: here)
     assert isinstance(here[0], Welcome) and here[0].session == b"s" * 16 and here[0].proof
@@ -79,7 +79,7 @@ def test_both_ends_know_the_ticket(exchange: Exchange, source_of: Callable[[str]
     assert there == [ObjectRequest(KEY)]
 
 
-def test_whoever_does_not_know_it_is_not_heard(exchange: Exchange, source_of: Callable[[str], Source]) -> None:
+def test_whoever_does_not_know_it_is_not_heard(exchange: Exchange, source_of: Callable[[str], RemoteStore]) -> None:
     address = exchange.listen("127.0.0.1").partition("#")[0]
     source = source_of(f"{address}#{'0' * 32}")
     there, here = meet(exchange, source, lambda there, here: GONE in here)
@@ -88,7 +88,7 @@ def test_whoever_does_not_know_it_is_not_heard(exchange: Exchange, source_of: Ca
 
 
 @pytest.mark.parametrize("asks", [True, False])
-def test_a_store_that_does_not_know_it_is_not_believed(source_of: Callable[[str], Source], asks: bool) -> None:
+def test_a_store_that_does_not_know_it_is_not_believed(source_of: Callable[[str], RemoteStore], asks: bool) -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     router = OpenRouter(context)
     source = source_of(router.bind("tcp://127.0.0.1:0") + "#0123")
@@ -115,7 +115,7 @@ def test_a_store_that_does_not_know_it_is_not_believed(source_of: Callable[[str]
 
 
 def test_when_a_key_is_taken_away_its_connection_ends(
-    exchange: Exchange, source_of: Callable[[str], Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    exchange: Exchange, source_of: Callable[[str], RemoteStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generate(tmp_path / "keys", new_key_pair)
     (tmp_path / "keys" / "admin.key").unlink()
@@ -127,7 +127,7 @@ def test_when_a_key_is_taken_away_its_connection_ends(
     _, here = meet(exchange, source, lambda there, here: CUT in here)
 
 
-def test_a_flood_of_others_holds_no_transfer_up(exchange: Exchange, source_of: Callable[[str], Source]) -> None:
+def test_a_flood_of_others_holds_no_transfer_up(exchange: Exchange, source_of: Callable[[str], RemoteStore]) -> None:
     """Nor does it cost memory: it is the same socket as a scheduler's."""
     import socket
 

@@ -7,16 +7,16 @@ from typing import Any
 import numpy
 import pytest
 
-from scaler_protocol.objects.layout import MAGIC, Layout, load, plan
+from scaler_protocol.objects.layout import MAGIC, ObjectLayout, load, plan
 
 
-def planned(value: Any) -> Layout:
+def planned(value: Any) -> ObjectLayout:
     buffers: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(value, 5, buffer_callback=buffers.append)
     return plan(pickled, buffers)
 
 
-def stored(layout: Layout) -> memoryview:
+def stored(layout: ObjectLayout) -> memoryview:
     """As the store keeps it: writable memory, with anything between the parts."""
     view = memoryview(bytearray(b"\xaa" * layout.size))
     layout.write_into(view)

@@ -10,7 +10,7 @@ import pytest
 
 from scaler.client.serializer import DefaultSerializer, serialize_apart
 from scaler_protocol.objects.layout import load
-from scaler_worker.processor.serialization import dumps
+from scaler_worker.worker_process.serialization import dumps
 
 WAYS = {"argument": serialize_apart, "result": dumps, "serializer": DefaultSerializer.serialize}
 

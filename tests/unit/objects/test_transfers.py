@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scaler_protocol.messages import ObjectKey, StoreFound, StoreRefused, StoreSettings, StoreStatus
-from scaler_protocol.objects.agent_connection import AgentConnection, Answer
+from scaler_protocol.objects.agent_connection import AgentAnswer, AgentConnection
 from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.errors import Unreachable
 from scaler_protocol.objects.polling import wait_readable
@@ -37,11 +37,11 @@ class Host:
         self.agent.ask_status()
         return next(each for each in self.answers() if isinstance(each, StoreStatus))
 
-    def fetch(self, size: int, *sources: Host | str) -> Answer:
+    def fetch(self, size: int, *sources: Host | str) -> AgentAnswer:
         self.agent.fetch(KEY, size, [each if isinstance(each, str) else each.endpoint for each in sources])
         return self.answers()[0]
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[AgentAnswer]:
         while not (answers := self.agent.on_readable()):
             assert not self.agent.lost, "the store has ended"
             assert wait_readable(self.agent.fd, 30), "no answer"
@@ -132,7 +132,7 @@ def test_a_wrong_size_is_no_object(hosts: list[Host]) -> None:
 
 def test_with_keys_only_their_holders_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from scaler_protocol.key_files import generate
-    from scaler_protocol.transport.doorkeeper import new_key_pair
+    from scaler_protocol.transport.curve_authentication import new_key_pair
 
     generate(tmp_path / "keys", new_key_pair)
     generate(tmp_path / "foreign", new_key_pair)

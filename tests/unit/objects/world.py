@@ -31,7 +31,6 @@ from scaler_protocol.messages import (
     StoreSegmentClosed,
 )
 from scaler_protocol.objects.core.effects import (
-    Answer,
     AskSource,
     CloseSegment,
     CloseSource,
@@ -42,6 +41,7 @@ from scaler_protocol.objects.core.effects import (
     RemoveFile,
     SendPiece,
     Spill,
+    StoreAnswer,
 )
 from scaler_protocol.objects.core.space import PAGE_BYTES, Extent, pages
 from scaler_protocol.objects.core.store import StoreCore
@@ -120,7 +120,7 @@ class World:
         assert effect.offset + effect.length <= effect.size <= effect.extent.size
         self.pages_of(effect.extent)
 
-    def do_Answer(self, effect: Answer) -> None:
+    def do_Answer(self, effect: StoreAnswer) -> None:
         peer = self.peers.get(effect.peer)
         assert peer is not None, "an answer to nobody"
         if effect.segment in self.failed_segments:

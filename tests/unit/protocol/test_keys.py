@@ -20,8 +20,8 @@ from scaler_protocol.ids import new_session
 from scaler_protocol.key_files import generate, rotate
 from scaler_protocol.messages import Role
 from scaler_protocol.security import check_bind_allowed
+from scaler_protocol.transport.curve_authentication import CurveAuthenticator, new_key_pair
 from scaler_protocol.transport.dealer_connection import DealerConnection
-from scaler_protocol.transport.doorkeeper import Doorkeeper, new_key_pair
 from scaler_protocol.transport.router_socket import RouterSocket
 from tests.support.waiting import wait_until
 from tests.unit.protocol.test_sockets import Closing, readable
@@ -381,7 +381,7 @@ def test_while_keys_cannot_be_read_peers_are_to_try_again(context: Any, director
     """A 400 would silence them for ever, and so would a Hello that is refused."""
     served = keys.scheduler_keys(NETWORK)
     assert served is not None
-    doorkeeper = Doorkeeper(context, served.user_of)
+    authenticator = CurveAuthenticator(context, served.user_of)
     asker = context.socket(zmq.REQ)
     asker.connect("inproc://zeromq.zap.01")
     away = directory.with_name("away")
@@ -393,4 +393,4 @@ def test_while_keys_cannot_be_read_peers_are_to_try_again(context: Any, director
             assert asker.poll(10_000) and asker.recv_multipart()[2] == status
     finally:
         asker.close(0)
-        doorkeeper.close()
+        authenticator.close()

@@ -19,8 +19,8 @@ import zmq
 from scaler_protocol.address import parse_address
 from scaler_protocol.messages import HELLO_LIMIT_BYTES
 from scaler_protocol.transport import unauthenticated, zmtp
+from scaler_protocol.transport.local_socket import local_socket_name
 from scaler_protocol.transport.router_socket import RouterSocket
-from scaler_protocol.transport.twin import twin_of
 from tests.support.waiting import wait_until
 from tests.support.zmtp import greet, has_ended, send_some
 from tests.unit.protocol.test_socket_owner import NOBODY, needs_root
@@ -361,7 +361,7 @@ def test_other_users_are_turned_away_without_a_word(context: Any, closing: Closi
         if way == "path":
             (folder / "socket").chmod(0o777)
 
-        name = twin_of(parse_address(served.address)) if way == "twin" else None
+        name = local_socket_name(parse_address(served.address)) if way == "twin" else None
 
         def act() -> None:
             with reach(served, name) as theirs:
@@ -378,12 +378,12 @@ def test_other_users_are_turned_away_without_a_word(context: Any, closing: Closi
         folder.rmdir()
 
 
-def reach(served: Served, twin: str | None) -> socket.socket:
+def reach(served: Served, local_socket: str | None) -> socket.socket:
     address = parse_address(served.address)
-    if address.scheme == "tcp" and twin is None:
+    if address.scheme == "tcp" and local_socket is None:
         return socket.create_connection((address.host, address.port))
     theirs = socket.socket(socket.AF_UNIX)
-    theirs.connect(address.path if twin is None else f"\0{twin}")
+    theirs.connect(address.path if local_socket is None else f"\0{local_socket}")
     return theirs
 
 
@@ -438,10 +438,10 @@ def test_somebody_else_on_the_name_of_the_twin(context: Any, closing: Closing) -
     """It keeps no scheduler from starting: peers use the port."""
     router = closing(RouterSocket(context))
     address = router.bind("tcp://127.0.0.1:0")
-    twin = twin_of(parse_address(address))
+    local_socket = local_socket_name(parse_address(address))
     router.close()
     with socket.socket(socket.AF_UNIX) as squatter:
-        squatter.bind(f"\0{twin}")
+        squatter.bind(f"\0{local_socket}")
         squatter.listen()
         served = Served(closing(RouterSocket(context)), address)
         with served.connect(b"peer") as peer:

@@ -24,7 +24,7 @@ from scaler_protocol.address import parse_address
 from scaler_protocol.ids import new_session
 from scaler_protocol.transport import unauthenticated
 from scaler_protocol.transport.dealer_connection import DealerConnection
-from scaler_protocol.transport.twin import twin_of
+from scaler_protocol.transport.local_socket import local_socket_name
 from scaler_protocol.transport.zmtp import WAITING_LIMIT_BYTES, ZmtpConnection
 from tests.support.routers import OpenRouter
 from tests.support.waiting import wait_until
@@ -85,8 +85,8 @@ class Router(OpenRouter):
         self.address = self.bind("tcp://127.0.0.1:0")
 
     @property
-    def twin(self) -> str:
-        name = twin_of(parse_address(self.address))
+    def local_socket(self) -> str:
+        name = local_socket_name(parse_address(self.address))
         assert name is not None
         return name
 
@@ -99,7 +99,7 @@ def router(context: Any, closing: Closing) -> Router:
 
 def plain(router: Router) -> socket.socket:
     """A bare connection to what the router listens on beside its port."""
-    return connected_to(router.twin)
+    return connected_to(router.local_socket)
 
 
 def connected_to(name: str) -> socket.socket:
@@ -176,7 +176,7 @@ def test_the_dealer_of_libzmq_and_our_router(context: Any, closing: Closing, rou
     theirs = closing(context.socket(zmq.DEALER))
     theirs.rcvtimeo = 10_000
     theirs.routing_id = b"their dealer"
-    theirs.connect(f"ipc://@{router.twin}")
+    theirs.connect(f"ipc://@{router.local_socket}")
     for frames in MESSAGES:
         theirs.send_multipart(frames)
     assert take(router.receive, len(MESSAGES)) == [(b"their dealer", frames) for frames in MESSAGES]
@@ -595,7 +595,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 
 @needs_root
 def test_another_user_is_turned_away_without_a_word(router: Router) -> None:
-    name = router.twin
+    name = router.local_socket
 
     def act() -> None:
         with connected_to(name) as theirs:
@@ -609,7 +609,7 @@ def test_another_user_is_turned_away_without_a_word(router: Router) -> None:
 @needs_root
 def test_another_user_that_listens_is_told_nothing(context: Any, closing: Closing, router: Router) -> None:
     """It takes the name that it saw when a scheduler was there."""
-    address, name = router.address, router.twin
+    address, name = router.address, router.local_socket
     router.close()
     told, tell = os.pipe()
 

@@ -17,7 +17,7 @@ def test_a_queue_that_counts_too_few_gives_out_all_its_tasks():
     book = Playbook()
     client = book.client()
     client.says(tasks(client, 1, 5))
-    [queue] = book.core.state.allocator.classes.values()
+    [queue] = book.core.state.placement.classes.values()
     queue.count -= 3
     audit.correct(book.core.state)
     assert queue.count == 5

@@ -326,7 +326,7 @@ def test_who_has_not_said_hello_is_asked():
     assert client.says(tasks(client, 1, 1)) == [("client", WhoAreYou())]
     assert client.connect() == []
     assert client.welcome.resumed
-    assert book.core.state.allocator.queued == 1
+    assert book.core.state.placement.queued == 1
 
 
 def test_refusals_name_their_reason():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scaler_protocol.monitor.messages import StoreStatus
+from scaler_protocol.monitor.messages import HostStoreStatus
 from tests.support.monitoring import snapshot
 
 pytest.importorskip("prometheus_client")
@@ -15,7 +15,7 @@ from scaler_scheduler.metrics.families import families_of  # noqa: E402
 
 
 def test_stores_have_figures_by_host() -> None:
-    stores = (StoreStatus("a", 3, 1000, 4000, 20, 300, 7), StoreStatus("a", 1, 1, 4000), StoreStatus("b"))
+    stores = (HostStoreStatus("a", 3, 1000, 4000, 20, 300, 7), HostStoreStatus("a", 1, 1, 4000), HostStoreStatus("b"))
     families = families_of(replace(snapshot(), stores=stores))
     samples = [sample for family in families for sample in family.samples]
     found = {(each.name, *each.labels.values()): each.value for each in samples}

@@ -61,7 +61,7 @@ def test_when_a_key_is_taken_away_its_client_has_left() -> None:
     assert change_keys(book, b"submit:bob:B") == [mine.session]
     said = book.run()
     assert [type(body) for name, body in said if name == "mine"] == [Refused] and not statuses(said, other)
-    assert list(book.core.state.clients) == [other.session] and book.core.state.allocator.queued == 3
+    assert list(book.core.state.clients) == [other.session] and book.core.state.placement.queued == 3
     assert "submit-alice" in book.logs[-1]
 
 

@@ -52,7 +52,7 @@ def test_a_task_is_not_queued_twice_for_different_workers():
     plain = book.agent("plain", slots=300)
     assert handed(plain.joined, plain) == [(task, 1) for task in range(1, 201)]
     assert statuses(plain.says(results(honest, *range(1, 201))), honest) == dict.fromkeys(range(1, 201), 0)
-    assert book.core.state.allocator.queued == 0
+    assert book.core.state.placement.queued == 0
 
 
 def test_a_message_that_was_sent_twice_is_taken_once():

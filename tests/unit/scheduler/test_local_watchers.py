@@ -25,7 +25,7 @@ from scaler_scheduler.shell.watchers import (
     TOO_MANY_TOPICS,
     TOO_MANY_WATCHERS,
     WATCHERS_LIMIT,
-    Request,
+    WatchRequest,
 )
 from tests.support.users import another_user, listen
 from tests.support.waiting import wait_until
@@ -42,7 +42,7 @@ class Publisher:
     def __init__(self, path: str) -> None:
         self.path = path
         self.said: list[str] = []
-        self.requests: list[Request] = []
+        self.requests: list[WatchRequest] = []
         self.watchers = LocalWatchers(listen(path), self.said.append)
 
     def turn(self) -> list[bytes]:

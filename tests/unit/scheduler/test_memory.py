@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psutil
 
-from benchmarks.simulated import CLIENT, FUNCTION, PICKLE, Bench, Peer
+from benchmarks.simulated import CLIENT, FUNCTION, PICKLE, Bench, SimulatedPeer
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import FunctionDefinition, TaskOptions, Tasks
 
@@ -23,7 +23,7 @@ def do_tasks(bench: Bench, first: int, stop: int) -> None:
 def test_pages_of_tasks_that_have_ended_are_freed() -> None:
     """A million tasks have pages of 20 MB."""
     bench = Bench()
-    bench._join(Peer(b"a" * 16))
+    bench._join(SimulatedPeer(b"a" * 16))
     do_tasks(bench, 0, 20 * WAVE)
     before = psutil.Process().memory_info().rss
     do_tasks(bench, 20 * WAVE, 120 * WAVE)

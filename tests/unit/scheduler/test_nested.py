@@ -198,14 +198,14 @@ def test_what_a_running_task_may_wait_for_passes_the_bound_of_the_queue():
     book = Playbook(max_number_of_tasks_waiting=2)
     client, agent = book.client(), book.agent()
     client.says(tasks(client, 1, 20))
-    assert book.core.state.allocator.queued <= 2
+    assert book.core.state.placement.queued <= 2
     child = nested(book, agent, client, 1)
     agent.says(Blocked(1, 0))
     assert (1, 1) in handed(child.says(tasks(child, 1, 3)), agent)
     grandchild = nested(book, agent, child, 1, name="grandchild")
     agent.says(Blocked(2, 1))
     assert (1, 1) in handed(grandchild.says(tasks(grandchild, 1, 5)), agent)
-    assert book.core.state.allocator.queued > 2
+    assert book.core.state.placement.queued > 2
 
 
 def test_what_no_running_task_waits_for_does_not_pass_the_bound():

@@ -185,7 +185,7 @@ def test_beyond_the_bound_tasks_wait_outside_the_queue_and_the_client_is_not_tol
     client.says(tasks(client, 3, 3))
     book.wait(0.002)
     assert client.link.in_flight == 1
-    assert book.core.state.allocator.queued == 2
+    assert book.core.state.placement.queued == 2
     agent = book.agent()
     agent.says(results(client, 1, 2, duration_us=10_000_000))
     agent.says(results(client, 3, duration_us=10_000_000))

@@ -7,7 +7,7 @@ import pytest
 from scaler_protocol.ids import digest
 from scaler_protocol.messages import (
     Capability,
-    ClusterInfo,
+    ClusterInfoReply,
     ClusterInfoRequest,
     ExplainRequest,
     FunctionDefinition,
@@ -97,9 +97,9 @@ def test_queues_that_no_task_needs_are_forgotten(low_limits):
     for index in range(1, 31):
         client.says(tasks(client, index, 1, capabilities=(Capability(f"c{index - 1}", 1),)))
         agent.says(results(client, index))
-    assert len(book.core.state.allocator.classes) >= 30
+    assert len(book.core.state.placement.classes) >= 30
     assert refused(book.wait(0.5, (agent,))) == {}
-    assert len(book.core.state.allocator.classes) <= 1
+    assert len(book.core.state.placement.classes) <= 1
     said = client.says(tasks(client, 31, 1, capabilities=(Capability("c29", 1),)))
     assert handed(said, agent) == [(31, 1)]
     others_notice_nothing(book, client, 32)
@@ -112,7 +112,7 @@ def test_the_client_with_most_combinations_of_capabilities_is_ended(low_limits):
     for index in range(1, 31):
         greedy.says(tasks(greedy, index, 1, capabilities=(Capability(f"c{index}", 1),)))
     assert refused(book.wait(0.5)).keys() == {"greedy"}
-    assert len(book.core.state.allocator.classes) <= 10 + 20
+    assert len(book.core.state.placement.classes) <= 10 + 20
     book.wait(0.5)
     able = book.agent("able", capabilities={"rare": 1})
     assert handed(able.joined, able) == [(1, 1)]
@@ -144,7 +144,7 @@ def test_one_description_of_the_cluster_answers_all_who_ask_at_a_time():
             else:
                 client.hears(effect.envelope)
     assert described == 1
-    answers = [body for _, body in client.says(ClusterInfoRequest()) if isinstance(body, ClusterInfo)]
+    answers = [body for _, body in client.says(ClusterInfoRequest()) if isinstance(body, ClusterInfoReply)]
     assert [bytes(body.snapshot) for body in answers] == [b"snapshot"] * len(answers) and answers
 
 

@@ -16,7 +16,7 @@ from scaler_protocol.command.turn_guard import BROKEN_CODE
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_scheduler.shell.publisher_process import PublisherProcess
-from scaler_scheduler.shell.watchers import Request
+from scaler_scheduler.shell.watchers import WatchRequest
 from tests.support.hostile import Hostile
 from tests.support.monitoring import agent_status, snapshot
 
@@ -32,7 +32,7 @@ class Watchers:
         self.fails = False
         self.turns = 0
 
-    def take(self) -> list[Request]:
+    def take(self) -> list[WatchRequest]:
         self.turns += 1
         if self.fails:
             raise RuntimeError("broken")

@@ -34,7 +34,7 @@ def test_what_a_client_sent_in_vain_arrives_once():
     client.connect()
     book.lose(client)
     client.connect()
-    assert book.core.state.allocator.queued == 1
+    assert book.core.state.placement.queued == 1
 
 
 def resubmit(client, first, count):

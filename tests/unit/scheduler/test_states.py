@@ -16,7 +16,7 @@ from scaler_scheduler.core.agent_loads import AgentLoad
 from scaler_scheduler.core.assignments import assign_queued
 from scaler_scheduler.core.data_locations import DataLocations
 from scaler_scheduler.core.function_loads import FunctionLoad
-from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import MessageMemory, RunRecord
 from scaler_scheduler.core.states import (
     LOSSES_LIMIT,

@@ -9,7 +9,7 @@ from scaler_protocol.link import Link
 from scaler_protocol.messages import Envelope, Hello, Results, ResultsReleased, Role, TaskOptions
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.symphony.core.agent import SymphonyCore
-from scaler_worker.symphony.core.answer import Answer
+from scaler_worker.symphony.core.answer import SymphonyAnswer
 from scaler_worker.symphony.core.effects import OpenSession, SendInput
 from tests.unit.worker.playbook import AGENT, Stage
 
@@ -22,7 +22,7 @@ class GridStage(Stage):
         names = tuple(f"w{index}" for index in range(slots))
         hello = Hello(Role.WORK, AGENT, host="stage", pid=1)
         self.core: SymphonyCore = SymphonyCore(AgentSettings("agent", names, **settings), hello, self.now)
-        self.processors = {}
+        self.processes = {}
         self.welcomed: list[int] = []
         self.released = 0
         self.sent: list[Envelope] = []
@@ -73,7 +73,7 @@ class GridStage(Stage):
         self.answer_number(self.number_of(task), payload, status, **figures)
 
     def answer_number(self, number: int, payload: bytes = b"r", status: int = 0, **figures: Any) -> None:
-        self.core.on_answer(number, Answer(status, payload, **figures), self.now)
+        self.core.on_answer(number, SymphonyAnswer(status, payload, **figures), self.now)
         self.turn()
 
 

@@ -15,7 +15,17 @@ import pytest
 from scaler_protocol.command import BadInput
 from scaler_worker.symphony import shim
 from scaler_worker.symphony.core.effects import Call, OpenSession, SendInput
-from scaler_worker.symphony.session import Answered, Ended, Event, Failed, Gateway, Noted, NotTaken, Opened, Taken
+from scaler_worker.symphony.session import (
+    Answered,
+    Ended,
+    Event,
+    ExecutionFailed,
+    Noted,
+    NotTaken,
+    Opened,
+    SymphonyGateway,
+    Taken,
+)
 from tests.support.symphony import FOLDER
 from tests.support.waiting import wait_until
 
@@ -115,8 +125,8 @@ def posted() -> Posted:
 
 
 @pytest.fixture
-def gateway(api: Api, posted: Posted) -> Iterator[Gateway]:
-    made = Gateway("ScalerService", "tcp://127.0.0.1:1", "w", posted.events.append)
+def gateway(api: Api, posted: Posted) -> Iterator[SymphonyGateway]:
+    made = SymphonyGateway("ScalerService", "tcp://127.0.0.1:1", "w", posted.events.append)
     made.connect()
     made.start()
     made.request(OpenSession(1))
@@ -127,19 +137,21 @@ def gateway(api: Api, posted: Posted) -> Iterator[Gateway]:
     assert not made._thread.is_alive()
 
 
-def send(gateway: Gateway, *numbers: int, session: int = 1) -> None:
+def send(gateway: SymphonyGateway, *numbers: int, session: int = 1) -> None:
     for number in numbers:
         gateway.request(SendInput(number, session, CALL))
 
 
-def test_an_answer_before_the_id_is_known(api: Api, gateway: Gateway, posted: Posted) -> None:
+def test_an_answer_before_the_id_is_known(api: Api, gateway: SymphonyGateway, posted: Posted) -> None:
     api.sessions[0].on_send = lambda session, number: session.answer(number)
     send(gateway, 1, 2, 3)
     assert [event.number for event in posted.wait_for(Answered, 3)] == [1, 2, 3]
     assert [type(event) for event in posted.events[1:]] == [Taken, Answered] * 3
 
 
-def test_an_answer_from_another_thread_before_the_id_is_known(api: Api, gateway: Gateway, posted: Posted) -> None:
+def test_an_answer_from_another_thread_before_the_id_is_known(
+    api: Api, gateway: SymphonyGateway, posted: Posted
+) -> None:
     def answer(session: FakeSession, number: int) -> None:
         thread = threading.Thread(target=session.answer, args=(number,))
         thread.start()
@@ -150,7 +162,7 @@ def test_an_answer_from_another_thread_before_the_id_is_known(api: Api, gateway:
     assert posted.wait_for(Answered)[0].answer.payload == b"r"
 
 
-def test_answers_in_reverse_order(api: Api, gateway: Gateway, posted: Posted) -> None:
+def test_answers_in_reverse_order(api: Api, gateway: SymphonyGateway, posted: Posted) -> None:
     send(gateway, *range(1, 6))
     posted.wait_for(Taken, 5)
     for number in reversed(range(1, 6)):
@@ -158,7 +170,7 @@ def test_answers_in_reverse_order(api: Api, gateway: Gateway, posted: Posted) ->
     assert [event.number for event in posted.of(Answered)] == [5, 4, 3, 2, 1]
 
 
-def test_answers_to_nothing_and_to_the_same_again(api: Api, gateway: Gateway, posted: Posted) -> None:
+def test_answers_to_nothing_and_to_the_same_again(api: Api, gateway: SymphonyGateway, posted: Posted) -> None:
     send(gateway, 1)
     posted.wait_for(Taken)
     for number in (7, 1, 1):
@@ -171,7 +183,7 @@ def test_answers_to_nothing_and_to_the_same_again(api: Api, gateway: Gateway, po
     assert [event.number for event in posted.of(Answered)] == [1, 2]
 
 
-def test_the_end_is_told_once_and_nothing_counts_after_it(api: Api, gateway: Gateway, posted: Posted) -> None:
+def test_the_end_is_told_once_and_nothing_counts_after_it(api: Api, gateway: SymphonyGateway, posted: Posted) -> None:
     send(gateway, 1)
     posted.wait_for(Taken)
     first = api.sessions[0]
@@ -190,7 +202,7 @@ def test_the_end_is_told_once_and_nothing_counts_after_it(api: Api, gateway: Gat
     assert len(posted.of(Answered)) == 1
 
 
-def test_a_session_that_ends_while_it_is_opened(api: Api, gateway: Gateway, posted: Posted) -> None:
+def test_a_session_that_ends_while_it_is_opened(api: Api, gateway: SymphonyGateway, posted: Posted) -> None:
     create = api._create
 
     def create_and_end(attributes: Any) -> FakeSession:
@@ -208,7 +220,7 @@ def test_a_session_that_ends_while_it_is_opened(api: Api, gateway: Gateway, post
     assert api.connections == 3, "each session has a connection of its own"
 
 
-def test_an_input_that_is_not_taken(api: Api, gateway: Gateway, posted: Posted) -> None:
+def test_an_input_that_is_not_taken(api: Api, gateway: SymphonyGateway, posted: Posted) -> None:
     def refuse(session: FakeSession, number: int) -> None:
         raise ValueError("too\nlarge")
 
@@ -233,11 +245,11 @@ class Strange(Exception):
         (ValueError("without"), "ValueError: without"),
     ],
 )
-def test_a_task_that_failed(api: Api, gateway: Gateway, posted: Posted, error: Any, text: str) -> None:
+def test_a_task_that_failed(api: Api, gateway: SymphonyGateway, posted: Posted, error: Any, text: str) -> None:
     send(gateway, 1)
     posted.wait_for(Taken)
     api.sessions[0].callback.on_response(Handle(1, b"", error))
-    assert f"Symphony: the service ScalerService could not run {{task}}: {text}" in posted.of(Failed)[0].text
+    assert f"Symphony: the service ScalerService could not run {{task}}: {text}" in posted.of(ExecutionFailed)[0].text
 
 
 class Unpicklable(ValueError):
@@ -245,16 +257,16 @@ class Unpicklable(ValueError):
         raise TypeError
 
 
-def fail_with(embedded: Any, api: Api, gateway: Gateway, posted: Posted) -> bytes:
+def fail_with(embedded: Any, api: Api, gateway: SymphonyGateway, posted: Posted) -> bytes:
     """What is said about the exception."""
     send(gateway, 1)
     posted.wait_for(Taken)
     error = SimpleNamespace(get_embedded_exception=lambda: embedded)
     api.sessions[0].callback.on_response(Handle(1, b"", error))
-    return posted.of(Failed)[0].report
+    return posted.of(ExecutionFailed)[0].report
 
 
-def test_an_embedded_exception_is_the_exception_of_the_task(api: Api, gateway: Gateway, posted: Posted) -> None:
+def test_an_embedded_exception_is_the_exception_of_the_task(api: Api, gateway: SymphonyGateway, posted: Posted) -> None:
     data, name, message, text = pickle.loads(fail_with(KeyError("inner\ntext"), api, gateway, posted))
     error = pickle.loads(data)
     assert type(error) is KeyError and error.args == ("inner\ntext",) and name == "KeyError"
@@ -262,14 +274,18 @@ def test_an_embedded_exception_is_the_exception_of_the_task(api: Api, gateway: G
 
 
 @pytest.mark.parametrize("kind", ["of soamapi", "unpicklable", "no exception"])
-def test_an_embedded_exception_that_a_client_cannot_have(api: Api, gateway: Gateway, posted: Posted, kind: str) -> None:
+def test_an_embedded_exception_that_a_client_cannot_have(
+    api: Api, gateway: SymphonyGateway, posted: Posted, kind: str
+) -> None:
     import soamapi
 
     embedded = {"of soamapi": soamapi.SoamException("a"), "unpicklable": Unpicklable(), "no exception": "text"}[kind]
     assert fail_with(embedded, api, gateway, posted) == b""
 
 
-def test_a_reason_that_cannot_be_read_leaves_no_task_without_an_end(api: Api, gateway: Gateway, posted: Posted) -> None:
+def test_a_reason_that_cannot_be_read_leaves_no_task_without_an_end(
+    api: Api, gateway: SymphonyGateway, posted: Posted
+) -> None:
     send(gateway, 1, 2)
     posted.wait_for(Taken, 2)
     first, second = Handle(1, b"", error="failed"), Handle(2, b"")
@@ -277,19 +293,19 @@ def test_a_reason_that_cannot_be_read_leaves_no_task_without_an_end(api: Api, ga
     second.is_successful = None  # type: ignore[assignment, method-assign]
     for handle in (first, second):
         api.sessions[0].callback.on_response(handle)
-    assert [event.number for event in posted.of(Failed)] == [1, 2] and not posted.of(Failed)[0].report
+    assert [event.number for event in posted.of(ExecutionFailed)] == [1, 2] and not posted.of(ExecutionFailed)[0].report
 
 
-def test_a_task_that_failed_without_a_reason(api: Api, gateway: Gateway, posted: Posted) -> None:
+def test_a_task_that_failed_without_a_reason(api: Api, gateway: SymphonyGateway, posted: Posted) -> None:
     send(gateway, 1)
     posted.wait_for(Taken)
     handle = Handle(1, b"", error="failed")
     handle.reason = None
     api.sessions[0].callback.on_response(handle)
-    assert "could not run {task}: Symphony gives no reason." in posted.of(Failed)[0].text
+    assert "could not run {task}: Symphony gives no reason." in posted.of(ExecutionFailed)[0].text
 
 
-def test_handles_that_raise(api: Api, gateway: Gateway, posted: Posted) -> None:
+def test_handles_that_raise(api: Api, gateway: SymphonyGateway, posted: Posted) -> None:
     send(gateway, 1, 2)
     posted.wait_for(Taken, 2)
     broken = Handle(1, b"")
@@ -299,7 +315,7 @@ def test_handles_that_raise(api: Api, gateway: Gateway, posted: Posted) -> None:
     unreadable = Handle(2, b"")
     unreadable.populate_task_output = None  # type: ignore[assignment, method-assign]
     api.sessions[0].callback.on_response(unreadable)
-    assert "the output of {task} cannot be read" in posted.of(Failed)[0].text
+    assert "the output of {task} cannot be read" in posted.of(ExecutionFailed)[0].text
 
 
 @pytest.mark.parametrize("where", ["initialize", "connect", "session"])
@@ -314,4 +330,4 @@ def test_what_fails_at_the_beginning_is_bad_input(api: Api, monkeypatch: pytest.
     else:
         monkeypatch.setattr(soamapi, where, fail)
     with pytest.raises(BadInput, match="RuntimeError: no login; (set up|check)"):
-        Gateway("ScalerService", "tcp://127.0.0.1:1", "w", lambda event: None).connect()
+        SymphonyGateway("ScalerService", "tcp://127.0.0.1:1", "w", lambda event: None).connect()

@@ -17,7 +17,7 @@ import pytest
 
 from scaler_protocol.messages import Status
 from scaler_worker.symphony import shim
-from scaler_worker.symphony.core.answer import Answer
+from scaler_worker.symphony.core.answer import SymphonyAnswer
 from scaler_worker.symphony.core.effects import Call
 from scaler_worker.symphony.payload import Garbage, pack_call, unpack_answer
 
@@ -38,7 +38,7 @@ def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Call:
     return replace(made, **options)
 
 
-def run_elsewhere(made: Call) -> Answer:
+def run_elsewhere(made: Call) -> SymphonyAnswer:
     """In a process without Scaler."""
     done = subprocess.run(
         [sys.executable, "-c", SERVICE],
@@ -51,7 +51,7 @@ def run_elsewhere(made: Call) -> Answer:
     return unpack_answer(done.stdout.split(b"OUTPUT", 1)[1], 5)
 
 
-def run_here(made: Call) -> Answer:
+def run_here(made: Call) -> SymphonyAnswer:
     function, *args = cloudpickle.loads(pack_call(5, made, "tcp://127.0.0.1:2345", "grid"))
     return unpack_answer(cloudpickle.dumps(function(*args)), 5)
 
@@ -190,7 +190,7 @@ def good_output(number: int = 5) -> bytes:
 
 
 def test_an_answer() -> None:
-    assert unpack_answer(good_output(), 5) == Answer(0, b"r", 1, 2, 3, b"o", b"e")
+    assert unpack_answer(good_output(), 5) == SymphonyAnswer(0, b"r", 1, 2, 3, b"o", b"e")
 
 
 @pytest.mark.parametrize(

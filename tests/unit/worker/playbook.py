@@ -1,4 +1,4 @@
-"""An agent's core on a stage: a scheduler that says what the test says, processors that run when the test says so."""
+"""An agent's core on a stage: a scheduler that says what the test says, processes that run when the test says so."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from scaler_protocol.messages import (
 )
 from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.core.agent import SCHEDULER
-from scaler_worker.core.effects import DispatchTasks, Interrupt, Kill, StartProcessor
+from scaler_worker.core.effects import DispatchTasks, Interrupt, Kill, StartWorkerProcess
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.worker import WorkerCore
-from scaler_worker.processor.errors import ObjectMissing
-from scaler_worker.processor.runner import Runner
+from scaler_worker.worker_process.errors import ObjectMissingError
+from scaler_worker.worker_process.runner import Runner
 
 CLIENT = b"C" * 16
 AGENT = b"A" * 16
@@ -82,10 +82,10 @@ class DictStore:
         return len(self.objects[key]) if key in self.objects else None
 
     def catch_up(self, number: int) -> None:
-        """Nothing is sent beside the boards of these processors."""
+        """Nothing is sent beside the boards of these worker processes."""
 
     def name_result(self, number: int, sequence: int, key: ObjectKey) -> bool:
-        """False: the processor has put it into the host's store."""
+        """False: the worker process has put it into the host's store."""
         data = self.results.pop((number, sequence), None)
         if data is None:
             return False
@@ -96,8 +96,8 @@ class DictStore:
         self.objects.pop(key, None)
 
 
-class StageProcessor:
-    """What a processor does, in this process and only when told to."""
+class StageWorkerProcess:
+    """What a worker process does, in this process and only when told to."""
 
     def __init__(self, number: int, store: DictStore) -> None:
         self.number = number
@@ -142,7 +142,7 @@ class StageProcessor:
 
     def object(self, key: ObjectKey) -> bytes:
         if key not in self._store.objects:
-            raise ObjectMissing(str(key))
+            raise ObjectMissingError(str(key))
         return bytes(self._store.objects[key])
 
     def notify(self) -> None:
@@ -170,7 +170,7 @@ class Stage:
         names = tuple(f"w{index}" for index in range(workers))
         hello = Hello(Role.WORK, AGENT, host="stage", pid=1)
         self.core = WorkerCore(AgentSettings("agent", names, **settings), hello, self.store, self.now, handshake)
-        self.processors: dict[int, StageProcessor] = {}
+        self.processes: dict[int, StageWorkerProcess] = {}
         self.sent: list[Envelope] = []
         self.effects: list[Any] = []
         self.link = Link()
@@ -218,29 +218,29 @@ class Stage:
             self.effects.append(effect)
             if isinstance(effect, Send):
                 self.sent.append(effect.envelope)
-            elif isinstance(effect, StartProcessor):
-                self.processors[effect.number] = StageProcessor(effect.number, self.store)
+            elif isinstance(effect, StartWorkerProcess):
+                self.processes[effect.number] = StageWorkerProcess(effect.number, self.store)
             elif isinstance(effect, DispatchTasks):
-                self.processors[effect.number].take_over(effect)
+                self.processes[effect.number].take_over(effect)
         self.core.check()
 
     def ready(self) -> None:
-        for number, processor in self.processors.items():
-            if self.core.slots.processors[number].board is None:
-                self.core.on_processor_started(number, processor.board, 1000 + number, self.now)
-                self.core.on_processor_ready(number, self.now)
+        for number, process in self.processes.items():
+            if self.core.slots.processes[number].board is None:
+                self.core.on_worker_process_started(number, process.board, 1000 + number, self.now)
+                self.core.on_worker_process_ready(number, self.now)
         self.turn()
 
     def run(self, number: int) -> None:
-        """Let one processor finish what it has."""
-        self.processors[number].run()
-        self.core.on_processor_news(number, self.now)
+        """Let one worker process finish what it has."""
+        self.processes[number].run()
+        self.core.on_worker_process_news(number, self.now)
         self.turn()
 
     def run_all(self, limit: int = 1000) -> None:
         """Until nobody has anything."""
         for _ in range(limit):
-            waiting = [number for number, each in self.processors.items() if each.pending]
+            waiting = [number for number, each in self.processes.items() if each.pending]
             if not waiting:
                 return
             for number in waiting:
@@ -248,8 +248,8 @@ class Stage:
         raise AssertionError("it does not end")
 
     def die(self, number: int, **certificate: Any) -> None:
-        del self.processors[number]
-        self.core.on_processor_died(number, certificate, self.now)
+        del self.processes[number]
+        self.core.on_worker_process_died(number, certificate, self.now)
         self.turn()
         self.ready()
 

@@ -52,7 +52,7 @@ from scaler_worker.core.effects import (
     RenewNested,
     Resume,
     SendNested,
-    StartProcessor,
+    StartWorkerProcess,
     Suspend,
 )
 from tests.unit.worker.playbook import CLIENT, Stage, run_of
@@ -193,10 +193,10 @@ def test_a_gap_asks_for_a_new_hello() -> None:
 # ---- running -----------------------------------------------------------------------------------------------------
 
 
-def test_two_tasks_use_two_processors() -> None:
+def test_two_tasks_use_two_worker_processes() -> None:
     stage = Stage(2)
     stage.give(run_of(2))
-    assert [len(each.pending) for each in stage.processors.values()] == [1, 1]
+    assert [len(each.pending) for each in stage.processes.values()] == [1, 1]
 
 
 def test_all_tasks_end_once() -> None:
@@ -212,10 +212,10 @@ def test_known_short_tasks_travel_together() -> None:
     stage.give(run_of(10))
     stage.run_all()
     stage.give(run_of(1000, first=10))
-    assert sum(run.count for run in stage.processors[0].pending) > 100
+    assert sum(run.count for run in stage.processes[0].pending) > 100
 
 
-def test_functions_are_sent_to_a_processor_once() -> None:
+def test_functions_are_sent_to_a_worker_process_once() -> None:
     stage = Stage(1)
     stage.give(run_of(1))
     stage.run_all()
@@ -224,12 +224,12 @@ def test_functions_are_sent_to_a_processor_once() -> None:
     assert [len(tasks.functions) for tasks in handed] == [1, 0]
 
 
-def test_an_idle_processor_takes_what_another_has_not_started() -> None:
+def test_an_idle_worker_process_takes_what_another_has_not_started() -> None:
     stage = Stage(2)
     stage.core.slots.durations.add(run_of(1).function, 1, 0.05)
     stage.give(run_of(2))
     stage.give(run_of(2, first=2))
-    assert all(stage.processors[number].pending for number in (0, 1))
+    assert all(stage.processes[number].pending for number in (0, 1))
     stage.run(1)
     stage.run(1)
     stage.run(1)
@@ -242,8 +242,8 @@ def test_finished_results_do_not_hide_behind_a_long_task() -> None:
     stage = Stage(1)
     stage.core.slots.durations.add(run_of(1).function, 1, 0.0001)
     stage.give(run_of(8))
-    stage.processors[0].run()  # it has not said a word
-    stage.processors[0].notified = 0
+    stage.processes[0].run()  # it has not said a word
+    stage.processes[0].notified = 0
     stage.pass_time(0.1)
     assert len(stage.results()) == 8
 
@@ -256,7 +256,7 @@ def test_nothing_is_handed_over_when_the_scheduler_is_silent() -> None:
     stage.pass_time(1.2, heard=False)
     stage.core.state.queue.push(run_of(1))
     stage.turn()
-    assert not stage.processors[0].pending
+    assert not stage.processes[0].pending
 
 
 def test_after_a_stall_old_messages_prove_nothing() -> None:
@@ -264,9 +264,9 @@ def test_after_a_stall_old_messages_prove_nothing() -> None:
     stage.core.report(0.0, 0, 0, (), stage.now)
     stage.now += 30
     stage.give(run_of(1))
-    assert not stage.processors[0].pending
+    assert not stage.processes[0].pending
     stage.say_raw(HeartbeatEcho(stage.now))
-    assert stage.processors[0].pending
+    assert stage.processes[0].pending
 
 
 # ---- taking back -------------------------------------------------------------------------------------------------
@@ -315,8 +315,8 @@ def test_a_cancelled_attempt_spares_the_others() -> None:
 
 
 def start_first(stage: Stage, number: int = 0) -> None:
-    """Leave the processor inside its first task: claimed, and without a result for ever."""
-    processor = stage.processors[number]
+    """Leave the worker process inside its first task: claimed, and without a result for ever."""
+    process = stage.processes[number]
 
     class Stuck(BaseException):
         pass
@@ -324,10 +324,10 @@ def start_first(stage: Stage, number: int = 0) -> None:
     def stuck(*_: object) -> None:
         raise Stuck
 
-    processor.keep_large = stuck  # type: ignore[method-assign, assignment]
-    processor.function = lambda run: lambda *_: b"x" * 40_000  # type: ignore[method-assign]
+    process.keep_large = stuck  # type: ignore[method-assign, assignment]
+    process.function = lambda run: lambda *_: b"x" * 40_000  # type: ignore[method-assign]
     with pytest.raises(Stuck):
-        processor.run()
+        process.run()
 
 
 def test_a_death_hits_the_running_task_alone() -> None:
@@ -347,44 +347,44 @@ def test_finished_results_survive_a_death() -> None:
     stage = Stage(1)
     stage.core.slots.durations.add(run_of(1).function, 1, 0.0001)
     stage.give(run_of(5))
-    stage.processors[0].run()
+    stage.processes[0].run()
     stage.die(0, signal="SIGKILL")
     assert {status for status, _ in stage.results().values()} == {Status.SUCCESS}
 
 
-def test_an_idle_processor_is_replaced() -> None:
+def test_an_idle_worker_process_is_replaced() -> None:
     stage = Stage(2)
     stage.die(1, exit_code=1)
-    assert stage.count(StartProcessor) == 3 and len(stage.core.slots.processors) == 2
+    assert stage.count(StartWorkerProcess) == 3 and len(stage.core.slots.processes) == 2
 
 
-def test_processors_that_never_get_ready_are_not_started_in_a_loop() -> None:
+def test_worker_processes_that_never_get_ready_are_not_started_in_a_loop() -> None:
     stage = Stage(1)
     for _ in range(1 + 3):  # the first one was ready
-        number = max(stage.core.slots.processors)
-        stage.processors.pop(number, None)
-        stage.core.on_processor_died(number, {}, stage.now)
+        number = max(stage.core.slots.processes)
+        stage.processes.pop(number, None)
+        stage.core.on_worker_process_died(number, {}, stage.now)
         stage.turn()
-    assert not stage.core.slots.processors
+    assert not stage.core.slots.processes
     stage.pass_time(1.2)
-    assert stage.core.slots.processors
+    assert stage.core.slots.processes
 
 
-def test_processors_for_which_there_is_no_room_are_asked_for_again_later_and_told_of_once() -> None:
+def test_worker_processes_for_which_there_is_no_room_are_asked_for_again_later_and_told_of_once() -> None:
     stage = Stage(2)
     for number in range(2):
-        stage.core.on_processor_died(number, {}, stage.now)
+        stage.core.on_worker_process_died(number, {}, stage.now)
     stage.turn()
     for _ in range(3):
-        stage.processors.clear()
-        for number in list(stage.core.slots.processors):
-            stage.core.on_processor_not_started(number, "Too many open files", stage.now)
+        stage.processes.clear()
+        for number in list(stage.core.slots.processes):
+            stage.core.on_worker_process_not_started(number, "Too many open files", stage.now)
         stage.turn()
-        assert not stage.core.slots.processors
+        assert not stage.core.slots.processes
         stage.pass_time(0.8)
-        assert not stage.core.slots.processors
+        assert not stage.core.slots.processes
         stage.pass_time(0.4)
-        assert len(stage.core.slots.processors) == 2
+        assert len(stage.core.slots.processes) == 2
     lines = [effect.text for effect in stage.effects if isinstance(effect, Log)]
     assert len(lines) == 1 and "cannot be started" in lines[0]
     stage.ready()
@@ -393,14 +393,14 @@ def test_processors_for_which_there_is_no_room_are_asked_for_again_later_and_tol
     assert len(stage.results()) == 4
 
 
-def test_processors_that_die_of_whatever_they_are_handed_are_not_started_in_a_loop() -> None:
+def test_worker_processes_that_die_of_whatever_they_are_handed_are_not_started_in_a_loop() -> None:
     stage = Stage(1)
     stage.give(run_of(1))
     for _ in range(3):
-        stage.die(max(stage.processors), exit_code=1)
-    assert not stage.core.slots.processors
+        stage.die(max(stage.processes), exit_code=1)
+    assert not stage.core.slots.processes
     stage.pass_time(1.2)
-    assert stage.core.slots.processors
+    assert stage.core.slots.processes
 
 
 # ---- objects -----------------------------------------------------------------------------------------------------
@@ -444,7 +444,7 @@ def test_a_task_waits_for_its_object() -> None:
     key = ObjectKey(CLIENT, 2**64 - 1)
     data = pickle.dumps(b"y" * 3 * CHUNK_SIZE_BYTES)
     stage.give(run_of(1, function=length, slots=[key]), function=length)
-    assert stage.bodies(ObjectRequest) == [ObjectRequest(key)] and not stage.processors[0].pending
+    assert stage.bodies(ObjectRequest) == [ObjectRequest(key)] and not stage.processes[0].pending
     for offset in range(0, len(data), CHUNK_SIZE_BYTES):
         stage.say(ObjectChunk(key, len(data), offset, data[offset : offset + CHUNK_SIZE_BYTES]))
     assert [credit.offset for credit in stage.bodies(ObjectCredit)] == [CHUNK_SIZE_BYTES * each for each in (1, 2, 3)]
@@ -498,9 +498,9 @@ def open_nested(stage: Stage, session: bytes = b"N" * 16, task: int = 0) -> None
 
 
 def running(stage: Stage, number: int, task: object) -> None:
-    """Run ``task`` as what the processor runs next; it may look at the stage while it runs."""
-    processor = stage.processors[number]
-    processor.function = lambda run: lambda *_: task()  # type: ignore[method-assign, operator]
+    """Run ``task`` as what the worker process runs next; it may look at the stage while it runs."""
+    process = stage.processes[number]
+    process.function = lambda run: lambda *_: task()  # type: ignore[method-assign, operator]
     stage.run(number)
 
 
@@ -515,7 +515,7 @@ def test_a_blocked_task_lends_its_slot_to_deeper_tasks_only() -> None:
         assert stage.bodies(Blocked) == [Blocked(1, 0)]
         stage.give(run_of(1, first=50))
         stage.ready()
-        assert not any(each.pending for each in stage.processors.values())
+        assert not any(each.pending for each in stage.processes.values())
         stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
         stage.ready()
         stage.run(1)
@@ -523,7 +523,7 @@ def test_a_blocked_task_lends_its_slot_to_deeper_tasks_only() -> None:
         stage.core.on_nested_unblocked(b"N" * 16, stage.now)
         stage.turn()
         assert stage.bodies(Blocked)[-1] == Blocked(0, 0)
-        assert not stage.processors[1].pending
+        assert not stage.processes[1].pending
 
     running(stage, 0, parent)
     stage.run_all()
@@ -542,7 +542,7 @@ def test_where_nothing_runs_a_task_that_waits_for_a_lock_lends_its_slot_to_any_o
         stage.give(run_of(2, first=50))
         stage.ready()
         assert stage.bodies(Blocked)[-1] == Blocked(1, 0, False)
-        assert [number for number, each in stage.processors.items() if each.pending] == [1]
+        assert [number for number, each in stage.processes.items() if each.pending] == [1]
         stage.run(1)
         assert 50 in stage.results()
         stage.core.on_nested_unblocked(b"N" * 16, stage.now)
@@ -580,7 +580,7 @@ def test_very_many_that_wait_for_locks_lend_their_slots_to_deeper_tasks_only() -
         stage.core.on_nested_blocked(session, True, stage.now)
         stage.turn()
         stage.ready()
-        pending = [number for number, each in stage.processors.items() if each.pending]
+        pending = [number for number, each in stage.processes.items() if each.pending]
         if pending:
             running(stage, pending[0], wait)
 
@@ -611,7 +611,7 @@ def test_a_process_that_waits_for_a_lock_is_not_suspended() -> None:
         stage.core.on_nested_blocked(b"N" * 16, True, stage.now)
         stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
         stage.ready()
-        assert any(each.pending for each in stage.processors.values()) and not stage.count(Suspend)
+        assert any(each.pending for each in stage.processes.values()) and not stage.count(Suspend)
 
     running(stage, 0, waiter)
 
@@ -652,7 +652,7 @@ def test_a_spare_retires_when_it_is_idle_for_long() -> None:
     assert stage.bodies(RelayClosed) == [RelayClosed(b"N" * 16)]
 
 
-def test_a_processor_whose_blocked_task_ended_is_not_blocked() -> None:
+def test_a_worker_process_whose_blocked_task_ended_is_not_blocked() -> None:
     stage = Stage(1)
     stage.give(run_of(1))
 
@@ -693,9 +693,9 @@ def test_while_a_task_is_blocked_one_spare_is_ready_for_the_next() -> None:
         open_nested(stage)
         stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
         stage.ready()
-        assert sorted(stage.processors) == [0, 1]
+        assert sorted(stage.processes) == [0, 1]
         stage.pass_time(25.0)
-        assert sorted(stage.processors) == [0, 1] and not stage.kills
+        assert sorted(stage.processes) == [0, 1] and not stage.kills
         stage.core.on_nested_unblocked(b"N" * 16, stage.now)
         stage.pass_time(25.0)
         assert stage.kills == 1
@@ -743,13 +743,13 @@ def test_a_task_that_runs_too_long_is_interrupted_then_killed() -> None:
     stage.give(run_of(1, options=TaskOptions(timeout_seconds=0.5)))
 
     def endless() -> None:
-        started = stage.core.slots.processors[0].board.started  # type: ignore[union-attr]
+        started = stage.core.slots.processes[0].board.started  # type: ignore[union-attr]
         stage.now = started + 0.4
         stage.core.state.lease.heard(stage.now)
         stage.pass_time(0.05)
         assert not stage.interrupts
         stage.pass_time(0.3)
-        assert stage.interrupts == 1 and stage.processors[0].board.interrupted()
+        assert stage.interrupts == 1 and stage.processes[0].board.interrupted()
         stage.pass_time(2.2)
         assert stage.kills == 1
 
@@ -761,7 +761,7 @@ def test_a_killed_task_says_why() -> None:
     stage.give(run_of(1))
     start_first(stage)
     slots = stage.core.slots
-    slots.timeouts.end(slots.processors[0], 0, "timed out", stage.now)
+    slots.timeouts.end(slots.processes[0], 0, "timed out", stage.now)
     stage.die(0, signal="SIGKILL")
     assert stage.results()[0] == (Status.TIMED_OUT, b"nothing ran for more than its 1 seconds.")
 

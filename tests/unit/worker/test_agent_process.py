@@ -1,4 +1,4 @@
-"""A real agent with real processors, and a scheduler that says what the test wants said."""
+"""A real agent with real worker processes, and a scheduler that says what the test wants said."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_sys_exit_is_an_exception_of_the_task(scheduler: FakeScheduler) -> None:
     assert status == Status.EXCEPTION and pickle.loads(payload)[1] == "SystemExit"
 
 
-def test_a_fork_that_comes_back_is_not_a_second_processor(scheduler: FakeScheduler) -> None:
+def test_a_fork_that_comes_back_is_not_a_second_worker_process(scheduler: FakeScheduler) -> None:
     def fork() -> int:
         import os
 
@@ -189,12 +189,12 @@ def test_a_task_knows_its_name_and_so_do_its_subprocesses(scheduler: FakeSchedul
     assert ok(scheduler, 18_000_000_000) == (name, name, name.encode())
 
 
-def test_processors_draw_different_random_numbers(scheduler: FakeScheduler, tmp_path: Path) -> None:
+def test_worker_processes_draw_different_random_numbers(scheduler: FakeScheduler, tmp_path: Path) -> None:
     def draw(started: str) -> float:
         import random
 
         functions.note(started)
-        wait_until(lambda: len(functions.notes(started)) == 2)  # so each draws in a processor of its own
+        wait_until(lambda: len(functions.notes(started)) == 2)  # so each draws in a worker process of its own
         return random.random()
 
     scheduler.submit(draw, [(str(tmp_path / "started"),)] * 2)
@@ -316,7 +316,7 @@ def test_a_death_has_a_certificate(scheduler: FakeScheduler, how: str) -> None:
     assert all(ok(scheduler, task) == 5 for task in range(1, 21))
 
 
-def test_what_a_dead_processor_had_started_ends_with_it(scheduler: FakeScheduler, tmp_path: object) -> None:
+def test_what_a_dead_worker_process_had_started_ends_with_it(scheduler: FakeScheduler, tmp_path: object) -> None:
     note = f"{tmp_path}/pid"
 
     def start(note: str) -> None:
@@ -398,7 +398,7 @@ def test_nothing_outlives_the_agent(kill: signal.Signals, tmp_path: Path) -> Non
 
 
 def is_zygote(process: psutil.Process) -> bool:
-    """Processors, its forks, have the same command line; it came first."""
+    """Worker processes, its forks, have the same command line; it came first."""
     return process == min(psutil.Process(process.ppid()).children(), key=psutil.Process.create_time)
 
 
@@ -406,14 +406,14 @@ def test_a_dead_zygote_is_replaced() -> None:
     with agent(1) as (scheduler, command):
         zygote = next(each for each in command.family() if each.ppid() == command.pid and is_zygote(each))
         scheduler.submit(os.getpid, [()])
-        processor = ok_pid(scheduler)
+        process = ok_pid(scheduler)
         psutil.Process(zygote.pid).kill()
         command.wait_for_output("starting another")
         scheduler.submit(os.getpid, [()])
-        assert ok_pid(scheduler) == processor
-        os.kill(processor, signal.SIGKILL)
+        assert ok_pid(scheduler) == process
+        os.kill(process, signal.SIGKILL)
         scheduler.submit(os.getpid, [()])
-        assert ok_pid(scheduler) != processor
+        assert ok_pid(scheduler) != process
 
 
 def ok_pid(scheduler: FakeScheduler) -> int:
@@ -529,16 +529,16 @@ def test_memory_is_given_back_above_the_threshold(threshold: int, trimmed: bool)
     with agent(1, *flags) as (scheduler, _):
         scheduler.submit(fragment, [()])
         scheduler.wait_for_results(1)
-        processor = psutil.Process(scheduler_pid := int(str(ok(scheduler, 0))))
-        assert processor.pid == scheduler_pid
+        process = psutil.Process(scheduler_pid := int(str(ok(scheduler, 0))))
+        assert process.pid == scheduler_pid
         if trimmed:
-            scheduler.serve(lambda: processor.memory_info().rss < 80_000_000, 5)
+            scheduler.serve(lambda: process.memory_info().rss < 80_000_000, 5)
         else:
             scheduler.serve_for(0.8)
-            assert processor.memory_info().rss >= 80_000_000
+            assert process.memory_info().rss >= 80_000_000
 
 
-def test_preload_is_called_in_each_processor() -> None:
+def test_preload_is_called_in_each_worker_process() -> None:
     def look() -> bool:
         import sys
 

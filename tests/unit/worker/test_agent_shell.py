@@ -13,7 +13,7 @@ from scaler_protocol.effects import Log, Send
 from scaler_protocol.messages import Envelope, HeartbeatEcho, Hello, Ping, Status
 from scaler_worker.config import ClusterSettings
 from scaler_worker.core.effects import DispatchTasks
-from scaler_worker.shell.agent import Agent
+from scaler_worker.shell.agent import AgentShell
 from tests.unit.worker.playbook import Stage, run_of
 
 
@@ -36,7 +36,7 @@ def test_an_effect_that_cannot_be_carried_out_does_not_take_the_others_with_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = asyncio.new_event_loop()
-    agent = Agent(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop)  # type: ignore[arg-type]
+    agent = AgentShell(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop)  # type: ignore[arg-type]
     effects = [Send(b"", Envelope(Ping())), Log("WARNING", "this one is carried out")]
     monkeypatch.setattr("scaler_worker.shell.conversation.encode", lambda envelope: 1 // 0)
     monkeypatch.setattr(agent._core, "take_effects", lambda now: [effects.pop(0) for _ in effects[:]])
@@ -47,28 +47,28 @@ def test_an_effect_that_cannot_be_carried_out_does_not_take_the_others_with_it(
     assert "this one is carried out" in caplog.text
 
 
-def test_a_processor_that_could_not_be_forked_is_told_and_nobody_is_killed(
+def test_a_worker_process_that_could_not_be_forked_is_told_and_nobody_is_killed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = asyncio.new_event_loop()
-    agent = Agent(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop)  # type: ignore[arg-type]
+    agent = AgentShell(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop)  # type: ignore[arg-type]
     killed = []
     monkeypatch.setattr("os.kill", lambda *arguments: killed.append(arguments))
     monkeypatch.setattr("os.killpg", lambda *arguments: killed.append(arguments))
     agent._conversation.end_turn()
-    (number,) = agent._processors.processes
-    agent._processors._on_forked(number, 0)
+    (number,) = agent._worker_processes.processes
+    agent._worker_processes._on_forked(number, 0)
     agent._conversation.end_turn()
-    assert killed == [] and agent._processors.processes == {}
+    assert killed == [] and agent._worker_processes.processes == {}
     agent.disconnect()
     loop.close()
     assert "cannot be started" in caplog.text
 
 
 @pytest.fixture
-def agent() -> Iterator[Agent]:
+def agent() -> Iterator[AgentShell]:
     loop = asyncio.new_event_loop()
-    agent = Agent(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop)  # type: ignore[arg-type]
+    agent = AgentShell(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop)  # type: ignore[arg-type]
     yield agent
     agent._conversation.end()
     agent.disconnect()
@@ -81,7 +81,7 @@ def fail(*arguments: Any) -> Any:
 
 @pytest.mark.parametrize("method", ["take_effects", "next_deadline", "on_deadline"])
 def test_an_agent_that_fails_in_every_turn_ends_with_a_diagnosis(
-    method: str, agent: Agent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    method: str, agent: AgentShell, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(agent._core, "next_deadline", lambda: 0.0)
     monkeypatch.setattr(agent._core, method, fail)
@@ -91,7 +91,7 @@ def test_an_agent_that_fails_in_every_turn_ends_with_a_diagnosis(
     assert "it fails" in caplog.text and "consecutive turns failed" in caplog.text
 
 
-def test_a_turn_that_fails_once_is_repeated(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_that_fails_once_is_repeated(agent: AgentShell, monkeypatch: pytest.MonkeyPatch) -> None:
     take_effects, calls = agent._core.take_effects, []
 
     def fail_first(now: float) -> Any:

@@ -9,8 +9,8 @@ import pytest
 
 from scaler_protocol.messages import Status
 from scaler_worker.board import BOARD_BYTES, HANDED, STARTED_CELL, WINDOW, Board, Handed
-from scaler_worker.processor.runner import Runner
-from tests.unit.worker.playbook import DictStore, StageProcessor, definition, run_of
+from scaler_worker.worker_process.runner import Runner
+from tests.unit.worker.playbook import DictStore, StageWorkerProcess, definition, run_of
 
 
 def echo(value: object) -> object:
@@ -25,10 +25,10 @@ class Pair:
     """Both sides of one board."""
 
     def __init__(self, function: object = echo) -> None:
-        self.processor = StageProcessor(0, DictStore())
-        self.board = self.processor.board
+        self.process = StageWorkerProcess(0, DictStore())
+        self.board = self.process.board
         known = definition(function)  # type: ignore[arg-type]
-        self.processor._functions[known.digest] = known
+        self.process._functions[known.digest] = known
         self.handed: list[Handed] = []
         self.next_sequence = 0
 
@@ -37,7 +37,7 @@ class Pair:
         entry = Handed(run, self.next_sequence)  # type: ignore[arg-type]
         self.handed.append(entry)
         self.next_sequence += entry.count
-        self.processor.pending.append(run)  # type: ignore[arg-type]
+        self.process.pending.append(run)  # type: ignore[arg-type]
         return entry
 
     def rows(self) -> list[tuple[int, int, int, bytes]]:
@@ -56,7 +56,7 @@ def test_memory_must_be_large_enough() -> None:
 def test_results_come_in_order_with_their_names() -> None:
     pair = Pair()
     entry = pair.hand(run_of(3, first=70, function=echo, attempt=4))
-    pair.processor.run()
+    pair.process.run()
     assert pair.rows() == [(task, 4, Status.SUCCESS, pickle.dumps(task, -1)) for task in (70, 71, 72)]
     assert entry.unfinished == 0 and pair.board.harvested == 3
     assert not pair.board.has_results()
@@ -67,14 +67,14 @@ def test_a_withdrawn_task_does_not_run() -> None:
     pair.hand(run_of(5, function=echo))
     assert pair.board.withdraw(2)
     assert not pair.board.withdraw(2)
-    pair.processor.run()
+    pair.process.run()
     assert [row[0] for row in pair.rows()] == [0, 1, 3, 4]
 
 
 def test_a_started_task_cannot_be_withdrawn() -> None:
     pair = Pair()
     pair.hand(run_of(2, function=echo))
-    pair.processor.run()
+    pair.process.run()
     assert not pair.board.withdraw(0)
     assert pair.board.withdraw_newest(0, 2, 9) == []
 
@@ -88,11 +88,11 @@ def test_the_newest_are_withdrawn_first() -> None:
 
 def test_another_view_of_the_memory_goes_on_where_the_first_was() -> None:
     memory = bytearray(BOARD_BYTES)
-    agent, processor = Board(memory), Board(memory)
-    store = StageProcessor(0, DictStore())
+    agent, process = Board(memory), Board(memory)
+    store = StageWorkerProcess(0, DictStore())
     known = definition(echo)
     store._functions[known.digest] = known
-    runner = Runner(processor, store)
+    runner = Runner(process, store)
     run = run_of(4, function=echo)
     agent.dispatch(0, 4)
     runner.run_tasks([run])
@@ -105,7 +105,7 @@ def test_cells_are_used_again_within_the_window() -> None:
     for _ in range(3):
         pair.handed.clear()
         pair.hand(run_of(WINDOW // 2 + 7, function=echo))
-        pair.processor.run()
+        pair.process.run()
         assert len(pair.rows()) == WINDOW // 2 + 7
     assert pair.board.room() == WINDOW
 
@@ -117,14 +117,14 @@ def test_records_of_all_sizes_wrap_around() -> None:
         pair.handed.clear()
         values = [bytes(chooser.randrange(0, 30_000)) for _ in range(10)]
         pair.hand(run_of(10, function=echo, slots=values))
-        pair.processor.run()
+        pair.process.run()
         assert [pickle.loads(row[3]) for row in pair.rows()] == values
 
 
 def test_failures_are_results() -> None:
     pair = Pair(fail)
     pair.hand(run_of(1, function=fail))
-    pair.processor.run()
+    pair.process.run()
     ((_, _, status, payload),) = pair.rows()
     data, name, message, trace = pickle.loads(payload)
     assert (status, name, message) == (Status.EXCEPTION, "ValueError", "no 0")
@@ -138,8 +138,8 @@ def test_the_claimed_and_unfinished_task_is_known() -> None:
     def look(value: object) -> None:
         seen.append((pair.board.running, [pair.board.cell(each) for each in range(3)]))
 
-    pair.processor.function = lambda run: look  # type: ignore[method-assign]
+    pair.process.function = lambda run: look  # type: ignore[method-assign]
     pair.hand(run_of(3, function=echo))
-    pair.processor.run()
+    pair.process.run()
     assert seen[1] == (1, [STARTED_CELL, STARTED_CELL, HANDED])
     assert pair.board.running is None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scaler_worker.processor import cpython_internals
+from scaler_worker.worker_process import cpython_internals
 from tests.unit.architecture.sources import sources
 
 PRIVATE = re.compile(r"\benviron\._|\bsys\._(?!_)|\basyncio\.\w+\._|\bthreading\._|\bgc\._|\bpickle\._")
@@ -46,4 +46,4 @@ def test_no_other_module_uses_private_parts() -> None:
     found = [
         source.name for source in sources() if source.distribution == "scaler_worker" and PRIVATE.search(source.text)
     ]
-    assert found == ["scaler_worker/processor/cpython_internals.py"]
+    assert found == ["scaler_worker/worker_process/cpython_internals.py"]

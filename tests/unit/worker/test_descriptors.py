@@ -66,20 +66,20 @@ def test_a_worker_that_found_no_descriptors_starts_when_there_are_some() -> None
     with limited_agent(256, 256, 3) as (scheduler, command):
         wait_until(lambda: ready_workers(command) == 3, 30, "all workers")
         agent = psutil.Process(command.pid)
-        before = processors(agent)
+        before = processes(agent)
         agent.rlimit(psutil.RLIMIT_NOFILE, (agent.num_fds(), 256))
         psutil.Process(min(before)).kill()
         command.wait_for_output("cannot be started")
         scheduler.serve_for(0.3)  # status reports have no descriptor either
         assert "Traceback" not in command.output
         agent.rlimit(psutil.RLIMIT_NOFILE, (256, 256))
-        wait_until(lambda: len(processors(agent)) == 3, 30, "the third worker")
-        assert len(processors(agent) & before) == 2
+        wait_until(lambda: len(processes(agent)) == 3, 30, "the third worker")
+        assert len(processes(agent) & before) == 2
         scheduler.submit(len, [("ab",)] * 3)
         scheduler.wait_for_results(3)
 
 
-def processors(agent: psutil.Process) -> set[int]:
+def processes(agent: psutil.Process) -> set[int]:
     """Its children but the first, which is the zygote."""
     zygote = min(agent.children(), key=psutil.Process.create_time).pid
     return {each.pid for each in agent.children()} - {zygote}

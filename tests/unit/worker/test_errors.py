@@ -11,8 +11,8 @@ import pytest
 
 from scaler.utility.exceptions import ObjectStoreError
 from scaler_protocol.messages import Status
-from scaler_worker.processor.errors import PAYLOAD_LIMIT_BYTES, exception_payload
-from scaler_worker.processor.shortening import PART_LIMIT_BYTES
+from scaler_worker.worker_process.errors import PAYLOAD_LIMIT_BYTES, exception_payload
+from scaler_worker.worker_process.shortening import PART_LIMIT_BYTES
 
 
 def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:

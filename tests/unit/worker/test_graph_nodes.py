@@ -1,4 +1,4 @@
-"""Graphs on one host: nodes wait, follow each other to a processor, and keep their values."""
+"""Graphs on one host: nodes wait, follow each other to a worker process, and keep their values."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def test_a_chain_is_one_dispatch() -> None:
     assert statuses(stage) == dict.fromkeys(range(1, 52), Status.SUCCESS)
 
 
-def test_inputs_on_two_processors_are_waited_for() -> None:
+def test_inputs_on_two_worker_processes_are_waited_for() -> None:
     stage = Stage(workers=2)
     stage.give(node(1), node(2), node(3, 1, 2, 1, target=True), function=add)
-    busy = [number for number, each in stage.processors.items() if each.pending]
+    busy = [number for number, each in stage.processes.items() if each.pending]
     assert len(busy) == 2
     stage.run(busy[0])
     assert 3 not in stage.results()
@@ -173,11 +173,11 @@ def test_what_needs_a_failed_node_goes_back(workers: int) -> None:
     assert not stage.core.state.nodes and stage.core.slots.is_idle
 
 
-def test_a_processor_dies_in_the_middle_of_a_chain() -> None:
+def test_a_worker_process_dies_in_the_middle_of_a_chain() -> None:
     stage = Stage(workers=1)
     warm(stage, add)
     stage.give(*chain(1, 10), function=add)
-    (number,) = [number for number, each in stage.processors.items() if each.pending]
+    (number,) = [number for number, each in stage.processes.items() if each.pending]
     stage.die(number, signal="SIGKILL")
     stage.run_all()
     assert statuses(stage) == dict.fromkeys(range(1, 11), Status.SUCCESS)
@@ -229,9 +229,9 @@ def test_a_new_attempt_replaces_what_is_left_of_an_old_one() -> None:
 
 
 @pytest.mark.parametrize("how", ["freed", "made again", "store lost"])
-def test_a_processor_keeps_its_values_no_longer_than_the_host_s_store(how: str) -> None:
+def test_a_worker_process_keeps_its_values_no_longer_than_the_host_s_store(how: str) -> None:
     stage = Stage(1)
-    stage.processors[0].keep_large = lambda named, sequence, payload: (bytes(24), None)  # type: ignore[method-assign]
+    stage.processes[0].keep_large = lambda named, sequence, payload: (bytes(24), None)  # type: ignore[method-assign]
     stage.give(node(1, function=large), function=large)
     stage.run_all()
     if how == "freed":

@@ -16,7 +16,7 @@ from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.memory import AVAILABLE
 from scaler_protocol.security import ensure_token
 from scaler_worker.shell import host_store
-from scaler_worker.shell.host_store import HostStore
+from scaler_worker.shell.host_store import AgentHostStore
 
 if not AVAILABLE:
     pytest.skip("object stores need Linux", allow_module_level=True)
@@ -51,7 +51,7 @@ class Side:
     def __init__(self, cluster: bytes, host: str = "") -> None:
         self.loop = asyncio.new_event_loop()
         self.told = Told()
-        self.store = HostStore(self.loop, self.told, StoreSettings(0, "", host))
+        self.store = AgentHostStore(self.loop, self.told, StoreSettings(0, "", host))
         self.store.join(cluster)
 
     def run_until(self, condition: Callable[[], object]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from scaler_protocol.messages import Status
 from scaler_protocol.transport.framing import pack
-from scaler_worker.processor import channel
+from scaler_worker.worker_process import channel
 from tests.support.commands import Command, start_cluster
 from tests.unit.worker.fake_scheduler import FakeScheduler
 

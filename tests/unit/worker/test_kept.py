@@ -1,4 +1,4 @@
-"""What a processor keeps of what its tasks have made."""
+"""What a worker process keeps of what its tasks have made."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.objects.layout import load
-from scaler_worker.processor.kept import ARRAY_LIMIT_BYTES, COPY_LIMIT_BYTES, LIMIT_BYTES, KeptValues
-from scaler_worker.processor.serialization import dumps
+from scaler_worker.worker_process.kept import ARRAY_LIMIT_BYTES, COPY_LIMIT_BYTES, LIMIT_BYTES, KeptValues
+from scaler_worker.worker_process.serialization import dumps
 
 
 def key(number: int) -> ObjectKey:

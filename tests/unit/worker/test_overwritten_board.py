@@ -35,8 +35,8 @@ def ran_one_of(count: int) -> tuple[Stage, bytearray]:
     stage = Stage(1)
     stage.core.slots.durations.add(run_of(1).function, 1, 0.0001)
     stage.give(run_of(count))
-    stage.processors[0].run()
-    return stage, stage.processors[0].memory
+    stage.processes[0].run()
+    return stage, stage.processes[0].memory
 
 
 Damage = Callable[[bytearray], None]
@@ -61,7 +61,7 @@ DAMAGES: dict[str, Damage] = {
 def test_results_that_cannot_be_end_their_process_and_its_death_says_why(damage: str) -> None:
     stage, memory = ran_one_of(3)
     DAMAGES[damage](memory)
-    stage.core.on_processor_news(0, stage.now)
+    stage.core.on_worker_process_news(0, stage.now)
     stage.turn()
     assert stage.kills == 1
     (line,) = [effect.text for effect in stage.effects if isinstance(effect, Log)]
@@ -77,7 +77,7 @@ def test_results_that_cannot_be_end_their_process_and_its_death_says_why(damage:
 @pytest.mark.parametrize("position", [17, 2**64 - 1])
 def test_a_process_that_looks_at_tasks_it_was_not_handed_is_given_none(position: int) -> None:
     stage = Stage(1)
-    word(stage.processors[0].memory, POSITION, position)
+    word(stage.processes[0].memory, POSITION, position)
     stage.give(run_of(3))
     assert stage.kills == 1 and not stage.results()
     stage.die(0, signal="SIGKILL")
@@ -89,7 +89,7 @@ def test_a_task_that_is_marked_as_taken_back_is_not_lost_with_its_process() -> N
     stage = Stage(1)
     stage.core.slots.durations.add(run_of(1).function, 1, 0.0001)
     stage.give(run_of(3))
-    stage.processors[0].memory[CELLS : CELLS + CELL_COUNT] = b"\2" * CELL_COUNT
+    stage.processes[0].memory[CELLS : CELLS + CELL_COUNT] = b"\2" * CELL_COUNT
     stage.run(0)
     assert not stage.results()
     stage.die(0, signal="SIGSEGV")
@@ -99,7 +99,7 @@ def test_a_task_that_is_marked_as_taken_back_is_not_lost_with_its_process() -> N
 
 def test_a_result_that_was_taken_in_is_not_taken_back_as_a_task() -> None:
     stage, memory = ran_one_of(2)
-    stage.core.on_processor_news(0, stage.now)
+    stage.core.on_worker_process_news(0, stage.now)
     stage.turn()
     memory[CELLS : CELLS + CELL_COUNT] = bytes(CELL_COUNT)
     stage.say(Withdraw(99))
@@ -116,12 +116,12 @@ def test_every_task_ends_once_whatever_is_written_there(seed: int) -> None:
         count = chance.randrange(1, 60)
         stage.give(run_of(count, first=total))
         total += count
-        for number in list(stage.processors):
-            memory = stage.processors[number].memory
+        for number in list(stage.processes):
+            memory = stage.processes[number].memory
             if chance.random() < 0.3:
-                stage.processors[number].run()
+                stage.processes[number].run()
             scribble(memory, chance)
-            stage.core.on_processor_news(number, stage.now)
+            stage.core.on_worker_process_news(number, stage.now)
             stage.turn()
         if chance.random() < 0.3:
             stage.say(Withdraw(chance.randrange(20)))
@@ -129,13 +129,13 @@ def test_every_task_ends_once_whatever_is_written_there(seed: int) -> None:
         if chance.random() < 0.3:
             stage.say(Cancel((TaskColumn(CLIENT, tuple(range(0, total, 7))),)))
         stage.pass_time(0.3)
-        for number in {each.number for each in stage.effects if isinstance(each, Kill)} & set(stage.processors):
+        for number in {each.number for each in stage.effects if isinstance(each, Kill)} & set(stage.processes):
             stage.die(number, signal="SIGKILL")
-    for number in list(stage.processors):
+    for number in list(stage.processes):
         stage.die(number, signal="SIGKILL")
-    for number in list(stage.processors):
-        stage.processors[number].run()
-        stage.core.on_processor_news(number, stage.now)
+    for number in list(stage.processes):
+        stage.processes[number].run()
+        stage.core.on_worker_process_news(number, stage.now)
         stage.turn()
     stage.run_all()
     assert sorted(stage.results()) == list(range(total))
@@ -153,7 +153,7 @@ def withdrawn_again(stage: Stage) -> list[TaskRun]:
 
 
 def scribble(memory: bytearray, chance: random.Random) -> None:
-    """The processor's own words, cells and records; what the agent writes is the agent's."""
+    """The worker process's own words, cells and records; what the agent writes is the agent's."""
     for _ in range(chance.randrange(0, 4)):
         what = chance.randrange(4)
         value = chance.choice((chance.choice(EXTREMES), chance.randrange(2**64), chance.randrange(4096)))

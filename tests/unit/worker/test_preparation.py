@@ -9,7 +9,7 @@ PROGRAM = """
 import os, sys, zmq
 made = []
 zmq.Context.__init__ = lambda self, *arguments, **options: made.append(self)
-from scaler_worker.processor import preparation
+from scaler_worker.worker_process import preparation
 assert not preparation.is_prepared()
 preparation.prepare()
 assert preparation.is_prepared() and "scaler.client.client" in sys.modules

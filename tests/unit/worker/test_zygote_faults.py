@@ -18,7 +18,7 @@ from tests.unit.worker.fake_scheduler import FakeScheduler
 WORKERS = 2
 
 BEFORE_THE_ANSWER = """
-if module == "scaler_worker.processor.zygote":
+if module == "scaler_worker.worker_process.zygote":
     import signal, socket
     def send(self, data, *flags):
         if first_time():
@@ -29,7 +29,7 @@ if module == "scaler_worker.processor.zygote":
 """
 
 BEFORE_THE_FORK = """
-if module == "scaler_worker.processor.zygote":
+if module == "scaler_worker.worker_process.zygote":
     import signal
     fork = os.fork
     def dying():
@@ -40,7 +40,7 @@ if module == "scaler_worker.processor.zygote":
 """
 
 BETWEEN_THE_FORKS = """
-if module == "scaler_worker.processor.zygote":
+if module == "scaler_worker.worker_process.zygote":
     import signal
     fork, zygote = os.fork, os.getpid()
     def dying():
@@ -51,7 +51,7 @@ if module == "scaler_worker.processor.zygote":
 """
 
 THE_ONE_BETWEEN_DIES = """
-if module == "scaler_worker.processor.zygote":
+if module == "scaler_worker.worker_process.zygote":
     fork, zygote = os.fork, os.getpid()
     def dying():
         if os.getpid() != zygote and first_time():
@@ -97,7 +97,7 @@ def test_an_agent_whose_zygote_dies_over_a_fork_works_and_has_no_process_too_man
 
 def test_a_zygote_that_always_dies_is_started_less_and_less_often(tmp_path: Path) -> None:
     source = """
-    if module == "scaler_worker.processor.zygote":
+    if module == "scaler_worker.worker_process.zygote":
         os._exit(9)
     """
     with sabotaged_agent(tmp_path, source) as (scheduler, command):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import zmq
 from PySide6.QtCore import QObject, QSocketNotifier, QTimer
 
-from scaler_gui.models.recent import Place
+from scaler_gui.models.recent import RecentAddress
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.replay import Replay
@@ -29,7 +29,7 @@ LOOK_MILLISECONDS = 1000
 class LiveFeed(QObject):
     """ValueError with a sentence when one cannot connect there."""
 
-    def __init__(self, place: Place, monitor: Monitor) -> None:
+    def __init__(self, place: RecentAddress, monitor: Monitor) -> None:
         super().__init__(monitor)
         self._monitor = monitor
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()

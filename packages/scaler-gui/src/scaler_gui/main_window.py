@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QFileDialog, QLabel, QMainWindow, QMenu, QVBoxLayo
 
 from scaler_gui.models import recent
 from scaler_gui.models.alerts import FailureAlerts, sentence
-from scaler_gui.models.recent import Place
-from scaler_gui.models.status import Status
+from scaler_gui.models.recent import RecentAddress
+from scaler_gui.models.status import ConnectionStatus
 from scaler_gui.monitor import Monitor
 from scaler_gui.notifier import Notifier
 from scaler_gui.theme import CHOICES, Theme, apply_theme, theme_of
@@ -69,14 +69,14 @@ class MainWindow(QMainWindow):
         if dialog.exec():
             self.connect_to(dialog.place)
 
-    def connect_to(self, place: Place) -> None:
+    def connect_to(self, place: RecentAddress) -> None:
         self._settings.setValue("recent", recent.to_text(recent.with_newest(self._recent(), place)))
         self.monitor.connect_to(place)
 
     def connect_to_address(self, address: str) -> None:
         """With the key files that were used for it before."""
         known = {place.address: place for place in self._recent()}
-        self.connect_to(known.get(address, Place(address)))
+        self.connect_to(known.get(address, RecentAddress(address)))
 
     def replay(self, folder: str) -> None:
         self.monitor.replay(folder)
@@ -153,7 +153,7 @@ class MainWindow(QMainWindow):
             action.setEnabled(self.monitor.player is not None)
         self.docks.replaced()
 
-    def _on_status(self, status: Status) -> None:
+    def _on_status(self, status: ConnectionStatus) -> None:
         self._status.setText(status.text)
         self.banner.setText(status.trouble)
         self.banner.setVisible(bool(status.trouble))
@@ -307,7 +307,7 @@ class MainWindow(QMainWindow):
         self._notify.setChecked(str(self._settings.value("notify", "false")).lower() == "true")
         self.set_theme(str(self._settings.value("theme", "system")))
 
-    def _recent(self) -> list[Place]:
+    def _recent(self) -> list[RecentAddress]:
         return recent.from_text(str(self._settings.value("recent", "")))
 
     def _fill_recent(self) -> None:

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from scaler_gui.models.recent import Place
-from scaler_gui.models.status import Status, live_status, replay_status
+from scaler_gui.models.recent import RecentAddress
+from scaler_gui.models.status import ConnectionStatus, live_status, replay_status
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
 from scaler_protocol.monitor.model import DEFAULT_TIMEOUT_SECONDS, Model
 from scaler_protocol.monitor.player import Player
@@ -42,7 +42,7 @@ class Monitor(QObject):
         super().__init__()
         self._timeout_seconds = timeout_seconds
         self.model = self._new_model()
-        self.place: Place | None = None
+        self.place: RecentAddress | None = None
         self.recording = ""
         self.player: Player | None = None
         """Of the recording that is shown; None while the stream is live."""
@@ -51,7 +51,7 @@ class Monitor(QObject):
         """Why nothing can come: one sentence."""
 
         self._feed: Feed | None = None
-        self._status: Status | None = None
+        self._status: ConnectionStatus | None = None
         self._heard_at = 0.0
         self._snapshot: Snapshot | None = None
         self._tick = QTimer(self, interval=TICK_MILLISECONDS)
@@ -62,7 +62,7 @@ class Monitor(QObject):
 
     # ---- where it comes from -----------------------------------------------------------------------------------
 
-    def connect_to(self, place: Place) -> None:
+    def connect_to(self, place: RecentAddress) -> None:
         """Watch a scheduler from now on. A place where one cannot connect is said in the status."""
         from scaler_gui.feeds import LiveFeed  # not before the window is there
 
@@ -145,13 +145,13 @@ class Monitor(QObject):
         return self.model.failure_details(group)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ConnectionStatus:
         if self.recording:
             return replay_status(self.player, self.recording, self.problem)
         if self.place is None:
-            return Status("Not connected: Ctrl+O connects to a scheduler, Ctrl+R opens a recording")
+            return ConnectionStatus("Not connected: Ctrl+O connects to a scheduler, Ctrl+R opens a recording")
         if self.problem:
-            return Status(self.place.address, self.problem)
+            return ConnectionStatus(self.place.address, self.problem)
         return live_status(self.model, time.monotonic(), self.place.address)
 
     # ---- inside ------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class Monitor(QObject):
     def _new_model(self) -> Model:
         return Model(time.monotonic(), self._timeout_seconds)
 
-    def _start(self, place: Place | None = None, recording: str = "") -> None:
+    def _start(self, place: RecentAddress | None = None, recording: str = "") -> None:
         self._drop_feed()
         self.place, self.recording, self.player, self.problem = place, recording, None, ""
         self.model = self._new_model()

@@ -1,4 +1,4 @@
-"""The workers of Scaler: one agent per host and its processors."""
+"""The workers of Scaler: one agent per host and its worker processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Cluster"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when asked for: agent and processors have no use for it."""
+    """Loaded when asked for: agent and worker processes have no use for it."""
     if name == "Cluster":
         from scaler_worker.cluster import Cluster
 

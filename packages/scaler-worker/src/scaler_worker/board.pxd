@@ -66,7 +66,7 @@ cdef class Board:
     cdef uint64_t _harvested
     cdef uint64_t _next  # the sequence after all that were dispatched
     cdef uint64_t _oldest  # nothing below it is open
-    cdef uint64_t _position  # where the processor was last seen
+    cdef uint64_t _position  # where the worker process was last seen
     cdef uint8_t _open[16384]  # by sequence, as the cells: 1 while it is open
     cdef str _broken
 

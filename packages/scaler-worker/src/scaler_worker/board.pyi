@@ -1,4 +1,4 @@
-"""The memory that an agent shares with one of its processors (contract; the code and its rules are in board.pyx)."""
+"""The memory that an agent shares with one of its processes (contract; the code and its rules are in board.pyx)."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ WINDOW: int
 BOARD_BYTES: int
 
 class Handed:
-    """A run handed to a processor: its tasks have the sequences ``first_sequence`` and following."""
+    """A run handed to a worker process: its tasks have the sequences ``first_sequence`` and following."""
 
     run: TaskRun
     session: bytes
@@ -27,7 +27,7 @@ class Handed:
     def end_sequence(self) -> int: ...
 
 class Harvest:
-    """What a processor finished since the last harvest."""
+    """What a worker process finished since the last harvest."""
 
     runs: list[ResultRun]
     totals: list[tuple[Handed, int, float]]  # tasks finished, seconds they took
@@ -47,7 +47,7 @@ class Board:
     def is_open(self, sequence: int) -> bool: ...
     @property
     def broken(self) -> str | None:
-        """What the processor wrote that cannot be true. Nothing is read any more, and there is no room."""
+        """What the worker process wrote that cannot be true. Nothing is read any more, and there is no room."""
 
     def cell(self, sequence: int) -> int: ...
     @property

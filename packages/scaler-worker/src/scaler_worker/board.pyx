@@ -1,17 +1,17 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The memory that an agent shares with one of its processors; it survives the processor.
+"""The memory that an agent shares with one of its worker processes; it survives the worker process.
 
-Every task dispatched has a sequence number (0, 1, 2 ... per processor, counted alike on both sides) and a claim cell:
-HANDED until either side claims it with one compare-and-swap, then STARTED (the processor's) or WITHDRAWN (the agent's).
-So a task that never started can be taken back without asking, and a task that a dying processor had started is known.
+Every task dispatched has a sequence number (0, 1, 2 ... per process, counted alike on both sides) and a claim cell:
+HANDED until either side claims it with one compare-and-swap, then STARTED (the process's) or WITHDRAWN (the agent's).
+So a task that never started can be taken back without asking, and a task that a dying process had started is known.
 
-Results go into a ring of records: the processor moves the head, the agent the tail. A record is complete once the head has
-passed it, so what a processor finished before it died is there. ``running`` names the task under way, ``interrupt`` the
-task that the agent wants ended, ``lease`` the time after which the processor may start nothing.
+Results go into a ring of records: the process moves the head, the agent the tail. A record is complete once the head has
+passed it, so what a process finished before it died is there. ``running`` names the task under way, ``interrupt`` the
+task that the agent wants ended, ``lease`` the time after which the worker process may start nothing.
 
-The processor runs user code, which may write anything here. So the agent keeps outside of this memory what its own
+The process runs user code, which may write anything here. So the agent keeps outside of this memory what its own
 counts rest on: which sequences are *open* (dispatched, neither ended nor taken back), how far it has read, where the
-processor was last seen. Every offset, size, status and sequence that it reads is checked against these. The first one
+process was last seen. Every offset, size, status and sequence that it reads is checked against these. The first one
 that cannot be true breaks the board: it says why in ``broken``, nothing more is read from it, and its process is ended.
 """
 
@@ -42,12 +42,12 @@ cdef extern from *:
 
 cdef enum:
     # offsets of words, each group on a cache line of its own, by who writes it
-    RUNNING = 64  # processor: sequence + 1 of the task under way, 0: none
-    STARTED = 72  # processor: when it started, monotonic nanoseconds
-    POSITION = 80  # processor: sequence it looks at next
+    RUNNING = 64  # worker process: sequence + 1 of the task under way, 0: none
+    STARTED = 72  # worker process: when it started, monotonic nanoseconds
+    POSITION = 80  # worker process: sequence it looks at next
     INTERRUPT = 128  # agent: sequence + 1 of the task to end
     LEASE = 192  # agent: nothing starts after this, monotonic nanoseconds; 0: no lease
-    HEAD = 256  # processor: bytes of records committed
+    HEAD = 256  # worker process: bytes of records committed
     TAIL = 320  # agent: bytes of records taken
     CELLS = 4096
     CELL_COUNT = 16384
@@ -94,7 +94,7 @@ cdef inline uint64_t _padded(uint64_t size) noexcept nogil:
 
 
 cdef class Handed:
-    """A run handed to a processor: its tasks have the sequences ``first_sequence`` and following."""
+    """A run handed to a worker process: its tasks have the sequences ``first_sequence`` and following."""
 
     def __init__(self, object run, uint64_t first_sequence):
         self.run = run
@@ -302,7 +302,7 @@ cdef class Board:
 
     @property
     def position(self):
-        """The sequence that the processor looks at next."""
+        """The sequence that the worker process looks at next."""
         return scaler_load(self._base + POSITION)
 
     def interrupt(self, uint64_t sequence):
@@ -392,7 +392,7 @@ cdef class Board:
         self._open[sequence & (CELL_COUNT - 1)] = 0
         self._harvested = sequence + 1
 
-    # ---- the processor's side --------------------------------------------------------------------------------
+    # ---- the worker process's side --------------------------------------------------------------------------------
 
     cdef bint claim(self, uint64_t sequence) noexcept nogil:
         scaler_store(self._base + POSITION, sequence + 1)
@@ -450,7 +450,7 @@ cdef class Board:
 
 
 cdef bint is_result(uint8_t status) noexcept nogil:
-    """Whether a processor may say that a task ended so."""
+    """Whether a worker process may say that a task ended so."""
     return status <= STATUS_CANCELLED or status == STATUS_DESERIALIZE_FAILED or status == STATUS_OBJECT_MISSING
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from scaler_protocol.command.errors import BadInput
-from scaler_protocol.command.settings import Setting, settings_of
+from scaler_protocol.command.settings import CommandSetting, settings_of
 
 SECTIONS = ("scheduler", "cluster", "symphony", "top", "ui", "gui", "keygen")
 """The sections one file may hold: it can serve all commands."""
@@ -71,7 +71,7 @@ class _Parser(argparse.ArgumentParser):
 _ADVICE = "Run with -h for usage."
 
 
-def _parser(settings: Iterable[Setting], program: str, section: str, description: str) -> _Parser:
+def _parser(settings: Iterable[CommandSetting], program: str, section: str, description: str) -> _Parser:
     epilog = (
         "Durations and sizes accept a unit, such as 500ms, 30s, 2h, 500MB or 4GiB; plain numbers have the unit shown. "
         f"Every option can also be set in the section [{section}] of a TOML file (--config) or in the environment as "
@@ -91,13 +91,13 @@ def _parser(settings: Iterable[Setting], program: str, section: str, description
     return parser
 
 
-def _shown_argument(setting: Setting) -> str:
+def _shown_argument(setting: CommandSetting) -> str:
     """argparse takes every argument for optional, because it may come from the environment or from a file."""
     return setting.shown_name if setting.is_required else f"[{setting.shown_name}]"
 
 
-def _add(parser: _Parser, setting: Setting) -> None:
-    """All values arrive as lists of texts; ``Setting`` gives them their meaning, wherever they come from."""
+def _add(parser: _Parser, setting: CommandSetting) -> None:
+    """All values arrive as lists of texts; ``CommandSetting`` gives them their meaning, wherever they come from."""
     common: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": setting.name, "help": _help(setting)}
     if setting.description.positional:
         del common["dest"]
@@ -110,7 +110,7 @@ def _add(parser: _Parser, setting: Setting) -> None:
         parser.add_argument(*setting.flags, nargs="+" if setting.many else None, metavar=setting.metavar, **common)
 
 
-def _help(setting: Setting) -> str:
+def _help(setting: CommandSetting) -> str:
     text = setting.description.help
     if setting.is_switch:
         text += f" --no-{setting.key} turns it off."
@@ -119,7 +119,7 @@ def _help(setting: Setting) -> str:
     return text.replace("%", "%%")
 
 
-def _given(parser: _Parser, settings: Sequence[Setting], arguments: Sequence[str]) -> dict[str, Any]:
+def _given(parser: _Parser, settings: Sequence[CommandSetting], arguments: Sequence[str]) -> dict[str, Any]:
     """What the command line says: lists of texts by field name, and the path of ``config``."""
     namespace, extra = parser.parse_known_args(_with_switch_values(settings, arguments))
     if extra:
@@ -132,7 +132,7 @@ def _given(parser: _Parser, settings: Sequence[Setting], arguments: Sequence[str
     return given
 
 
-def _with_switch_values(settings: Iterable[Setting], arguments: Sequence[str]) -> list[str]:
+def _with_switch_values(settings: Iterable[CommandSetting], arguments: Sequence[str]) -> list[str]:
     """``--protected`` and ``-p False`` become ``--protected=True`` and ``--protected=False``: otherwise a switch
     would swallow an address that follows it."""
     switches = {flag: each.flag for each in settings if each.is_switch for flag in each.flags}
@@ -152,7 +152,7 @@ def _with_switch_values(settings: Iterable[Setting], arguments: Sequence[str]) -
     return result
 
 
-def _move_trailing_words(settings: Sequence[Setting], given: dict[str, Any]) -> None:
+def _move_trailing_words(settings: Sequence[CommandSetting], given: dict[str, Any]) -> None:
     """In ``--logging-paths a b tcp://host:port`` argparse takes the address for a third path: give it back."""
     missing = [each for each in settings if each.description.positional and each.name not in given]
     for each in reversed(missing):
@@ -162,7 +162,7 @@ def _move_trailing_words(settings: Sequence[Setting], given: dict[str, Any]) -> 
                 break
 
 
-def _unknown_argument(word: str, settings: Iterable[Setting]) -> str:
+def _unknown_argument(word: str, settings: Iterable[CommandSetting]) -> str:
     if not word.startswith("-"):
         return f"Unexpected argument {word!r}. {_ADVICE}"
     flags = [flag for each in settings for flag in each.flags] + ["--config", "--help", "--version"]
@@ -178,7 +178,7 @@ def _nearest(word: str, known: Iterable[str]) -> str:
     return f"Did you mean {by_letters[found[0]]}?" if found else _ADVICE
 
 
-def _require(settings: Iterable[Setting], values: Mapping[str, Any]) -> None:
+def _require(settings: Iterable[CommandSetting], values: Mapping[str, Any]) -> None:
     for each in settings:
         if each.is_required and each.name not in values:
             raise BadInput(f"Missing argument {each.shown_name}. {_ADVICE}")
@@ -187,7 +187,9 @@ def _require(settings: Iterable[Setting], values: Mapping[str, Any]) -> None:
 # ---- environment and file --------------------------------------------------------------------------------------
 
 
-def _from_environment(settings: Iterable[Setting], section: str, environment: Mapping[str, str]) -> dict[str, Any]:
+def _from_environment(
+    settings: Iterable[CommandSetting], section: str, environment: Mapping[str, str]
+) -> dict[str, Any]:
     values = {}
     for each in settings:
         variable = each.variable(section)
@@ -196,7 +198,7 @@ def _from_environment(settings: Iterable[Setting], section: str, environment: Ma
     return values
 
 
-def _from_file(settings: Iterable[Setting], section: str, path: str | None) -> dict[str, Any]:
+def _from_file(settings: Iterable[CommandSetting], section: str, path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
     document = _load(path)
@@ -222,7 +224,7 @@ def _load(path: str) -> dict[str, Any]:
         raise BadInput(f"Cannot read {path}: it is not a TOML file ({error}). Correct it there.") from None
 
 
-def _from_table(settings: Iterable[Setting], table: Mapping[str, Any], source: str) -> dict[str, Any]:
+def _from_table(settings: Iterable[CommandSetting], table: Mapping[str, Any], source: str) -> dict[str, Any]:
     by_key = {each.key: each for each in settings}
     values = {}
     for key, value in table.items():

@@ -13,7 +13,7 @@ from typing import Any
 from scaler_protocol.command.errors import BadInput
 from scaler_protocol.options import METADATA_KEY, Description, argument, option
 
-__all__ = ["Setting", "argument", "option", "settings_of"]
+__all__ = ["CommandSetting", "argument", "option", "settings_of"]
 
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 _KINDS = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
@@ -21,7 +21,7 @@ _METAVARS = {int: "NUMBER", float: "NUMBER", str: "TEXT"}
 
 
 @dataclass(frozen=True)
-class Setting:
+class CommandSetting:
     """One field of a settings class, ready to be read from a command line, the environment or a file."""
 
     name: str
@@ -142,7 +142,7 @@ def _convert(text: str, kind: type) -> Any:
         raise ValueError(f"{text!r} is not {_KINDS[kind]}. Give {_KINDS[kind]}") from None
 
 
-def settings_of(settings_class: type) -> list[Setting]:
+def settings_of(settings_class: type) -> list[CommandSetting]:
     """Every described field: those of the class itself first, then those of its bases."""
     hints = typing.get_type_hints(settings_class)
     found = []
@@ -150,7 +150,7 @@ def settings_of(settings_class: type) -> list[Setting]:
         description = each.metadata.get(METADATA_KEY)
         if description is not None:
             kind, many = _kind(hints[each.name])
-            found.append(Setting(each.name, kind, many, each.default, description))
+            found.append(CommandSetting(each.name, kind, many, each.default, description))
     return found
 
 

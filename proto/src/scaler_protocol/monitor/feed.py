@@ -41,13 +41,13 @@ from scaler_protocol.monitor.messages import (
     EventTotals,
     FunctionStatus,
     GraphStatus,
+    HostStoreStatus,
     MessageCount,
     MonitorMessage,
     PeerState,
     SchedulerStatus,
     Setting,
     Snapshot,
-    StoreStatus,
     TaskCounts,
     WaitGroup,
 )
@@ -154,7 +154,7 @@ def _snapshot_to_wire(snapshot: Snapshot) -> dict[str, Any]:
         "settings": _columns(Setting, snapshot.settings),
         "waits": _columns(WaitGroup, snapshot.waits),
         "graphs": _columns(GraphStatus, snapshot.graphs),
-        "stores": _columns(StoreStatus, snapshot.stores),
+        "stores": _columns(HostStoreStatus, snapshot.stores),
         "events": _fields(snapshot.events),
         "functionCount": counted(snapshot.function_count),
         "waitCount": counted(snapshot.wait_count),
@@ -176,7 +176,7 @@ def _snapshot_from_wire(reader: Any) -> Snapshot:
         settings=tuple(_rows(Setting, reader.settings)),
         waits=tuple(_rows(WaitGroup, reader.waits)),
         graphs=tuple(_rows(GraphStatus, reader.graphs)),
-        stores=tuple(_rows(StoreStatus, reader.stores)),
+        stores=tuple(_rows(HostStoreStatus, reader.stores)),
         events=_struct(EventTotals, reader.events),
         function_count=reader.functionCount,
         wait_count=reader.waitCount,
@@ -201,7 +201,7 @@ def _camel(name: str) -> str:
 
 _STRUCTS = (
     SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, ClientStatus, FunctionStatus, Setting,
-    WaitGroup, GraphStatus, StoreStatus, EventTotals, Events,
+    WaitGroup, GraphStatus, HostStoreStatus, EventTotals, Events,
 )  # fmt: skip
 _NAMES: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _camel(field.name)) for field in fields(each)] for each in _STRUCTS

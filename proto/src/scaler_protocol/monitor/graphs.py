@@ -42,7 +42,7 @@ class GraphNode(NamedTuple):
 
 
 @dataclass(slots=True)
-class Graph:
+class WatchedGraph:
     """A graph as its client submitted it. ``graph`` is the number of its last task."""
 
     session: int
@@ -73,7 +73,7 @@ class Graphs:
     """Found by (session index, number of the last task)."""
 
     def __init__(self) -> None:
-        self._graphs: dict[tuple[int, int], Graph] = {}
+        self._graphs: dict[tuple[int, int], WatchedGraph] = {}
         self._edge_count = 0
 
     def add(
@@ -101,17 +101,17 @@ class Graphs:
             if graph.session == session and not graph.cut and first <= graph.graph and graph.first < first + count:
                 _note_range(graph.handed, first, first + count)
 
-    def get(self, session: int, number: int) -> Graph | None:
+    def get(self, session: int, number: int) -> WatchedGraph | None:
         return self._graphs.get((session, number))
 
-    def all(self) -> list[Graph]:
+    def all(self) -> list[WatchedGraph]:
         """Oldest first."""
         return list(self._graphs.values())
 
-    def _make(self, session: int, number: int, first: int) -> Graph:
+    def _make(self, session: int, number: int, first: int) -> WatchedGraph:
         if len(self._graphs) >= GRAPH_LIMIT:
             self._forget_oldest()
-        return self._graphs.setdefault((session, number), Graph(session, number, first))
+        return self._graphs.setdefault((session, number), WatchedGraph(session, number, first))
 
     def _make_room(self) -> None:
         while self._edge_count > EDGES_LIMIT:
@@ -122,7 +122,7 @@ class Graphs:
         self._edge_count -= self._graphs.pop(oldest).edge_count
 
 
-def _is_too_large(graph: Graph, more_edges: int) -> bool:
+def _is_too_large(graph: WatchedGraph, more_edges: int) -> bool:
     """To be shown node by node."""
     return (
         graph.count > NODE_LIMIT
@@ -139,7 +139,7 @@ def _note_range(ranges: list[tuple[int, int]], first: int, stop: int) -> None:
         ranges.append((first, stop))
 
 
-def nodes_of(graph: Graph, log: TaskLog) -> list[GraphNode]:
+def nodes_of(graph: WatchedGraph, log: TaskLog) -> list[GraphNode]:
     """All nodes in the order of their numbers; none when the graph was cut."""
     span = graph.graph - graph.first + 1
     functions = _functions_of(graph, span)
@@ -156,7 +156,7 @@ def nodes_of(graph: Graph, log: TaskLog) -> list[GraphNode]:
     ]
 
 
-def _functions_of(graph: Graph, span: int) -> dict[int, int]:
+def _functions_of(graph: WatchedGraph, span: int) -> dict[int, int]:
     """By the place of a node behind the first one."""
     return {
         task - graph.first: function

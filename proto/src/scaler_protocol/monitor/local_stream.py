@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
 from scaler_protocol.monitor.feed import RefusedError
-from scaler_protocol.monitor.strangers import ROOT, served_by_another
+from scaler_protocol.monitor.other_users import ROOT, served_by_another
 from scaler_protocol.transport.socket_owner import credentials_of
 from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zmtp import ZmtpConnection

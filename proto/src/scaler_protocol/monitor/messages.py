@@ -146,7 +146,7 @@ class GraphStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreStatus:
+class HostStoreStatus:
     """The object store of one host."""
 
     host: str
@@ -182,7 +182,7 @@ class Snapshot:
     settings: tuple[Setting, ...] = ()
     waits: tuple[WaitGroup, ...] = ()
     graphs: tuple[GraphStatus, ...] = ()
-    stores: tuple[StoreStatus, ...] = ()
+    stores: tuple[HostStoreStatus, ...] = ()
     events: EventTotals = EventTotals()
     function_count: int = 0
     wait_count: int = 0

@@ -15,7 +15,7 @@ from scaler_protocol.monitor.activity import Activity, Notice, WorkerName
 from scaler_protocol.monitor.bounds import rate
 from scaler_protocol.monitor.failures import details_text
 from scaler_protocol.monitor.format import format_count
-from scaler_protocol.monitor.graphs import Graph, GraphNode, nodes_of
+from scaler_protocol.monitor.graphs import GraphNode, WatchedGraph, nodes_of
 from scaler_protocol.monitor.history import History
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot, TaskCounts
 from scaler_protocol.monitor.natural_order import NaturalKey, natural_key
@@ -174,7 +174,7 @@ class Model:
         """What ``width`` pixels show of the time from ``start`` to ``stop`` (unix seconds); see ``task_stream``."""
         return task_stream.bars(self.log, int(start * 1e6), int(stop * 1e6), width, workers)
 
-    def graph(self, session: bytes, number: int) -> tuple[Graph, list[GraphNode]] | None:
+    def graph(self, session: bytes, number: int) -> tuple[WatchedGraph, list[GraphNode]] | None:
         """The shape of a graph and where its nodes are; None when nothing was heard of it."""
         for index, named in self.activity.sessions.items():
             graph = self.activity.graphs.get(index, number) if named.session == session else None

@@ -14,7 +14,7 @@ from scaler_protocol.address import Address
 from scaler_protocol.keys import VARIABLE, PeerKeys
 from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
 from scaler_protocol.monitor.feed import RefusedError
-from scaler_protocol.monitor.strangers import ROOT, served_by_another
+from scaler_protocol.monitor.other_users import ROOT, served_by_another
 from scaler_protocol.transport.socket_owner import owner_of_listener
 
 _RECONNECT_MILLISECONDS = 100

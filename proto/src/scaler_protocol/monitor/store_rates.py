@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scaler_protocol.monitor.bounds import rate
-from scaler_protocol.monitor.messages import StoreStatus
+from scaler_protocol.monitor.messages import HostStoreStatus
 
 SPAN_SECONDS = 5.0
 """Agents tell of their stores now and then: over a shorter time a rate would jump."""
@@ -23,9 +23,9 @@ class StoreRate(NamedTuple):
 
 class StoreRates:
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, Sequence[StoreStatus]]] = deque()
+        self._seen: deque[tuple[float, Sequence[HostStoreStatus]]] = deque()
 
-    def add(self, time: float, stores: Sequence[StoreStatus]) -> list[StoreRate]:
+    def add(self, time: float, stores: Sequence[HostStoreStatus]) -> list[StoreRate]:
         """A rate for each of ``stores``; 0 for all until they have been seen for a while."""
         if self._seen and [each.host for each in self._seen[-1][1]] != [each.host for each in stores]:
             self._seen.clear()
@@ -37,7 +37,7 @@ class StoreRates:
         return [_rate(old, new, seconds) for old, new in zip(before, stores, strict=True)]
 
 
-def _rate(before: StoreStatus, after: StoreStatus, seconds: float) -> StoreRate:
+def _rate(before: HostStoreStatus, after: HostStoreStatus, seconds: float) -> StoreRate:
     """A store that was started again counts from 0."""
     totals = (
         (before.spilled_bytes, after.spilled_bytes),

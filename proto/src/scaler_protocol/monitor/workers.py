@@ -1,6 +1,6 @@
 """Rows of the table of workers: what they hold, their order, their filter and their totals.
 
-A worker's row repeats what is its agent's; :class:`Totals` counts that once.
+A worker's row repeats what is its agent's; :class:`WorkerTotals` counts that once.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Order:
         return Order(key, not self.reversed) if key is self.key else Order(key)
 
 
-class Totals(NamedTuple):
+class WorkerTotals(NamedTuple):
     workers: int
     agents: int
     agent_cpu_percent: float
@@ -113,10 +113,10 @@ def filter_rows(rows: Iterable[WorkerRow], text: str) -> list[WorkerRow]:
     return [row for row in rows if wanted in f"{row.label}|{row.state.name}".casefold()]
 
 
-def total_of(rows: Sequence[WorkerRow]) -> Totals:
+def total_of(rows: Sequence[WorkerRow]) -> WorkerTotals:
     """Sums over rows; what is an agent's counts once, however many of its workers are shown."""
     agents = {row.agent_session: row for row in rows}.values()
-    return Totals(
+    return WorkerTotals(
         workers=len(rows),
         agents=len(agents),
         agent_cpu_percent=sum(row.agent_cpu_percent for row in agents),

@@ -62,7 +62,7 @@ class Writable:
     size: int
 
 
-Answer = Union[StoreFound, ObjectMissing, StoreRefused, StoreStatus, Readable, Writable]
+AgentAnswer = Union[StoreFound, ObjectMissing, StoreRefused, StoreStatus, Readable, Writable]
 
 
 class AgentConnection:
@@ -157,7 +157,7 @@ class AgentConnection:
     def ask_status(self) -> None:
         self._send(StoreStatusRequest())
 
-    def on_period(self) -> list[Answer]:
+    def on_period(self) -> list[AgentAnswer]:
         """To be called every ``PERIOD_SECONDS`` of ``silence``: asks for a sign of life. A store that has not given one
         for too long is ended, and ``lost``. Returns the answers, as ``on_readable``."""
         answers = self.on_readable()
@@ -176,9 +176,9 @@ class AgentConnection:
 
     # ---- answers -------------------------------------------------------------------------------------------------
 
-    def on_readable(self) -> list[Answer]:
+    def on_readable(self) -> list[AgentAnswer]:
         """The answers that have arrived. Check ``lost`` after it."""
-        answers: list[Answer] = []
+        answers: list[AgentAnswer] = []
         while (frames := self._stream.receive()) is not None:
             self._has_heard = True
             body = decode(frames).body
@@ -190,7 +190,7 @@ class AgentConnection:
                 answers.append(self._answer(body))
         return answers
 
-    def _answer(self, body: Any) -> Answer:
+    def _answer(self, body: Any) -> AgentAnswer:
         if isinstance(body, (StoreGranted, StoreExtent, StoreRegion)):
             self._take_segment(body)
         if isinstance(body, StoreExtent):

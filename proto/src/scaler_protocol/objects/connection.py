@@ -31,8 +31,8 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.objects.core.space import pages
 from scaler_protocol.objects.errors import MissingObject, StoreError, StoreFull, StoreUnavailable, Unreachable
-from scaler_protocol.objects.layout import Layout, Part
-from scaler_protocol.objects.link import REGION_KEY, STATUS_KEY, Link, LinkLost
+from scaler_protocol.objects.layout import ObjectLayout, Part
+from scaler_protocol.objects.link import REGION_KEY, STATUS_KEY, LinkLost, StoreLink
 from scaler_protocol.objects.starting import reach
 
 SMALL_BYTES = 1024 * 1024
@@ -52,7 +52,7 @@ class StoreConnection:
         self._cluster = cluster
         self._may_start = may_start
         self._lock = threading.Lock()
-        self._link: Link | None = None
+        self._link: StoreLink | None = None
         self._closed = False
         self._place_lock = threading.Lock()
         _connections.add(self)
@@ -73,17 +73,17 @@ class StoreConnection:
 
     # ---- verbs ---------------------------------------------------------------------------------------------------
 
-    def put(self, key: ObjectKey, data: Layout | bytes | bytearray | memoryview) -> int:
+    def put(self, key: ObjectKey, data: ObjectLayout | bytes | bytearray | memoryview) -> int:
         """Write and seal an object; returns its size. An object of that key that is sealed already stays as it is.
         Raises StoreFull and StoreUnavailable."""
         return self.put_somewhere(key, data)[0]
 
-    def put_somewhere(self, key: ObjectKey, data: Layout | bytes | bytearray | memoryview) -> tuple[int, bytes]:
+    def put_somewhere(self, key: ObjectKey, data: ObjectLayout | bytes | bytearray | memoryview) -> tuple[int, bytes]:
         """As ``put``; returns also the id of the store that has it."""
-        parts = data.parts() if isinstance(data, Layout) else [(0, memoryview(data).cast("B"))]
+        parts = data.parts() if isinstance(data, ObjectLayout) else [(0, memoryview(data).cast("B"))]
         size = parts[-1][0] + len(parts[-1][1])
 
-        def put(link: Link) -> bytes:
+        def put(link: StoreLink) -> bytes:
             if size >= SMALL_BYTES or not self._place(link, key, size, parts):
                 self._create(link, key, size, parts)
             return link.store
@@ -94,7 +94,7 @@ class StoreConnection:
         """The object's bytes, writable: other processes do not see the changes. Waits while the object is written.
         Raises MissingObject, StoreFull (it was on disk), TimeoutError and StoreUnavailable."""
 
-        def get(link: Link) -> memoryview:
+        def get(link: StoreLink) -> memoryview:
             return link.read(_checked(link.ask(key, StoreGet(key), timeout)))
 
         return self._again(get)
@@ -141,7 +141,7 @@ class StoreConnection:
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
-    def _create(self, link: Link, key: ObjectKey, size: int, parts: Sequence[Part]) -> None:
+    def _create(self, link: StoreLink, key: ObjectKey, size: int, parts: Sequence[Part]) -> None:
         granted: StoreGranted = _checked(link.ask(key, StoreCreate(key, size)))
         if granted.sealed:
             return
@@ -152,7 +152,7 @@ class StoreConnection:
             raise StoreFull(_no_memory(size, error)) from None
         link.tell(StoreSeal(key))
 
-    def _place(self, link: Link, key: ObjectKey, size: int, parts: Sequence[Part]) -> bool:
+    def _place(self, link: StoreLink, key: ObjectKey, size: int, parts: Sequence[Part]) -> bool:
         """False: there is no region with room for it."""
         with self._place_lock:
             region = self._region_for(link, size)
@@ -166,7 +166,7 @@ class StoreConnection:
             self._advance(link, region, pages(size))
             return True
 
-    def _region_for(self, link: Link, size: int) -> StoreRegion | None:
+    def _region_for(self, link: StoreLink, size: int) -> StoreRegion | None:
         if link.region_asked:
             link.region_asked = False
             link.region = link.finish(REGION_KEY)
@@ -175,7 +175,7 @@ class StoreConnection:
         region: StoreRegion = link.region
         return region if region.size >= pages(size) else None
 
-    def _advance(self, link: Link, region: StoreRegion, size: int) -> None:
+    def _advance(self, link: StoreLink, region: StoreRegion, size: int) -> None:
         """The next one is asked for before it is needed."""
         rest = region.size - size
         link.region = StoreRegion(region.segment, region.segment_size, region.offset + size, rest, region.fresh)
@@ -185,7 +185,7 @@ class StoreConnection:
 
     # ---- the connection ------------------------------------------------------------------------------------------
 
-    def _again(self, work: Callable[[Link], _T]) -> _T:
+    def _again(self, work: Callable[[StoreLink], _T]) -> _T:
         """Once more when the store has died meanwhile, with the next one. Whatever else interrupts leaves requests
         without a taker, so the connection is not used again; what is mapped through it stays."""
         for attempt in (1, 2):
@@ -202,20 +202,20 @@ class StoreConnection:
                 raise
         raise AssertionError
 
-    def _connected(self) -> Link:
+    def _connected(self) -> StoreLink:
         link = self._link
         if link is not None and link.is_usable:
             return link
         with self._lock:
             if not self._closed and (self._link is None or not self._link.is_usable):
-                self._replace(Link(reach(self._cluster, self._may_start)))
+                self._replace(StoreLink(reach(self._cluster, self._may_start)))
             if self._closed:
                 self._replace(None)
             if self._link is None:
                 raise StoreUnavailable("This connection to the object store is closed.")
             return self._link
 
-    def _replace(self, new: Link | None) -> None:
+    def _replace(self, new: StoreLink | None) -> None:
         """The old connection ends after the new one was made: a store that has no peer ends."""
         old, self._link = self._link, new
         if old is not None:

@@ -18,7 +18,7 @@ from scaler_protocol.ids import new_session
 from scaler_protocol.keys import store_keys
 from scaler_protocol.messages import Envelope, Hello, ObjectCredit, ObjectRequest, Welcome
 from scaler_protocol.objects.arrival import GONE, Arrival
-from scaler_protocol.objects.source import Source
+from scaler_protocol.objects.source import RemoteStore
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.router_socket import RouterSocket
 
@@ -41,7 +41,7 @@ class Exchange:
         self._users: dict[bytes, bytes] = {}  # by routing id: whose key its connection showed
         self._valid_users: frozenset[bytes] | None = None
         self._look_at = 0.0
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, RemoteStore] = {}
         self._probes: list[float] = []
 
     def listen(self, host: str) -> str:
@@ -65,7 +65,7 @@ class Exchange:
 
     def open(self, endpoint: str) -> None:
         """Raises OSError and ValueError."""
-        self._sources[endpoint] = Source(self._context, endpoint)
+        self._sources[endpoint] = RemoteStore(self._context, endpoint)
         self.version += 1
 
     def close_source(self, endpoint: str) -> None:

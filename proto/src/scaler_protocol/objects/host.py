@@ -11,10 +11,10 @@ from scaler_protocol.objects.errors import MissingObject, StoreError, StoreUnava
 
 if TYPE_CHECKING:
     from scaler_protocol.objects.connection import StoreConnection
-    from scaler_protocol.objects.layout import Layout
+    from scaler_protocol.objects.layout import ObjectLayout
 
 
-class Place(NamedTuple):
+class StoredLocation(NamedTuple):
     """Where an object is: its size, and the 16 bytes that name a store."""
 
     size: int
@@ -32,13 +32,13 @@ class HostStore:
         self._writer: StoreConnection | None = None
         self._is_for_fetches = False
 
-    def put(self, key: ObjectKey, payload: bytes | Layout) -> Place | None:
+    def put(self, key: ObjectKey, payload: bytes | ObjectLayout) -> StoredLocation | None:
         """Raises StoreFull."""
         connection = self._connection()
         if connection is None or self._is_for_fetches:
             return None
         try:
-            return Place(*connection.put_somewhere(key, payload))
+            return StoredLocation(*connection.put_somewhere(key, payload))
         except StoreUnavailable:
             return None
 

@@ -21,7 +21,7 @@ Part = tuple[int, memoryview]
 """Bytes, and where in the object they go."""
 
 
-class Layout:
+class ObjectLayout:
     """The bytes of one object, not yet joined. Keeps the buffers, so they must not change before it is written."""
 
     def __init__(self, pickled: bytes, buffers: Sequence[memoryview]) -> None:
@@ -72,10 +72,10 @@ class Layout:
         self.size = offset + len(part)
 
 
-def plan(pickled: bytes, buffers: Sequence[pickle.PickleBuffer | memoryview] = ()) -> Layout:
+def plan(pickled: bytes, buffers: Sequence[pickle.PickleBuffer | memoryview] = ()) -> ObjectLayout:
     """``buffers`` are those that the pickler gave to its ``buffer_callback``, in order. Raises BufferError when one is
     not contiguous."""
-    return Layout(pickled, [_raw(buffer) for buffer in buffers])
+    return ObjectLayout(pickled, [_raw(buffer) for buffer in buffers])
 
 
 def load(view: memoryview | bytes, loads: Callable[..., Any] = pickle.loads) -> Any:

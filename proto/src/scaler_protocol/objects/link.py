@@ -41,7 +41,7 @@ class LinkLost(StoreUnavailable):
     """The store has ended, or this connection to it."""
 
 
-class Link:
+class StoreLink:
     """``store`` is the id of the store at the other end."""
 
     def __init__(self, reached: Reached) -> None:

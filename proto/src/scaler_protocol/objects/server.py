@@ -30,7 +30,6 @@ from scaler_protocol.messages import (
 from scaler_protocol.objects.arrival import CUT, GONE, Arrival
 from scaler_protocol.objects.capacity import default_capacity_bytes
 from scaler_protocol.objects.core.effects import (
-    Answer,
     AskSource,
     CloseSegment,
     CloseSource,
@@ -42,13 +41,14 @@ from scaler_protocol.objects.core.effects import (
     RemoveFile,
     SendPiece,
     Spill,
+    StoreAnswer,
 )
 from scaler_protocol.objects.core.store import MalformedRequest, StoreCore
 from scaler_protocol.objects.disk import Disk
 from scaler_protocol.objects.entrance import Entrance
 from scaler_protocol.objects.memory_files import MemoryFiles
 from scaler_protocol.transport.acceptor import ACCEPTED_AT_ONCE, Acceptor
-from scaler_protocol.transport.newcomers import Newcomers
+from scaler_protocol.transport.pending_handshakes import PendingHandshakes
 from scaler_protocol.transport.stream import SIZE_LIMIT_BYTES, StreamConnection
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ _DESCRIPTORS_LIMIT = 64
 """A peer sends one, with its Hello."""
 
 
-class Server:
+class ObjectServer:
     def __init__(self, listening: socket.socket) -> None:
         self._acceptor = Acceptor(listening, "The object store of this host")
-        self._newcomers = Newcomers()
+        self._pending_handshakes = PendingHandshakes()
         self._guard = TurnGuard("Object store")
         self._why = ""  # a turn failed
         self._store = new_session()
@@ -125,7 +125,7 @@ class Server:
         return time.monotonic() > self._started + START_SECONDS
 
     def _wait_seconds(self) -> float | None:
-        deadline = self._newcomers.next_deadline()
+        deadline = self._pending_handshakes.next_deadline()
         if (due := self._core.next_deadline()) is not None:
             deadline = _sooner(deadline, due)
         if self._exchange is not None:
@@ -141,7 +141,7 @@ class Server:
         if deadline is not None and deadline <= time.monotonic():
             self._core.on_deadline(time.monotonic())
         self._carry_out()
-        for number in self._newcomers.late(time.monotonic()):
+        for number in self._pending_handshakes.late(time.monotonic()):
             self._lose(number)
         if self._exchange is not None:
             self._serve_exchange(self._exchange)
@@ -153,7 +153,7 @@ class Server:
 
     def _read(self, events: list[tuple[int, int]]) -> None:
         """Those who have said who they are come first; of the others, as many as take no time worth mentioning."""
-        newcomers, has_more = [], False
+        arriving, has_more = [], False
         for fd, event in events:
             if fd == self._acceptor.fd:
                 has_more = True
@@ -164,8 +164,8 @@ class Server:
             elif self._peers.get(fd) in self._welcomed:
                 self._charge(self._peers[fd], event)
             else:
-                newcomers.append((fd, event))
-        for fd, event in newcomers[:ACCEPTED_AT_ONCE]:
+                arriving.append((fd, event))
+        for fd, event in arriving[:ACCEPTED_AT_ONCE]:
             if fd in self._peers:
                 self._charge(self._peers[fd], event)
         if has_more:
@@ -198,7 +198,7 @@ class Server:
             self._streams[number] = stream
             self._poll.register(stream.fd, select.EPOLLIN)
             self._had_peers = came = True
-            for each in self._newcomers.add(number, time.monotonic()):
+            for each in self._pending_handshakes.add(number, time.monotonic()):
                 self._lose(each)
         return came
 
@@ -240,7 +240,7 @@ class Server:
             raise MalformedRequest(answer.text)
         if isinstance(answer, Challenge):
             return
-        self._newcomers.remove(number)
+        self._pending_handshakes.remove(number)
         stream.limit_bytes = SIZE_LIMIT_BYTES
         self._welcomed.add(number)
         self._core.on_connected(number)
@@ -277,7 +277,7 @@ class Server:
         del self._peers[stream.fd]
         stream.close()
         self._writing.discard(number)
-        self._newcomers.remove(number)
+        self._pending_handshakes.remove(number)
         if number not in self._welcomed:
             return
         self._welcomed.discard(number)
@@ -305,15 +305,15 @@ class Server:
         if isinstance(effect, MakeSegment):
             reason = getattr(error, "strerror", None) or str(error)
             self._core.on_segment_failed(effect.number, reason, time.monotonic())
-        elif isinstance(effect, (Answer, SendPiece)) and effect.peer > 0:
+        elif isinstance(effect, (StoreAnswer, SendPiece)) and effect.peer > 0:
             self._end(effect.peer, error)
-        elif isinstance(effect, (Answer, SendPiece)):
+        elif isinstance(effect, (StoreAnswer, SendPiece)):
             self._forget_store(effect.peer)
         else:
             self._guard.failed(f"{type(effect).__name__} could not be carried out.", error)
 
     def _do(self, effect: Effect) -> None:
-        if isinstance(effect, Answer):
+        if isinstance(effect, StoreAnswer):
             self._send(effect)
         elif isinstance(effect, MakeSegment):
             self._files.make(effect.number, effect.size)
@@ -331,7 +331,7 @@ class Server:
         else:
             self._do_between_stores(effect)
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: StoreAnswer) -> None:
         if answer.peer < 0:
             self._answer_store(answer.peer, answer.body)
             return

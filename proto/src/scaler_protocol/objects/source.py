@@ -18,7 +18,7 @@ from scaler_protocol.transport.context import Context
 from scaler_protocol.transport.dealer_connection import DealerConnection
 
 
-class Source:
+class RemoteStore:
     """``endpoint`` is ``tcp://host:port#ticket``; both ends prove that they know the ticket, which is not sent. Raises
     OSError and ValueError."""
 

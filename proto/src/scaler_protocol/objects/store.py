@@ -37,10 +37,10 @@ def main() -> int:
     bound.listen(_BACKLOG)  # not before the fork: peers are told the number of the process that called this
     os.close(listening)
     allow_many_descriptors()
-    from scaler_protocol.objects.server import Server  # only the one that serves
+    from scaler_protocol.objects.server import ObjectServer  # only the one that serves
 
     try:
-        Server(bound).run()
+        ObjectServer(bound).run()
     except SystemExit as ended:  # it is broken
         return int(ended.code or 0)
     return 0

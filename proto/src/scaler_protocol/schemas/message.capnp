@@ -68,7 +68,7 @@ struct Message {
     storeSegmentClosed @56 :StoreSegmentClosed;
     # again between clients and scheduler
     clusterInfoRequest @57 :Void;
-    clusterInfo @58 :ClusterInfo;
+    clusterInfo @58 :ClusterInfoReply;
     challenge @59 :Challenge;  # answers a hello with a nonce
     lockRequest @60 :LockRequest;
     lockReply @61 :LockReply;
@@ -357,7 +357,7 @@ struct ExplainRequest {
   task @0 :UInt64;
 }
 
-struct ClusterInfo {
+struct ClusterInfoReply {
   snapshot @0 :Data;  # zlib: one message of the monitor stream; empty: too large
 }
 

@@ -22,12 +22,12 @@ import zmq
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.handshake import place_of
 from scaler_protocol.keys import PeerKeys, client_keys
+from scaler_protocol.transport.descriptor_set import DescriptorSet
 from scaler_protocol.transport.endpoints import connect_error
-from scaler_protocol.transport.gate import Gate
 from scaler_protocol.transport.inproc_event import InprocEvent
 from scaler_protocol.transport.libzmq_dealer import ConnectionEvent, LibzmqDealer
+from scaler_protocol.transport.local_route import LocalRoute, find_route
 from scaler_protocol.transport.local_token import LocalToken
-from scaler_protocol.transport.local_way import Way, find_way
 from scaler_protocol.transport.peer_process import PeerProcess
 from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zeromq import DealerFrames
@@ -76,7 +76,7 @@ class DealerConnection(DealerFrames):
         self._closed = False
         self._libzmq: LibzmqDealer | None = None
         self._inproc_event = InprocEvent() if self._address.scheme == "inproc" else None
-        self._gates: tuple[Gate, Gate] | None = None  # for messages, for connection events
+        self._descriptor_sets: tuple[DescriptorSet, DescriptorSet] | None = None  # for messages, for connection events
         self._retry: Timer | None = None
         self._retry_seconds = _RETRY_SECONDS
         self._lacks_descriptors = False
@@ -103,9 +103,9 @@ class DealerConnection(DealerFrames):
         if not self._looks:
             self._use_libzmq()
             return
-        self._gates = Gate(), Gate()
+        self._descriptor_sets = DescriptorSet(), DescriptorSet()
         self._retry = Timer()
-        self._gates[1].add(self._retry.fd, select.EPOLLIN)
+        self._descriptor_sets[1].add(self._retry.fd, select.EPOLLIN)
         self._look()
 
     @property
@@ -116,16 +116,16 @@ class DealerConnection(DealerFrames):
     @property
     def fd(self) -> int:
         """Readable when something may be there. Edge-triggered: drain ``receive`` until None, also after a send."""
-        if self._gates is not None:
-            return self._gates[0].fd
+        if self._descriptor_sets is not None:
+            return self._descriptor_sets[0].fd
         assert self._libzmq is not None
         return self._libzmq.fd
 
     @property
     def monitor_fd(self) -> int:
         """Readable when ``connection_events`` may have some."""
-        if self._gates is not None:
-            return self._gates[1].fd
+        if self._descriptor_sets is not None:
+            return self._descriptor_sets[1].fd
         if self._inproc_event is not None:
             return self._inproc_event.fd
         assert self._libzmq is not None
@@ -164,7 +164,7 @@ class DealerConnection(DealerFrames):
         self._leave_stream(linger_milliseconds)
         self._leave_libzmq(linger_milliseconds)
         self.end()
-        for used in (*(self._gates or ()), self._retry):
+        for used in (*(self._descriptor_sets or ()), self._retry):
             if used is not None:
                 used.close()
 
@@ -175,7 +175,7 @@ class DealerConnection(DealerFrames):
         if self.stream is not None or self._libzmq is not None:
             return
         try:
-            self._take(find_way(self._address, self._avoids_stream))
+            self._take(find_route(self._address, self._avoids_stream))
         except (OSError, zmq.ZMQError) as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
@@ -183,14 +183,14 @@ class DealerConnection(DealerFrames):
         else:
             self._lacks_descriptors = False
 
-    def _take(self, way: Way) -> None:
+    def _take(self, route: LocalRoute) -> None:
         self._avoids_stream = False
-        if way.connected is not None:
-            self._use_stream(way)
-        elif way.by_libzmq:
+        if route.connected is not None:
+            self._use_stream(route)
+        elif route.by_libzmq:
             self._use_libzmq()
         else:
-            self._note_obstacle(way.obstacle)
+            self._note_obstacle(route.obstacle)
             self._look_later()
 
     def _look_later(self) -> None:
@@ -214,23 +214,23 @@ class DealerConnection(DealerFrames):
             logging.warning(text)
         self.obstacle = text
 
-    def _use_stream(self, way: Way) -> None:
+    def _use_stream(self, route: LocalRoute) -> None:
         """Its messages are waited for once it is connected: till then all that comes is for who waits for connection
         events."""
-        assert self._gates is not None and way.connected is not None
-        self._peer_process = PeerProcess(way.process)
-        stream = ZmtpConnection(way.connected, "DEALER", self._session)
-        self._gates[1].add(stream.fd, select.EPOLLIN | (select.EPOLLOUT if stream.waiting_bytes else 0))
+        assert self._descriptor_sets is not None and route.connected is not None
+        self._peer_process = PeerProcess(route.process)
+        stream = ZmtpConnection(route.connected, "DEALER", self._session)
+        self._descriptor_sets[1].add(stream.fd, select.EPOLLIN | (select.EPOLLOUT if stream.waiting_bytes else 0))
         self.use(stream)
 
     def _stream_events(self, stream: ZmtpConnection) -> list[ConnectionEvent]:
-        assert self._gates is not None
+        assert self._descriptor_sets is not None
         events: list[ConnectionEvent] = []
         stream.look()
         if stream.is_ready and not self._is_connected:
             self._is_connected = True
-            self._gates[1].change(stream.fd, select.EPOLLRDHUP)
-            stream.watch_in(self._gates[0].fd)
+            self._descriptor_sets[1].change(stream.fd, select.EPOLLRDHUP)
+            stream.watch_in(self._descriptor_sets[0].fd)
             events.append("connected")
         if stream.has_ended:
             if self._is_connected:
@@ -247,8 +247,8 @@ class DealerConnection(DealerFrames):
             self.stream.hang_up()
 
     def _leave_stream(self, linger_milliseconds: int) -> None:
-        if self.stream is not None and self._gates is not None:
-            self._gates[1].remove(self.stream.fd)
+        if self.stream is not None and self._descriptor_sets is not None:
+            self._descriptor_sets[1].remove(self.stream.fd)
             self.stream.close(linger_milliseconds)
             self.use(None)
             self._is_connected = False
@@ -258,9 +258,9 @@ class DealerConnection(DealerFrames):
     def _use_libzmq(self) -> None:
         self._libzmq = LibzmqDealer(self._context, self._address, self._session, self._keys, not self._looks)
         self.attach(self._libzmq.socket)
-        if self._gates is not None:
-            self._gates[0].add(self._libzmq.fd, select.EPOLLIN)
-            self._gates[1].add(self._libzmq.monitor_fd, select.EPOLLIN)
+        if self._descriptor_sets is not None:
+            self._descriptor_sets[0].add(self._libzmq.fd, select.EPOLLIN)
+            self._descriptor_sets[1].add(self._libzmq.monitor_fd, select.EPOLLIN)
 
     def _libzmq_events(self) -> list[ConnectionEvent]:
         if self._libzmq is None:
@@ -299,8 +299,8 @@ class DealerConnection(DealerFrames):
     def _leave_libzmq(self, linger_milliseconds: int) -> None:
         if self._libzmq is None:
             return
-        if self._gates is not None:
-            self._gates[0].remove(self._libzmq.fd)
-            self._gates[1].remove(self._libzmq.monitor_fd)
+        if self._descriptor_sets is not None:
+            self._descriptor_sets[0].remove(self._libzmq.fd)
+            self._descriptor_sets[1].remove(self._libzmq.monitor_fd)
         self._libzmq.close(linger_milliseconds)
         self._libzmq = None

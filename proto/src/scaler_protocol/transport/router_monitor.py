@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 
 import zmq
 
-from scaler_protocol.transport.gate import Gate
+from scaler_protocol.transport.descriptor_set import DescriptorSet
 from scaler_protocol.transport.socket_monitor import SocketMonitor
-from scaler_protocol.transport.strangers import Strangers
 from scaler_protocol.transport.timer import Timer
+from scaler_protocol.transport.unauthenticated_limits import UnauthenticatedLimits
 
 _LOOK_SECONDS = 0.05
 """How often strangers are looked at while there are some: their messages between two looks cannot be refused."""
@@ -32,8 +32,8 @@ class RouterMonitor:
         self._monitor = SocketMonitor(context, watched, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
         self._on_ended = on_ended
         self._lost_count = 0
-        self._strangers = Strangers()
-        self._gate: Gate | None = None
+        self._unauthenticated = UnauthenticatedLimits()
+        self._descriptor_set: DescriptorSet | None = None
         self._timer: Timer | None = None
         self._rest: Timer | None = None
         self._rests = False
@@ -42,48 +42,48 @@ class RouterMonitor:
     @property
     def fd(self) -> int:
         """Readable when there may be something to do: then call ``take_lost``."""
-        return self._gate.fd if self._gate is not None else self._monitor.fd
+        return self._descriptor_set.fd if self._descriptor_set is not None else self._monitor.fd
 
     def guard(self) -> None:
         """From now on who connects is a stranger until he is welcome. Linux only."""
-        if self._gate is not None:
+        if self._descriptor_set is not None:
             return
-        self._gate = Gate()
+        self._descriptor_set = DescriptorSet()
         self._timer, self._rest = Timer(), Timer()
         for fd in (self._monitor.fd, self._timer.fd, self._rest.fd):
-            self._gate.add(fd, select.EPOLLIN)
+            self._descriptor_set.add(fd, select.EPOLLIN)
 
     def watch(self, fd: int) -> None:
         """One more descriptor that makes ours readable; after ``guard``."""
-        assert self._gate is not None
-        self._gate.add(fd, select.EPOLLIN)
+        assert self._descriptor_set is not None
+        self._descriptor_set.add(fd, select.EPOLLIN)
 
     def forget(self, fd: int) -> None:
-        if self._gate is not None:
-            self._gate.remove(fd)
+        if self._descriptor_set is not None:
+            self._descriptor_set.remove(fd)
 
     def welcome(self, fds: Iterable[int]) -> None:
         """The peers of these connections have authenticated."""
         self._read()  # or it might be told later that they have come
         for fd in fds:
-            self._strangers.remove(fd)
+            self._unauthenticated.remove(fd)
             self._welcomed.add(fd)
 
     def end(self, fds: Iterable[int]) -> None:
         """End these connections."""
         self._read()
         for fd in fds:
-            self._strangers.end(fd)
+            self._unauthenticated.end(fd)
 
     def take_lost(self) -> int:
         """How many connections have ended since the last call, apart from strangers' (after ``guard``)."""
-        if self._rest is not None and self._rest.take() and self._gate is not None:
+        if self._rest is not None and self._rest.take() and self._descriptor_set is not None:
             self._rests = False
-            self._gate.add(self._monitor.fd, select.EPOLLIN)
+            self._descriptor_set.add(self._monitor.fd, select.EPOLLIN)
         if self._read():
             self._rest_for_a_while()
         if self._timer is not None and self._timer.take():
-            self._strangers.cut(time.monotonic())
+            self._unauthenticated.cut(time.monotonic())
             self._look_later()
         count, self._lost_count = self._lost_count, 0
         return count
@@ -91,8 +91,8 @@ class RouterMonitor:
     def close(self) -> None:
         """Before its socket."""
         self._monitor.close()
-        self._strangers.close()
-        for used in (self._gate, self._timer, self._rest):
+        self._unauthenticated.close()
+        for used in (self._descriptor_set, self._timer, self._rest):
             if used is not None:
                 used.close()
 
@@ -103,20 +103,20 @@ class RouterMonitor:
             if event == zmq.EVENT_DISCONNECTED:
                 self._lost_count += self._timer is None or fd in self._welcomed
                 self._welcomed.discard(fd)
-                self._strangers.remove(fd)
+                self._unauthenticated.remove(fd)
                 self._on_ended(fd)
             elif self._timer is not None:
-                self._strangers.add(fd, time.monotonic())
-                if len(self._strangers) == 1:
+                self._unauthenticated.add(fd, time.monotonic())
+                if len(self._unauthenticated) == 1:
                     self._look_later()
         return bool(events)
 
     def _rest_for_a_while(self) -> None:
-        if self._gate is not None and self._rest is not None and not self._rests:
+        if self._descriptor_set is not None and self._rest is not None and not self._rests:
             self._rests = True
-            self._gate.remove(self._monitor.fd)
+            self._descriptor_set.remove(self._monitor.fd)
             self._rest.set(_REST_SECONDS)
 
     def _look_later(self) -> None:
-        if self._timer is not None and self._strangers:
+        if self._timer is not None and self._unauthenticated:
             self._timer.set(_LOOK_SECONDS)

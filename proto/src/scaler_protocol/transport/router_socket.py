@@ -1,6 +1,6 @@
 """The scheduler's socket. With keys, and within one process, it is ZeroMQ's ROUTER. Otherwise it is served without
 libzmq (``zmtp_listener``), which can be told what peers that have not authenticated may cost. Next to a loopback port
-there is its ``twin`` then, which peers of the same user find by themselves.
+there is its ``local_socket`` then, which peers of the same user find by themselves.
 
 Without ``ROUTER_HANDOVER`` a peer that reconnects can be ignored indefinitely.
 """
@@ -16,12 +16,12 @@ import zmq
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import ServerKeys, scheduler_keys
-from scaler_protocol.transport.doorkeeper import Doorkeeper
+from scaler_protocol.transport.curve_authentication import CurveAuthenticator
 from scaler_protocol.transport.endpoints import bind_error, bound_address, bound_socket, to_bind
+from scaler_protocol.transport.local_socket import bound_local_socket
 from scaler_protocol.transport.router_monitor import RouterMonitor
 from scaler_protocol.transport.socket_file import SocketFile, prepare_path
 from scaler_protocol.transport.socket_options import fd_of, set_options
-from scaler_protocol.transport.twin import bound_twin
 from scaler_protocol.transport.unauthenticated import Listening
 from scaler_protocol.transport.zeromq import RouterFrames
 from scaler_protocol.transport.zmtp_listener import ZmtpListener
@@ -42,7 +42,7 @@ class RouterSocket(RouterFrames):
         self._context = context
         self._keys_of = keys
         self._keys: ServerKeys | None = None
-        self._doorkeeper: Doorkeeper | None = None
+        self._authenticator: CurveAuthenticator | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._monitor: RouterMonitor | None = None
         self._lost_fd = -1
@@ -166,8 +166,8 @@ class RouterSocket(RouterFrames):
             self._monitor.close()
         if self._socket is not None:
             self._socket.close(linger_milliseconds)
-        if self._doorkeeper is not None:
-            self._doorkeeper.close()
+        if self._authenticator is not None:
+            self._authenticator.close()
         if self._file is not None:
             self._file.remove()
 
@@ -179,9 +179,9 @@ class RouterSocket(RouterFrames):
 
     def _listen(self, listener: ZmtpListener, address: Address, plain: socket.socket) -> None:
         """The twin first: who finds the port looks for it."""
-        twin = bound_twin(address)
-        if twin is not None:
-            listener.listen(Listening(twin, needs_process=True))
+        local_socket = bound_local_socket(address)
+        if local_socket is not None:
+            listener.listen(Listening(local_socket, needs_process=True))
         listener.listen(Listening(plain, is_local=address.is_local))
 
     def _tell_lost(self) -> None:
@@ -226,7 +226,7 @@ class RouterSocket(RouterFrames):
         return self._monitor
 
     def _use_keys(self, socket: zmq.Socket[bytes], keys: ServerKeys) -> None:
-        self._doorkeeper = Doorkeeper(self._context, keys.user_of)
+        self._authenticator = CurveAuthenticator(self._context, keys.user_of)
         self.name_users()
         socket.setsockopt(zmq.CURVE_SERVER, 1)
         socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)

@@ -54,7 +54,7 @@ class RouterFrames(Socket):
 
     def receive_many(self, limit: int) -> list[tuple[bytes, list[bytes], bytes]]:
         """Waiting messages, in order. Each is a sender, frames, and the user of the key that its connection showed,
-        as a Doorkeeper named it (empty: there are no keys). Reads on until it has ``limit`` messages, which may be
+        as a CurveAuthenticator named it (empty: there are no keys). Reads on until it has ``limit`` messages, which may be
         passed by what one reading gives; nothing waits once it is empty."""
 
     def name_users(self) -> None:

@@ -17,9 +17,9 @@ from scaler.shell.client_store import is_same
 from scaler.utility.exceptions import MissingObjects, ScalerError
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
-from scaler_protocol.objects.layout import Layout
+from scaler_protocol.objects.layout import ObjectLayout
 
-Payload = bytes | Layout | Upload
+Payload = bytes | ObjectLayout | Upload
 
 _SMALL_SLOT_BYTES = 1024
 _dumps = pickle.dumps
@@ -74,7 +74,7 @@ class Arguments:
             return error
         return None
 
-    def encode_object(self, value: Any) -> bytes | Layout:
+    def encode_object(self, value: Any) -> bytes | ObjectLayout:
         """Like ``encode``, for an object that is sent by itself."""
         try:
             return self._encode(value)
@@ -130,7 +130,7 @@ class Arguments:
 
     # ---- uploads ---------------------------------------------------------------------------------------------------
 
-    def upload(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
+    def upload(self, payload: bytes | ObjectLayout, held: list[Upload]) -> Upload:
         """Put a payload into the store of this host, or else send it to the scheduler. Adds its use to ``held``."""
         client_io = self._client_io
         with client_io.lock:
@@ -157,7 +157,7 @@ class Arguments:
         self._client_io.take_turn_shielded(lambda session: session.objects.discard(key))
         self._client_io.objects.drop([key])
 
-    def upload_once(self, payload: bytes | Layout, held: list[Upload]) -> Upload:
+    def upload_once(self, payload: bytes | ObjectLayout, held: list[Upload]) -> Upload:
         """Like ``upload``, unless the same bytes are in the store already."""
         known = self._client_io.objects.residents.find(payload)
         if known is not None and self._hold(known, held):

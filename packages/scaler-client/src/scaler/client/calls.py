@@ -24,7 +24,7 @@ from scaler.client.signatures import function_name
 from scaler.core.runs import Function, Shape
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import TaskOptions
-from scaler_protocol.objects.layout import Layout, load
+from scaler_protocol.objects.layout import ObjectLayout, load
 
 _REMEMBERED_LIMIT = 4096
 _KEYWORDS_LIMIT_BYTES = 256 * 1024
@@ -44,7 +44,7 @@ class Encoder:
         serialize = serialize_privately if is_private else DefaultSerializer.serialize
         self.encode: Callable[[Any], bytes] = serialize if self.is_default else self._encode_custom
         apart = serialize_privately_apart if is_private else serialize_apart
-        self.encode_argument: Callable[[Any], bytes | Layout] = apart if self.is_default else self.encode
+        self.encode_argument: Callable[[Any], bytes | ObjectLayout] = apart if self.is_default else self.encode
         self.decode: Callable[[bytes], Any] = pickle.loads if self.is_default else self._decode_custom
         self.decode_object: Callable[[Any], Any] = load if self.is_default else self._decode_custom
         self.probe: Callable[[Any], object] | None = None

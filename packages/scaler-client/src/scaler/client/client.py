@@ -48,7 +48,7 @@ from scaler.shell.client_io import STOPPED, ClientIO
 from scaler.shell.client_store import ClientStore
 from scaler.shell.connection import (
     SCHEDULER_VARIABLE,
-    Connection,
+    ClientConnection,
     NestedConnection,
     is_far_from_agents,
     nested_socket,
@@ -737,7 +737,7 @@ class Client:
             parent_depth=parent.depth,
         )
         encoder = Encoder(serializer, is_private(self._address))
-        connection: Connection = NestedConnection(agent) if agent else _direct_connection(self._address, identity)
+        connection: ClientConnection = NestedConnection(agent) if agent else _direct_connection(self._address, identity)
         session = Session(
             hello,
             timeout_seconds=timeout_seconds,
@@ -810,7 +810,7 @@ class Client:
         return shared(options)
 
 
-def _direct_connection(address: str, session: bytes) -> Connection:
+def _direct_connection(address: str, session: bytes) -> ClientConnection:
     from scaler.shell.direct_connection import DirectConnection  # loads ZeroMQ, which worker processes need not
 
     return DirectConnection(address, session)

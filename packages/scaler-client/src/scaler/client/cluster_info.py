@@ -13,10 +13,10 @@ from scaler_protocol.monitor.messages import (
     ClientStatus,
     FunctionStatus,
     GraphStatus,
+    HostStoreStatus,
     PeerState,
     SchedulerStatus,
     Snapshot,
-    StoreStatus,
     TaskCounts,
     WaitGroup,
 )
@@ -85,7 +85,7 @@ class ClusterInfo:
         return self.snapshot.graphs
 
     @property
-    def stores(self) -> tuple[StoreStatus, ...]:
+    def stores(self) -> tuple[HostStoreStatus, ...]:
         """The object stores of hosts."""
         return self.snapshot.stores
 

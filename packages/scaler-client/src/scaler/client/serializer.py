@@ -14,7 +14,7 @@ import cloudpickle
 from scaler.client.reducers import ArgumentReducers
 from scaler.utility.private_apis import clear_globals
 from scaler_protocol.messages import INLINE_LIMIT_BYTES
-from scaler_protocol.objects.layout import Layout, plan
+from scaler_protocol.objects.layout import ObjectLayout, plan
 
 PICKLE_PROTOCOL = 5
 _KEPT_BUFFER_LIMIT_BYTES = 64 * 1024
@@ -45,7 +45,7 @@ class DefaultSerializer(Serializer):
         return pickle.loads(payload)
 
 
-def serialize_apart(obj: Any) -> bytes | Layout:
+def serialize_apart(obj: Any) -> bytes | ObjectLayout:
     """Like DefaultSerializer, but large buffers of an object (arrays) are not copied but referred to."""
     return _reused.dumps_apart(obj)
 
@@ -55,7 +55,7 @@ def serialize_privately(obj: Any) -> bytes:
     return _reused_private.dumps(obj)
 
 
-def serialize_privately_apart(obj: Any) -> bytes | Layout:
+def serialize_privately_apart(obj: Any) -> bytes | ObjectLayout:
     """Like ``serialize_privately``, with large buffers as in ``serialize_apart``."""
     return _reused_private.dumps_apart(obj)
 
@@ -105,7 +105,7 @@ class ReusedPickler:
         finally:
             self._in_use.release()
 
-    def dumps_apart(self, obj: Any) -> bytes | Layout:
+    def dumps_apart(self, obj: Any) -> bytes | ObjectLayout:
         if not self._in_use.acquire(blocking=False):
             return ReusedPickler(self._kind).dumps_apart(obj)
         try:

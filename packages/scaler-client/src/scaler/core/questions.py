@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.outgoing import Outgoing
 from scaler_protocol.messages import (
-    ClusterInfo,
+    ClusterInfoReply,
     ClusterInfoRequest,
     ExplainRequest,
     Explanation,
@@ -40,7 +40,7 @@ class Questions:
         self._outgoing.urgent.append(ExplainRequest(task))
 
     def ask_cluster_info(self, sink: Sink) -> None:
-        """``sink`` gets SUCCESS with the snapshot for monitors, as ``ClusterInfo`` carries it."""
+        """``sink`` gets SUCCESS with the snapshot for monitors, as ``ClusterInfoReply`` carries it."""
         self._infos.append(sink)
         if len(self._infos) == 1:
             self._outgoing.urgent.append(ClusterInfoRequest())
@@ -58,7 +58,7 @@ class Questions:
         sinks = self._explanations.pop(explanation.task, [])
         self._outgoing.tell_all(sinks, Outcome(Status.SUCCESS, explanation.text.encode()))
 
-    def on_cluster_info(self, info: ClusterInfo, now: float) -> None:
+    def on_cluster_info(self, info: ClusterInfoReply, now: float) -> None:
         self._outgoing.tell_all(self._infos, Outcome(Status.SUCCESS, info.snapshot))
 
     def on_shutdown_reply(self, reply: ShutdownReply, now: float) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from scaler.core.large_results import LargeResult
     from scaler.core.session import Session
     from scaler.shell.client_store import ClientStore
-    from scaler.shell.connection import Connection
+    from scaler.shell.connection import ClientConnection
     from scaler.shell.waiting import Target
     from scaler_protocol.messages import TaskName
 
@@ -72,7 +72,7 @@ class ClientIO:
     def __init__(
         self,
         session: Session,
-        connection: Connection,
+        connection: ClientConnection,
         objects: ClientStore,
         loads: Callable[[bytes], Any],
         loads_object: Callable[[Any], Any],

@@ -14,7 +14,7 @@ from scaler_protocol.messages import ObjectKey
 from scaler_protocol.objects import host
 from scaler_protocol.objects.comparison import same
 from scaler_protocol.objects.errors import StoreFull
-from scaler_protocol.objects.layout import Layout
+from scaler_protocol.objects.layout import ObjectLayout
 
 LEAST_BYTES = 1024 * 1024
 """Smaller arguments are not worth a comparison."""
@@ -32,16 +32,16 @@ class Residents:
     def __init__(self) -> None:
         self._by_samples: WeakValueDictionary[bytes, Upload] = WeakValueDictionary()
 
-    def find(self, payload: bytes | Layout) -> Upload | None:
+    def find(self, payload: bytes | ObjectLayout) -> Upload | None:
         """An upload that may have the same bytes."""
         return self._by_samples.get(_samples(payload)) if len(payload) >= LEAST_BYTES else None
 
-    def add(self, payload: bytes | Layout, upload: Upload) -> None:
+    def add(self, payload: bytes | ObjectLayout, upload: Upload) -> None:
         if len(payload) >= LEAST_BYTES and upload.stored is not None:
             self._by_samples[_samples(payload)] = upload
 
 
-def is_same(upload: Upload, payload: bytes | Layout) -> bool:
+def is_same(upload: Upload, payload: bytes | ObjectLayout) -> bool:
     """Whether ``payload`` has the bytes of ``upload``. The caller holds a use of the upload."""
     content = upload.content()
     if content is None or upload.size != len(payload):
@@ -50,11 +50,11 @@ def is_same(upload: Upload, payload: bytes | Layout) -> bool:
     return all(same(view[offset : offset + len(part)], part) for offset, part in _parts(payload))
 
 
-def _parts(payload: bytes | Layout) -> list[tuple[int, memoryview]]:
+def _parts(payload: bytes | ObjectLayout) -> list[tuple[int, memoryview]]:
     return [(0, memoryview(payload))] if isinstance(payload, bytes) else payload.parts()
 
 
-def _samples(payload: bytes | Layout) -> bytes:
+def _samples(payload: bytes | ObjectLayout) -> bytes:
     digest = blake2b(len(payload).to_bytes(8, "little"), digest_size=16)
     for _, part in _parts(payload):
         step = max(_SAMPLE_BYTES, len(part) // _SAMPLES)
@@ -71,7 +71,7 @@ class ClientStore(host.HostStore):
         self.residents = Residents()
         self._fetches_from = 0.0
 
-    def put(self, key: ObjectKey, payload: bytes | Layout) -> host.Place | None:
+    def put(self, key: ObjectKey, payload: bytes | ObjectLayout) -> host.StoredLocation | None:
         try:
             return super().put(key, payload)
         except StoreFull as error:

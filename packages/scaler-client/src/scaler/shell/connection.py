@@ -15,7 +15,7 @@ SCHEDULER_VARIABLE = "SCALER_SCHEDULER_ADDRESS"
 PARENT_VARIABLE = "SCALER_PARENT"
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     """What the client's I/O needs. ``fd`` may be edge-triggered: receive until None, also after a send. ``place``,
     ``token`` and ``obstacle``: see DealerConnection."""
 

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scaler.shell.connection import Connection
+    from scaler.shell.connection import ClientConnection
 
 _POLL_SECONDS = 3600.0
 
@@ -50,7 +50,7 @@ class Waker:
 class Poller:
     """Polls the connection, its monitor and a waker, for one thread."""
 
-    def __init__(self, connection: Connection, waker: Waker) -> None:
+    def __init__(self, connection: ClientConnection, waker: Waker) -> None:
         self._fd = connection.fd
         self._monitor_fd = connection.monitor_fd
         self._waker = waker

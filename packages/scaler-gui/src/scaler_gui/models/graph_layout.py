@@ -14,7 +14,7 @@ _SWEEPS = 5
 _Array = numpy.ndarray[Any, Any]
 
 
-class Layout(NamedTuple):
+class GraphLayout(NamedTuple):
     """One place per node, in units of the distance between two neighbours in a layer."""
 
     x: _Array
@@ -23,17 +23,17 @@ class Layout(NamedTuple):
     height: float
 
 
-def layered(nodes: int, sources: _Array, targets: _Array) -> Layout:
+def layered(nodes: int, sources: _Array, targets: _Array) -> GraphLayout:
     """``sources[i] -> targets[i]`` are edges. Nodes on a cycle, which no graph of tasks has, stand at the left."""
     layers = layers_of(nodes, sources, targets)
     columns = _groups(layers, int(layers.max(initial=-1)) + 1)
     y = _places(layers, columns, sources, targets)
     if not nodes:
-        return Layout(y, y, 0.0, 0.0)
+        return GraphLayout(y, y, 0.0, 0.0)
     y -= y.min()
     height = float(y.max()) + 1.0
     distance = max(4.6, 1.4 * height / len(columns))
-    return Layout(layers * distance, y, (len(columns) - 1) * distance + 1.0, height)
+    return GraphLayout(layers * distance, y, (len(columns) - 1) * distance + 1.0, height)
 
 
 def layers_of(nodes: int, sources: _Array, targets: _Array) -> _Array:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from scaler_gui.models.graph_layout import Layout, layered
+from scaler_gui.models.graph_layout import GraphLayout, layered
 
 NODE_WIDTH, NODE_HEIGHT = 3.4, 0.64
 STATES = ("waiting", "running", "done", "failed", "canceled")
@@ -19,7 +19,7 @@ _Array = numpy.ndarray[Any, Any]
 class GraphPicture(NamedTuple):
     tasks: Sequence[int]
     names: Sequence[str]
-    layout: Layout
+    layout: GraphLayout
     sources: _Array
     targets: _Array
 

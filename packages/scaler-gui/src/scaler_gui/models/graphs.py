@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from scaler_gui.models.graph_picture import GraphPicture, picture
-from scaler_protocol.monitor.graphs import Graph, nodes_of
+from scaler_protocol.monitor.graphs import WatchedGraph, nodes_of
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.rows import short_id
 
@@ -44,14 +44,14 @@ class GraphWatch:
             self.states = numpy.array([int(node.state) for node in nodes_of(graph, model.log)], numpy.int64)
         return changed
 
-    def _find(self, model: Model) -> Graph | None:
+    def _find(self, model: Model) -> WatchedGraph | None:
         known = model.activity.graphs.all()
         for graph in known:
             if self._chosen == (short_id(model.activity.session_of(graph.session)), graph.graph):
                 return graph
         return known[-1] if known else None
 
-    def _draw(self, model: Model, graph: Graph | None) -> None:
+    def _draw(self, model: Model, graph: WatchedGraph | None) -> None:
         self.picture, self.note = None, _NO_GRAPH
         if graph is None:
             return

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scaler_gui.models.recent import Place
+from scaler_gui.models.recent import RecentAddress
 from scaler_protocol.address import parse_watched_address
 from scaler_protocol.keys import files_of_peer
 from scaler_protocol.messages import Role
 
 
-def problem_of(place: Place) -> str:
+def problem_of(place: RecentAddress) -> str:
     """One sentence, or nothing when one can try."""
     try:
         parse_watched_address(place.address)

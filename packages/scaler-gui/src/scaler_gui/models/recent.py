@@ -10,30 +10,30 @@ LIMIT = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecentAddress:
     """Where to connect to, and the folder of key files for it (empty: as the environment says)."""
 
     address: str
     keys: str = ""
 
 
-def with_newest(places: Iterable[Place], newest: Place) -> list[Place]:
+def with_newest(places: Iterable[RecentAddress], newest: RecentAddress) -> list[RecentAddress]:
     """``newest`` first, each address once, at most ``LIMIT``."""
     others = [place for place in places if place.address != newest.address]
     return [newest, *others][:LIMIT]
 
 
-def without(places: Iterable[Place], address: str) -> list[Place]:
+def without(places: Iterable[RecentAddress], address: str) -> list[RecentAddress]:
     return [place for place in places if place.address != address]
 
 
-def to_text(places: Iterable[Place]) -> str:
+def to_text(places: Iterable[RecentAddress]) -> str:
     return json.dumps([asdict(place) for place in places])
 
 
-def from_text(text: str) -> list[Place]:
+def from_text(text: str) -> list[RecentAddress]:
     """What ``to_text`` wrote. Whatever else the text is, it holds no places: settings are files that people edit."""
     try:
-        return [Place(str(each["address"]), str(each.get("keys", ""))) for each in json.loads(text)][:LIMIT]
+        return [RecentAddress(str(each["address"]), str(each.get("keys", ""))) for each in json.loads(text)][:LIMIT]
     except (ValueError, TypeError, KeyError, AttributeError):
         return []

@@ -12,26 +12,26 @@ PATIENCE_SECONDS = 2.0
 RESTART_SHOWN_SECONDS = 30.0
 
 
-class Status(NamedTuple):
+class ConnectionStatus(NamedTuple):
     """``trouble`` is for a banner: empty when all is well. ``text`` is for the line at the bottom."""
 
     text: str
     trouble: str = ""
 
 
-def live_status(model: Model, now: float, address: str) -> Status:
+def live_status(model: Model, now: float, address: str) -> ConnectionStatus:
     trouble = model.problem or _trouble(model, now, address)
     if model.snapshot is None:
-        return Status(f"Connecting to {address}", _sentence(trouble))
-    return Status(f"{address}   {_about(model)}", _sentence(trouble))
+        return ConnectionStatus(f"Connecting to {address}", _sentence(trouble))
+    return ConnectionStatus(f"{address}   {_about(model)}", _sentence(trouble))
 
 
-def replay_status(player: Player | None, path: str, problem: str) -> Status:
+def replay_status(player: Player | None, path: str, problem: str) -> ConnectionStatus:
     """``player`` is None when there is nothing to play, for a ``problem``."""
     if player is None:
-        return Status(f"Recording {path}", _sentence(problem))
+        return ConnectionStatus(f"Recording {path}", _sentence(problem))
     text = f"Recording {path}   {player.reading or _about(player.model)}"
-    return Status(text, player.problem or _sentence(player.model.problem or ""))
+    return ConnectionStatus(text, player.problem or _sentence(player.model.problem or ""))
 
 
 def _trouble(model: Model, now: float, address: str) -> str:

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from scaler_gui.models.places import problem_of
-from scaler_gui.models.recent import Place
+from scaler_gui.models.recent import RecentAddress
 
 _EXAMPLE = "ipc:///tmp/127.0.0.1_2345_monitor"
 
@@ -28,7 +28,7 @@ _EXAMPLE = "ipc:///tmp/127.0.0.1_2345_monitor"
 class ConnectDialog(QDialog):
     """``place`` is what was chosen, once it is accepted."""
 
-    def __init__(self, recent: Sequence[Place], parent: QWidget | None = None) -> None:
+    def __init__(self, recent: Sequence[RecentAddress], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("Connect to a scheduler")
         self.setMinimumWidth(520)
@@ -47,10 +47,10 @@ class ConnectDialog(QDialog):
         self._on_address(self.address.currentText())
 
     @property
-    def place(self) -> Place:
-        return Place(self.address.currentText().strip(), self.keys.text().strip())
+    def place(self) -> RecentAddress:
+        return RecentAddress(self.address.currentText().strip(), self.keys.text().strip())
 
-    def _address_box(self, recent: Sequence[Place]) -> QComboBox:
+    def _address_box(self, recent: Sequence[RecentAddress]) -> QComboBox:
         box = QComboBox()
         box.setEditable(True)
         box.setAccessibleName("Monitor address")

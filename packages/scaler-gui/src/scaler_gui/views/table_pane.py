@@ -13,7 +13,7 @@ from scaler_gui.models.table import TableModel
 from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
 from scaler_gui.views.pane import Pane
-from scaler_gui.views.table_view import TableView
+from scaler_gui.views.table_view import TableWidget
 from scaler_protocol.monitor.tables import Row, TableSpec
 
 _TYPING_PAUSE_MILLISECONDS = 120
@@ -34,7 +34,7 @@ class TablePane(Pane):
         super().__init__(monitor)
         self._theme = LIGHT
         self.table = TableModel(spec, monitor, self._style, self)
-        self.view = TableView(self.table)
+        self.view = TableWidget(self.table)
         self.filter = QLineEdit()
         self._count = QLabel()
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_PAUSE_MILLISECONDS)

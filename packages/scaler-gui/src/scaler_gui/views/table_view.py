@@ -17,7 +17,7 @@ _FITTED_ROWS = 40
 """From so many rows on widths stay as they are."""
 
 
-class TableView(QTableView):
+class TableWidget(QTableView):
     """``row_selected`` gives the row under the cursor whenever it, or what it says, changes."""
 
     row_selected = Signal(object)

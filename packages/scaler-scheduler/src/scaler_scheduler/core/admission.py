@@ -8,7 +8,7 @@ from scaler_protocol.keys import holder_of_user, is_same_holder, key_of_user, ma
 from scaler_protocol.messages import Challenge, Envelope, Hello, RefusalReason, Refused, Role
 from scaler_scheduler.core import notices, outbox, session_endings
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Disconnect, Send
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.core.state import SchedulerState
@@ -77,13 +77,13 @@ def on_keys_changed(state: SchedulerState, users: frozenset[bytes], now: float) 
     a newer key may come back with it; the tasks of all others end as if they had left."""
     state.events.now = now
     valid = sorted(users)
-    peers: list[Client | Agent] = [*state.agents.values(), *state.clients.values()]
+    peers: list[ClientPeer | Agent] = [*state.agents.values(), *state.clients.values()]
     for known in peers:
         if known.user and known.route is None and known.user not in users:
             _revoke(state, known, valid, now)
 
 
-def _revoke(state: SchedulerState, known: Client | Agent, valid: list[bytes], now: float) -> None:
+def _revoke(state: SchedulerState, known: ClientPeer | Agent, valid: list[bytes], now: float) -> None:
     peer, user, role = known.session, known.user, known.hello.role
     same_key = [
         each for each in valid if key_of_user(each) == key_of_user(user) and may_act_as(role_of_user(each), role)

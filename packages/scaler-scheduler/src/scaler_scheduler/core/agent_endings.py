@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler_protocol.messages import Status
 from scaler_scheduler.core import client_endings, outbox, recording, requeue, task_endings, values
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import LOSSES_LIMIT
 
@@ -18,7 +18,7 @@ def lose_agent(state: SchedulerState, agent: Agent, now: float, blameless: bool 
     del state.agent_by_index[agent.index]
     state.agents_with_cancels.pop(agent.index, None)
     agent.connection.is_open = False
-    state.allocator.remove(agent)
+    state.placement.remove(agent)
     leave_store(state, agent)
     outbox.send_all(state, state.objects.forget_agent(agent.session), now)
     state.transfers.forget_agent(agent.session)
@@ -46,7 +46,7 @@ def leave_store(state: SchedulerState, agent: Agent) -> None:
             del state.agents_by_store[agent.store]
 
 
-def _take_from(state: SchedulerState, client: Client, agent: Agent, blameless: bool) -> list[int]:
+def _take_from(state: SchedulerState, client: ClientPeer, agent: Agent, blameless: bool) -> list[int]:
     """Queue the tasks of a client again that a lost agent had. Returns the tasks that fail instead."""
     ranges, died, cancelled = client.table.lose(agent.index, blameless, LOSSES_LIMIT, Status.WORKER_DIED)
     requeue.push(client, ranges, True)

@@ -1,5 +1,5 @@
 from libc.stdint cimport int64_t, uint32_t
-from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef enum:

@@ -6,7 +6,7 @@ An agent has room while a slot is free, or while what is queued there would last
 
 from typing import Any
 
-from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.priority_queues import QueueClass
 
 class AgentLoad:
     """What an agent has, in counts and in estimated microseconds. ``outstanding`` and ``load_us`` change only with

@@ -3,7 +3,7 @@
 
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t
-from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef enum:

@@ -17,12 +17,12 @@ def on_attach(state: SchedulerState, agent: Agent, body: AgentAttach, now: float
     if agent.attached:
         return
     agent.attach(body, state.settings.per_worker_queue_size, now)
-    state.allocator.add(agent)
+    state.placement.add(agent)
     notices.log(state, f"Agent {agent.title()} joined with {agent.load.slots} workers")
     for column in body.holds:
         claims.claim(state, agent, column, now)
     recording.note_agent_joined(state, agent, now)
-    state.allocator.offer(agent)
+    state.placement.offer(agent)
 
 
 def on_blocked(state: SchedulerState, agent: Agent, body: Blocked, now: float) -> None:
@@ -30,7 +30,7 @@ def on_blocked(state: SchedulerState, agent: Agent, body: Blocked, now: float) -
     agent.load.lent = min(body.lent_slots, LENT_LIMIT)
     is_limited = body.lent_slots and not body.any_depth
     agent.load.deepest = min(body.deepest, DEPTH_LIMIT) if is_limited else -1
-    state.allocator.offer(agent)
+    state.placement.offer(agent)
 
 
 def on_goodbye(state: SchedulerState, agent: Agent, body: Goodbye, now: float) -> None:

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 from scaler_scheduler.core.agent_loads cimport AgentLoad
-from scaler_scheduler.core.connections cimport Connection
+from scaler_scheduler.core.connections cimport PeerConnection
 
 cdef class Agent:
     # identity and connection
@@ -10,7 +10,7 @@ cdef class Agent:
     cdef readonly object index
     cdef readonly object hello
     cdef public bytes user
-    cdef readonly Connection connection
+    cdef readonly PeerConnection connection
     cdef readonly object route
     cdef readonly object link
     # what it says of itself

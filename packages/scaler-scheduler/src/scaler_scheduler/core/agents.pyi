@@ -10,7 +10,7 @@ from scaler_protocol.link import Link
 from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello, StoreStatus
 from scaler_protocol.task_run import TaskRun
 from scaler_scheduler.core.agent_loads import AgentLoad
-from scaler_scheduler.core.connections import Connection
+from scaler_scheduler.core.connections import PeerConnection
 
 class Agent:
     """One agent session."""
@@ -26,7 +26,7 @@ class Agent:
     user: bytes
     """The holder of the key that the agent connected with."""
 
-    connection: Connection
+    connection: PeerConnection
     route: None
     link: Link
 

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """What the scheduler knows of one agent. See agents.pyi for the contract."""
 
-from scaler_scheduler.core.connections cimport Connection
+from scaler_scheduler.core.connections cimport PeerConnection
 
 from scaler_protocol.ids import shown_id
 from scaler_protocol.link import Link
@@ -12,7 +12,7 @@ cdef class Agent:
     def __init__(self, hello, index, double now, dict agents_with_cancels):
         self.session, self.shown_id, self.index = hello.session, shown_id(hello.session), index
         self.hello, self.user, self.link = hello, b"", Link()
-        self.connection = Connection(self.session, None, self.link, now)
+        self.connection = PeerConnection(self.session, None, self.link, now)
         self.name, self.host, self.pid, self.worker_names = "", hello.host, hello.pid, ()
         self.capabilities, self.capacity = {}, {}
         self.store, self.store_endpoint = b"", ""

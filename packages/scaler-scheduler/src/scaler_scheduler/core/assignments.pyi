@@ -8,7 +8,7 @@ to this agent or reserved for a better one.
 from scaler_protocol.codec import TaskRun
 from scaler_scheduler.core.agent_loads import AgentLoad
 from scaler_scheduler.core.data_locations import DataLocations
-from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.priority_queues import QueueClass
 
 def assign_queued(
     source: QueueClass, agent: AgentLoad, locations: DataLocations, share: int

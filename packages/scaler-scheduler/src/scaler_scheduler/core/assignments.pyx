@@ -9,7 +9,7 @@ from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.inputs cimport Inputs
 from scaler_scheduler.core.pages cimport OUT_OF_PATIENCE, PAGE_SIZE, Page
 from scaler_scheduler.core.data_locations cimport DataLocations
-from scaler_scheduler.core.queue_classes cimport ClientQueue, PriorityQueue, QueueClass
+from scaler_scheduler.core.priority_queues cimport ClientQueue, PriorityQueue, QueueClass
 from scaler_scheduler.core.reservations cimport Reservation, pop_reserved, reserve
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.states cimport ASSIGNED, PENDING, QUEUED

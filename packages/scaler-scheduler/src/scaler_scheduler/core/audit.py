@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from scaler_protocol.messages import Status
 from scaler_scheduler.core import notices, requeue, task_endings
 from scaler_scheduler.core.census import Census
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 
 AUDIT_SECONDS = 5.0
@@ -41,7 +41,7 @@ def correct(state: SchedulerState) -> None:
         text = "; ".join(wrong[:_SHOWN]) + (f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else "")
         notices.log(state, f"A count was wrong and has been corrected: {text}.", "WARNING")
         for agent in state.agents.values():
-            state.allocator.offer(agent)
+            state.placement.offer(agent)
 
 
 def find_wrong(state: SchedulerState, corrects: bool) -> list[str]:
@@ -52,7 +52,7 @@ def find_wrong(state: SchedulerState, corrects: bool) -> list[str]:
         name = client.session.hex()[:8]
         wrong += [f"client {name}: {text}" for text in client.table.recount(census, corrects)]
         wrong += client.amend(corrects)
-    for queue in state.allocator.classes.values():
+    for queue in state.placement.classes.values():
         wrong += census.amend_queue(queue, corrects)
     for agent in state.agents.values():
         wrong += census.amend_agent(agent.load, agent.capacity, corrects)
@@ -85,10 +85,10 @@ def after_fault(state: SchedulerState, now: float) -> None:
     for client in list(state.clients.values()):
         _decide(state, client, now)
     correct(state)
-    state.allocator.rebuild([(client, client.table) for client in state.clients.values()])
+    state.placement.rebuild([(client, client.table) for client in state.clients.values()])
 
 
-def _decide(state: SchedulerState, client: Client, now: float) -> None:
+def _decide(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Agents have given these tasks up, and nothing followed from it: they run again, unless that is forbidden."""
     for task in client.table.undecided():
         if client.table.record(task).rerun:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from scaler_scheduler.core.agent_loads import AgentLoad
 from scaler_scheduler.core.function_loads import FunctionLoad
-from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.priority_queues import QueueClass
 
 class Census:
     queued: dict[QueueClass, int]

@@ -5,7 +5,7 @@ from cython cimport final
 from libc.stdint cimport int64_t
 from scaler_scheduler.core.agent_loads cimport DEPTHS, AgentLoad
 from scaler_scheduler.core.function_loads cimport FunctionLoad
-from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
 
 

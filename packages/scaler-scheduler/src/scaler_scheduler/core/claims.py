@@ -8,7 +8,7 @@ from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import TaskColumn
 from scaler_scheduler.core import client_endings, results, stated_cancels, timers
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
@@ -33,12 +33,14 @@ def claim(state: SchedulerState, agent: Agent, column: TaskColumn, now: float) -
         timers.arm_tick(state, now)
 
 
-def on_client_returned(state: SchedulerState, client: Client, now: float) -> list[tuple[Agent, ResultRun, Delivery]]:
+def on_client_returned(
+    state: SchedulerState, client: ClientPeer, now: float
+) -> list[tuple[Agent, ResultRun, Delivery]]:
     """A client has submitted again what it had submitted before the restart. Returns the results that wait for it."""
     holds, results_kept = state.unclaimed.take(client.session)
     for agent, tasks, attempts in holds:
         claim(state, agent, TaskColumn(client.session, tasks, attempts), now)
-        state.allocator.offer(agent)
+        state.placement.offer(agent)
     return results_kept
 
 

@@ -23,12 +23,12 @@ from collections.abc import Iterable, Sequence
 from scaler_protocol.messages import ObjectKey, ObjectRelease, RefusalReason, Refused, TaskName
 from scaler_scheduler.core import definitions, locks, notices, object_release, outbox, recording, task_endings, values
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 
 
-def cancel(state: SchedulerState, client: Client, tasks: Sequence[int] | None, now: float) -> None:
+def cancel(state: SchedulerState, client: ClientPeer, tasks: Sequence[int] | None, now: float) -> None:
     """Cancel some tasks of a client, or all of them (None), and the tasks that running ones have submitted."""
     ended, told, freed = client.table.cancel(tasks)
     for index, (numbers, attempts) in told.items():
@@ -59,14 +59,14 @@ def stop_children(state: SchedulerState, session: bytes, task: int, now: float) 
         stop_nested(state, child, now)
 
 
-def stop_stale_children(state: SchedulerState, client: Client, now: float) -> None:
+def stop_stale_children(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Stop the nested clients in tasks that are being cancelled or have started again elsewhere."""
     for child in state.lineage.of_client(client.session):
         if child.parent is not None and is_stopped(state, child.parent):
             stop_nested(state, child, now)
 
 
-def stop_nested(state: SchedulerState, client: Client, now: float) -> None:
+def stop_nested(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Cancel the tasks of a nested client, and the tasks that these have submitted. Clients are stopped in a loop, not
     in a recursion, because clients choose how deep they nest."""
     if client in state.stopping:
@@ -81,7 +81,7 @@ def stop_nested(state: SchedulerState, client: Client, now: float) -> None:
         state.stopping.clear()
 
 
-def _stop_one(state: SchedulerState, client: Client, now: float) -> None:
+def _stop_one(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """The session continues: its worker process will run other tasks."""
     if not client.connection.is_open:
         end_client(state, client, now)
@@ -100,23 +100,23 @@ def is_stopped(state: SchedulerState, parent: TaskName) -> bool:
     return known is not None and (known[0] == TaskState.CANCELLING or known[1] > parent.attempt)
 
 
-def abandon(state: SchedulerState, client: Client, now: float) -> None:
+def abandon(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Another session begins under the same id: answers of agents to cancels of the old one must not be taken for
     answers to cancels of the new one."""
     client.table.abandon({index: agent.load for index, agent in state.agent_by_index.items()})
     remove_client(state, client, now)
     for agent in state.agents.values():
-        state.allocator.offer(agent)
+        state.placement.offer(agent)
 
 
-def expel(state: SchedulerState, client: Client, text: str, now: float) -> None:
+def expel(state: SchedulerState, client: ClientPeer, text: str, now: float) -> None:
     """End the session of a client that broke the protocol, and tell it why."""
     notices.log(state, f"Client {client.session.hex()[:8]}: {text}", "WARNING")
     outbox.refuse(state, client.session, Refused(RefusalReason.MALFORMED, text), client.route)
     end_client(state, client, now)
 
 
-def orphan(state: SchedulerState, client: Client, now: float) -> None:
+def orphan(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Nothing takes the results of a nested client any more. Its tasks continue as tasks of its root client, until they
     have ended or the parent turns out to have died."""
     client.connection.is_open = False
@@ -128,7 +128,7 @@ def orphan(state: SchedulerState, client: Client, now: float) -> None:
         end_client(state, client, now)
 
 
-def end_client(state: SchedulerState, client: Client, now: float) -> None:
+def end_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """A client left or is given up: its tasks are cancelled and its objects released. Until agents have answered, the
     client stays in the state to account for cancelled tasks that they still have."""
     client.drop_deliveries()
@@ -148,7 +148,7 @@ def end_client(state: SchedulerState, client: Client, now: float) -> None:
         remove_client(state, client, now)
 
 
-def remove_client(state: SchedulerState, client: Client, now: float) -> None:
+def remove_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Forget a client whose session has ended and whose tasks have all ended."""
     if state.clients.get(client.session) is not client:
         return  # it ended with its parent meanwhile

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import Cancel, Clear, ClusterInfo, ClusterInfoRequest, ExplainRequest, Goodbye
+from scaler_protocol.messages import Cancel, Clear, ClusterInfoReply, ClusterInfoRequest, ExplainRequest, Goodbye
 from scaler_scheduler.core import client_endings, explanation, object_release, outbox, stated_cancels
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Describe
 from scaler_scheduler.core.limits import DESCRIPTION_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 
-def on_cancel(state: SchedulerState, client: Client, body: Cancel, now: float) -> None:
+def on_cancel(state: SchedulerState, client: ClientPeer, body: Cancel, now: float) -> None:
     """A client cancels tasks of its own."""
     for column in body.columns:
         if column.session == client.session:
@@ -18,7 +18,7 @@ def on_cancel(state: SchedulerState, client: Client, body: Cancel, now: float) -
             stated_cancels.on_cancel(state, client, column.tasks, now)
 
 
-def on_clear(state: SchedulerState, client: Client, body: Clear, now: float) -> None:
+def on_clear(state: SchedulerState, client: ClientPeer, body: Clear, now: float) -> None:
     """A client cancels all its tasks and releases its objects; the session continues."""
     client_endings.cancel(state, client, None, now)
     client.waiting.clear()
@@ -27,24 +27,24 @@ def on_clear(state: SchedulerState, client: Client, body: Clear, now: float) -> 
         object_release.release_object(state, client, key, now)
 
 
-def on_goodbye(state: SchedulerState, client: Client, body: Goodbye, now: float) -> None:
+def on_goodbye(state: SchedulerState, client: ClientPeer, body: Goodbye, now: float) -> None:
     """A client leaves."""
     outbox.acknowledge(state, client, now)
     outbox.ignore(state, client.session)
     client_endings.end_client(state, client, now)
 
 
-def on_explain(state: SchedulerState, client: Client, body: ExplainRequest, now: float) -> None:
+def on_explain(state: SchedulerState, client: ClientPeer, body: ExplainRequest, now: float) -> None:
     """A client asks why a task is not further."""
     task = body.task
     outbox.send(state, client, explanation.answer(task, explanation.explain(state, client.session, task)), now)
 
 
-def on_cluster_info_request(state: SchedulerState, client: Client, body: ClusterInfoRequest, now: float) -> None:
+def on_cluster_info_request(state: SchedulerState, client: ClientPeer, body: ClusterInfoRequest, now: float) -> None:
     """A client asks for a description of the cluster. A recent one is sent at once."""
     at, snapshot = state.description
     if now - at < DESCRIPTION_SECONDS:
-        outbox.send(state, client, ClusterInfo(snapshot), now)
+        outbox.send(state, client, ClusterInfoReply(snapshot), now)
     else:
         state.effects.append(Describe(client.session))
 
@@ -54,4 +54,4 @@ def on_described(state: SchedulerState, session: bytes, snapshot: bytes, now: fl
     state.description = now, snapshot
     client = state.clients.get(session)
     if client is not None:
-        outbox.send(state, client, ClusterInfo(snapshot), now)
+        outbox.send(state, client, ClusterInfoReply(snapshot), now)

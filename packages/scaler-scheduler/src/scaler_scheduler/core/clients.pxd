@@ -1,16 +1,16 @@
 from libc.stdint cimport int64_t
 
-from scaler_scheduler.core.connections cimport Connection
+from scaler_scheduler.core.connections cimport PeerConnection
 from scaler_scheduler.core.deliveries cimport Delivery
 from scaler_scheduler.core.task_table cimport TaskTable
 
-cdef class Client:
+cdef class ClientPeer:
     # identity and connection
     cdef readonly bytes session
     cdef readonly bytes shown_id
     cdef public object hello
     cdef public bytes user
-    cdef readonly Connection connection
+    cdef readonly PeerConnection connection
     cdef readonly object route
     cdef readonly object link
     cdef public bint is_broken

@@ -8,12 +8,12 @@ from collections import deque
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.link import Link
 from scaler_protocol.messages import Envelope, Hello, ObjectKey, TaskName
-from scaler_scheduler.core.connections import Connection
+from scaler_scheduler.core.connections import PeerConnection
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.task_table import TaskTable
 from scaler_scheduler.core.totals import Totals
 
-class Client:
+class ClientPeer:
     """One client session."""
 
     # ---- identity and connection -----------------------------------------------------------------------------------
@@ -24,7 +24,7 @@ class Client:
     user: bytes
     """The holder of the key that the client connected with."""
 
-    connection: Connection
+    connection: PeerConnection
     route: bytes | None
     """The session of the agent that relays for a nested client."""
 

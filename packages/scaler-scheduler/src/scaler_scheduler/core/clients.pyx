@@ -4,7 +4,7 @@
 from collections import deque
 
 from libc.stdint cimport int64_t
-from scaler_scheduler.core.connections cimport Connection
+from scaler_scheduler.core.connections cimport PeerConnection
 from scaler_scheduler.core.deliveries cimport Delivery
 from scaler_scheduler.core.task_table cimport TaskTable
 
@@ -19,12 +19,12 @@ cdef int64_t MESSAGE_BYTES = 256
 cdef int64_t GROUP_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 9 // 10
 
 
-cdef class Client:
+cdef class ClientPeer:
     def __init__(self, hello, route, totals, double now):
         self.session, self.shown_id = hello.session, shown_id(hello.session)
         self.hello, self.user, self.route = hello, b"", route
         self.link = Link(self.on_acknowledged)
-        self.connection = Connection(self.session, route, self.link, 0.0)
+        self.connection = PeerConnection(self.session, route, self.link, 0.0)
         self.table = TaskTable(self.session, totals)
         self.budget_bytes = RESULT_BUDGET_BYTES
         self.outgoing, self.rows, self.deliveries = [], [], {}

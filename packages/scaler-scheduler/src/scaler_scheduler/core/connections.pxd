@@ -1,4 +1,4 @@
-cdef class Connection:
+cdef class PeerConnection:
     cdef readonly bytes session
     cdef readonly object route
     cdef readonly object link

@@ -2,7 +2,7 @@
 
 from scaler_protocol.link import Link
 
-class Connection:
+class PeerConnection:
     """The way to one session. ``route`` is the session of the agent that relays for it, or None when it has a
     connection of its own."""
 

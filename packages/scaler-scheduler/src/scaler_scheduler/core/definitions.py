@@ -5,14 +5,14 @@ from __future__ import annotations
 from scaler_protocol import ids
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, FunctionDefinition, ObjectKey, ObjectRelease
 from scaler_scheduler.core import object_release, outbox
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import FUNCTION_BYTES
 from scaler_scheduler.core.state import SchedulerState
 
 _RELEASED_PER_MESSAGE = 4096
 
 
-def drop_unwanted(state: SchedulerState, client: Client, now: float) -> None:
+def drop_unwanted(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Drop functions that a client has released. Functions of tasks that may still run, or run again, are kept."""
     if client.table.graphs:
         return
@@ -30,7 +30,7 @@ def drop_functions(state: SchedulerState, digests: list[bytes], now: float) -> N
     _forget_at_agents(state, [digest for digest in digests if _is_last_user(state, digest)], now)
 
 
-def drop_serializers(state: SchedulerState, client: Client, now: float) -> None:
+def drop_serializers(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """A client has ended, and with it the need for its serializers."""
     for digest in client.serializers:
         state.serializer_users[digest] -= 1
@@ -63,7 +63,7 @@ def _is_last_user(state: SchedulerState, digest: bytes) -> bool:
     return True
 
 
-def define(state: SchedulerState, client: Client, definition: FunctionDefinition) -> None:
+def define(state: SchedulerState, client: ClientPeer, definition: FunctionDefinition) -> None:
     """A client has a function."""
     digest = definition.digest
     client.unwanted.pop(digest, None)
@@ -75,7 +75,7 @@ def define(state: SchedulerState, client: Client, definition: FunctionDefinition
     state.function_users[digest] = state.function_users.get(digest, 0) + 1
 
 
-def define_serializer(state: SchedulerState, client: Client, definition: FunctionDefinition) -> None:
+def define_serializer(state: SchedulerState, client: ClientPeer, definition: FunctionDefinition) -> None:
     """A client has a serializer."""
     digest = definition.digest
     if digest not in client.serializers:

@@ -21,5 +21,5 @@ def on_peer_lost(state: SchedulerState, peer: bytes, now: float) -> None:
         agent.connection.is_open = False
         if now - agent.heard_at < ALIVE_SECONDS:
             agent.lost_at = now + (STALL_RECONNECT_SECONDS if timers.has_stalled(state, now) else RECONNECT_SECONDS)
-        state.allocator.offer(agent)
+        state.placement.offer(agent)
         timers.arm_tick(state, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler_protocol.messages import Explanation
 from scaler_scheduler.core import lock_table
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
@@ -31,20 +31,22 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
     return text
 
 
-def _missing(client: Client, task: int) -> tuple[list[int], int]:
+def _missing(client: ClientPeer, task: int) -> tuple[list[int], int]:
     """The tasks whose results it needs and which have not ended, and how many results it needs in all."""
     graph = client.table.record(task).graph
     inputs = graph.inputs(task) if graph is not None else []
     return [each for each in inputs if client.table.value_holder(each) is None], len(inputs)
 
 
-def _pending(client: Client, task: int) -> str:
+def _pending(client: ClientPeer, task: int) -> str:
     missing, needed = _missing(client, task)
     shown = ", ".join(str(each) for each in missing[:5]) + (", ..." if len(missing) > 5 else "")
     return f"waits for {len(missing)} of the {needed} results it needs (tasks {shown})."
 
 
-def _place(state: SchedulerState, client: Client, task: int, where: int, agent_index: int, record: RunRecord) -> str:
+def _place(
+    state: SchedulerState, client: ClientPeer, task: int, where: int, agent_index: int, record: RunRecord
+) -> str:
     if where in (TaskState.ASSIGNED, TaskState.CANCELLING):
         return _assigned(state, client, task, where, agent_index)
     if where == TaskState.WAITING:
@@ -64,11 +66,11 @@ def _place(state: SchedulerState, client: Client, task: int, where: int, agent_i
         return "is queued: " + why_reserved(state.agent_by_index[agent_index])
     why = why_queued(state, client, record)
     if why.endswith(_BUSY):
-        why = f"{why.removesuffix('.')} ({state.allocator.queued} tasks are queued)."
+        why = f"{why.removesuffix('.')} ({state.placement.queued} tasks are queued)."
     return "is queued: " + why
 
 
-def why_queued(state: SchedulerState, client: Client, record: RunRecord) -> str:
+def why_queued(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str:
     """Why such tasks are not dispatched; the same for all of them."""
     if client.is_paused:
         return "its client has too many results under way, further tasks wait until it has taken them."
@@ -80,7 +82,7 @@ def why_reserved(agent: Agent) -> str:
     return f"{agent.title()} has the objects it needs and is busy; if that lasts, they move to another worker."
 
 
-def _assigned(state: SchedulerState, client: Client, task: int, where: int, agent_index: int) -> str:
+def _assigned(state: SchedulerState, client: ClientPeer, task: int, where: int, agent_index: int) -> str:
     agent = state.agent_by_index[agent_index]
     if where == TaskState.CANCELLING:
         return f"is being cancelled at {agent.title()}."
@@ -96,7 +98,7 @@ def _assigned(state: SchedulerState, client: Client, task: int, where: int, agen
 
 
 def _queued(state: SchedulerState, record: RunRecord) -> str:
-    agents = state.allocator.agents
+    agents = state.placement.agents
     if not agents:
         return "no worker is connected."
     able = [agent for agent in agents.values() if agent.can_serve(record.demand)]

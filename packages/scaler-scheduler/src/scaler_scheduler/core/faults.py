@@ -13,11 +13,11 @@ from typing import TypeVar
 from scaler_protocol.messages import WhoAreYou
 from scaler_scheduler.core import audit, outbox, session_endings
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Trouble
 from scaler_scheduler.core.state import SchedulerState
 
-_Peer = TypeVar("_Peer", Agent, Client)
+_Peer = TypeVar("_Peer", Agent, ClientPeer)
 
 
 def on_message(state: SchedulerState, peer: bytes, kind: str, error: Exception, now: float) -> None:
@@ -39,7 +39,7 @@ def on_nested_message(
     )
 
 
-def on_receiver(state: SchedulerState, peer: Client | Agent, error: Exception, now: float) -> None:
+def on_receiver(state: SchedulerState, peer: ClientPeer | Agent, error: Exception, now: float) -> None:
     """What is due for ``peer`` could not be worked out or sent."""
     state.effects.append(Trouble(f"{peer.session.hex()[:8]} has to begin anew", error))
     _end(state, peer.session, lambda: session_endings.end_session(state, peer.session, now), now)
@@ -60,7 +60,7 @@ def _remove(state: SchedulerState, session: bytes) -> None:
     agent = state.agents.pop(session, None)
     if agent is not None:
         state.agent_by_index.pop(agent.index, None)
-        state.allocator.remove(agent)
+        state.placement.remove(agent)
     state.clients.pop(session, None)
     for waiting in (
         state.clients_with_results,

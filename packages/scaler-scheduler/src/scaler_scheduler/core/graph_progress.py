@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.messages import ObjectKey
 from scaler_scheduler.core import client_endings, faults, requeue, task_endings
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.graph_news import GraphNews
 from scaler_scheduler.core.state import SchedulerState
 
@@ -18,7 +18,7 @@ def on_drain(state: SchedulerState, now: float) -> None:
             faults.on_receiver(state, client, error, now)
 
 
-def _apply_changes_of(state: SchedulerState, client: Client, now: float) -> None:
+def _apply_changes_of(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Apply the changes in the graphs of one client."""
     client.table.prefers_holders = len(state.agents) > 1
     news = client.table.take_news()
@@ -28,7 +28,7 @@ def _apply_changes_of(state: SchedulerState, client: Client, now: float) -> None
         state.graph_clients.pop(client.session, None)
 
 
-def _apply(state: SchedulerState, client: Client, news: GraphNews, now: float) -> None:
+def _apply(state: SchedulerState, client: ClientPeer, news: GraphNews, now: float) -> None:
     """Queue nodes that are ready, report nodes that have ended, and have agents drop values or keep tasks ready."""
     requeue.push(client, news.ready, False)
     for index, (tasks, attempts) in news.cancels.items():
@@ -49,4 +49,4 @@ def _apply(state: SchedulerState, client: Client, news: GraphNews, now: float) -
         if index in state.agent_by_index:
             agent = state.agent_by_index[index]
             agent.load.deferred.extend((client.table, task) for task in tasks)
-            state.allocator.offer(agent)
+            state.placement.offer(agent)

@@ -23,7 +23,7 @@ def on_heard(state: SchedulerState, agent: Agent, now: float) -> None:
     if agent.suspect:
         agent.suspect = agent.is_relieved = False
         notices.log(state, f"Agent {agent.title()} is back")
-        state.allocator.offer(agent)
+        state.placement.offer(agent)
 
 
 def on_heartbeat(state: SchedulerState, agent: Agent, body: Heartbeat, now: float) -> None:
@@ -42,7 +42,7 @@ def look_at_agent(state: SchedulerState, agent: Agent, now: float) -> None:
     if silent_seconds >= SUSPECT_SECONDS and not agent.suspect:
         agent.suspect = True
         notices.log(state, f"Agent {agent.title()} has been silent for {silent_seconds:.1f} s", "WARNING")
-        state.allocator.offer(agent)
+        state.placement.offer(agent)
     if silent_seconds >= RELIEF_SECONDS and not agent.is_relieved:
         agent.is_relieved = True
         _relieve(state, agent, now)

@@ -16,7 +16,7 @@ from scaler_protocol.messages import (
 from scaler_scheduler.core import heartbeat, locks, notices, outbox, recording, session_endings, task_entry, timers
 from scaler_scheduler.core.admission import answer_to_hello
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Send
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
@@ -43,7 +43,7 @@ def on_hello(
     if known is not None and _may_resume(state, known, hello, route):
         _resume(state, known, hello, now)
         return
-    if isinstance(known, Client) and _is_blank(known, hello, route):
+    if isinstance(known, ClientPeer) and _is_blank(known, hello, route):
         _greet_again(state, known, hello, now)
         return
     if known is not None:
@@ -56,7 +56,7 @@ def on_hello(
         _new_client(state, hello, route, user, now)
 
 
-def _may_resume(state: SchedulerState, known: Client | Agent, hello: Hello, route: bytes | None) -> bool:
+def _may_resume(state: SchedulerState, known: ClientPeer | Agent, hello: Hello, route: bytes | None) -> bool:
     """Whether the link continues. It does not when the peer speaks of a link that has ended here: when it has received
     more than was sent, or begins after what was received."""
     is_agent = isinstance(known, Agent)
@@ -82,13 +82,13 @@ def _welcome(state: SchedulerState, hello: Hello, received: int, resumed: bool) 
     return welcome if settings.handshake is None else settings.handshake.prove(hello, welcome)
 
 
-def _resume(state: SchedulerState, peer: Client | Agent, hello: Hello, now: float) -> None:
+def _resume(state: SchedulerState, peer: ClientPeer | Agent, hello: Hello, now: float) -> None:
     """The link of a known session continues where it was."""
     peer.connection.is_open = True
     if isinstance(peer, Agent):
         peer.lost_at = None
         heartbeat.on_heard(state, peer, now)
-        state.allocator.offer(peer)
+        state.placement.offer(peer)
     else:
         peer.gone_at = None
     outbox.answer(state, peer.session, peer.route, _welcome(state, hello, peer.link.received, True), now)
@@ -96,7 +96,7 @@ def _resume(state: SchedulerState, peer: Client | Agent, hello: Hello, now: floa
         outbox.transmit(state, peer.connection, envelope, now)
 
 
-def _greet_again(state: SchedulerState, client: Client, hello: Hello, now: float) -> None:
+def _greet_again(state: SchedulerState, client: ClientPeer, hello: Hello, now: float) -> None:
     """A client did not receive the Welcome, and says Hello again. Its session continues: after a restart of the
     scheduler, clients inside its tasks may have come back before it."""
     client.hello = hello
@@ -107,7 +107,7 @@ def _greet_again(state: SchedulerState, client: Client, hello: Hello, now: float
     outbox.answer(state, client.session, client.route, _welcome(state, hello, 0, False), now)
 
 
-def _adopt_named(state: SchedulerState, client: Client, hello: Hello) -> None:
+def _adopt_named(state: SchedulerState, client: ClientPeer, hello: Hello) -> None:
     """A nested client names the task that it lives in."""
     if hello.parent_session:
         name = hello.parent_session, hello.parent_task, hello.parent_attempt, hello.parent_depth
@@ -126,7 +126,7 @@ def _new_agent(state: SchedulerState, hello: Hello, user: bytes, now: float) -> 
 
 def _new_client(state: SchedulerState, hello: Hello, route: bytes | None, user: bytes, now: float) -> None:
     """The session of a client begins."""
-    client = Client(hello, route, state.totals, now)
+    client = ClientPeer(hello, route, state.totals, now)
     client.user = user
     state.clients[client.session] = client
     _adopt_named(state, client, hello)
@@ -150,7 +150,7 @@ def on_malformed_first_message(state: SchedulerState, peer: bytes, text: str, no
     outbox.refuse(state, peer, Refused(RefusalReason.MALFORMED, f"The message is malformed: {text}"), None)
 
 
-def _is_blank(client: Client, hello: Hello, route: bytes | None) -> bool:
+def _is_blank(client: ClientPeer, hello: Hello, route: bytes | None) -> bool:
     """Nothing was said on the client's link yet, in either direction: it is as good as a new one."""
     if client.is_broken or hello.role == Role.WORK or client.route != route:
         return False

@@ -4,7 +4,7 @@
 from libc.stdint cimport uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.agents cimport Agent
-from scaler_scheduler.core.clients cimport Client
+from scaler_scheduler.core.clients cimport ClientPeer
 from scaler_scheduler.core.deliveries cimport Delivery
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.outbox cimport answer, send_over
@@ -48,7 +48,7 @@ cdef double HOUSE_PER_AGENT_SECONDS = HOUSEKEEPING_PER_AGENT_SECONDS
 
 def on_message(SchedulerState state, bytes peer, envelope, double now):
     cdef Agent agent
-    cdef Client client
+    cdef ClientPeer client
     state.events.now = now
     body = envelope.body
     if type(body) is Hello:
@@ -65,7 +65,7 @@ def on_message(SchedulerState state, bytes peer, envelope, double now):
         state.effects.append(Send(peer, Envelope(WhoAreYou())))
 
 
-cdef from_client(SchedulerState state, Client client, envelope, body, double now):
+cdef from_client(SchedulerState state, ClientPeer client, envelope, body, double now):
     if not client.connection.is_open:
         answer(state, client.session, client.route, WhoAreYou(), now)
         return
@@ -126,7 +126,7 @@ cdef on_relay(SchedulerState state, Agent agent, body, double now):
         faults.on_nested_message(state, agent, body.session, type(envelope.body).__name__, error, now)
 
 
-cdef owe_acknowledgement(SchedulerState state, Client client, double now):
+cdef owe_acknowledgement(SchedulerState state, ClientPeer client, double now):
     state.clients_to_acknowledge[client.session] = client
     client.owing_since = now
     if state.acknowledge_at is None:
@@ -141,7 +141,7 @@ cdef arm_housekeeping(SchedulerState state, double now):
 # ---- tasks ---------------------------------------------------------------------------------------------------------
 
 
-cdef on_tasks(SchedulerState state, Client client, body, double now):
+cdef on_tasks(SchedulerState state, ClientPeer client, body, double now):
     cdef list runs = body.runs
     cdef bint is_resubmitted = body.resubmitted
     cdef MessageMemory memory = None
@@ -168,7 +168,7 @@ cdef on_tasks(SchedulerState state, Client client, body, double now):
 
 
 cdef bint enter(
-    SchedulerState state, Client client, run, MessageMemory memory, bint is_resubmitted, double now
+    SchedulerState state, ClientPeer client, run, MessageMemory memory, bint is_resubmitted, double now
 ) except -1:
     """Take in a run of tasks. False: the client has been expelled."""
     cdef int entry
@@ -210,11 +210,11 @@ cdef on_results(SchedulerState state, Agent agent, body, double now):
         accept(state, agent, run, delivery, now)
     delivery.let_go()
     agent.load.progress_at = now
-    state.allocator.offer(agent)
+    state.placement.offer(agent)
 
 
 cdef accept(SchedulerState state, Agent agent, run, Delivery delivery, double now):
-    cdef Client client = state.clients.get(run.session)
+    cdef ClientPeer client = state.clients.get(run.session)
     if state.lock_requests_by_task:
         locks.on_results(state, run, now)
     if client is None:
@@ -268,20 +268,20 @@ cdef dispatch(SchedulerState state, double now):
             send_tasks(state, agent, now)
         except Exception as error:
             faults.on_receiver(state, agent, error, now)
-    if len(state.allocator.agents) > 1 or state.balancer.next_at is not None:
-        for agent, withdraw in state.balancer.balance(state.allocator.agents, state.allocator.free, now):
+    if len(state.placement.agents) > 1 or state.balancer.next_at is not None:
+        for agent, withdraw in state.balancer.balance(state.placement.agents, state.placement.free, now):
             send_over(state, agent.connection, withdraw, now)
 
 
 cdef list allocate(SchedulerState state, double now):
     """The agents that were given tasks. An agent for which this raises may have lost its tasks."""
     try:
-        return state.allocator.allocate(now)
+        return state.placement.allocate(now)
     except Exception as error:
-        if state.allocator.serving is None:
+        if state.placement.serving is None:
             raise
-        faults.on_receiver(state, state.allocator.serving, error, now)
-        return [agent for agent in state.allocator.agents.values() if agent.outbox]
+        faults.on_receiver(state, state.placement.serving, error, now)
+        return [agent for agent in state.placement.agents.values() if agent.outbox]
 
 
 cdef send_tasks(SchedulerState state, Agent agent, double now):
@@ -304,7 +304,7 @@ cdef bint is_plain(Agent agent, run):
 
 cdef forward_results(SchedulerState state, double now):
     cdef dict clients = state.clients_with_results
-    cdef Client client
+    cdef ClientPeer client
     state.clients_with_results = {}
     for client in clients.values():
         try:
@@ -315,7 +315,7 @@ cdef forward_results(SchedulerState state, double now):
         state.acknowledge_at = None
 
 
-cdef forward_to(SchedulerState state, Client client, double now):
+cdef forward_to(SchedulerState state, ClientPeer client, double now):
     for body, deliveries, size in client.take_results():
         client.remember(send_over(state, client.connection, body, now), deliveries, size)
         state.clients_to_acknowledge.pop(client.session, None)
@@ -330,7 +330,7 @@ def next_deadline(SchedulerState state):
     deadline = state.next_tick_at
     for time in (
         state.acknowledge_at, state.housekeeping_at, state.quit_at, state.warn_at, state.balancer.next_at,
-        state.allocator.next_at,
+        state.placement.next_at,
     ):
         if time is not None and (deadline is None or <double> time < <double> deadline):
             deadline = time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler_protocol.messages import RefusalReason, Refused
 from scaler_scheduler.core import notices, outbox, session_endings
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import (
     DEMANDS_LIMIT,
     IDLE_SESSIONS_LIMIT,
@@ -28,17 +28,17 @@ def on_tick(state: SchedulerState, now: float) -> None:
     _limit_agents(state, nested, now)
     if len(state.clients) > IDLE_SESSIONS_LIMIT:
         _limit_idle_sessions(state, now)
-    if len(state.allocator.classes) > DEMANDS_LIMIT:
+    if len(state.placement.classes) > DEMANDS_LIMIT:
         _limit_demands(state, now)
 
 
-def held_bytes(state: SchedulerState, client: Client) -> int:
+def held_bytes(state: SchedulerState, client: ClientPeer) -> int:
     """What the scheduler keeps in memory for a client."""
     objects = state.objects.held_bytes.get(client.session, 0)
     return client.table.held_bytes + client.definition_bytes + client.unacknowledged_bytes + objects
 
 
-def _excess_of_client(state: SchedulerState, client: Client) -> str | None:
+def _excess_of_client(state: SchedulerState, client: ClientPeer) -> str | None:
     if held_bytes(state, client) > state.settings.client_memory_bytes:
         mebibytes = state.settings.client_memory_bytes >> 20
         return (
@@ -59,7 +59,7 @@ def _limit_agents(state: SchedulerState, nested: dict[bytes, int], now: float) -
             _end(state, state.agents[session], text, now)
 
 
-def _end(state: SchedulerState, peer: Client | Agent, text: str, now: float) -> None:
+def _end(state: SchedulerState, peer: ClientPeer | Agent, text: str, now: float) -> None:
     notices.log(state, f"The session {peer.session.hex()[:8]} ends: {text}", "WARNING")
     outbox.refuse(state, peer.session, Refused(RefusalReason.OTHER, text), peer.route)
     session_endings.end_session(state, peer.session, now)
@@ -76,7 +76,7 @@ def _limit_demands(state: SchedulerState, now: float) -> None:
     """Forget the queues that no task needs. When too many are needed, end the client with most of them."""
     needed = {client.session: client.table.queues() for client in state.clients.values()}
     living = {session: queues for session, queues in needed.items() if not state.clients[session].is_broken}
-    state.allocator.keep_classes({queue: None for queues in needed.values() for queue in queues})
+    state.placement.keep_classes({queue: None for queues in needed.values() for queue in queues})
     state.forget_queue()
     while len({queue for queues in living.values() for queue in queues}) > DEMANDS_LIMIT:
         worst = max(living, key=lambda session: len(living[session]))

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 from scaler_protocol.messages import TaskName
 
 if TYPE_CHECKING:
-    from scaler_scheduler.core.clients import Client
+    from scaler_scheduler.core.clients import ClientPeer
 
 
 class Lineage:
-    """Nested clients by the task that they live in, which ``Client.parent`` names."""
+    """Nested clients by the task that they live in, which ``ClientPeer.parent`` names."""
 
     def __init__(self) -> None:
-        self.children: dict[bytes, dict[int, list[Client]]] = {}
+        self.children: dict[bytes, dict[int, list[ClientPeer]]] = {}
         """By session and task; stays the same object."""
 
     def __bool__(self) -> bool:
         return bool(self.children)
 
-    def add(self, client: Client, parent: TaskName) -> None:
+    def add(self, client: ClientPeer, parent: TaskName) -> None:
         client.parent = parent
         self.children.setdefault(parent.session, {}).setdefault(parent.task, []).append(client)
 
-    def remove(self, client: Client) -> None:
+    def remove(self, client: ClientPeer) -> None:
         """The client does not live in a known task any more."""
         parent, client.parent = client.parent, None
         if parent is None:
@@ -36,7 +36,7 @@ class Lineage:
         if not tasks:
             del self.children[parent.session]
 
-    def check(self, clients: dict[bytes, Client]) -> None:
+    def check(self, clients: dict[bytes, ClientPeer]) -> None:
         """Assert that clients and the tasks that they live in name one another."""
         nested = {id(client) for client in clients.values() if client.parent is not None}
         listed = []
@@ -47,10 +47,10 @@ class Lineage:
                 listed += [id(each) for each in found]
         assert len(listed) == len(nested) and nested == {*listed}, (len(listed), len(nested))
 
-    def of_task(self, session: bytes, task: int) -> list[Client]:
+    def of_task(self, session: bytes, task: int) -> list[ClientPeer]:
         return list(self.children.get(session, {}).get(task, ()))
 
-    def of_client(self, session: bytes) -> list[Client]:
+    def of_client(self, session: bytes) -> list[ClientPeer]:
         return [client for clients in self.children.get(session, {}).values() for client in clients]
 
     def move_up(self, session: bytes, parent: TaskName | None) -> None:

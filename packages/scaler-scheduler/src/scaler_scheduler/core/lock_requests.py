@@ -5,8 +5,8 @@ from __future__ import annotations
 from scaler_protocol.ids import ID_SIZE_BYTES
 from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES, LockAction, LockRequest, LockState
 from scaler_scheduler.core import client_endings, lock_table
-from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.lock_table import Request, Requests
+from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.lock_table import QueuedLockRequest, Requests
 from scaler_scheduler.core.locks import release, reply
 from scaler_scheduler.core.state import SchedulerState
 
@@ -16,7 +16,7 @@ REQUESTS_LIMIT = 4096
 _TAKEN_TEXT = "The lock was given to others while the scheduler was out of reach."
 
 
-def on_request(state: SchedulerState, client: Client, body: LockRequest, now: float) -> None:
+def on_request(state: SchedulerState, client: ClientPeer, body: LockRequest, now: float) -> None:
     """A session asks for a lock, or releases one."""
     table = state.locks
     if body.action == LockAction.RELEASE:
@@ -32,7 +32,7 @@ def on_request(state: SchedulerState, client: Client, body: LockRequest, now: fl
         _enter(state, client, body, now)
 
 
-def _enter(state: SchedulerState, client: Client, body: LockRequest, now: float) -> None:
+def _enter(state: SchedulerState, client: ClientPeer, body: LockRequest, now: float) -> None:
     """A new request, or one that a session made before the scheduler was restarted."""
     table = state.locks
     requests = table.by_session.setdefault(client.session, Requests())
@@ -47,5 +47,5 @@ def _enter(state: SchedulerState, client: Client, body: LockRequest, now: float)
         text = f"This client already holds or waits for {REQUESTS_LIMIT} locks: release some first."
         reply(state, client, body.number, LockState.REFUSED, now, text)
         return
-    outcome = lock_table.place(table, Request(client.session, body), body.action)
+    outcome = lock_table.place(table, QueuedLockRequest(client.session, body), body.action)
     reply(state, client, body.number, outcome, now, _TAKEN_TEXT if outcome == LockState.LOST else "")

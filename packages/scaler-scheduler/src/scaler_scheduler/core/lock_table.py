@@ -24,7 +24,7 @@ Execution = tuple[int, int]
 """A task's number and attempt."""
 
 
-class Request:
+class QueuedLockRequest:
     """A session's request to hold a lock. ``owner`` and ``execution`` name the task that made it, if one did."""
 
     __slots__ = ("session", "number", "name", "owner", "execution")
@@ -47,8 +47,8 @@ class LockQueue:
     __slots__ = ("holder", "waiting")
 
     def __init__(self) -> None:
-        self.holder: Request | None = None
-        self.waiting: dict[tuple[bytes, int], Request] = {}
+        self.holder: QueuedLockRequest | None = None
+        self.waiting: dict[tuple[bytes, int], QueuedLockRequest] = {}
 
 
 class Requests:
@@ -58,7 +58,7 @@ class Requests:
 
     def __init__(self) -> None:
         self.last = 0
-        self.by_number: dict[int, Request] = {}
+        self.by_number: dict[int, QueuedLockRequest] = {}
 
 
 class LockTable:
@@ -70,7 +70,7 @@ class LockTable:
         self.is_quiet = True
         self.locks: dict[str, LockQueue] = {}
         self.by_session: dict[bytes, Requests] = {}
-        self.by_task: dict[bytes, dict[Execution, list[Request]]] = {}
+        self.by_task: dict[bytes, dict[Execution, list[QueuedLockRequest]]] = {}
         """Requests made in tasks, by the session and the execution of the task. Stays the same object."""
         self.granted: dict[int, bool] = {}
         """By the hash of the name: names can be long."""
@@ -91,7 +91,7 @@ class LockTable:
         assert all(self.by_session[each.session].by_number[each.number] is each for each in in_tasks)
 
 
-def place(table: LockTable, request: Request, action: LockAction) -> LockState:
+def place(table: LockTable, request: QueuedLockRequest, action: LockAction) -> LockState:
     """Let the request hold its lock, wait for it, or neither."""
     lock = table.locks.get(request.name)
     is_free = lock is None or lock.holder is None
@@ -109,7 +109,7 @@ def place(table: LockTable, request: Request, action: LockAction) -> LockState:
     return LockState.WAITING
 
 
-def state_of(table: LockTable, request: Request | None) -> LockState:
+def state_of(table: LockTable, request: QueuedLockRequest | None) -> LockState:
     """The state of a request that was made before: a client that was interrupted may repeat it. Numbers are not used
     twice."""
     if request is None:
@@ -117,12 +117,12 @@ def state_of(table: LockTable, request: Request | None) -> LockState:
     return LockState.GRANTED if holds(table, request) else LockState.WAITING
 
 
-def holds(table: LockTable, request: Request) -> bool:
+def holds(table: LockTable, request: QueuedLockRequest) -> bool:
     """Whether the request holds its lock."""
     return table.locks[request.name].holder is request
 
 
-def holders_last(table: LockTable, requests: Iterable[Request]) -> list[Request]:
+def holders_last(table: LockTable, requests: Iterable[QueuedLockRequest]) -> list[QueuedLockRequest]:
     """In this order, none of the requests is granted a lock because another of them ends."""
     return sorted(requests, key=lambda request: holds(table, request))
 
@@ -133,7 +133,7 @@ def remember(table: LockTable, name: str) -> None:
         table.granted[hash(name)] = True
 
 
-def forget(table: LockTable, request: Request) -> None:
+def forget(table: LockTable, request: QueuedLockRequest) -> None:
     """The request is over."""
     requests = table.by_session.get(request.session)
     if requests is not None:
@@ -158,7 +158,7 @@ def explain(table: LockTable, session: bytes, task: int, attempt: int) -> str:
     return ""
 
 
-def _described(holder: Request | None) -> str:
+def _described(holder: QueuedLockRequest | None) -> str:
     if holder is None:
         return "which is not granted yet because the scheduler has just been started"
     if holder.owner:
@@ -171,16 +171,16 @@ def shown(name: str) -> str:
     return repr(name[:_SHOWN_CHARACTERS]) + ("..." if len(name) > _SHOWN_CHARACTERS else "")
 
 
-def _requests_of(lock: LockQueue) -> Iterable[Request]:
+def _requests_of(lock: LockQueue) -> Iterable[QueuedLockRequest]:
     return ([lock.holder] if lock.holder is not None else []) + list(lock.waiting.values())
 
 
-def _hold(table: LockTable, request: Request) -> None:
+def _hold(table: LockTable, request: QueuedLockRequest) -> None:
     _add(table, request).holder = request
     remember(table, request.name)
 
 
-def _add(table: LockTable, request: Request) -> LockQueue:
+def _add(table: LockTable, request: QueuedLockRequest) -> LockQueue:
     table.by_session[request.session].by_number[request.number] = request
     if request.owner:
         table.by_task.setdefault(request.owner, {}).setdefault(request.execution, []).append(request)

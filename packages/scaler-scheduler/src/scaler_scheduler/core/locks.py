@@ -5,8 +5,8 @@ from __future__ import annotations
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import CoordinationKind, LockReply, LockState
 from scaler_scheduler.core import lock_table, notices, outbox
-from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.lock_table import LockQueue, Request
+from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.lock_table import LockQueue, QueuedLockRequest
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
@@ -38,7 +38,7 @@ def on_session_ended(state: SchedulerState, session: bytes, now: float) -> None:
         _end(state, request, now)
 
 
-def _left_text(request: Request) -> str:
+def _left_text(request: QueuedLockRequest) -> str:
     if not request.owner:
         return f"client {request.session.hex()[:8]}, which held it, is gone"
     task, _ = request.execution
@@ -58,7 +58,7 @@ def on_results(state: SchedulerState, run: ResultRun, now: float) -> None:
         state.locks.by_task.pop(run.session, None)
 
 
-def _end_with_task(state: SchedulerState, request: Request, now: float) -> None:
+def _end_with_task(state: SchedulerState, request: QueuedLockRequest, now: float) -> None:
     if lock_table.holds(state.locks, request):
         task, _ = request.execution
         _warn(state, request, f"task {task} of client {request.owner.hex()[:8]} ended without releasing it", now)
@@ -68,7 +68,7 @@ def _end_with_task(state: SchedulerState, request: Request, now: float) -> None:
         reply(state, client, request.number, LockState.LOST, now, _TASK_ENDED_TEXT)
 
 
-def _end(state: SchedulerState, request: Request, now: float) -> None:
+def _end(state: SchedulerState, request: QueuedLockRequest, now: float) -> None:
     """The request is over. If it held the lock, the next request gets it."""
     table = state.locks
     lock = table.locks[request.name]
@@ -113,10 +113,12 @@ def on_tick(state: SchedulerState, now: float) -> None:
             _grant(state, name, lock, now)
 
 
-def reply(state: SchedulerState, client: Client, number: int, outcome: LockState, now: float, text: str = "") -> None:
+def reply(
+    state: SchedulerState, client: ClientPeer, number: int, outcome: LockState, now: float, text: str = ""
+) -> None:
     """Tell a client what became of one of its requests."""
     outbox.send(state, client, LockReply(CoordinationKind.LOCK, outcome, number, text), now)
 
 
-def _warn(state: SchedulerState, request: Request, why: str, now: float) -> None:
+def _warn(state: SchedulerState, request: QueuedLockRequest, why: str, now: float) -> None:
     notices.warn(state, state.lock_warnings, f"The lock {lock_table.shown(request.name)} is released: {why}.", now)

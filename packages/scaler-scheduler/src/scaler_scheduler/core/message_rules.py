@@ -46,10 +46,10 @@ from scaler_scheduler.core import (
     withdrawals,
 )
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 
-CLIENT_RULES: dict[type, Callable[[SchedulerState, Client, Any, float], None]] = {
+CLIENT_RULES: dict[type, Callable[[SchedulerState, ClientPeer, Any, float], None]] = {
     Cancel: client_messages.on_cancel,
     Clear: client_messages.on_clear,
     ObjectChunk: object_messages.on_client_object,

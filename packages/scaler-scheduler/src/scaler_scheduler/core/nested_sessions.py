@@ -6,12 +6,14 @@ from scaler_protocol import codec
 from scaler_protocol.messages import Envelope, Hello, RefusalReason, Refused, Relay, RelayClosed, Tasks, WhoAreYou
 from scaler_scheduler.core import client_endings, hello, outbox, session_endings
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
 from scaler_scheduler.core.state import SchedulerState
 
 
-def unwrap(state: SchedulerState, agent: Agent, body: Relay, now: float) -> tuple[Client, Envelope] | tuple[None, None]:
+def unwrap(
+    state: SchedulerState, agent: Agent, body: Relay, now: float
+) -> tuple[ClientPeer, Envelope] | tuple[None, None]:
     """The nested client and its message, when the hot path must handle the message; (None, None) when it has been
     handled here."""
     session = body.session

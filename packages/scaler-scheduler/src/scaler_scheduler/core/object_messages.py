@@ -17,7 +17,7 @@ from scaler_protocol.messages import (
 )
 from scaler_scheduler.core import agent_endings, client_endings, definitions, object_release, outbox, timers, values
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.objects import LOST_TEXT
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
@@ -33,7 +33,7 @@ def stated_by(state: SchedulerState, key: ObjectKey, now: float) -> float | None
     return now + HOLD_SECONDS if is_known else None
 
 
-def on_client_object(state: SchedulerState, client: Client, body: ObjectChunk | ObjectStored, now: float) -> None:
+def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChunk | ObjectStored, now: float) -> None:
     """A client uploads an object, or has put it into the store of its host."""
     key = body.key
     if key.owner != client.session and (key.number or key.owner in state.clients):
@@ -52,12 +52,12 @@ def on_client_object(state: SchedulerState, client: Client, body: ObjectChunk | 
     outbox.send_all(state, replies, now)
 
 
-def on_client_missing(state: SchedulerState, client: Client, body: ObjectMissing, now: float) -> None:
+def on_client_missing(state: SchedulerState, client: ClientPeer, body: ObjectMissing, now: float) -> None:
     """A client cannot send an object."""
     outbox.send_all(state, state.objects.on_lost(client.session, body.key), now)
 
 
-def on_client_release(state: SchedulerState, client: Client, body: ObjectRelease, now: float) -> None:
+def on_client_release(state: SchedulerState, client: ClientPeer, body: ObjectRelease, now: float) -> None:
     """A client needs objects, results or functions no longer."""
     results = []
     for key in body.keys:
@@ -89,7 +89,7 @@ def on_store_attached(state: SchedulerState, agent: Agent, body: StoreAttached, 
         state.objects.forget_store(agent.store)
     agent_endings.leave_store(state, agent)
     agent.store, agent.store_endpoint = body.store, body.endpoint
-    state.allocator.join_store(agent, body.store)
+    state.placement.join_store(agent, body.store)
     if body.store:
         state.agents_by_store.setdefault(body.store, []).append(agent)
 
@@ -129,7 +129,7 @@ def _endpoints(state: SchedulerState) -> dict[bytes, str]:
 def on_agent_stored(state: SchedulerState, agent: Agent, body: ObjectStored, now: float) -> None:
     """The store of an agent's host has fetched an object, and can serve it to others."""
     state.transfers.end(agent.session, body.key, body.size, now)
-    state.allocator.locations.bytes_per_us = state.transfers.bytes_per_second / 1e6
+    state.placement.locations.bytes_per_us = state.transfers.bytes_per_second / 1e6
     key = body.key
     if key.owner in state.clients and 0 < key.number < UPLOAD_NUMBER:
         return  # a copy of a value; its task's table knows

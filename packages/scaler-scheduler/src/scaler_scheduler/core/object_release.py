@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from scaler_protocol.messages import ObjectKey, ObjectMissing, ObjectRelease
 from scaler_scheduler.core import outbox
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 
 
-def release_object(state: SchedulerState, client: Client, key: ObjectKey, now: float) -> None:
+def release_object(state: SchedulerState, client: ClientPeer, key: ObjectKey, now: float) -> None:
     """A client needs an object no longer. When it was the last one, the agents that have the object are told."""
     client.objects.pop(key, None)
     stored, replies = state.objects.release(client.session, key)

@@ -6,21 +6,21 @@ messages to the agent that relays for it.
 
 from scaler_protocol.messages import Body, Envelope, Refused
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.connections import Connection
+from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.connections import PeerConnection
 from scaler_scheduler.core.objects import Replies
 from scaler_scheduler.core.state import SchedulerState
 
-def send(state: SchedulerState, peer: Client | Agent, body: Body, now: float) -> Envelope:
+def send(state: SchedulerState, peer: ClientPeer | Agent, body: Body, now: float) -> Envelope:
     """Send a message over the link of a session. It is repeated until it is acknowledged."""
 
-def transmit(state: SchedulerState, connection: Connection, envelope: Envelope, now: float) -> None:
+def transmit(state: SchedulerState, connection: PeerConnection, envelope: Envelope, now: float) -> None:
     """Send a message that the link has numbered already."""
 
 def answer(state: SchedulerState, session: bytes, route: bytes | None, body: Body, now: float) -> None:
     """Send an unnumbered message to a session that may have no link. ``route``: the agent that relays for it."""
 
-def acknowledge(state: SchedulerState, peer: Client | Agent, now: float) -> None:
+def acknowledge(state: SchedulerState, peer: ClientPeer | Agent, now: float) -> None:
     """Send an acknowledgement that no other message carries."""
 
 def send_all(state: SchedulerState, replies: Replies, now: float) -> None:

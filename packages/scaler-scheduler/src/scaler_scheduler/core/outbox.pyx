@@ -1,7 +1,7 @@
 # cython: language_level=3
 """What is sent to peers. See outbox.pyi for the contract."""
 
-from scaler_scheduler.core.connections cimport Connection
+from scaler_scheduler.core.connections cimport PeerConnection
 from scaler_scheduler.core.state cimport SchedulerState
 
 from scaler_protocol import codec
@@ -14,13 +14,13 @@ def send(SchedulerState state, peer, body, double now):
     return send_over(state, peer.connection, body, now)
 
 
-cdef send_over(SchedulerState state, Connection connection, body, double now):
+cdef send_over(SchedulerState state, PeerConnection connection, body, double now):
     envelope = connection.link.wrap(body)
     transmit(state, connection, envelope, now)
     return envelope
 
 
-cpdef transmit(SchedulerState state, Connection connection, envelope, double now):
+cpdef transmit(SchedulerState state, PeerConnection connection, envelope, double now):
     connection.sent_at = now
     if connection.withheld is not None:
         envelope.acknowledged = min(envelope.acknowledged, connection.withheld)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from scaler_protocol.messages import TaskName
 from scaler_scheduler.core import outbox, requeue
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
@@ -17,12 +17,12 @@ from scaler_scheduler.core.states import TaskState
 _WITH_AN_AGENT = (TaskState.ASSIGNED, TaskState.CANCELLING, TaskState.HELD)
 
 
-def entry_state(state: SchedulerState, client: Client, record: RunRecord) -> TaskState:
+def entry_state(state: SchedulerState, client: ClientPeer, record: RunRecord) -> TaskState:
     """QUEUED, or WAITING outside the queue."""
     if client.parent is not None and _occupies_worker(state, client.parent):
         return TaskState.QUEUED
     limit = state.settings.max_number_of_tasks_waiting
-    if client.waiting or state.allocator.queued + record.stop - record.first > limit:
+    if client.waiting or state.placement.queued + record.stop - record.first > limit:
         return TaskState.WAITING
     return TaskState.QUEUED
 
@@ -34,7 +34,7 @@ def _occupies_worker(state: SchedulerState, name: TaskName) -> bool:
     return owner is None or owner.table.state(name.task) in _WITH_AN_AGENT
 
 
-def hold_back(state: SchedulerState, client: Client, record: RunRecord) -> None:
+def hold_back(state: SchedulerState, client: ClientPeer, record: RunRecord) -> None:
     """The queue is full: the tasks wait, and their arrival is not acknowledged."""
     client.waiting.append((record.first, record.stop))
     state.clients_waiting[client.session] = client
@@ -46,7 +46,7 @@ def admit_waiting(state: SchedulerState, now: float) -> None:
     """At the end of a drain: while the queue has room, waiting tasks enter it, one run of each client in turn."""
     limit = max(1, state.settings.max_number_of_tasks_waiting)
     while state.clients_waiting:
-        room = limit - state.allocator.queued
+        room = limit - state.placement.queued
         if room <= 0:
             return
         session, client = next(iter(state.clients_waiting.items()))
@@ -59,7 +59,7 @@ def admit_waiting(state: SchedulerState, now: float) -> None:
             outbox.acknowledge(state, client, now)
 
 
-def _admit_one_run(state: SchedulerState, client: Client, room: int) -> None:
+def _admit_one_run(state: SchedulerState, client: ClientPeer, room: int) -> None:
     """Let the first run of a client enter, or as much of it as there is room for."""
     if not client.waiting:
         return

@@ -8,7 +8,7 @@ from scaler_protocol.monitor.records import Kind
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_scheduler.core import outbox
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 
 
@@ -49,13 +49,13 @@ def note_agent_lost(state: SchedulerState, agent: Agent) -> None:
         state.events.note(Kind.AGENT_LOST, agent=agent.index)
 
 
-def note_client_joined(state: SchedulerState, client: Client) -> None:
+def note_client_joined(state: SchedulerState, client: ClientPeer) -> None:
     if state.events.is_on:
         _name_client(state, client)
         state.events.note(Kind.CLIENT_JOINED, session=client.table.number)
 
 
-def note_client_left(state: SchedulerState, client: Client) -> None:
+def note_client_left(state: SchedulerState, client: ClientPeer) -> None:
     if state.events.is_on:
         state.events.note(Kind.CLIENT_LEFT, session=client.table.number)
 
@@ -65,7 +65,7 @@ def _name_agent(state: SchedulerState, agent: Agent) -> None:
     state.events.name_agent(agent.index, value | {"workers": agent.worker_names})
 
 
-def _name_client(state: SchedulerState, client: Client) -> None:
+def _name_client(state: SchedulerState, client: ClientPeer) -> None:
     hello = client.hello
     value = {"session": client.shown_id.hex(), "host": hello.host, "pid": hello.pid}
     state.events.name_session(client.table.number, value | {"parent": shown_id(hello.parent_session).hex()})

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
-from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.task_table cimport TaskTable
 

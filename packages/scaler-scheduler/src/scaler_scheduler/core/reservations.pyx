@@ -7,7 +7,7 @@ from cython cimport final
 from libc.stdint cimport uint32_t, uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.pages cimport OUT_OF_PATIENCE, PAGE_SIZE, Page
-from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.states cimport QUEUED
 from scaler_scheduler.core.task_table cimport TaskTable
 

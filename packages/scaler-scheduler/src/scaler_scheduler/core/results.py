@@ -8,7 +8,7 @@ from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, ObjectRelease, Status
 from scaler_scheduler.core import client_endings, outbox, retry, timers, values
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
@@ -27,7 +27,7 @@ def accept_without_client(state: SchedulerState, agent: Agent, run: ResultRun, d
 
 def accept_others(
     state: SchedulerState,
-    client: Client,
+    client: ClientPeer,
     agent: Agent,
     run: ResultRun,
     delivery: Delivery,
@@ -64,7 +64,7 @@ def _keep(state: SchedulerState, agent: Agent, run: ResultRun, delivery: Deliver
 
 
 def _on_large(
-    state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
+    state: SchedulerState, client: ClientPeer, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
     """A task ended with a large result, which its agent holds."""
     client.large[task] = now
@@ -88,14 +88,14 @@ def release_large(state: SchedulerState, agent: Agent, run: ResultRun, indices: 
 
 
 def _on_refused(
-    state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
+    state: SchedulerState, client: ClientPeer, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
     """The result belongs to an attempt that does not count."""
     release_large(state, agent, run, [index], now)
 
 
 def _on_discarded(
-    state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
+    state: SchedulerState, client: ClientPeer, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
     """A task that was being cancelled ended with a large result."""
     client.table.finish(task, Status.CANCELLED)
@@ -120,12 +120,12 @@ def _is_fresh(agent: Agent, now: float) -> bool:
     return now < agent.attached_at + HOLD_SECONDS
 
 
-_Rule = Callable[[SchedulerState, Client, Agent, ResultRun, int, int, float], None]
+_Rule = Callable[[SchedulerState, ClientPeer, Agent, ResultRun, int, int, float], None]
 
 _RULES: dict[Action, _Rule] = {
     Action.KEEP_LARGE: _on_large,
     Action.DISCARD: _on_discarded,
     Action.DECIDE_RETRY: retry.on_failed,
-    Action.DECIDE_DEATH: retry.on_processor_died,
+    Action.DECIDE_DEATH: retry.on_worker_process_died,
     Action.REFUSE: _on_refused,
 }

@@ -6,14 +6,14 @@ from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import Status
 from scaler_scheduler.core import client_endings, requeue
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import CERTIFICATE_LIMIT_BYTES
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import DEATHS_LIMIT
 
 
 def on_failed(
-    state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
+    state: SchedulerState, client: ClientPeer, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
     """A task failed. It runs again unless it has used up its retries."""
     record = client.table.record(task)
@@ -27,8 +27,8 @@ def on_failed(
     client.row(task, run.status(index), bytes(run.payload(index)), run.attempt(index))
 
 
-def on_processor_died(
-    state: SchedulerState, client: Client, agent: Agent, run: ResultRun, index: int, task: int, now: float
+def on_worker_process_died(
+    state: SchedulerState, client: ClientPeer, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
     """The worker process of a task died. The task runs again unless that is forbidden, or has happened too often."""
     record = client.table.record(task)

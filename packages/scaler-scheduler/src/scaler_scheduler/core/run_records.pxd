@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.graph cimport Graph
-from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.priority_queues cimport QueueClass
 
 cdef class MessageMemory:
     cdef readonly int64_t size_bytes

@@ -8,7 +8,7 @@ from typing import Any
 from scaler_protocol.codec import TaskRun
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.graph import Graph
-from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.priority_queues import QueueClass
 
 Ranges = list[list[Any]]
 """[record, first task, stop] each."""

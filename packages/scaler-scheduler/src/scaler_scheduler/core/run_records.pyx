@@ -4,7 +4,7 @@
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.function_loads cimport FunctionLoad
-from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.priority_queues cimport QueueClass
 
 cdef enum:
     DEPTH_LIMIT = 4095

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler_protocol.keys import role_of_user
 from scaler_protocol.messages import Role, ShutdownReply, ShutdownRequest, Stop
 from scaler_scheduler.core import notices, outbox
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Quit
 from scaler_scheduler.core.settings import STOP_SECONDS
 from scaler_scheduler.core.state import SchedulerState
@@ -14,7 +14,7 @@ PROTECTED_TEXT = "Scheduler is in protected mode. Can't shutdown"
 NOT_ADMIN_TEXT = "This client's key may not shut the scheduler down: that needs admin.key"
 
 
-def on_request(state: SchedulerState, client: Client, body: ShutdownRequest, now: float) -> None:
+def on_request(state: SchedulerState, client: ClientPeer, body: ShutdownRequest, now: float) -> None:
     """A client asks the scheduler to shut down."""
     if state.settings.protected:
         outbox.send(state, client, ShutdownReply(False, PROTECTED_TEXT), now)
@@ -31,7 +31,7 @@ def on_request(state: SchedulerState, client: Client, body: ShutdownRequest, now
         outbox.send(state, agent, Stop(), now)
 
 
-def _may_shut_down(state: SchedulerState, client: Client) -> bool:
+def _may_shut_down(state: SchedulerState, client: ClientPeer) -> bool:
     """With keys, only administrators may. A client inside a task has the rights of its agent."""
     agent = state.agents.get(client.route) if client.route is not None else None
     user = client.user if agent is None else agent.user

@@ -12,15 +12,15 @@ from scaler_protocol.monitor.messages import (
     EventTotals,
     FunctionStatus,
     GraphStatus,
+    HostStoreStatus,
     PeerState,
     SchedulerStatus,
     Setting,
     Snapshot,
-    StoreStatus,
     TaskCounts,
 )
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.settings import OPTION_NAMES
 from scaler_scheduler.core.state import SchedulerState
@@ -61,12 +61,12 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
     )
 
 
-def _stores(state: SchedulerState) -> Iterator[StoreStatus]:
+def _stores(state: SchedulerState) -> Iterator[HostStoreStatus]:
     """Agents of one host share a store."""
     for agents in state.agents_by_store.values():
         said = next((agent.store_status for agent in agents if agent.store_status is not None), None)
         if said is not None:
-            yield StoreStatus(
+            yield HostStoreStatus(
                 agents[0].host, said.objects, said.used_bytes, said.capacity_bytes, said.spilled_bytes,
                 said.sent_bytes, said.received_bytes,
             )  # fmt: skip
@@ -127,7 +127,7 @@ def _starting_worker(name: str) -> WorkerStatus:
     return WorkerStatus(name, pid=0, cpu_percent=0.0, rss_bytes=0, initialized=False, has_task=False, slot_lent=False)
 
 
-def _client(client: Client) -> ClientStatus:
+def _client(client: ClientPeer) -> ClientStatus:
     return ClientStatus(
         session=client.shown_id,
         host=client.hello.host,

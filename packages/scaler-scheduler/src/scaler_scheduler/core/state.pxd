@@ -1,6 +1,6 @@
-from scaler_scheduler.core.allocator cimport Allocator
+from scaler_scheduler.core.placement cimport Placement
 from scaler_scheduler.core.events cimport Recorder
-from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.priority_queues cimport QueueClass
 
 cdef class SchedulerState:
     # configuration
@@ -24,7 +24,7 @@ cdef class SchedulerState:
     cdef readonly dict serializers
     cdef readonly dict serializer_users
     # queues
-    cdef readonly Allocator allocator
+    cdef readonly Placement placement
     cdef readonly object balancer
     cdef readonly bint is_bounded
     cdef readonly dict clients_waiting

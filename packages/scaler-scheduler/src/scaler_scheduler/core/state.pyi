@@ -6,14 +6,14 @@ structure is compiled because ``hot_path`` reads it with every message; it has n
 
 from scaler_protocol.messages import FunctionDefinition, TaskOptions
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.allocator import Allocator
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Effect
 from scaler_scheduler.core.events import Recorder
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.lock_table import LockTable
 from scaler_scheduler.core.objects import ObjectStore
+from scaler_scheduler.core.placement import Placement
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.settings import Settings
@@ -30,7 +30,7 @@ class SchedulerState:
 
     # ---- peers -----------------------------------------------------------------------------------------------------
 
-    clients: dict[bytes, Client]
+    clients: dict[bytes, ClientPeer]
     """By session."""
 
     agents: dict[bytes, Agent]
@@ -46,7 +46,7 @@ class SchedulerState:
     lineage: Lineage
     """Which nested clients live in which tasks."""
 
-    stopping: list[Client]
+    stopping: list[ClientPeer]
     """Nested clients whose tasks are being cancelled just now, in a loop instead of a recursion."""
 
     ignored: dict[bytes, bool]
@@ -71,7 +71,7 @@ class SchedulerState:
 
     # ---- queues ----------------------------------------------------------------------------------------------------
 
-    allocator: Allocator
+    placement: Placement
     """The queues, and the placement of queued tasks."""
 
     balancer: Balancer
@@ -80,10 +80,10 @@ class SchedulerState:
     is_bounded: bool
     """The number of waiting tasks is limited."""
 
-    clients_waiting: dict[bytes, Client]
+    clients_waiting: dict[bytes, ClientPeer]
     """Clients with tasks outside the bounded queue, in the order of their turns."""
 
-    graph_clients: dict[bytes, Client]
+    graph_clients: dict[bytes, ClientPeer]
     """Clients that have submitted graphs."""
 
     deepened_options: dict[tuple[TaskOptions, int], TaskOptions]
@@ -110,10 +110,10 @@ class SchedulerState:
     # ---- outbox: what the end of the drain sends -------------------------------------------------------------------
 
     effects: list[Effect]
-    clients_with_results: dict[bytes, Client]
+    clients_with_results: dict[bytes, ClientPeer]
     """Clients that have results to send."""
 
-    clients_to_acknowledge: dict[bytes, Client]
+    clients_to_acknowledge: dict[bytes, ClientPeer]
     """Clients that wait for an acknowledgement, oldest first."""
 
     agents_with_cancels: dict[int, Agent]

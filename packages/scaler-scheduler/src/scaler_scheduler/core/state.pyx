@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Everything that the scheduler knows. See state.pyi for the contract."""
 
-from scaler_scheduler.core.allocator cimport Allocator
+from scaler_scheduler.core.placement cimport Placement
 
 from scaler_scheduler.core.work_stealing import Balancer
 from scaler_scheduler.core.lineage import Lineage
@@ -27,7 +27,7 @@ cdef class SchedulerState:
         self.locks = LockTable(now)
         self.lock_requests_by_task = self.locks.by_task
         self.nested_clients = self.lineage.children
-        self.allocator = Allocator(DataLocations(self.objects.objects, BYTES_PER_SECOND / 1e6))
+        self.placement = Placement(DataLocations(self.objects.objects, BYTES_PER_SECOND / 1e6))
         self.balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
         self.is_bounded = settings.max_number_of_tasks_waiting >= 0
         self.clients_waiting, self.graph_clients, self.deepened_options = {}, {}, {}

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from scaler_protocol.messages import TaskColumn
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import STATED_CANCELS_LIMIT
 from scaler_scheduler.core.state import SchedulerState
 
 
-def on_cancel(state: SchedulerState, client: Client, tasks: Sequence[int], now: float) -> None:
+def on_cancel(state: SchedulerState, client: ClientPeer, tasks: Sequence[int], now: float) -> None:
     """A client that may still be stating what it has cancels these tasks."""
     if now >= client.states_until:
         return
@@ -27,7 +27,7 @@ def on_cancel(state: SchedulerState, client: Client, tasks: Sequence[int], now: 
         agent.cancel(client.session, held, attempts)
 
 
-def without_cancelled(client: Client, agent: Agent, column: TaskColumn, attempts: Sequence[int]) -> TaskColumn:
+def without_cancelled(client: ClientPeer, agent: Agent, column: TaskColumn, attempts: Sequence[int]) -> TaskColumn:
     """The tasks that an agent reports, without those that the client has cancelled: the agent is told to stop these."""
     stated = client.stated_cancels
     pairs = list(zip(column.tasks, attempts, strict=True))
@@ -39,7 +39,7 @@ def without_cancelled(client: Client, agent: Agent, column: TaskColumn, attempts
     return TaskColumn(column.session, tuple(task for task, _ in left), tuple(attempt for _, attempt in left))
 
 
-def forget(client: Client, now: float) -> None:
+def forget(client: ClientPeer, now: float) -> None:
     """Agents have had the time to report what they have."""
     if client.stated_cancels and now >= client.states_until:
         client.stated_cancels = {}

@@ -4,7 +4,7 @@ Tasks are looked up, entered and counted here. What becomes of them: ``node_tabl
 upon this one. A task has a column entry while it is unfinished; its run's record is kept for as long as that.
 """
 
-from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.totals import Totals
 

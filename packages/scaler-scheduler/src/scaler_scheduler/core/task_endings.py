@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Status
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 
 LOST_TEXT = "The worker that had this task was lost."
 MISSING_TEXT = "The result of another task that this one needs is not there."
 
 
-def report_failed(state: SchedulerState, client: Client, task: int, status: int) -> None:
+def report_failed(state: SchedulerState, client: ClientPeer, task: int, status: int) -> None:
     """A task ended without a result because its agent or an input was lost."""
     text = (LOST_TEXT if status == Status.WORKER_DIED else MISSING_TEXT).encode()
     client.forget(task)
@@ -20,7 +20,7 @@ def report_failed(state: SchedulerState, client: Client, task: int, status: int)
     state.clients_with_results[client.session] = client
 
 
-def report_cancelled(state: SchedulerState, client: Client, tasks: list[int]) -> None:
+def report_cancelled(state: SchedulerState, client: ClientPeer, tasks: list[int]) -> None:
     """These tasks ended because they were cancelled."""
     for task in tasks:
         client.forget(task)

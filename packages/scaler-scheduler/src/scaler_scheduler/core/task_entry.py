@@ -8,9 +8,9 @@ from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import Status, TaskName, TaskOptions, Tasks
 from scaler_scheduler.core import claims, client_endings, definitions, queue_bound, task_endings, timers
 from scaler_scheduler.core.agents import Agent, demand_of
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
-from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
@@ -19,7 +19,7 @@ from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
 _DEEPENED_LIMIT = 1000
 
 
-def define_all(state: SchedulerState, client: Client, body: Tasks, now: float) -> bool:
+def define_all(state: SchedulerState, client: ClientPeer, body: Tasks, now: float) -> bool:
     """Store the functions and serializers that come with tasks. False: the client has been expelled."""
     if not all(definitions.is_named_by_content(each) for each in (*body.functions, *body.serializers)):
         client_endings.expel(
@@ -33,13 +33,13 @@ def define_all(state: SchedulerState, client: Client, body: Tasks, now: float) -
     return True
 
 
-def on_resubmitted(state: SchedulerState, client: Client, now: float) -> list[tuple[Agent, ResultRun, Delivery]]:
+def on_resubmitted(state: SchedulerState, client: ClientPeer, now: float) -> list[tuple[Agent, ResultRun, Delivery]]:
     """The client resubmits tasks after a restart. Returns the results that agents have kept for it."""
     client.states(now)
     return claims.on_client_returned(state, client, now)
 
 
-def adopt(state: SchedulerState, client: Client, parent: TaskName) -> None:
+def adopt(state: SchedulerState, client: ClientPeer, parent: TaskName) -> None:
     """A nested client lives in ``parent`` from now on: its tasks are deeper than that task, and stop with it. After a
     restart of the scheduler the nested client may be the first to mention the task."""
     state.lineage.move_up(client.session, client.parent)
@@ -52,7 +52,7 @@ def adopt(state: SchedulerState, client: Client, parent: TaskName) -> None:
     state.lineage.add(client, parent)
 
 
-def on_used_numbers(state: SchedulerState, client: Client, run: TaskRun, now: float) -> bool:
+def on_used_numbers(state: SchedulerState, client: ClientPeer, run: TaskRun, now: float) -> bool:
     """A run begins with a number that was used before. False: the client has been expelled. A client that was
     interrupted while it sent a message may send its runs twice, so a complete second copy is dropped. No other run may
     begin below a used number, because numbers only increase."""
@@ -62,7 +62,7 @@ def on_used_numbers(state: SchedulerState, client: Client, run: TaskRun, now: fl
     return False
 
 
-def set_aside(state: SchedulerState, client: Client, record: RunRecord, entry: int, now: float) -> None:
+def set_aside(state: SchedulerState, client: ClientPeer, record: RunRecord, entry: int, now: float) -> None:
     """Tasks that are not queued yet: they wait for reports of agents, or for room in the queue."""
     if entry == TaskState.HELD:
         client.held.append((record.first, record.stop))
@@ -71,7 +71,7 @@ def set_aside(state: SchedulerState, client: Client, record: RunRecord, entry: i
         queue_bound.hold_back(state, client, record)
 
 
-def enter_graph(state: SchedulerState, client: Client, record: RunRecord, resubmitted: bool, now: float) -> None:
+def enter_graph(state: SchedulerState, client: ClientPeer, record: RunRecord, resubmitted: bool, now: float) -> None:
     """Enter nodes of a graph. They pass the bound of the queue, because their inputs may be behind it."""
     state.graph_clients[client.session] = client
     is_entered = client.table.append_graph(record, TaskState.HELD if resubmitted else TaskState.QUEUED)
@@ -86,7 +86,7 @@ def enter_graph(state: SchedulerState, client: Client, record: RunRecord, resubm
 def queue_for(state: SchedulerState, options: TaskOptions) -> QueueClass:
     """The queue of tasks with these options."""
     demand = demand_of(options.capabilities) if options.capabilities else ()
-    return state.allocator.queue_class(demand, min(max(options.depth, 0), DEPTH_LIMIT))
+    return state.placement.queue_class(demand, min(max(options.depth, 0), DEPTH_LIMIT))
 
 
 def deepened(state: SchedulerState, options: TaskOptions, depth: int) -> TaskOptions:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from scaler_protocol.messages import Output
 from scaler_scheduler.core import client_endings, definitions, notices, outbox, requeue, stated_cancels
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 
 
-def look_at_client(state: SchedulerState, client: Client, now: float) -> None:
+def look_at_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """At each tick: what is due for one client."""
     if client.gone_at is not None and now - client.gone_at >= state.settings.client_timeout_seconds:
         notices.log(state, f"Client {client.session.hex()[:8]} is gone: its tasks are cancelled", "WARNING")
@@ -30,7 +30,7 @@ def look_at_client(state: SchedulerState, client: Client, now: float) -> None:
         client_endings.remove_client(state, client, now)
 
 
-def _end_holds(client: Client) -> None:
+def _end_holds(client: ClientPeer) -> None:
     """Agents had time to report resubmitted tasks: those that no agent has are queued."""
     client.hold_until = None
     client.table.end_holds()
@@ -39,7 +39,7 @@ def _end_holds(client: Client) -> None:
         requeue.push(client, client.table.ready(first, stop), False)
 
 
-def _expire_large_results(state: SchedulerState, client: Client, now: float) -> None:
+def _expire_large_results(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Drop large results that the client has not fetched in time."""
     limit = now - state.settings.object_retention_seconds
     expired = [task for task, at in client.large.items() if at <= limit and task not in client.fetching]

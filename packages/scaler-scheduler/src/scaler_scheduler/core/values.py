@@ -20,7 +20,7 @@ from scaler_protocol.messages import (
 )
 from scaler_scheduler.core import outbox, requeue, task_endings
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.objects import SOURCES_LIMIT
 from scaler_scheduler.core.relays import is_last
 from scaler_scheduler.core.state import SchedulerState
@@ -53,7 +53,7 @@ def fetch(state: SchedulerState, holder: Agent, key: ObjectKey, reader: bytes, r
         outbox.send(state, holder, state.relays.request(key), now)
 
 
-def on_client_request(state: SchedulerState, client: Client, body: ObjectRequest, now: float) -> None:
+def on_client_request(state: SchedulerState, client: ClientPeer, body: ObjectRequest, now: float) -> None:
     """A client requests a large result."""
     key = body.key
     agent = _result_holder(state, client, key)
@@ -66,7 +66,7 @@ def on_client_request(state: SchedulerState, client: Client, body: ObjectRequest
         outbox.send(state, client, ObjectMissing(key, "The result is not there any more."), now)
 
 
-def on_client_credit(state: SchedulerState, client: Client, body: ObjectCredit, now: float) -> None:
+def on_client_credit(state: SchedulerState, client: ClientPeer, body: ObjectCredit, now: float) -> None:
     """A client can take more of a large result."""
     pass_credit(state, client.session, body, now)
 
@@ -86,7 +86,7 @@ def _serve_next(state: SchedulerState, holder: Agent, key: ObjectKey, now: float
         outbox.send(state, holder, state.relays.request(key), now)
 
 
-def _result_holder(state: SchedulerState, client: Client, key: ObjectKey) -> Agent | None:
+def _result_holder(state: SchedulerState, client: ClientPeer, key: ObjectKey) -> Agent | None:
     """The agent that holds a large result of this client."""
     if key.owner != client.session or key.number >= UPLOAD_NUMBER:
         return None
@@ -154,7 +154,7 @@ def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bo
     return True
 
 
-def on_agent_request(state: SchedulerState, agent: Agent, client: Client, body: ObjectRequest, now: float) -> None:
+def on_agent_request(state: SchedulerState, agent: Agent, client: ClientPeer, body: ObjectRequest, now: float) -> None:
     """An agent has a task that needs the value of a node, which another agent holds."""
     key = body.key
     index = client.table.value_holder(key.number)

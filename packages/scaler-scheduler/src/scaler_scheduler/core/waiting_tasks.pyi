@@ -3,7 +3,7 @@
 from typing import Any
 
 from scaler_scheduler.core.function_loads import FunctionLoad
-from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 
 def waiting_tasks(

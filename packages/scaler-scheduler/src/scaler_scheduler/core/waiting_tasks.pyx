@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int64_t, uint64_t
 from scaler_scheduler.core.pages cimport PAGE_SIZE, Page
-from scaler_scheduler.core.queue_classes cimport ClientQueue, PriorityQueue, QueueClass
+from scaler_scheduler.core.priority_queues cimport ClientQueue, PriorityQueue, QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.states cimport QUEUED
 from scaler_scheduler.core.task_columns cimport TaskColumns

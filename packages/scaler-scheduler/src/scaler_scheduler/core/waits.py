@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from scaler_protocol.monitor.messages import WaitGroup
 from scaler_scheduler.core import explanation
-from scaler_scheduler.core.clients import Client
-from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
@@ -59,7 +59,7 @@ def waits_of(state: SchedulerState, now: float) -> list[WaitGroup]:
 
 def _add_queued(state: SchedulerState, waits: _Waits) -> None:
     reserved = _add_reserved(state, waits)
-    for queue in state.allocator.classes.values():
+    for queue in state.placement.classes.values():
         found, left_out = waiting_tasks(queue, RUNS_LIMIT, reserved.get(queue, 0)) if queue.count else ({}, 0)
         left_out = max(0, left_out - reserved.get(queue, 0))
         for (client, function), (count, since, task, record) in found.items():
@@ -84,12 +84,12 @@ def _add_reserved(state: SchedulerState, waits: _Waits) -> dict[QueueClass, int]
     return numbers
 
 
-def _reason(state: SchedulerState, client: Client, record: RunRecord) -> str:
+def _reason(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str:
     text = explanation.why_queued(state, client, record)
     return text[0].upper() + text[1:]
 
 
-def _add_others(client: Client, waits: _Waits) -> None:
+def _add_others(client: ClientPeer, waits: _Waits) -> None:
     for state, reason in _STATES:
         count = client.table.count(state)
         if count:

@@ -24,4 +24,4 @@ def on_withdrawn(state: SchedulerState, agent: Agent, body: Withdrawn, now: floa
         task_endings.report_cancelled(state, client, cancelled)
     if agent.withdraw_pending:
         state.balancer.answered(agent, given, now)
-    state.allocator.offer(agent)
+    state.placement.offer(agent)

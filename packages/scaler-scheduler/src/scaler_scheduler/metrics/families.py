@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from scaler_protocol.monitor.messages import Snapshot, StoreStatus
+from scaler_protocol.monitor.messages import HostStoreStatus, Snapshot
 
 
 def families_of(snapshot: Snapshot) -> Iterator[Metric]:
@@ -103,7 +103,7 @@ def _stores(snapshot: Snapshot) -> Iterator[Metric]:
         yield _counters(f"scaler_store_{direction}_bytes", help_text, ("host",), _by_host(stores, moved))
 
 
-def _by_host(stores: Iterable[StoreStatus], values: Iterable[int]) -> _Values:
+def _by_host(stores: Iterable[HostStoreStatus], values: Iterable[int]) -> _Values:
     return _summed(((each.host,), value) for each, value in zip(stores, values, strict=True))
 
 

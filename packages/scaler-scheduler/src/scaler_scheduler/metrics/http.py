@@ -32,14 +32,14 @@ _SCHEME = "bearer "
 _TEXT = "text/plain; charset=utf-8"
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     method: str
     path: str
     headers: Mapping[str, str]
     """By name in lower case."""
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     status: int
     body: bytes = b""
     content_type: str = _TEXT
@@ -59,15 +59,15 @@ class Figures:
         self._is_up = is_up
         self._read_token = read_token
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: HttpRequest) -> HttpResponse:
         if request.path not in ("/metrics", "/healthz"):
-            return Answer(404, b"There is /metrics and /healthz.\n")
+            return HttpResponse(404, b"There is /metrics and /healthz.\n")
         if request.method not in ("GET", "HEAD"):
-            return Answer(405, b"Only GET is answered.\n", headers=("Allow: GET, HEAD",))
+            return HttpResponse(405, b"Only GET is answered.\n", headers=("Allow: GET, HEAD",))
         if request.path == "/healthz":
-            return Answer(200, b"ok\n") if self._is_up() else Answer(503, b"The scheduler is silent.\n")
+            return HttpResponse(200, b"ok\n") if self._is_up() else HttpResponse(503, b"The scheduler is silent.\n")
         if not self._is_admitted(request.headers.get("authorization", "")):
-            return Answer(401, b"Show the bearer token.\n", headers=('WWW-Authenticate: Bearer realm="scaler"',))
+            return HttpResponse(401, b"Show the bearer token.\n", headers=('WWW-Authenticate: Bearer realm="scaler"',))
         return self._figures(request)
 
     def _is_admitted(self, authorization: str) -> bool:
@@ -80,27 +80,27 @@ class Figures:
         shown = authorization[len(_SCHEME) :].strip() if authorization.lower().startswith(_SCHEME) else ""
         return bool(token) and hmac.compare_digest(shown.encode("latin-1", "replace"), token)
 
-    def _figures(self, request: Request) -> Answer:
+    def _figures(self, request: HttpRequest) -> HttpResponse:
         body, content_type = self._render(request.headers.get("accept", ""))
         if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Answer(200, body, content_type)
-        return Answer(200, gzip.compress(body, 1), content_type, ("Content-Encoding: gzip",))
+            return HttpResponse(200, body, content_type)
+        return HttpResponse(200, gzip.compress(body, 1), content_type, ("Content-Encoding: gzip",))
 
 
-def parse(head: bytes) -> Request | None:
+def parse(head: bytes) -> HttpRequest | None:
     """From the bytes up to the empty line; None: it is not a request."""
     first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
     parts = first.split(" ")
     if len(parts) != 3 or not parts[2].startswith("HTTP/1.") or not parts[1].startswith("/"):
         return None
     pairs = (line.partition(":") for line in lines)
-    return Request(
+    return HttpRequest(
         parts[0], parts[1].partition("?")[0], {name.strip().lower(): value.strip() for name, _, value in pairs}
     )
 
 
-class Server:
-    def __init__(self, answer: Callable[[Request], Answer]) -> None:
+class HttpServer:
+    def __init__(self, answer: Callable[[HttpRequest], HttpResponse]) -> None:
         self._answer = answer
         self._open: dict[asyncio.StreamWriter, None] = {}
         self._listener: asyncio.Server | None = None
@@ -135,13 +135,13 @@ class Server:
         try:
             request = parse(await reader.readuntil(b"\r\n\r\n"))
         except asyncio.LimitOverrunError:
-            await _send(writer, Answer(431), with_body=True)
+            await _send(writer, HttpResponse(431), with_body=True)
             return
-        answer = self._answer(request) if request is not None else Answer(400)
+        answer = self._answer(request) if request is not None else HttpResponse(400)
         await _send(writer, answer, with_body=request is None or request.method != "HEAD")
 
 
-async def _send(writer: asyncio.StreamWriter, answer: Answer, with_body: bool) -> None:
+async def _send(writer: asyncio.StreamWriter, answer: HttpResponse, with_body: bool) -> None:
     lines = [
         f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}",
         f"Content-Type: {answer.content_type}",

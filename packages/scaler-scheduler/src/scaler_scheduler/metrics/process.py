@@ -30,7 +30,7 @@ from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_protocol.private_file import read_private_file
 from scaler_scheduler.metrics.families import families_of
-from scaler_scheduler.metrics.http import Figures, Server
+from scaler_scheduler.metrics.http import Figures, HttpServer
 
 _STALE_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
@@ -117,7 +117,7 @@ def main(arguments: list[str]) -> int:
 
 async def _serve(subscription: Subscription, scheduler: socket.socket, host: str, port: int, token: TokenFile) -> int:
     last = LastSnapshot()
-    server = Server(Figures(last.render, lambda: last.is_up, token.read).answer)
+    server = HttpServer(Figures(last.render, lambda: last.is_up, token.read).answer)
     try:
         bound = await server.start(host, port)
     except OSError as error:

@@ -25,7 +25,7 @@ from scaler_scheduler.shell.watchers import (
     TOPICS_LIMIT,
     WATCHERS_LIMIT,
     Complain,
-    Request,
+    WatchRequest,
     is_useful,
 )
 
@@ -61,8 +61,8 @@ class LocalWatchers:
     def look_milliseconds(self) -> int | None:
         return int(LOOK_SECONDS * 1000) if self._watchers else None
 
-    def take(self) -> list[Request]:
-        requests: list[Request] = []
+    def take(self) -> list[WatchRequest]:
+        requests: list[WatchRequest] = []
         for descriptor, _ in self.socket.poll(0, _READY_LIMIT):
             if descriptor == self._listener.fileno():
                 self._accept()
@@ -100,13 +100,13 @@ class LocalWatchers:
 
     # ---- connections -----------------------------------------------------------------------------------------------
 
-    def _serve(self, watcher: LocalWatcher) -> list[Request]:
+    def _serve(self, watcher: LocalWatcher) -> list[WatchRequest]:
         topics = watcher.read()
         if watcher.asks_too_much:
             self._complain_once(TOO_MANY_TOPICS)
         if watcher.has_ended or watcher.asks_too_much:
             self._lose(watcher)
-        return [Request(watcher, topic) for topic in topics]
+        return [WatchRequest(watcher, topic) for topic in topics]
 
     def _lose(self, watcher: LocalWatcher) -> None:
         self._watchers.pop(watcher.descriptor, None)

@@ -14,7 +14,7 @@ import zmq
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import ServerKeys, key_of_user, monitor_keys
-from scaler_protocol.transport.doorkeeper import Doorkeeper
+from scaler_protocol.transport.curve_authentication import CurveAuthenticator
 from scaler_protocol.transport.socket_monitor import SocketMonitor
 from scaler_scheduler.shell.standstill import LOOK_SECONDS, Standstill
 from scaler_scheduler.shell.watchers import (
@@ -26,7 +26,7 @@ from scaler_scheduler.shell.watchers import (
     TOPICS_LIMIT,
     WATCHERS_LIMIT,
     Complain,
-    Request,
+    WatchRequest,
     is_useful,
 )
 
@@ -57,7 +57,7 @@ class NetworkWatchers:
         self._context = context
         self._complain = complain
         self._complaints: set[str] = set()
-        self._doorkeeper: Doorkeeper | None = None
+        self._authenticator: CurveAuthenticator | None = None
         self._keys: ServerKeys | None = None
         self._topics: set[bytes] = set()
         self._connections: dict[int, _Connection] = {}
@@ -80,14 +80,14 @@ class NetworkWatchers:
                     raise OSError(error.errno, _sentence(address, error)) from error
                 time.sleep(RETRY_INTERVAL_SECONDS)
 
-    def take(self) -> list[Request]:
+    def take(self) -> list[WatchRequest]:
         self._take_accepted(time.monotonic())
         requests = []
         while self.socket.poll(0):
             frame = self.socket.recv(copy=False)
             kind, topic = frame.bytes[:1], frame.bytes[1:]
             if kind == b"\x01" and self._may_ask(frame, topic):
-                requests.append(Request(None, topic))
+                requests.append(WatchRequest(None, topic))
                 if is_useful(topic):
                     self._topics.add(topic)
             elif kind == b"\x00":
@@ -118,8 +118,8 @@ class NetworkWatchers:
     def close(self) -> None:
         self._accepted.close()
         self.socket.close()
-        if self._doorkeeper is not None:
-            self._doorkeeper.close()
+        if self._authenticator is not None:
+            self._authenticator.close()
 
     def _bind(self, address: Address) -> str:
         self._use_keys(address)
@@ -130,12 +130,12 @@ class NetworkWatchers:
         return str(replace(address, port=bound.port))
 
     def _use_keys(self, address: Address) -> None:
-        if self._doorkeeper is not None:
+        if self._authenticator is not None:
             return
         self._keys = monitor_keys(address)
         if self._keys is None:
             return
-        self._doorkeeper = Doorkeeper(self._context, self._keys.user_of)
+        self._authenticator = CurveAuthenticator(self._context, self._keys.user_of)
         self.socket.setsockopt(zmq.CURVE_SERVER, 1)
         self.socket.setsockopt(zmq.CURVE_SECRETKEY, self._keys.secret)
         self.socket.setsockopt(zmq.ZAP_DOMAIN, b"scaler")

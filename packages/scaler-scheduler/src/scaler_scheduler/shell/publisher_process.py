@@ -35,7 +35,7 @@ from scaler_scheduler.shell.event_stream import EventStream
 from scaler_scheduler.shell.local_watchers import LocalWatchers
 from scaler_scheduler.shell.log_keeper import LogKeeper
 from scaler_scheduler.shell.monitor_socket import MonitorFiles
-from scaler_scheduler.shell.watchers import Request, Watchers
+from scaler_scheduler.shell.watchers import Watchers, WatchRequest
 
 DRAIN_MILLISECONDS = 100
 
@@ -102,7 +102,7 @@ class PublisherProcess:
         for request in requests:
             self._answer(request)
 
-    def _answer(self, request: Request) -> None:
+    def _answer(self, request: WatchRequest) -> None:
         """What a new watcher gets at once."""
         if feed.is_history_topic(request.topic):
             for payload in self._stream.history():

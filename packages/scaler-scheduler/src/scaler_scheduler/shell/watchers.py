@@ -27,7 +27,7 @@ TOO_MANY_TOPICS = f"A watcher that subscribed to more than {TOPICS_LIMIT} topics
 TOO_MANY_WATCHERS = f"{WATCHERS_LIMIT} monitors are connected: further ones are turned away."
 
 
-class Request(NamedTuple):
+class WatchRequest(NamedTuple):
     """A watcher subscribes to a topic. ``watcher`` is for ``reply``."""
 
     watcher: Any
@@ -43,7 +43,7 @@ class Watchers(Protocol):
     def look_milliseconds(self) -> int | None:
         """How soon ``look`` is to be called; None: it need not be."""
 
-    def take(self) -> list[Request]:
+    def take(self) -> list[WatchRequest]:
         """What was asked for since the last call."""
 
     def wants(self, kind: bytes) -> bool:

@@ -11,7 +11,7 @@ from types import FrameType
 import zmq
 
 from scaler_scheduler.top.screen import Screen, draw
-from scaler_scheduler.top.source import Source
+from scaler_scheduler.top.source import ScreenSource
 from scaler_scheduler.top.terminal import Terminal
 from scaler_scheduler.top.view import View
 
@@ -24,7 +24,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Application:
     """Runs until its user quits or a signal stops it."""
 
-    def __init__(self, source: Source, terminal: Terminal, address: str) -> None:
+    def __init__(self, source: ScreenSource, terminal: Terminal, address: str) -> None:
         self._source = source
         self._terminal = terminal
         self._address = address

@@ -23,7 +23,7 @@ from scaler_protocol.units import SECONDS
 from scaler_scheduler import __version__
 
 if TYPE_CHECKING:
-    from scaler_scheduler.top.source import Source
+    from scaler_scheduler.top.source import ScreenSource
 
 _LOOK_SECONDS = 0.1
 """How soon it is noticed that there is no way in."""
@@ -120,7 +120,7 @@ def _play(replay: Replay, settings: TopSettings) -> int:
     return _show(Recording(Player(replay, settings.timeout)), settings.replay or "")
 
 
-def _show(source: Source, address: str) -> int:
+def _show(source: ScreenSource, address: str) -> int:
     from scaler_scheduler.top.application import Application
     from scaler_scheduler.top.terminal import Terminal, TerminalError
 

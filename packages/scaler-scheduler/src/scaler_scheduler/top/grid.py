@@ -29,7 +29,7 @@ _ROW_STYLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class ScreenGrid:
     """Columns with the widths they got."""
 
     columns: tuple[tuple[int, Column, int], ...]
@@ -56,7 +56,7 @@ class Grid:
         return tuple(spans)
 
 
-def grid_of(table: TableSpec, rows: Sequence[Row], sort_key: str, descending: bool, width: int) -> Grid:
+def grid_of(table: TableSpec, rows: Sequence[Row], sort_key: str, descending: bool, width: int) -> ScreenGrid:
     """Widths for these rows: numbers as wide as they are, the rest for texts."""
     kept = list(range(len(table.columns)))
     wishes = {position: _wish(table.columns[position], position, rows, sort_key) for position in kept}
@@ -66,7 +66,7 @@ def grid_of(table: TableSpec, rows: Sequence[Row], sort_key: str, descending: bo
         kept.remove(table.index(key))
     widths = _shared([(table.columns[each], wishes[each]) for each in kept], width)
     columns = [(each, table.columns[each], got) for each, got in zip(kept, widths, strict=True)]
-    return Grid(tuple(columns), sort_key, descending)
+    return ScreenGrid(tuple(columns), sort_key, descending)
 
 
 def _in_order_of_leaving(table: TableSpec, sort_key: str) -> list[str]:

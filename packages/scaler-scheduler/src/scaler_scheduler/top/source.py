@@ -18,7 +18,7 @@ TURN_SECONDS = 0.05
 """After so long, keys get their turn before the next message."""
 
 
-class Source(Protocol):
+class ScreenSource(Protocol):
     """What the application draws."""
 
     @property

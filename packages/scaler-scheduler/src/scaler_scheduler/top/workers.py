@@ -17,7 +17,7 @@ from scaler_protocol.monitor.format import (
     right,
 )
 from scaler_protocol.monitor.messages import PeerState
-from scaler_protocol.monitor.workers import Order, SortKey, Totals, WorkerRow
+from scaler_protocol.monitor.workers import Order, SortKey, WorkerRow, WorkerTotals
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
 
 HOST_WIDTH, NAME_WIDTH = 12, 4
@@ -28,33 +28,33 @@ HOST_WIDTH_LIMIT, NAME_WIDTH_LIMIT, HOST_WIDTH_LEAST = 32, 40, 4
 _ROW_STYLES = {PeerState.CONNECTED: Style.PLAIN, PeerState.SUSPECT: Style.WARNING, PeerState.LOST: Style.BAD}
 
 
-class Column(NamedTuple):
+class WorkerColumn(NamedTuple):
     key: SortKey | None
     name: str
     least_width: int
     cell: Callable[[WorkerRow], str]
-    total: Callable[[Totals], str]
+    total: Callable[[WorkerTotals], str]
 
 
 COLUMNS = (
-    Column(
+    WorkerColumn(
         SortKey.AGENT_CPU, "agt_cpu", 7,
         lambda row: format_percent(row.agent_cpu_percent), lambda total: format_percent(total.agent_cpu_percent),
     ),
-    Column(
+    WorkerColumn(
         SortKey.AGENT_RSS, "agt_rss", 7,
         lambda row: format_bytes(row.agent_rss_bytes), lambda total: format_bytes(total.agent_rss_bytes),
     ),
-    Column(
+    WorkerColumn(
         SortKey.CPU, "cpu", 5,
         lambda row: format_percent(row.cpu_percent), lambda total: format_percent(total.cpu_percent),
     ),
-    Column(SortKey.RSS, "rss", 6, lambda row: format_bytes(row.rss_bytes), lambda total: format_bytes(total.rss_bytes)),
-    Column(SortKey.FREE, "free", 4, lambda row: str(row.free), lambda total: str(total.free)),
-    Column(SortKey.SENT, "sent", 4, lambda row: str(row.sent), lambda total: str(total.sent)),
-    Column(SortKey.QUEUED, "queued", 6, lambda row: str(row.queued), lambda total: str(total.queued)),
-    Column(SortKey.LAG, "lag", 5, lambda row: format_latency(row.lag_seconds), lambda total: ""),
-    Column(
+    WorkerColumn(SortKey.RSS, "rss", 6, lambda row: format_bytes(row.rss_bytes), lambda total: format_bytes(total.rss_bytes)),
+    WorkerColumn(SortKey.FREE, "free", 4, lambda row: str(row.free), lambda total: str(total.free)),
+    WorkerColumn(SortKey.SENT, "sent", 4, lambda row: str(row.sent), lambda total: str(total.sent)),
+    WorkerColumn(SortKey.QUEUED, "queued", 6, lambda row: str(row.queued), lambda total: str(total.queued)),
+    WorkerColumn(SortKey.LAG, "lag", 5, lambda row: format_latency(row.lag_seconds), lambda total: ""),
+    WorkerColumn(
         None, "ITL", 3,
         lambda row: format_flags(row.initialized, row.has_task, row.slot_lent), lambda total: "",
     ),
@@ -66,7 +66,7 @@ class WorkerTable:
     """Rows that are shown, with the widths they need."""
 
     rows: Sequence[WorkerRow]
-    totals: Totals
+    totals: WorkerTotals
     all_workers: int
     order: Order
     pid_width: int
@@ -115,7 +115,7 @@ class WorkerTable:
 
 def worker_table(
     rows: Sequence[WorkerRow],
-    totals: Totals,
+    totals: WorkerTotals,
     all_workers: int,
     order: Order,
     width: int,
@@ -143,7 +143,7 @@ def _grown(width: int, wish: int, spare: int) -> tuple[int, int]:
     return width + more, spare - more
 
 
-def _width(column: Column, rows: Sequence[WorkerRow], totals: Totals, order: Order) -> int:
+def _width(column: WorkerColumn, rows: Sequence[WorkerRow], totals: WorkerTotals, order: Order) -> int:
     cells = [len(column.cell(row)) for row in rows]
     title = _title(column.key, column.name, order)
     return max([column.least_width, len(title), len(column.total(totals)), *cells])

@@ -23,7 +23,7 @@ from scaler_scheduler import __version__
 
 if TYPE_CHECKING:
     from scaler_scheduler.web.access import Access
-    from scaler_scheduler.web.sources import Source
+    from scaler_scheduler.web.sources import PageSource
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -107,7 +107,7 @@ def _token(settings: UiSettings) -> str | None:
     return settings.token
 
 
-def _source(settings: UiSettings) -> Source:
+def _source(settings: UiSettings) -> PageSource:
     from scaler_scheduler.web.sources import LiveSource, RecordedSource
 
     try:
@@ -123,15 +123,15 @@ def _source(settings: UiSettings) -> Source:
         raise BadInput(str(error)) from None
 
 
-async def _serve(loop: asyncio.AbstractEventLoop, source: Source, settings: UiSettings, token: str | None) -> None:
+async def _serve(loop: asyncio.AbstractEventLoop, source: PageSource, settings: UiSettings, token: str | None) -> None:
     from scaler_scheduler.web.access import Access
     from scaler_scheduler.web.guard import Guard
-    from scaler_scheduler.web.server import Server
+    from scaler_scheduler.web.server import UiServer
 
     stopped = asyncio.Event()
     install_stop_signals(loop, stopped.set)
     access = Access(token)
-    server = Server(source, Guard((settings.host, socket.gethostname(), *settings.allowed_hosts)), access)
+    server = UiServer(source, Guard((settings.host, socket.gethostname(), *settings.allowed_hosts)), access)
     try:
         port = await server.start(settings.host, settings.port)
     except (OSError, OverflowError) as error:

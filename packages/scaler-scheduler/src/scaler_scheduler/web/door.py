@@ -25,7 +25,7 @@ class Door:
     def __init__(self, loop: asyncio.AbstractEventLoop, make_inner: Callable[[], Any]) -> None:
         self._loop = loop
         self._make_inner = make_inner
-        self._strangers: dict[asyncio.BaseTransport, Visitor] = {}
+        self._unauthenticated: dict[asyncio.BaseTransport, Visitor] = {}
         self._count = 0
 
     def protocol(self) -> Visitor:
@@ -33,22 +33,22 @@ class Door:
 
     def admit(self, transport: asyncio.BaseTransport | None) -> None:
         """This connection may stay."""
-        if transport is not None and (visitor := self._strangers.pop(transport, None)) is not None:
+        if transport is not None and (visitor := self._unauthenticated.pop(transport, None)) is not None:
             visitor.admitted()
 
     def enter(self, visitor: Visitor, transport: asyncio.Transport) -> asyncio.TimerHandle | None:
         """None: there is no room."""
-        if self._count >= CONNECTIONS_LIMIT and self._strangers:
-            next(iter(self._strangers.values())).abort()
+        if self._count >= CONNECTIONS_LIMIT and self._unauthenticated:
+            next(iter(self._unauthenticated.values())).abort()
         elif self._count >= CONNECTIONS_LIMIT:
             return None
         self._count += 1
-        self._strangers[transport] = visitor
+        self._unauthenticated[transport] = visitor
         return self._loop.call_later(ADMIT_SECONDS, visitor.abort)
 
     def leave(self, transport: asyncio.BaseTransport) -> None:
         self._count -= 1
-        self._strangers.pop(transport, None)
+        self._unauthenticated.pop(transport, None)
 
 
 class Visitor(asyncio.Protocol):

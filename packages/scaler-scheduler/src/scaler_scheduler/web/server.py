@@ -19,7 +19,7 @@ from scaler_scheduler.web.answers import specification
 from scaler_scheduler.web.door import Door
 from scaler_scheduler.web.guard import Guard
 from scaler_scheduler.web.page import Page
-from scaler_scheduler.web.sources import Source
+from scaler_scheduler.web.sources import PageSource
 
 TURN_SECONDS = 0.25
 QUICK_TURNS = 4
@@ -57,10 +57,10 @@ _WRONG_HOST = (
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Server:
+class UiServer:
     """Serves one source to any number of pages."""
 
-    def __init__(self, source: Source, guard: Guard, access: Access) -> None:
+    def __init__(self, source: PageSource, guard: Guard, access: Access) -> None:
         self._source = source
         self._guard = guard
         self._access = access
@@ -148,7 +148,7 @@ class Server:
 class _OpenPage:
     """One websocket: what it says goes to its :class:`Page`, what that has for it goes out when it is ready for it."""
 
-    def __init__(self, socket: web.WebSocketResponse, source: Source) -> None:
+    def __init__(self, socket: web.WebSocketResponse, source: PageSource) -> None:
         self._socket = socket
         self._source = source
         self._page = Page()

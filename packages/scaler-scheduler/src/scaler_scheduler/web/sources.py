@@ -28,7 +28,7 @@ def obey(player: Player, wish: dict[str, Any]) -> None:
         player.toggle()
 
 
-class Source(Protocol):
+class PageSource(Protocol):
     @property
     def model(self) -> Model: ...
 

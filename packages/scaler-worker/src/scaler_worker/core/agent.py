@@ -1,6 +1,6 @@
 """AgentCore: one host's part in the cluster.
 
-Tasks arrive, wait for their objects, wait for a processor and run; results are kept until the scheduler says that their
+Tasks arrive, wait for their objects, wait for a process and run; results are kept until the scheduler says that their
 clients have them. Each connection begins with Hello. A scheduler that resumes gets what it has not received; one that
 does not (a new epoch) is told what is held here, and gets every unreleased result again.
 """
@@ -587,7 +587,7 @@ class AgentCore:
         self.give_back()
 
     def give_back(self) -> None:
-        """Waiting tasks: here already, sent before the scheduler knew, or left by a processor that died."""
+        """Waiting tasks: here already, sent before the scheduler knew, or left by a worker process that died."""
         columns = [*self._withdraw_everything(), *self._withdraw_waiting()]
         if columns:
             self._state.unsent.append(Withdrawn(tuple(columns), leaving=True))

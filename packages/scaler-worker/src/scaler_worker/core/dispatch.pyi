@@ -4,13 +4,13 @@ from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, Tasks
 
 class DispatchTasks:
-    """Send tasks to a processor, after the objects that it has not seen yet."""
+    """Send tasks to a worker process, after the objects that it has not seen yet."""
 
     number: int
     tasks: Tasks
     objects: list[ObjectKey]
     values: list[ResultRun] | None
-    """Nodes of graphs: small values that these tasks need, in addition to results not yet harvested from the processor.
+    """Nodes of graphs: small values that these tasks need, in addition to results not yet harvested from the process.
     Those with sequences below ``watermark`` it may forget."""
     watermark: int
     def __init__(

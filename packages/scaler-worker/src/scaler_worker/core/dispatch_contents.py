@@ -1,4 +1,4 @@
-"""What must go with tasks to a processor: definitions and objects that it has not seen, values of graphs."""
+"""What must go with tasks to a worker process: definitions and objects that it has not seen, values of graphs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from scaler_protocol.codec import TaskRun, split
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, Tasks
 from scaler_worker.core.dispatch import DispatchTasks
-from scaler_worker.core.processor import Processor
 from scaler_worker.core.state import AgentState
+from scaler_worker.core.worker_process import WorkerProcess
 
 DEFINITIONS_LIMIT_BYTES = 256 * 1024
 
@@ -18,40 +18,40 @@ class DispatchContents:
         self._functions, self._serializers = state.functions, state.serializers
         self._nodes = state.nodes
 
-    def of(self, processor: Processor, runs: list[TaskRun]) -> Iterator[DispatchTasks]:
-        """``runs``, which are this processor's now, with all that it needs for them."""
-        functions = [self._functions[digest] for digest in _news(processor, (run.function for run in runs))]
+    def of(self, process: WorkerProcess, runs: list[TaskRun]) -> Iterator[DispatchTasks]:
+        """``runs``, which are this worker process's now, with all that it needs for them."""
+        functions = [self._functions[digest] for digest in _news(process, (run.function for run in runs))]
         named = (run.serializer for run in runs if run.serializer)
-        serializers = [self._serializers[digest] for digest in _news(processor, named)]
+        serializers = [self._serializers[digest] for digest in _news(process, named)]
         values, large = self._nodes.values(runs) if self._nodes else ([], [])
-        objects = _new_objects(processor, runs, functions + serializers, large)
+        objects = _new_objects(process, runs, functions + serializers, large)
         first, *others = _messages(runs, functions, serializers)
-        dispatch = DispatchTasks(processor.number, first, objects)
+        dispatch = DispatchTasks(process.number, first, objects)
         if self._nodes:
-            assert processor.board is not None
-            dispatch.values, dispatch.watermark = values, processor.board.harvested
+            assert process.board is not None
+            dispatch.values, dispatch.watermark = values, process.board.harvested
         yield dispatch
         for tasks in others:
-            yield DispatchTasks(processor.number, tasks)
+            yield DispatchTasks(process.number, tasks)
 
 
-def _news(processor: Processor, digests: Iterable[bytes]) -> list[bytes]:
-    """Those that the processor has not seen; now it has."""
-    news = [digest for digest in dict.fromkeys(digests) if digest not in processor.functions]
-    processor.functions.update(news)
+def _news(process: WorkerProcess, digests: Iterable[bytes]) -> list[bytes]:
+    """Those that the worker process has not seen; now it has."""
+    news = [digest for digest in dict.fromkeys(digests) if digest not in process.functions]
+    process.functions.update(news)
     return news
 
 
 def _new_objects(
-    processor: Processor, runs: list[TaskRun], definitions: list[FunctionDefinition], values: list[ObjectKey]
+    process: WorkerProcess, runs: list[TaskRun], definitions: list[FunctionDefinition], values: list[ObjectKey]
 ) -> list[ObjectKey]:
     keys = [ObjectKey(each.digest, 0) for each in definitions if not each.payload]
     keys.extend(values)
     for run in runs:
         if run.has_references:
             keys.extend(run.uploads())
-    news = [key for key in dict.fromkeys(keys) if key not in processor.objects]
-    processor.objects.update(news)
+    news = [key for key in dict.fromkeys(keys) if key not in process.objects]
+    process.objects.update(news)
     return news
 
 

@@ -10,13 +10,13 @@ from scaler_worker.core.dispatch import DispatchTasks
 __all__ = [
     "AttachStore", "DropObjects", "DropStored", "Exit", "FetchStored", "FindStored", "DispatchTasks", "Interrupt",
     "JoinStore", "Kill", "ReadOutput", "ReadStored", "Reconnect", "RenewNested", "Resume", "SendNested",
-    "StartProcessor", "Suspend",
+    "StartWorkerProcess", "Suspend",
 ]  # fmt: skip
 
 
 @dataclass(slots=True)
-class StartProcessor:
-    """Fork a processor and report it with ``on_processor_started``, later ``on_processor_ready``."""
+class StartWorkerProcess:
+    """Fork a worker process and report it with ``on_worker_process_started``, later ``on_worker_process_ready``."""
 
     number: int
     name: str
@@ -24,7 +24,7 @@ class StartProcessor:
 
 @dataclass(slots=True)
 class Interrupt:
-    """Signal the processor: the task that its board names is to end."""
+    """Signal the worker process: the task that its board names is to end."""
 
     number: int
 
@@ -46,7 +46,7 @@ class Resume:
 
 @dataclass(slots=True)
 class DropObjects:
-    """The processor may forget these."""
+    """The worker process may forget these."""
 
     number: int
     keys: list[ObjectKey]
@@ -54,7 +54,7 @@ class DropObjects:
 
 @dataclass(slots=True)
 class JoinStore:
-    """The cluster's name, by which the host's store is found. Processors are told, too."""
+    """The cluster's name, by which the host's store is found. Worker processes are told, too."""
 
     cluster: bytes
 
@@ -73,7 +73,7 @@ class FindStored:
 
 @dataclass(slots=True)
 class ReadOutput:
-    """What tasks print is taken again: listen to the processors that had to wait."""
+    """What tasks print is taken again: listen to the worker processes that had to wait."""
 
 
 @dataclass(slots=True)

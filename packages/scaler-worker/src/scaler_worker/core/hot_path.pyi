@@ -13,11 +13,11 @@ from scaler_worker.core.durations import Durations
 from scaler_worker.core.execution_backend import ExecutionBackend
 from scaler_worker.core.hot_path_rules import AgentRules, SlotsRules
 from scaler_worker.core.prefetch import Prefetcher
-from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
 from scaler_worker.core.timeouts import Timeouts
+from scaler_worker.core.worker_process import WorkerProcess
 
 SCHEDULER: bytes
 """The name of the only peer, in effects."""
@@ -55,7 +55,7 @@ class SlotsHotPath:
     def harvest_number(self, number: int, now: float) -> None:
         """Take the results of the worker process with this number, if there is one."""
 
-    def harvest(self, processor: Processor, now: float) -> None:
+    def harvest(self, process: WorkerProcess, now: float) -> None:
         """Take its results."""
 
     def next_deadline(self) -> float | None: ...

@@ -7,7 +7,7 @@ from scaler_worker.core.durations cimport Durations
 from scaler_worker.core.prefetch cimport Prefetcher
 from scaler_worker.core.lease cimport Lease
 from scaler_worker.core.outbox cimport Outbox
-from scaler_worker.core.processor cimport Processor
+from scaler_worker.core.worker_process cimport WorkerProcess
 from scaler_worker.core.queue cimport TaskQueue
 from scaler_worker.core.roster cimport Roster
 from scaler_worker.core.state cimport AgentState
@@ -65,7 +65,7 @@ cdef class SlotsHotPath:
     cdef object fill(self, double now, bint may_start):
         """Start missing worker processes and give each one the tasks that it needs."""
         roster, prefetcher = self._roster, self._prefetcher
-        if roster.blocked or len(roster.processors) < roster.slots or self._starts.after:
+        if roster.blocked or len(roster.processes) < roster.slots or self._starts.after:
             self._rules.start_missing(now)
         if not may_start:
             return
@@ -80,53 +80,53 @@ cdef class SlotsHotPath:
                 self._timeouts.next_at = 0.0
 
     cdef object end_broken(self):
-        for processor in self._prefetcher.broken:
-            self._rules.end_broken(processor)
+        for process in self._prefetcher.broken:
+            self._rules.end_broken(process)
         self._prefetcher.broken.clear()
 
     def harvest_number(self, number, double now):
-        processor = self._roster.processors.get(number)
-        if processor is not None:
-            self.harvest(processor, now)
+        process = self._roster.processes.get(number)
+        if process is not None:
+            self.harvest(process, now)
             if self._state.host_store is None and self._state.objects.stored:
                 self._state.outbox.add(AttachStore())  # a result is in the host's store, which is not known yet
 
-    cpdef object harvest(self, Processor processor, double now):
+    cpdef object harvest(self, WorkerProcess process, double now):
         cdef Handed entry
-        board = processor.board
+        board = process.board
         if board is None or not board.has_results():
             return
         self._starts.failures = 0
         harvest = board.harvest(
-            processor.handed, now, self._rules.worker_index(processor) if self._state.is_watched else None
+            process.handed, now, self._rules.worker_index(process) if self._state.is_watched else None
         )
         if board.broken is not None:
-            self._rules.end_broken(processor)
+            self._rules.end_broken(process)
         for entry, count, seconds in harvest.totals:
             self._durations.add(entry.run.function, count, seconds)
         self._state.finished.extend(harvest.runs)
         if harvest.large or harvest.interrupted or harvest.kept:
-            self._rules.take_others(processor, harvest)
-        if processor.ending or processor.blocked_sequence is not None:
-            self._rules.forget_ended(processor, board.harvested)
-        if harvest.has_more or streams_output(processor):
-            self._state.objects.catch_up(processor.number)
-        self._roster.settle(processor)
-        if not processor.handed:
-            processor.idle_since = now
+            self._rules.take_others(process, harvest)
+        if process.ending or process.blocked_sequence is not None:
+            self._rules.forget_ended(process, board.harvested)
+        if harvest.has_more or streams_output(process):
+            self._state.objects.catch_up(process.number)
+        self._roster.settle(process)
+        if not process.handed:
+            process.idle_since = now
 
     def next_deadline(self):
         first, limits_at = self.poll_at, self._timeouts.next_at
         if limits_at is not None and (first is None or limits_at < first):
             first = limits_at
-        if len(self._roster.processors) == self._roster.slots and not self._starts.after:
+        if len(self._roster.processes) == self._roster.slots and not self._starts.after:
             return first
         return self._rules.deadline_with_starts(first)
 
 
-cdef bint streams_output(Processor processor) except -1:
+cdef bint streams_output(WorkerProcess process) except -1:
     cdef Handed entry
-    for entry in processor.handed:
+    for entry in process.handed:
         if entry.run.options.stream_output:
             return True
     return False

@@ -7,7 +7,7 @@ from typing import Protocol
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.link import LinkGap
 from scaler_worker.board import Harvest
-from scaler_worker.core.processor import Processor
+from scaler_worker.core.worker_process import WorkerProcess
 
 
 class SlotsRules(Protocol):
@@ -19,7 +19,7 @@ class SlotsRules(Protocol):
     def start_missing(self, now: float) -> None:
         """There are fewer worker processes than slots, some are blocked, or a start was put off."""
 
-    def end_broken(self, processor: Processor) -> None:
+    def end_broken(self, process: WorkerProcess) -> None:
         """Its board holds something impossible."""
 
     def watch_full(self, now: float) -> None:
@@ -31,13 +31,13 @@ class SlotsRules(Protocol):
     def note_lent(self) -> None:
         """Slots are lent, or were when the scheduler was last told."""
 
-    def worker_index(self, processor: Processor) -> int:
+    def worker_index(self, process: WorkerProcess) -> int:
         """The worker that results name."""
 
-    def take_others(self, processor: Processor, harvest: Harvest) -> None:
+    def take_others(self, process: WorkerProcess, harvest: Harvest) -> None:
         """There are large results, interrupted tasks or nodes of graphs."""
 
-    def forget_ended(self, processor: Processor, harvested: int) -> None:
+    def forget_ended(self, process: WorkerProcess, harvested: int) -> None:
         """Tasks that were to end, or were blocked, may have ended: those with sequences below ``harvested``."""
 
     def deadline_with_starts(self, first: float | None) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class NestedClient:
-    """``number``: the processor that its task runs on, or None when that has ended. ``waits``: for a result, or, with
+    """``number``: the process that its task runs on, or None when that has ended. ``waits``: for a result, or, with
     ``for_a_lock``, for a lock."""
 
     session: bytes
@@ -17,7 +17,7 @@ class NestedClient:
 
 
 class NestedClients:
-    """Which clients of which processor wait. One may wait for longer than its task: in a thread."""
+    """Which clients of which worker process wait. One may wait for longer than its task: in a thread."""
 
     def __init__(self) -> None:
         self._clients: dict[bytes, NestedClient] = {}
@@ -26,14 +26,14 @@ class NestedClients:
         self._clients[session] = NestedClient(session, number)
 
     def close(self, session: bytes) -> int | None:
-        """The processor in which no client waits any more, if that changed."""
+        """The worker process in which no client waits any more, if that changed."""
         client = self._clients.pop(session, None)
         if client is None or not client.waits or client.number is None:
             return None
         return None if self._waits(client.number) else client.number
 
     def wait(self, session: bytes, for_a_lock: bool = False) -> int | None:
-        """The processor whose task is blocked from now on; it may have been so before."""
+        """The worker process whose task is blocked from now on; it may have been so before."""
         client = self._clients.get(session)
         if client is None:
             return None
@@ -42,7 +42,7 @@ class NestedClients:
         return client.number
 
     def go_on(self, session: bytes) -> int | None:
-        """The processor whose task goes on, if that changed."""
+        """The worker process whose task goes on, if that changed."""
         client = self._clients.get(session)
         if client is None or not client.waits:
             return None
@@ -50,10 +50,10 @@ class NestedClients:
         return client.number if client.number is not None and not self._waits(client.number) else None
 
     def waits_for_lock(self, number: int) -> bool:
-        """Whether some client of this processor waits for a lock."""
+        """Whether some client of this worker process waits for a lock."""
         return any(client.for_a_lock for client in self._clients.values() if client.number == number)
 
-    def processor_gone(self, number: int) -> None:
+    def worker_process_gone(self, number: int) -> None:
         for client in self._clients.values():
             if client.number == number:
                 client.number = None

@@ -1,7 +1,7 @@
 """Nodes of graphs on this host: contract of nodes.pyx.
 
 A node waits until the values of its inputs are here, then it is ready and in the queue, or until all inputs that have
-no value are handed to one processor: then it may go right behind them, and the processor fills in their results
+no value are handed to one worker process: then it may go right behind them, and the process fills in their results
 itself. The value of a finished node is kept until the scheduler says (with a Cancel) that it is not needed; a value
 made elsewhere is fetched, and kept the same way. A node whose input ends here without a value is given back.
 """
@@ -19,7 +19,7 @@ class Nodes:
     """How many wait for values or objects."""
     def __bool__(self) -> bool: ...
     def __contains__(self, session: bytes) -> bool: ...
-    def forget_processor(self, number: int) -> None: ...
+    def forget_worker_process(self, number: int) -> None: ...
     def add(
         self, run: TaskRun, lacks_objects: bool
     ) -> tuple[list[TaskRun], list[ObjectKey], list[ObjectKey], list[tuple[bytes, int, int]]]:
@@ -38,11 +38,11 @@ class Nodes:
         room: int,
         estimate: Callable[[bytes], float | None],
     ) -> list[TaskRun]:
-        """``runs`` go to processor ``number``. What may go right behind them, for about ``seconds`` and at most
+        """``runs`` go to worker process ``number``. What may go right behind them, for about ``seconds`` and at most
         ``room`` tasks; ``estimate(function)`` is a task's seconds, if known."""
 
     def values(self, runs: list[TaskRun]) -> tuple[list[ResultRun], list[ObjectKey]]:
-        """What a processor needs for ``runs``: small values as results, keys of large ones."""
+        """What a worker process needs for ``runs``: small values as results, keys of large ones."""
 
     def harvested(self, kept: list[tuple[TaskRun, int, int, bytes]]) -> tuple[list[TaskRun], list[Named]]:
         """Rows (run, task, status, payload) of nodes that ended: (runs that may be queued, nodes to give back)."""
@@ -58,7 +58,7 @@ class Nodes:
         to make the value is not affected."""
 
     def put_back(self, run: TaskRun) -> tuple[list[TaskRun], list[Named]]:
-        """A processor gave these back unstarted: (runs to be queued, nodes to give back)."""
+        """A worker process gave these back unstarted: (runs to be queued, nodes to give back)."""
 
     def cancel(
         self, session: bytes, tasks: Iterable[int], attempts: Iterable[int]

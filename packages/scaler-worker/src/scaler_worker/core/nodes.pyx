@@ -71,7 +71,7 @@ cdef class Nodes:
     def __contains__(self, bytes session):
         return session in self.tables
 
-    def forget_processor(self, int64_t number):
+    def forget_worker_process(self, int64_t number):
         self.deferred.pop(number, None)
 
     cdef Node find(self, bytes session, uint64_t task):
@@ -172,10 +172,10 @@ cdef class Nodes:
                 nodes.append(node)
         return self.made_ready(nodes)
 
-    # ---- to a processor ------------------------------------------------------------------------------------------
+    # ---- to a process ------------------------------------------------------------------------------------------
 
     def fragments(self, int64_t number, list runs, double seconds, int64_t room, estimate):
-        """``runs`` go to processor ``number``. Returns what may go right behind them, because all it waits for is
+        """``runs`` go to worker process ``number``. Returns what may go right behind them, because all it waits for is
         there, for about ``seconds`` and at most ``room`` tasks; ``estimate(function)`` is a task's seconds or None."""
         cdef list fresh = self.deferred.pop(number, [])
         cdef list found = []
@@ -245,7 +245,7 @@ cdef class Nodes:
         return True
 
     def values(self, list runs):
-        """What a processor needs for ``runs``: (result runs with small values, keys of large ones)."""
+        """What a worker process needs for ``runs``: (result runs with small values, keys of large ones)."""
         cdef dict builders = {}
         cdef dict seen = {}
         cdef list large = []
@@ -274,7 +274,7 @@ cdef class Nodes:
     # ---- how tasks end -------------------------------------------------------------------------------------------
 
     def harvested(self, list kept):
-        """Rows (run, task, status, payload) of nodes that processors finished. Returns runs that may be queued and
+        """Rows (run, task, status, payload) of nodes that processes finished. Returns runs that may be queued and
         (session, task, attempt) of nodes that cannot run here, because an input of theirs failed."""
         cdef list woken = [], back = []
         cdef Node node
@@ -303,7 +303,7 @@ cdef class Nodes:
     cdef finish(self, Node node, payload, bint is_large, list woken):
         cdef Node dependant
         cdef bint was_open = node.state != HANDED
-        if node.state == WAITING:  # it came again while its first run was at a processor
+        if node.state == WAITING:  # it came again while its first run was at a worker process
             self.waiting -= 1
         node.state = DONE
         node.is_large = is_large
@@ -359,7 +359,7 @@ cdef class Nodes:
         return back
 
     def put_back(self, run):
-        """A processor gave these back unstarted: (runs to be queued, what cannot run here any more)."""
+        """A worker process gave these back unstarted: (runs to be queued, what cannot run here any more)."""
         cdef list nodes = [], back = []
         cdef Node node, dependant, source
         cdef uint64_t task

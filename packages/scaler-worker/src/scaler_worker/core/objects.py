@@ -32,7 +32,7 @@ class Store(Protocol):
     def size(self, key: ObjectKey) -> int | None: ...
     def catch_up(self, number: int) -> None: ...
     def name_result(self, number: int, sequence: int, key: ObjectKey) -> bool:
-        """False: the processor has put it into the host's store."""
+        """False: the worker process has put it into the host's store."""
 
     def drop(self, key: ObjectKey) -> None: ...
 
@@ -48,12 +48,12 @@ class _Incoming:
     received: int = 0
     size: int | None = None
     hasher: hashlib.blake2b | None = None
-    waiting: list[_Waiting] = field(default_factory=list)
+    waiting: list[_WaitingRun] = field(default_factory=list)
     is_value: bool = False
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingRun:
     """A run (in parts, when tasks of it were cancelled) whose objects are not all here."""
 
     runs: list[TaskRun]
@@ -87,7 +87,7 @@ class ObjectExchange:
     def require(self, run: TaskRun, keys: list[ObjectKey]) -> list[ObjectKey]:
         """Hold ``run`` until all ``keys`` are here; what must be asked for."""
         missing = [key for key in dict.fromkeys(keys) if key not in self._complete]
-        waiting = _Waiting([run], len(missing))
+        waiting = _WaitingRun([run], len(missing))
         wanted = []
         for key in missing:
             if key not in self._incoming:
@@ -187,8 +187,8 @@ class ObjectExchange:
             waiting.runs = [part for run in waiting.runs for part in without_tasks(run, session, tasks, removed)]
         return removed
 
-    def _waiting(self) -> list[_Waiting]:
-        seen: dict[int, _Waiting] = {}
+    def _waiting(self) -> list[_WaitingRun]:
+        seen: dict[int, _WaitingRun] = {}
         for incoming in self._incoming.values():
             for waiting in incoming.waiting:
                 seen[id(waiting)] = waiting
@@ -220,14 +220,14 @@ class ObjectExchange:
             incoming.received = 0
         return list(self._incoming)
 
-    def _forget(self, gone: _Waiting) -> None:
+    def _forget(self, gone: _WaitingRun) -> None:
         for incoming in self._incoming.values():
             incoming.waiting = [waiting for waiting in incoming.waiting if waiting is not gone]
 
     # ---- going out -------------------------------------------------------------------------------------------
 
     def add_result(self, number: int, sequence: int, key: ObjectKey, row: Row | None = None) -> None:
-        """A processor wrote a large result. ``row``: what is said of it, unless it is the value of a node."""
+        """A worker process wrote a large result. ``row``: what is said of it, unless it is the value of a node."""
         if row is not None:
             self._rows[key] = row
         if self.store.name_result(number, sequence, key):
@@ -249,7 +249,7 @@ class ObjectExchange:
         return lost
 
     def catch_up(self, number: int) -> None:
-        """Take in the messages that a processor sent outside its board."""
+        """Take in the messages that a worker process sent outside its board."""
         self.store.catch_up(number)
 
     def on_request(self, key: ObjectKey) -> list[ObjectChunk] | None:

@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t
 
 from scaler_worker.core.durations cimport Durations
 from scaler_worker.core.outbox cimport Outbox
-from scaler_worker.core.processor cimport Processor
+from scaler_worker.core.worker_process cimport WorkerProcess
 from scaler_worker.core.queue cimport TaskQueue
 from scaler_worker.core.roster cimport Roster
 
@@ -20,10 +20,10 @@ cdef class Prefetcher:
 
     cpdef object fill(self)
     cpdef object fill_idle(self)
-    cpdef double work_of(self, Processor processor) except? -1
+    cpdef double work_of(self, WorkerProcess process) except? -1
     cdef bint may_start(self) except -1
     cdef object fill_busy(self)
-    cdef bint is_short(self, Processor processor) except -1
-    cdef object dispatch(self, Processor processor, int64_t depth, int64_t sharers)
+    cdef bint is_short(self, WorkerProcess process) except -1
+    cdef object dispatch(self, WorkerProcess process, int64_t depth, int64_t sharers)
     cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1
-    cdef object give(self, Processor processor, list runs)
+    cdef object give(self, WorkerProcess process, list runs)

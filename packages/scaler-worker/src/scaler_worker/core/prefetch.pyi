@@ -4,9 +4,9 @@ from scaler_worker.core.dispatch_contents import DispatchContents
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.nodes import Nodes
 from scaler_worker.core.outbox import Outbox
-from scaler_worker.core.processor import Processor
 from scaler_worker.core.queue import TaskQueue
 from scaler_worker.core.roster import Roster
+from scaler_worker.core.worker_process import WorkerProcess
 
 DISPATCH_SECONDS: float
 """A worker process gets so much work at a time, and more when it holds less than this."""
@@ -30,7 +30,7 @@ class Prefetcher:
         outbox: Outbox,
     ) -> None: ...
     @property
-    def broken(self) -> list[Processor]:
+    def broken(self) -> list[WorkerProcess]:
         """Worker processes whose boards turned out to be broken. The hot path ends them and clears the list."""
 
     def fill(self) -> None:
@@ -39,5 +39,5 @@ class Prefetcher:
     def fill_idle(self) -> None:
         """Give waiting tasks to worker processes that have none."""
 
-    def work_of(self, processor: Processor) -> float:
+    def work_of(self, process: WorkerProcess) -> float:
         """Estimated seconds of all it holds, as of the last harvest."""

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint64_t
 from scaler_worker.board cimport Handed
 from scaler_worker.core.durations cimport Durations
 from scaler_worker.core.outbox cimport Outbox
-from scaler_worker.core.processor cimport Processor
+from scaler_worker.core.worker_process cimport WorkerProcess
 from scaler_worker.core.queue cimport TaskQueue
 from scaler_worker.core.roster cimport Roster
 
@@ -50,7 +50,7 @@ cdef class Prefetcher:
                 return
 
     cdef bint may_start(self) except -1:
-        """Whether a task may go to an idle processor."""
+        """Whether a task may go to an idle worker process."""
         return (
             self._queue.count > 0
             and self._roster.has_capacity()
@@ -60,37 +60,37 @@ cdef class Prefetcher:
     cdef object fill_busy(self):
         cdef Roster roster = self._roster
         cdef int64_t depth = roster.depth_needed(0)
-        cdef Processor processor
+        cdef WorkerProcess process
         cdef list short
         cdef Py_ssize_t position
         if len(roster.busy) > roster.slots + len(roster.blocked) or self._queue.first(depth) is None:
             return
         short = []
-        for processor in list(roster.short_of_work.values()):
-            if self.is_short(processor):
-                short.append(processor)
+        for process in list(roster.short_of_work.values()):
+            if self.is_short(process):
+                short.append(process)
             else:
-                del roster.short_of_work[processor.number]
+                del roster.short_of_work[process.number]
         for position in range(len(short)):
             self.dispatch(short[position], depth, len(short) - position)
 
-    cdef bint is_short(self, Processor processor) except -1:
+    cdef bint is_short(self, WorkerProcess process) except -1:
         """It would soon have nothing to run after its current task."""
-        return processor.unfinished() < 2 or self.work_of(processor) < _dispatch_seconds
+        return process.unfinished() < 2 or self.work_of(process) < _dispatch_seconds
 
-    cpdef double work_of(self, Processor processor) except? -1:
+    cpdef double work_of(self, WorkerProcess process) except? -1:
         cdef Handed entry
         cdef double seconds = 0.0
-        for entry in processor.handed:
+        for entry in process.handed:
             seconds += entry.unfinished * max(self._durations.known(entry.run.function), 0.0)
         return seconds
 
-    cdef object dispatch(self, Processor processor, int64_t depth, int64_t sharers):
+    cdef object dispatch(self, WorkerProcess process, int64_t depth, int64_t sharers):
         """About two milliseconds of tasks, no more than a fair share of what waits."""
         cdef TaskQueue queue = self._queue
         cdef list runs = []
         cdef double seconds = 0.0, estimate
-        cdef int64_t count = processor.board.room(), taken
+        cdef int64_t count = process.board.room(), taken
         cdef int64_t share = (queue.count + sharers - 1) // sharers
         while seconds < _dispatch_seconds and count > 0 and queue.count:
             head = queue.first(depth)
@@ -105,38 +105,38 @@ cdef class Prefetcher:
             seconds += _dispatch_seconds if estimate < 0 else taken * estimate
         if self._nodes:
             runs += self._nodes.fragments(
-                processor.number, runs, _dispatch_seconds - seconds, count, self._estimate
+                process.number, runs, _dispatch_seconds - seconds, count, self._estimate
             )
         if runs:
-            self.give(processor, runs)
-        elif count == 0 and processor.board.broken is not None:
-            self.broken.append(processor)
+            self.give(process, runs)
+        elif count == 0 and process.board.broken is not None:
+            self.broken.append(process)
 
     cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1:
         """How many tasks of this function; -1 stands for an unknown duration."""
         if estimate < 0:
             return 1
-        if head.options.graph:  # what needs its result can follow it only on the same processor
+        if head.options.graph:  # what needs its result can follow it only on the same worker process
             share = DISPATCH_LIMIT
         share = max(share, <int64_t> (_least_seconds / estimate))
         return max(1, min(<int64_t> (budget / estimate), share, DISPATCH_LIMIT))
 
-    cdef object give(self, Processor processor, list runs):
+    cdef object give(self, WorkerProcess process, list runs):
         cdef int64_t count
-        if not processor.handed:
-            processor.polled_position = -1
+        if not process.handed:
+            process.polled_position = -1
         for run in runs:
             count = run.count
-            processor.board.dispatch(processor.next_sequence, count)
-            processor.handed.append(Handed(run, processor.next_sequence))
-            processor.next_sequence += count
+            process.board.dispatch(process.next_sequence, count)
+            process.handed.append(Handed(run, process.next_sequence))
+            process.next_sequence += count
             if run.options.timeout_seconds:
                 self.has_timed = True
-        self._roster.sort(processor)
-        if len(runs) == 1 and not self._nodes and is_plain(run) and run.function in processor.functions:
-            self._outbox.add(DispatchTasks(processor.number, Tasks(runs)))
+        self._roster.sort(process)
+        if len(runs) == 1 and not self._nodes and is_plain(run) and run.function in process.functions:
+            self._outbox.add(DispatchTasks(process.number, Tasks(runs)))
         else:
-            self._outbox.extend(self._contents.of(processor, runs))
+            self._outbox.extend(self._contents.of(process, runs))
 
 
 cdef bint is_plain(object run) except -1:

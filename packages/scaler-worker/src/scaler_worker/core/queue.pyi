@@ -1,4 +1,4 @@
-"""Runs that wait on this host for a processor (contract; the code is in queue.pyx)."""
+"""Runs that wait on this host for a worker process (contract; the code is in queue.pyx)."""
 
 from collections.abc import Collection
 

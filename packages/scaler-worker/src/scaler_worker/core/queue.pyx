@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Runs that wait on this host for a processor. See queue.pyi for the contract."""
+"""Runs that wait on this host for a worker process. See queue.pyi for the contract."""
 
 from collections import deque
 

@@ -1,11 +1,11 @@
 from libc.stdint cimport int64_t
 
-from scaler_worker.core.processor cimport Processor
+from scaler_worker.core.worker_process cimport WorkerProcess
 
 
 cdef class Roster:
     cdef readonly int64_t slots
-    cdef readonly dict processors
+    cdef readonly dict processes
     cdef readonly dict idle
     cdef readonly dict busy
     cdef readonly dict full
@@ -14,10 +14,10 @@ cdef class Roster:
     cdef readonly dict short_of_work
     cdef readonly int64_t deepest_blocked
 
-    cpdef object sort(self, Processor processor)
-    cpdef object settle(self, Processor processor)
+    cpdef object sort(self, WorkerProcess process)
+    cpdef object settle(self, WorkerProcess process)
     cdef object note_depth(self)
-    cdef object check_groups(self, Processor processor)
+    cdef object check_groups(self, WorkerProcess process)
     cdef bint has_capacity(self) noexcept
     cdef bint stuck(self) noexcept
     cdef int64_t depth_needed(self, int64_t more) noexcept

@@ -1,36 +1,36 @@
-"""The processors of a host, and which of them can take what (contract; the code is in roster.pyx).
+"""The worker processes of a host, and which of them can take what (contract; the code is in roster.pyx).
 
-The groups are kept by ``sort`` and ``remove``, so that a turn costs the same with two processors and with two hundred.
+The groups are kept by ``sort`` and ``remove``, so that a turn costs the same with two processes and with two hundred.
 """
 
-from scaler_worker.core.processor import Processor
+from scaler_worker.core.worker_process import WorkerProcess
 
 class Roster:
     def __init__(self, slots: int) -> None: ...
     @property
     def slots(self) -> int: ...
     @property
-    def processors(self) -> dict[int, Processor]:
+    def processes(self) -> dict[int, WorkerProcess]:
         """All, by number."""
 
     @property
-    def idle(self) -> dict[int, Processor]:
+    def idle(self) -> dict[int, WorkerProcess]:
         """They hold nothing and may be given tasks."""
 
     @property
-    def busy(self) -> dict[int, Processor]:
+    def busy(self) -> dict[int, WorkerProcess]:
         """They hold tasks."""
 
     @property
-    def full(self) -> dict[int, Processor]:
+    def full(self) -> dict[int, WorkerProcess]:
         """They hold more than the task that they run."""
 
     @property
-    def blocked(self) -> dict[int, Processor]:
+    def blocked(self) -> dict[int, WorkerProcess]:
         """Their task waits for tasks of its own."""
 
     @property
-    def awaiting_locks(self) -> dict[int, Processor]:
+    def awaiting_locks(self) -> dict[int, WorkerProcess]:
         """Those of the blocked whose task waits for a lock."""
 
     @property
@@ -39,7 +39,7 @@ class Roster:
         wait for locks, so that a lock that is held for long does not fill the host with processes."""
 
     @property
-    def short_of_work(self) -> dict[int, Processor]:
+    def short_of_work(self) -> dict[int, WorkerProcess]:
         """They hold tasks and may need more."""
 
     @property
@@ -49,17 +49,17 @@ class Roster:
         """As many are busy as may be."""
 
     def depth_to_start(self) -> int | None:
-        """The depth that a task must exceed to be started on an idle processor. None: any will do."""
+        """The depth that a task must exceed to be started on an idle worker process. None: any will do."""
 
-    def add(self, processor: Processor) -> None: ...
-    def remove(self, number: int) -> Processor | None: ...
-    def forget(self, processor: Processor) -> None:
-        """It is not in ``processors`` any more: nor in any group."""
+    def add(self, process: WorkerProcess) -> None: ...
+    def remove(self, number: int) -> WorkerProcess | None: ...
+    def forget(self, process: WorkerProcess) -> None:
+        """It is not in ``processes`` any more: nor in any group."""
 
-    def sort(self, processor: Processor) -> None:
-        """Something about this processor changed: count it where it belongs."""
+    def sort(self, process: WorkerProcess) -> None:
+        """Something about this worker process changed: count it where it belongs."""
 
-    def settle(self, processor: Processor) -> None:
+    def settle(self, process: WorkerProcess) -> None:
         """Tasks that it held have ended or were taken back."""
 
     def check(self) -> None: ...

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The processors of a host, and which of them can take what. See roster.pyi for the contract."""
+"""The worker processes of a host, and which of them can take what. See roster.pyi for the contract."""
 
 from libc.stdint cimport int64_t, uint64_t
 
-from scaler_worker.core.processor cimport Processor
+from scaler_worker.core.worker_process cimport WorkerProcess
 
 
 cdef enum:
@@ -14,7 +14,7 @@ cdef enum:
 cdef class Roster:
     def __init__(self, int64_t slots):
         self.slots = slots
-        self.processors = {}
+        self.processes = {}
         self.idle = {}
         self.busy = {}
         self.full = {}
@@ -22,36 +22,36 @@ cdef class Roster:
         self.awaiting_locks = {}
         self.short_of_work = {}
 
-    def add(self, Processor processor):
-        self.processors[processor.number] = processor
+    def add(self, WorkerProcess process):
+        self.processes[process.number] = process
 
     def remove(self, number):
-        processor = self.processors.pop(number, None)
-        if processor is not None:
-            self.forget(processor)
-        return processor
+        process = self.processes.pop(number, None)
+        if process is not None:
+            self.forget(process)
+        return process
 
-    def forget(self, Processor processor):
+    def forget(self, WorkerProcess process):
         for group in (self.busy, self.full, self.blocked, self.awaiting_locks, self.idle, self.short_of_work):
-            group.pop(processor.number, None)
+            group.pop(process.number, None)
         self.note_depth()
 
-    cpdef object sort(self, Processor processor):
-        number = processor.number
-        cdef uint64_t held = processor.unfinished()
-        cdef bint is_available = processor.is_available(), is_blocked = processor.blocked_sequence is not None
-        put(self.busy, number, processor, held > 0)
-        put(self.idle, number, processor, held == 0 and is_available)
-        put(self.full, number, processor, held > 1)
-        put(self.short_of_work, number, processor, held > 0 and is_available)  # until a look shows that it has enough
+    cpdef object sort(self, WorkerProcess process):
+        number = process.number
+        cdef uint64_t held = process.unfinished()
+        cdef bint is_available = process.is_available(), is_blocked = process.blocked_sequence is not None
+        put(self.busy, number, process, held > 0)
+        put(self.idle, number, process, held == 0 and is_available)
+        put(self.full, number, process, held > 1)
+        put(self.short_of_work, number, process, held > 0 and is_available)  # until a look shows that it has enough
         if is_blocked or self.blocked:
-            put(self.blocked, number, processor, is_blocked)
-            put(self.awaiting_locks, number, processor, is_blocked and processor.waits_for_lock)
+            put(self.blocked, number, process, is_blocked)
+            put(self.awaiting_locks, number, process, is_blocked and process.waits_for_lock)
             self.note_depth()
 
-    cpdef object settle(self, Processor processor):
-        processor.forget_finished()
-        self.sort(processor)
+    cpdef object settle(self, WorkerProcess process):
+        process.forget_finished()
+        self.sort(process)
 
     cdef bint has_capacity(self) noexcept:
         """Whether one more may become busy."""
@@ -62,7 +62,7 @@ cdef class Roster:
         return not self.has_capacity()
 
     cdef int64_t depth_needed(self, int64_t more) noexcept:
-        """The depth that a task must exceed to be started when ``more`` processors become busy. -1: any will do."""
+        """The depth that a task must exceed to be started when ``more`` processes become busy. -1: any will do."""
         return -1 if len(self.busy) + more <= self.slots or self.stuck() else self.deepest_blocked
 
     cdef bint stuck(self) noexcept:
@@ -81,32 +81,32 @@ cdef class Roster:
         return None if depth < 0 else depth
 
     cdef object note_depth(self):
-        cdef Processor each
+        cdef WorkerProcess each
         self.deepest_blocked = 0
         for each in self.blocked.values():
             self.deepest_blocked = max(self.deepest_blocked, each.blocked_depth)
 
     def check(self):
-        slots = [each.slot for each in self.processors.values() if each.slot is not None]
+        slots = [each.slot for each in self.processes.values() if each.slot is not None]
         assert len(slots) == len(frozenset(slots)) and all([0 <= slot < self.slots for slot in slots])
-        for processor in self.processors.values():
-            processor.check()
-            self.check_groups(processor)
+        for process in self.processes.values():
+            process.check()
+            self.check_groups(process)
 
-    cdef object check_groups(self, Processor processor):
-        number = processor.number
-        cdef uint64_t held = processor.unfinished()
-        assert (number in self.busy) == processor.busy == (held > 0)
+    cdef object check_groups(self, WorkerProcess process):
+        number = process.number
+        cdef uint64_t held = process.unfinished()
+        assert (number in self.busy) == process.busy == (held > 0)
         assert (number in self.full) == (held > 1)
-        assert (number in self.blocked) == processor.blocked and (processor.busy or not processor.blocked)
-        assert (number in self.awaiting_locks) == (processor.blocked and processor.waits_for_lock)
-        assert (number in self.idle) == (processor.available and not processor.busy)
-        assert number not in self.short_of_work or (processor.available and processor.busy)
+        assert (number in self.blocked) == process.blocked and (process.busy or not process.blocked)
+        assert (number in self.awaiting_locks) == (process.blocked and process.waits_for_lock)
+        assert (number in self.idle) == (process.available and not process.busy)
+        assert number not in self.short_of_work or (process.available and process.busy)
 
 
-cdef int put(dict group, number, Processor processor, bint belongs) except -1:
+cdef int put(dict group, number, WorkerProcess process, bint belongs) except -1:
     if belongs:
-        group[number] = processor
+        group[number] = process
     elif group:
         group.pop(number, None)
     return 0

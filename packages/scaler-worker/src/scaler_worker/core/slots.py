@@ -1,10 +1,10 @@
-"""The processors of one host and what they run.
+"""The worker processes of one host and what they run.
 
-A processor holds, besides its current task, about two milliseconds of work and at least one task more, so that it never
-waits for its agent. That costs nothing: what has not started can be taken back through the board, for another processor
+A process holds, besides its current task, about two milliseconds of work and at least one task more, so that it never
+waits for its agent. That costs nothing: what has not started can be taken back through the board, for another process
 that has nothing to do, for another agent, or because it was cancelled.
 
-At most ``slots`` processors run tasks; each one whose task is blocked (it waits for tasks of its own) lends its slot to
+At most ``slots`` processes run tasks; each one whose task is blocked (it waits for tasks of its own) lends its slot to
 tasks that are deeper than any blocked one. A task that waits for a lock may wait for one of any depth, so when nothing
 runs any more and some task waits for a lock, a lent slot takes whatever is next.
 """
@@ -29,11 +29,11 @@ from scaler_worker.core.hot_path import SlotsHotPath
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import Row
 from scaler_worker.core.prefetch import Prefetcher
-from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
 from scaler_worker.core.timeouts import CANCELLED, Timeouts
+from scaler_worker.core.worker_process import WorkerProcess
 
 POLL_SECONDS = 0.002
 
@@ -54,7 +54,7 @@ class Slots:
         self.names = worker_names
         self._state = state
         self._roster, self.durations = Roster(len(worker_names)), Durations()
-        self.processors = self._roster.processors
+        self.processes = self._roster.processes
         self._prefetcher = Prefetcher(
             self._roster, state.queue, self.durations, state.nodes, DispatchContents(state), state.outbox
         )
@@ -65,72 +65,72 @@ class Slots:
         )  # fmt: skip
         self.turn, self.next_deadline = self._hot_path.turn, self._hot_path.next_deadline
         self.harvest, self.harvest_number = self._hot_path.harvest, self._hot_path.harvest_number
-        self._arriving: set[tuple[int, int]] = set()  # processor, sequence: large results that were harvested last
+        self._arriving: set[tuple[int, int]] = set()  # process, sequence: large results that were harvested last
 
-    # ---- processors come and go ------------------------------------------------------------------------------
+    # ---- worker processes come and go ------------------------------------------------------------------------------
 
     def on_started(self, number: int, board: Board, pid: int) -> None:
         """The process exists; it is not ready yet."""
-        processor = self.processors.get(number)
-        if processor is not None:
+        process = self.processes.get(number)
+        if process is not None:
             board.set_lease(self._hot_path.lease_told)
-            processor.fork(board, pid)
+            process.fork(board, pid)
             self._starts.is_forked()
 
     def on_ready(self, number: int, now: float) -> None:
-        processor = self.processors.get(number)
-        if processor is not None and processor.make_ready():
-            processor.idle_since = now
-            self._roster.sort(processor)
+        process = self.processes.get(number)
+        if process is not None and process.make_ready():
+            process.idle_since = now
+            self._roster.sort(process)
             self._starts.is_ready()
 
     def on_not_started(self, number: int, text: str, now: float) -> None:
         """There is no process."""
-        processor = self._roster.remove(number)
-        if processor is not None:
-            self._starts.fill_slot(processor.slot)
-            self._starts.not_started(processor, text, now)
+        process = self._roster.remove(number)
+        if process is not None:
+            self._starts.fill_slot(process.slot)
+            self._starts.not_started(process, text, now)
 
     def on_not_forked(self, number: int) -> None:
         """There is no process, and it need not be asked for later than at once: what was to fork it has ended."""
-        processor = self._roster.remove(number)
-        if processor is not None:
-            self._starts.fill_slot(processor.slot)
+        process = self._roster.remove(number)
+        if process is not None:
+            self._starts.fill_slot(process.slot)
 
     def on_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
         """The process ended, for whatever reason. What it finished counts, the task under way fails, the others wait
-        for another processor."""
-        processor = self.processors.pop(number, None)
-        if processor is None:
+        for another worker process."""
+        process = self.processes.pop(number, None)
+        if process is None:
             return
-        is_failure = not processor.ready
-        if processor.board is not None:
-            is_failure |= processor.busy and processor.board.position == 0
-            self.harvest(processor, now)
-            if processor.board.broken is not None:
-                certificate = {**certificate, "reason": _broken_text(processor.board.broken)}
-            self._bury(processor, certificate, now)
-        self._roster.forget(processor)
-        if is_failure and not processor.dying:
+        is_failure = not process.ready
+        if process.board is not None:
+            is_failure |= process.busy and process.board.position == 0
+            self.harvest(process, now)
+            if process.board.broken is not None:
+                certificate = {**certificate, "reason": _broken_text(process.board.broken)}
+            self._bury(process, certificate, now)
+        self._roster.forget(process)
+        if is_failure and not process.dying:
             self._starts.failed(certificate, now)
-        self._starts.fill_slot(processor.slot)
+        self._starts.fill_slot(process.slot)
 
-    def _bury(self, processor: Processor, certificate: dict[str, Any], now: float) -> None:
+    def _bury(self, process: WorkerProcess, certificate: dict[str, Any], now: float) -> None:
         waiting: list[tuple[Handed, int]] = []
-        for entry, sequence, cell in processor.open_sequences():
+        for entry, sequence, cell in process.open_sequences():
             if cell == HANDED:
                 waiting.append((entry, sequence))
             else:
-                self._fail_dead(processor, entry, sequence, certificate, now)
+                self._fail_dead(process, entry, sequence, certificate, now)
         self._put_back(reversed(waiting))
-        processor.handed.clear()
-        self._state.nodes.forget_processor(processor.number)
+        process.handed.clear()
+        self._state.nodes.forget_worker_process(process.number)
 
     def _fail_dead(
-        self, processor: Processor, entry: Handed, sequence: int, certificate: dict[str, Any], now: float
+        self, process: WorkerProcess, entry: Handed, sequence: int, certificate: dict[str, Any], now: float
     ) -> None:
-        ending, place = processor.ending.get(sequence), self._place_of(processor)
-        board = processor.board
+        ending, place = process.ending.get(sequence), self._place_of(process)
+        board = process.board
         duration_us = int(1e6 * max(0.0, now - board.started)) if board and board.running == sequence else 0
         if ending is not None:
             self._end_row(entry, sequence, ending.reason, duration_us, place)
@@ -138,20 +138,20 @@ class Slots:
         named = {**certificate, "task": entry.run.function_name}
         self._add_row(entry, sequence, Status.PROCESSOR_DIED, json.dumps(named).encode(), duration_us, place)
 
-    def end_processor(self, number: int) -> None:
+    def end_worker_process(self, number: int) -> None:
         """Kill its process: what it was to do cannot be done by it."""
-        processor = self.processors.get(number)
-        if processor is not None and processor.end():
-            self._roster.sort(processor)
+        process = self.processes.get(number)
+        if process is not None and process.end():
+            self._roster.sort(process)
             self._state.outbox.add(Kill(number))
 
-    def end_broken(self, processor: Processor) -> None:
+    def end_broken(self, process: WorkerProcess) -> None:
         """What it wrote to its board cannot be true: nothing it says from now on can be relied on."""
-        assert processor.board is not None
-        if not processor.dying:
-            text = _broken_text(processor.board.broken or "")
-            self._state.outbox.add(Log("ERROR", f"{processor.name}: {text} Its process {processor.pid} is killed."))
-        self.end_processor(processor.number)
+        assert process.board is not None
+        if not process.dying:
+            text = _broken_text(process.board.broken or "")
+            self._state.outbox.add(Log("ERROR", f"{process.name}: {text} Its process {process.pid} is killed."))
+        self.end_worker_process(process.number)
 
     def start_missing(self, now: float) -> None:
         if not self._starts.start_missing(self._eligible_count(), now):
@@ -162,15 +162,15 @@ class Slots:
         limit, trouble = self._starts.process_limit, self._starts.trouble
         why = f"no more can be started ({trouble})" if trouble else f"that is its limit ({limit})"
         text = (
-            f"Nested tasks block all processes of this host, which are {len(self.processors)}, and {why}. "
+            f"Nested tasks block all processes of this host, which are {len(self.processes)}, and {why}. "
             "Nest less deeply, or use more hosts."
         )
         held_tasks.fail_run(self._state, self._state.queue.take(1), Status.NO_WORKER, text.encode())
 
     def _eligible_count(self) -> int:
-        """How many tasks may start on an idle processor."""
+        """How many tasks may start on an idle worker process."""
         depth = self._roster.depth_to_start()
-        if self._roster.is_stuck and len(self.processors) >= self._starts.process_limit:
+        if self._roster.is_stuck and len(self.processes) >= self._starts.process_limit:
             depth = self._roster.deepest_blocked  # a task that may start only because others wait for locks can wait
         return self._state.queue.count if self._state.queue.head(depth) is not None else 0
 
@@ -183,18 +183,18 @@ class Slots:
 
     def set_lease(self, until: float) -> None:
         """Worker processes start nothing after this. It moves with every message, so it is told in steps."""
-        for processor in self.processors.values():
-            if processor.board is not None:
-                processor.board.set_lease(until)
+        for process in self.processes.values():
+            if process.board is not None:
+                process.board.set_lease(until)
 
     def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
         """Worker processes may forget them."""
-        for processor in self.processors.values():
-            gone = [key for key in keys if key in processor.objects or key.owner in processor.functions]
+        for process in self.processes.values():
+            gone = [key for key in keys if key in process.objects or key.owner in process.functions]
             if gone:
-                processor.objects.difference_update(gone)
-                processor.functions.difference_update(key.owner for key in gone if key.number == 0)
-                self._state.outbox.add(DropObjects(processor.number, gone))
+                process.objects.difference_update(gone)
+                process.functions.difference_update(key.owner for key in gone if key.number == 0)
+                self._state.outbox.add(DropObjects(process.number, gone))
 
     # ---- taking back -----------------------------------------------------------------------------------------
 
@@ -211,23 +211,23 @@ class Slots:
             self.take_back(victim, victim.unfinished() // 2)
             self._prefetcher.fill_idle()
 
-    def take_back(self, processor: Processor, limit: int) -> int:
-        """Queue again up to ``limit`` tasks that the processor has not started, newest first. How many it were."""
-        taken = self._reclaim(processor, limit)
+    def take_back(self, process: WorkerProcess, limit: int) -> int:
+        """Queue again up to ``limit`` tasks that the process has not started, newest first. How many it were."""
+        taken = self._reclaim(process, limit)
         self._put_back(taken)
         return len(taken)
 
-    def _reclaim(self, processor: Processor, limit: int) -> list[tuple[Handed, int]]:
-        assert processor.board is not None
+    def _reclaim(self, process: WorkerProcess, limit: int) -> list[tuple[Handed, int]]:
+        assert process.board is not None
         taken: list[tuple[Handed, int]] = []
-        for entry in reversed(processor.handed):
+        for entry in reversed(process.handed):
             if len(taken) >= limit:
                 break
-            start = max(entry.first_sequence, processor.board.harvested)
-            sequences = processor.board.withdraw_newest(start, entry.end_sequence, limit - len(taken))
+            start = max(entry.first_sequence, process.board.harvested)
+            sequences = process.board.withdraw_newest(start, entry.end_sequence, limit - len(taken))
             entry.unfinished -= len(sequences)
             taken.extend((entry, sequence) for sequence in sequences)
-        self._roster.settle(processor)
+        self._roster.settle(process)
         return taken
 
     def _put_back(self, newest_first: Iterable[tuple[Handed, int]]) -> None:
@@ -245,11 +245,11 @@ class Slots:
         """Up to ``count`` tasks that never started and will not start here."""
         runs = self._state.queue.withdraw(count)
         count -= sum(run.count for run in runs)
-        for processor in sorted(self.processors.values(), key=self._prefetcher.work_of, reverse=True):
+        for process in sorted(self.processes.values(), key=self._prefetcher.work_of, reverse=True):
             if count <= 0:
                 break
-            if processor.board is not None:
-                taken = joined(self._reclaim(processor, count))
+            if process.board is not None:
+                taken = joined(self._reclaim(process, count))
                 count -= sum(run.count for run in taken)
                 runs.extend(taken)
         return columns_of(runs, held_tasks.without_nodes(self._state, runs))
@@ -257,76 +257,76 @@ class Slots:
     def cancel(self, column: TaskColumn, now: float) -> None:
         """Each task ends as cancelled unless it ends otherwise first."""
         wanted = held_tasks.cancel(self._state, column)
-        for processor in list(self._roster.busy.values()) if wanted else ():
-            if processor.busy:
-                self._cancel_handed(processor, column.session, wanted, now)
+        for process in list(self._roster.busy.values()) if wanted else ():
+            if process.busy:
+                self._cancel_handed(process, column.session, wanted, now)
 
     def _cancel_handed(
-        self, processor: Processor, session: bytes, tasks: Iterable[tuple[int, int]], now: float
+        self, process: WorkerProcess, session: bytes, tasks: Iterable[tuple[int, int]], now: float
     ) -> None:
-        assert processor.board is not None
+        assert process.board is not None
         for task, attempt in tasks:
-            found = processor.find(session, task, attempt)
+            found = process.find(session, task, attempt)
             if found is None:
                 continue
             entry, sequence = found
-            if processor.board.withdraw(sequence):
+            if process.board.withdraw(sequence):
                 entry.unfinished -= 1
                 self._end_row(entry, sequence, CANCELLED, 0)
             else:
-                self.timeouts.end(processor, sequence, CANCELLED, now)
-        self._roster.settle(processor)
+                self.timeouts.end(process, sequence, CANCELLED, now)
+        self._roster.settle(process)
 
     def end_by_number(self, number: int, reason: str, now: float) -> None:
-        """End whatever this processor runs."""
-        processor = self.processors.get(number)
-        if processor is not None and processor.board is not None and processor.board.running is not None:
-            self.timeouts.end(processor, processor.board.running, reason, now)
+        """End whatever this worker process runs."""
+        process = self.processes.get(number)
+        if process is not None and process.board is not None and process.board.running is not None:
+            self.timeouts.end(process, process.board.running, reason, now)
 
     # ---- results ---------------------------------------------------------------------------------------------
 
-    def take_others(self, processor: Processor, harvest: Harvest) -> None:
+    def take_others(self, process: WorkerProcess, harvest: Harvest) -> None:
         """Everything but small results of tasks that are not nodes of graphs."""
         if harvest.large:
-            self._take_large(processor, harvest)
+            self._take_large(process, harvest)
         if harvest.interrupted:
-            self._take_interrupted(processor, harvest)
+            self._take_interrupted(process, harvest)
         if harvest.kept:
             held_tasks.keep_values(self._state, harvest.kept)
 
-    def worker_index(self, processor: Processor) -> int:
+    def worker_index(self, process: WorkerProcess) -> int:
         """The worker that results name."""
-        return NO_WORKER if processor.slot is None else min(processor.slot, NO_WORKER)
+        return NO_WORKER if process.slot is None else min(process.slot, NO_WORKER)
 
-    def _place_of(self, processor: Processor) -> int | None:
-        return self.worker_index(processor) if self._state.is_watched else None
+    def _place_of(self, process: WorkerProcess) -> int | None:
+        return self.worker_index(process) if self._state.is_watched else None
 
-    def _take_large(self, processor: Processor, harvest: Harvest) -> None:
+    def _take_large(self, process: WorkerProcess, harvest: Harvest) -> None:
         rows = _large_rows(harvest.runs)
-        self._arriving = {(processor.number, sequence) for _, sequence in harvest.large}
+        self._arriving = {(process.number, sequence) for _, sequence in harvest.large}
         for entry, sequence in harvest.large:
             key = ObjectKey(entry.session, entry.first_task + sequence - entry.first_sequence)
             row = None if entry.is_node else rows.get(key)
-            self._state.objects.add_result(processor.number, sequence, key, row)
+            self._state.objects.add_result(process.number, sequence, key, row)
             if entry.is_node and self._state.objects.is_stored(key):
-                processor.objects.add(key)  # it may keep it until a DROP message
+                process.objects.add(key)  # it may keep it until a DROP message
 
-    def _take_interrupted(self, processor: Processor, harvest: Harvest) -> None:
+    def _take_interrupted(self, process: WorkerProcess, harvest: Harvest) -> None:
         for entry, sequence, duration in harvest.interrupted:
-            ending = processor.ending.get(sequence)
+            ending = process.ending.get(sequence)
             if ending is None and entry.is_node:
                 self._give_back(entry, sequence)
             else:
                 reason = ending.reason if ending else CANCELLED
-                self._end_row(entry, sequence, reason, duration, self._place_of(processor))
+                self._end_row(entry, sequence, reason, duration, self._place_of(process))
 
-    def forget_ended(self, processor: Processor, harvested: int) -> None:
-        processor.ending = {each: ending for each, ending in processor.ending.items() if each >= harvested}
-        if processor.blocked_sequence is not None and processor.blocked_sequence < harvested:
-            processor.blocked_sequence = None
+    def forget_ended(self, process: WorkerProcess, harvested: int) -> None:
+        process.ending = {each: ending for each, ending in process.ending.items() if each >= harvested}
+        if process.blocked_sequence is not None and process.blocked_sequence < harvested:
+            process.blocked_sequence = None
 
     def _give_back(self, entry: Handed, sequence: int) -> None:
-        """A node that a processor could not run: an input of it has failed, or was freed meanwhile."""
+        """A node that a worker process could not run: an input of it has failed, or was freed meanwhile."""
         task = entry.first_task + sequence - entry.first_sequence
         self._state.given_back.append((entry.session, task, entry.attempt))
         self._state.given_back.extend(self._state.nodes.gone(entry.session, (task,)))
@@ -348,43 +348,43 @@ class Slots:
     # ---- blocked tasks ---------------------------------------------------------------------------------------
 
     def block(self, number: int, for_a_lock: bool = False) -> bool:
-        """The task that this processor runs waits, for tasks of its own or for a lock: its slot is lent. False: it runs
+        """The task that this process runs waits, for tasks of its own or for a lock: its slot is lent. False: it runs
         none."""
-        processor = self.processors.get(number)
-        if processor is None or processor.board is None:
+        process = self.processes.get(number)
+        if process is None or process.board is None:
             return False
-        sequence = processor.board.running
-        entry = processor.entry_of(sequence) if sequence is not None else None
+        sequence = process.board.running
+        entry = process.entry_of(sequence) if sequence is not None else None
         if entry is None:
             return False
-        if processor.blocked_sequence == sequence and processor.waits_for_lock == for_a_lock:
+        if process.blocked_sequence == sequence and process.waits_for_lock == for_a_lock:
             return True
-        processor.waits_for_lock = for_a_lock
-        processor.blocked_sequence = sequence
-        processor.blocked_depth = entry.run.options.depth
-        self.take_back(processor, processor.unfinished())  # counts it as blocked, too
+        process.waits_for_lock = for_a_lock
+        process.blocked_sequence = sequence
+        process.blocked_depth = entry.run.options.depth
+        self.take_back(process, process.unfinished())  # counts it as blocked, too
         return True
 
     def unblock(self, number: int) -> None:
-        processor = self.processors.get(number)
-        if processor is not None:
-            processor.blocked_sequence = None
-            self._roster.sort(processor)
+        process = self.processes.get(number)
+        if process is not None:
+            process.blocked_sequence = None
+            self._roster.sort(process)
 
     def suspend_blocked(self) -> None:
         """A blocked parent stands still while others use all slots. One that waits for a lock does not:
         it may get the lock at any time, and others would wait for it."""
         full = len(self._roster.busy) - len(self._roster.blocked) >= self._roster.slots
-        for processor in self.processors.values():
-            wanted = processor.blocked and not processor.waits_for_lock and full and not processor.ending
-            if wanted != processor.suspended:
-                processor.suspended = wanted
-                self._state.outbox.add(Suspend(processor.number) if wanted else Resume(processor.number))
+        for process in self.processes.values():
+            wanted = process.blocked and not process.waits_for_lock and full and not process.ending
+            if wanted != process.suspended:
+                process.suspended = wanted
+                self._state.outbox.add(Suspend(process.number) if wanted else Resume(process.number))
 
     # ---- time ------------------------------------------------------------------------------------------------
 
     def deadline_with_starts(self, first: float | None) -> float | None:
-        """While processors are to be started or retired."""
+        """While worker processes are to be started or retired."""
         times = self._starts.deadlines(self._state.accepting)
         if first is not None:
             times.append(first)
@@ -396,20 +396,20 @@ class Slots:
             self.timeouts.enforce(now)
         if self._hot_path.poll_at is not None and now >= self._hot_path.poll_at:
             self._hot_path.poll_at = None
-            for processor in list(self._roster.busy.values()):
-                self.harvest(processor, now)
+            for process in list(self._roster.busy.values()):
+                self.harvest(process, now)
         self._starts.retire(now)
 
     def _plan_poll(self, now: float) -> None:
-        """A processor tells of its results when it runs out of tasks, or when a task ends two milliseconds after the
+        """A process tells of its results when it runs out of tasks, or when a task ends two milliseconds after the
         last news. So finished results can only hide behind a task that started since the last look."""
         if self._hot_path.poll_at is not None:
             return
-        for processor in self._roster.full.values():
-            assert processor.board is not None
-            position = processor.board.position
-            if position != processor.polled_position:
-                processor.polled_position = position
+        for process in self._roster.full.values():
+            assert process.board is not None
+            position = process.board.position
+            if position != process.polled_position:
+                process.polled_position = position
                 self._hot_path.poll_at = now + POLL_SECONDS
 
     # ---- reports ---------------------------------------------------------------------------------------------
@@ -429,41 +429,41 @@ class Slots:
     def holds(self) -> list[TaskColumn]:
         """Everything that is queued or running here."""
         named: list[Named] = list(self._state.nodes.waiting_tasks())
-        for processor in self.processors.values():
-            for entry, sequence, _ in processor.open_sequences() if processor.board is not None else ():
+        for process in self.processes.values():
+            for entry, sequence, _ in process.open_sequences() if process.board is not None else ():
                 task = entry.first_task + sequence - entry.first_sequence
                 named.append((entry.session, task, entry.attempt))
         return columns_of([*self._state.queue.runs(), *self._state.objects.waiting_runs()], named)
 
     def has_task(self, number: int, sequence: int) -> bool:
-        """Whether the processor holds a task of this sequence that has not ended, or whose large result is awaited: the
+        """Whether the process holds a task of this sequence that has not ended, or whose large result is awaited: the
         records of several are read from the board before the first of their results is read from the stream."""
         if (number, sequence) in self._arriving:
             return True
-        processor = self.processors.get(number)
-        return processor is not None and processor.board is not None and processor.board.is_open(sequence)
+        process = self.processes.get(number)
+        return process is not None and process.board is not None and process.board.is_open(sequence)
 
     def task_of(self, number: int, sequence: int) -> tuple[bytes, int] | None:
-        processor = self.processors.get(number)
-        entry = processor.entry_of(sequence) if processor is not None else None
+        process = self.processes.get(number)
+        entry = process.entry_of(sequence) if process is not None else None
         return (entry.session, entry.first_task + sequence - entry.first_sequence) if entry else None
 
     def number_running(self, session: bytes, task: int, attempt: int) -> int | None:
-        """The processor that runs this task."""
-        for processor in self.processors.values():
-            found = processor.find(session, task, attempt) if processor.busy else None
-            if found is not None and processor.board is not None and processor.board.cell(found[1]) == STARTED_CELL:
-                return processor.number
+        """The worker process that runs this task."""
+        for process in self.processes.values():
+            found = process.find(session, task, attempt) if process.busy else None
+            if found is not None and process.board is not None and process.board.cell(found[1]) == STARTED_CELL:
+                return process.number
         return None
 
     def memory_limits(self) -> list[tuple[int, int, int]]:
-        """(processor, process id, bytes) of running tasks whose memory is limited."""
+        """(worker process, process id, bytes) of running tasks whose memory is limited."""
         limits = []
-        for processor in self.processors.values():
-            sequence = processor.board.running if processor.busy and processor.board is not None else None
-            entry = processor.entry_of(sequence) if sequence is not None else None
+        for process in self.processes.values():
+            sequence = process.board.running if process.busy and process.board is not None else None
+            entry = process.entry_of(sequence) if sequence is not None else None
             if entry is not None and entry.run.options.memory_bytes:
-                limits.append((processor.number, processor.pid, entry.run.options.memory_bytes))
+                limits.append((process.number, process.pid, entry.run.options.memory_bytes))
         return limits
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""How many processors there are: as many as slots, and spare ones while tasks are blocked."""
+"""How many worker processes there are: as many as slots, and spare ones while tasks are blocked."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from scaler_protocol.effects import Log
-from scaler_worker.core.effects import Kill, StartProcessor
+from scaler_worker.core.effects import Kill, StartWorkerProcess
 from scaler_worker.core.outbox import Outbox
-from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
+from scaler_worker.core.worker_process import WorkerProcess
 
 RESTART_AFTER_SECONDS = 1.0
 RETIRE_AFTER_SECONDS = 10.0
@@ -24,7 +24,7 @@ class Starts:
         self._roster = roster
         self._outbox = outbox
         self._numbers = 0
-        self.failures = 0  # of processors, since a task has ended in one
+        self.failures = 0  # of worker processes, since a task has ended in one
         self.after = 0.0  # nothing is started before
         self.trouble = ""
         """Why no process could be started the last time; empty when one was."""
@@ -37,10 +37,10 @@ class Starts:
         self.trouble, self._refusals = "", 0
 
     def is_ready(self) -> None:
-        if len(self._roster.processors) >= self._roster.slots:
+        if len(self._roster.processes) >= self._roster.slots:
             self._lacks_room = False
 
-    def not_started(self, processor: Processor, text: str, now: float) -> None:
+    def not_started(self, process: WorkerProcess, text: str, now: float) -> None:
         """Nothing is asked for before a while. Told once, until all slots have theirs."""
         self.after = now + RESTART_AFTER_SECONDS
         self.trouble = text
@@ -48,18 +48,18 @@ class Starts:
         if not self._lacks_room:
             self._lacks_room = True
             again = f"it is tried again every {RESTART_AFTER_SECONDS:g} s"
-            self._outbox.add(Log("ERROR", f"{processor.name} cannot be started, {again}: {text}"))
+            self._outbox.add(Log("ERROR", f"{process.name} cannot be started, {again}: {text}"))
 
     def failed(self, certificate: dict[str, Any], now: float) -> None:
         """Delay the next start: processes that die before they look at a task would be started in an endless loop."""
         self.failures += 1
         if self.failures >= 3:
             self.after = now + RESTART_AFTER_SECONDS
-            self._outbox.add(Log("ERROR", f"a processor ended before it ran anything: {json.dumps(certificate)}"))
+            self._outbox.add(Log("ERROR", f"a worker process ended before it ran anything: {json.dumps(certificate)}"))
 
     def fill_slot(self, slot: int | None) -> None:
-        """A spare processor becomes the worker of a slot that lost its own."""
-        spare = next((each for each in self._roster.processors.values() if each.slot is None), None)
+        """A spare worker process becomes the worker of a slot that lost its own."""
+        spare = next((each for each in self._roster.processes.values() if each.slot is None), None)
         if slot is not None and spare is not None:
             spare.slot = slot
             spare.name = self._names[slot]
@@ -74,29 +74,29 @@ class Starts:
             return not (eligible and self._refusals >= REFUSALS_LIMIT and self._are_all_blocked())
         self.after = 0.0
         roster = self._roster
-        while len(roster.processors) < roster.slots:
+        while len(roster.processes) < roster.slots:
             self._start()
-        missing = min(roster.slots + len(roster.blocked) - len(roster.processors), eligible)
-        while missing > 0 and len(roster.processors) < self.process_limit:
+        missing = min(roster.slots + len(roster.blocked) - len(roster.processes), eligible)
+        while missing > 0 and len(roster.processes) < self.process_limit:
             self._start()
             missing -= 1
         if missing > 0 and self._are_all_blocked():
             return False
-        if roster.blocked and len(roster.processors) == len(roster.busy) < self.process_limit:
+        if roster.blocked and len(roster.processes) == len(roster.busy) < self.process_limit:
             self._start()  # ahead of the next task that blocks
         return True
 
     def _are_all_blocked(self) -> bool:
-        return len(self._roster.blocked) == len(self._roster.processors)
+        return len(self._roster.blocked) == len(self._roster.processes)
 
     def _start(self) -> None:
-        taken = [each.slot for each in self._roster.processors.values()]
+        taken = [each.slot for each in self._roster.processes.values()]
         slot = next((index for index in range(self._roster.slots) if index not in taken), None)
         name = self._names[slot] if slot is not None else f"spare-{self._numbers}"
-        processor = Processor(self._numbers, slot, name)
-        self._roster.add(processor)
+        process = WorkerProcess(self._numbers, slot, name)
+        self._roster.add(process)
         self._numbers += 1
-        self._outbox.add(StartProcessor(processor.number, name))
+        self._outbox.add(StartWorkerProcess(process.number, name))
 
     # ---- spare ones ------------------------------------------------------------------------------------------
 
@@ -105,15 +105,15 @@ class Starts:
         return [*times, self.after] if self.after and accepting else times
 
     def retire(self, now: float) -> None:
-        if len(self._roster.processors) <= self._roster.slots:
+        if len(self._roster.processes) <= self._roster.slots:
             return
-        for processor in self._superfluous():
-            if now >= processor.idle_since + RETIRE_AFTER_SECONDS:
-                processor.end()
-                self._roster.sort(processor)
-                self._outbox.add(Kill(processor.number))
+        for process in self._superfluous():
+            if now >= process.idle_since + RETIRE_AFTER_SECONDS:
+                process.end()
+                self._roster.sort(process)
+                self._outbox.add(Kill(process.number))
 
-    def _superfluous(self) -> list[Processor]:
-        """Spare processors, but for the one that is ready for the next task while others block."""
+    def _superfluous(self) -> list[WorkerProcess]:
+        """Spare worker processes, but for the one that is ready for the next task while others block."""
         spares = [each for each in self._roster.idle.values() if each.slot is None]
         return spares[1:] if self._roster.blocked else spares

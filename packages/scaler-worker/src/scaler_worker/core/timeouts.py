@@ -8,8 +8,8 @@ from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import Status
 from scaler_worker.core.effects import Interrupt, Kill, Resume
 from scaler_worker.core.outbox import Outbox
-from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
+from scaler_worker.core.worker_process import WorkerProcess
 
 LIMIT_CHECK_SECONDS = 0.05
 KILL_AFTER_SECONDS = 2.0
@@ -39,48 +39,48 @@ class Timeouts:
         self._outbox = outbox
         self.task_timeout_seconds = task_timeout_seconds
 
-    def end(self, processor: Processor, sequence: int, reason: str, now: float) -> None:
-        if sequence not in processor.ending:
-            processor.ending[sequence] = Ending(reason, now + KILL_AFTER_SECONDS)
-            self._interrupt(processor, sequence)
+    def end(self, process: WorkerProcess, sequence: int, reason: str, now: float) -> None:
+        if sequence not in process.ending:
+            process.ending[sequence] = Ending(reason, now + KILL_AFTER_SECONDS)
+            self._interrupt(process, sequence)
             self.next_at = now + LIMIT_CHECK_SECONDS
 
-    def _interrupt(self, processor: Processor, sequence: int) -> None:
-        assert processor.board is not None
-        processor.board.interrupt(sequence)
-        processor.ending[sequence].reached = processor.board.running == sequence
-        if processor.suspended:
-            processor.suspended = False
-            self._outbox.add(Resume(processor.number))
-        self._outbox.add(Interrupt(processor.number))
+    def _interrupt(self, process: WorkerProcess, sequence: int) -> None:
+        assert process.board is not None
+        process.board.interrupt(sequence)
+        process.ending[sequence].reached = process.board.running == sequence
+        if process.suspended:
+            process.suspended = False
+            self._outbox.add(Resume(process.number))
+        self._outbox.add(Interrupt(process.number))
 
     def enforce(self, now: float) -> None:
         """Check timeouts, and interrupts that had no effect."""
         self.next_at = None
-        for processor in self._roster.processors.values():
-            if processor.busy and processor.board is not None:
-                self._enforce_endings(processor, now)
-                self._enforce_timeout(processor, now)
-                if processor.ending or any(self._seconds(entry.run) for entry in processor.handed):
+        for process in self._roster.processes.values():
+            if process.busy and process.board is not None:
+                self._enforce_endings(process, now)
+                self._enforce_timeout(process, now)
+                if process.ending or any(self._seconds(entry.run) for entry in process.handed):
                     self.next_at = now + LIMIT_CHECK_SECONDS
 
-    def _enforce_endings(self, processor: Processor, now: float) -> None:
-        for sequence, ending in list(processor.ending.items()):
-            if now >= ending.kill_at and processor.end():
-                self._roster.sort(processor)
-                self._outbox.add(Kill(processor.number))
+    def _enforce_endings(self, process: WorkerProcess, now: float) -> None:
+        for sequence, ending in list(process.ending.items()):
+            if now >= ending.kill_at and process.end():
+                self._roster.sort(process)
+                self._outbox.add(Kill(process.number))
             elif not ending.reached:
-                self._interrupt(processor, sequence)
+                self._interrupt(process, sequence)
 
-    def _enforce_timeout(self, processor: Processor, now: float) -> None:
-        assert processor.board is not None
-        sequence = processor.board.running
-        entry = processor.entry_of(sequence) if sequence is not None else None
+    def _enforce_timeout(self, process: WorkerProcess, now: float) -> None:
+        assert process.board is not None
+        sequence = process.board.running
+        entry = process.entry_of(sequence) if sequence is not None else None
         if entry is None or sequence is None:
             return
         limit = self._seconds(entry.run)
-        if limit and now - processor.board.started >= limit:
-            self.end(processor, sequence, TIMED_OUT, now)
+        if limit and now - process.board.started >= limit:
+            self.end(process, sequence, TIMED_OUT, now)
 
     def _seconds(self, run: TaskRun) -> float:
         """The timeout of its tasks. 0: none."""

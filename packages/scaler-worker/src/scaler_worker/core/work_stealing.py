@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from scaler_worker.core.prefetch import LEAST_DISPATCH_SECONDS, Prefetcher
-from scaler_worker.core.processor import Processor
 from scaler_worker.core.roster import Roster
+from scaler_worker.core.worker_process import WorkerProcess
 
 
-def victim(roster: Roster, prefetcher: Prefetcher, now: float) -> Processor | None:
+def victim(roster: Roster, prefetcher: Prefetcher, now: float) -> WorkerProcess | None:
     """The worker process that holds the most work, if taking half of it pays. Some hold more than they run."""
     if roster.is_crowded:
         return None
@@ -15,8 +15,8 @@ def victim(roster: Roster, prefetcher: Prefetcher, now: float) -> Processor | No
     return fullest if _pays(fullest, prefetcher.work_of(fullest), now) else None
 
 
-def _pays(processor: Processor, work_seconds: float, now: float) -> bool:
-    assert processor.board is not None
+def _pays(process: WorkerProcess, work_seconds: float, now: float) -> bool:
+    assert process.board is not None
     if work_seconds >= 2 * LEAST_DISPATCH_SECONDS:
         return True
-    return processor.board.running is not None and now - processor.board.started > LEAST_DISPATCH_SECONDS
+    return process.board.running is not None and now - process.board.started > LEAST_DISPATCH_SECONDS

@@ -8,7 +8,7 @@ from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.messages import Hello, Relay, RelayClosed, TaskColumn
 from scaler_worker.board import Board
 from scaler_worker.core.agent import BAD_INPUT_CODE, AgentCore, AgentSettings
-from scaler_worker.core.effects import DispatchTasks, DropObjects, Interrupt, Resume, StartProcessor, Suspend
+from scaler_worker.core.effects import DispatchTasks, DropObjects, Interrupt, Resume, StartWorkerProcess, Suspend
 from scaler_worker.core.objects import Store
 from scaler_worker.core.slots import Slots
 from scaler_worker.core.state import AgentState
@@ -48,28 +48,28 @@ class WorkerCore:
 
     # ---- worker processes ------------------------------------------------------------------------------------
 
-    def on_processor_started(self, number: int, board: Board, pid: int, now: float) -> None:
+    def on_worker_process_started(self, number: int, board: Board, pid: int, now: float) -> None:
         self.slots.on_started(number, board, pid)
 
-    def on_processor_not_started(self, number: int, text: str, now: float) -> None:
+    def on_worker_process_not_started(self, number: int, text: str, now: float) -> None:
         """This host has no room for it, at least now."""
         self.slots.on_not_started(number, text, now)
 
-    def on_processor_not_forked(self, number: int, now: float) -> None:
+    def on_worker_process_not_forked(self, number: int, now: float) -> None:
         """The zygote ended before it forked this process; another one has taken its place."""
         self.slots.on_not_forked(number)
 
-    def on_processor_ready(self, number: int, now: float) -> None:
+    def on_worker_process_ready(self, number: int, now: float) -> None:
         self.slots.on_ready(number, now)
 
-    def on_processor_news(self, number: int, now: float) -> None:
+    def on_worker_process_news(self, number: int, now: float) -> None:
         """There are results on its board."""
         self.agent.turn(now)
         self.slots.harvest_number(number, now)
 
-    def on_processor_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
+    def on_worker_process_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
         """``certificate``: what is known about this death, ready for JSON."""
-        self.state.nested.processor_gone(number)
+        self.state.nested.worker_process_gone(number)
         self.slots.on_died(number, certificate, now)
 
     def on_memory_exceeded(self, number: int, now: float) -> None:
@@ -81,10 +81,10 @@ class WorkerCore:
 
     def on_not_carried_out(self, effect: Any, now: float) -> None:
         """The shell failed at this effect: nothing may wait for its consequences."""
-        if isinstance(effect, StartProcessor):
+        if isinstance(effect, StartWorkerProcess):
             self.slots.on_not_started(effect.number, "the agent failed at it", now)
         elif isinstance(effect, (DispatchTasks, Interrupt, Suspend, Resume, DropObjects)):
-            self.slots.end_processor(effect.number)
+            self.slots.end_worker_process(effect.number)
         else:
             self.agent.on_not_carried_out(effect, now)
 

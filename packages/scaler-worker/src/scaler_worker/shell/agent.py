@@ -1,4 +1,4 @@
-"""The agent's shell: between the scheduler, the processors, clients inside tasks, and the core."""
+"""The agent's shell: between the scheduler, the worker processes, clients inside tasks, and the core."""
 
 from __future__ import annotations
 
@@ -50,24 +50,24 @@ from scaler_worker.core.effects import (
     RenewNested,
     Resume,
     SendNested,
-    StartProcessor,
+    StartWorkerProcess,
     Suspend,
 )
 from scaler_worker.core.settings import AgentSettings, ExecutionOptions
 from scaler_worker.core.worker import WorkerCore
-from scaler_worker.processor.channel import INTERRUPT_SIGNAL, VALUES, ProcessorOptions, pack_number
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
-from scaler_worker.shell.host_store import HostStore, local_host_towards
+from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
-from scaler_worker.shell.processors import ProcessorHost
 from scaler_worker.shell.resources import ProcessMeter, free_bytes, resident_bytes
+from scaler_worker.shell.worker_processes import WorkerProcesses
 from scaler_worker.shell.zygote import Zygote
 from scaler_worker.system import adopt_orphans
+from scaler_worker.worker_process.channel import INTERRUPT_SIGNAL, VALUES, WorkerProcessOptions, pack_number
 
 MEMORY_CHECK_SECONDS = 0.1
 
 
-class Agent:
+class AgentShell:
     """One host's agent in one event loop. ``run`` returns its exit code."""
 
     def __init__(
@@ -78,15 +78,15 @@ class Agent:
         session = new_session()
         connection = SchedulerConnection(settings.address, session, settings.io_threads)
         self._nested = NestedListener(guarded, self)
-        self._processors = ProcessorHost(guarded, zygote, self._processor_options, self)
+        self._worker_processes = WorkerProcesses(guarded, zygote, self._worker_process_options, self)
         self._core = WorkerCore(
             _core_settings(settings, worker_count),
             make_hello(Role.WORK, session, distribution="scaler-worker"),
-            self._processors.store,
+            self._worker_processes.store,
             time.monotonic(),
             connection.handshake,
         )
-        self._host_store = HostStore(guarded, self, _store_settings(settings))
+        self._host_store = AgentHostStore(guarded, self, _store_settings(settings))
         self._conversation = Conversation(self._core, connection, guarded, self._effects())
         self._meter = ProcessMeter()
         self._announced: set[int] = set()
@@ -99,16 +99,16 @@ class Agent:
         """The function that carries out each kind of effect of the core."""
         return {
             DispatchTasks: self._dispatch,
-            StartProcessor: lambda effect: self._processors.start(effect.number, effect.name),
-            Interrupt: lambda effect: self._processors.signal(effect.number, INTERRUPT_SIGNAL),
-            Kill: lambda effect: self._processors.kill(effect.number),
-            Suspend: lambda effect: self._processors.signal(effect.number, signal.SIGSTOP),
-            Resume: lambda effect: self._processors.signal(effect.number, signal.SIGCONT),
-            DropObjects: lambda effect: self._processors.drop_objects(effect.number, effect.keys),
+            StartWorkerProcess: lambda effect: self._worker_processes.start(effect.number, effect.name),
+            Interrupt: lambda effect: self._worker_processes.signal(effect.number, INTERRUPT_SIGNAL),
+            Kill: lambda effect: self._worker_processes.kill(effect.number),
+            Suspend: lambda effect: self._worker_processes.signal(effect.number, signal.SIGSTOP),
+            Resume: lambda effect: self._worker_processes.signal(effect.number, signal.SIGCONT),
+            DropObjects: lambda effect: self._worker_processes.drop_objects(effect.number, effect.keys),
             SendNested: lambda effect: self._nested.send(effect.session, effect.frames),
             RenewNested: lambda effect: self._nested.renew(effect.session),
             JoinStore: self._join_store,
-            ReadOutput: lambda effect: self._processors.read_on(),
+            ReadOutput: lambda effect: self._worker_processes.read_on(),
             AttachStore: lambda effect: self._host_store.attach(),
             FindStored: lambda effect: self._host_store.find(effect.keys),
             ReadStored: lambda effect: self._host_store.read(effect.key),
@@ -132,7 +132,7 @@ class Agent:
 
     def close(self) -> None:
         """End every process started here. May be called twice."""
-        self._processors.close()
+        self._worker_processes.close()
         self._conversation.end()
 
     def disconnect(self) -> None:
@@ -146,7 +146,7 @@ class Agent:
     def _dispatch(self, effect: DispatchTasks) -> None:
         runs = effect.tasks.runs
         if len(runs) == 1 and not effect.objects and effect.values is None:
-            self._processors.send(effect.number, encode(Envelope(effect.tasks)))
+            self._worker_processes.send(effect.number, encode(Envelope(effect.tasks)))
         else:
             self._dispatch_more(effect)
         for run in runs:
@@ -155,10 +155,10 @@ class Agent:
 
     def _dispatch_more(self, effect: DispatchTasks) -> None:
         for key in effect.objects:
-            self._processors.send_object(effect.number, key)
+            self._worker_processes.send_object(effect.number, key)
         values = self._send_values(effect) if effect.values is not None else []
         for tasks in _in_messages(effect.tasks) if len(effect.tasks.runs) > 1 else (effect.tasks,):
-            self._processors.send(effect.number, [*values, *encode(Envelope(tasks))])
+            self._worker_processes.send(effect.number, [*values, *encode(Envelope(tasks))])
             values = []
 
     def _check_memory_from_now_on(self) -> None:
@@ -171,7 +171,7 @@ class Agent:
         groups = list(split_results(effect.values or []))
         number = pack_number(effect.watermark)
         for runs in groups[:-1]:
-            self._processors.send(effect.number, [VALUES, number, *encode(Envelope(Results(runs)))])
+            self._worker_processes.send(effect.number, [VALUES, number, *encode(Envelope(Results(runs)))])
             number = b""
         return [VALUES, number, *(encode(Envelope(Results(groups[-1]))) if groups else (b"", b""))]
 
@@ -185,33 +185,33 @@ class Agent:
             if not self._ended.done():
                 self._ended.set_result(effect.code)
 
-    # ---- what the processors report --------------------------------------------------------------------------
+    # ---- what the worker processes report --------------------------------------------------------------------------
 
     def started(self, number: int, board: Board, pid: int) -> None:
-        self._conversation.hear(self._core.on_processor_started, number, board, pid)
+        self._conversation.hear(self._core.on_worker_process_started, number, board, pid)
 
     def not_started(self, number: int, text: str) -> None:
-        self._conversation.hear(self._core.on_processor_not_started, number, text)
+        self._conversation.hear(self._core.on_worker_process_not_started, number, text)
 
     def not_forked(self, number: int) -> None:
-        self._conversation.hear(self._core.on_processor_not_forked, number)
+        self._conversation.hear(self._core.on_worker_process_not_forked, number)
 
     def ready(self, number: int) -> None:
-        processor = self._core.slots.processors.get(number)
-        if processor is not None and processor.slot is not None and processor.slot not in self._announced:
-            self._announced.add(processor.slot)
-            logging.info(f"Worker[{processor.slot}] started")
-        self._conversation.hear(self._core.on_processor_ready, number)
+        process = self._core.slots.processes.get(number)
+        if process is not None and process.slot is not None and process.slot not in self._announced:
+            self._announced.add(process.slot)
+            logging.info(f"Worker[{process.slot}] started")
+        self._conversation.hear(self._core.on_worker_process_ready, number)
         self._send_report(self._meter.last)  # ahead of its first result
 
     def news(self, number: int) -> None:
-        self._conversation.hear(self._core.on_processor_news, number)
+        self._conversation.hear(self._core.on_worker_process_news, number)
 
     def died(self, number: int, certificate: dict[str, Any]) -> None:
-        process = self._processors.processes.get(number)
+        process = self._worker_processes.processes.get(number)
         if process is not None and not process.killed:
-            logging.warning(f"processor {certificate['pid']} died: {_cause(certificate)}")
-        self._conversation.hear(self._core.on_processor_died, number, certificate)
+            logging.warning(f"worker process {certificate['pid']} died: {_cause(certificate)}")
+        self._conversation.hear(self._core.on_worker_process_died, number, certificate)
 
     def output(self, number: int, sequence: int, stream: int, data: bytes) -> bool:
         self._core.on_output(number, sequence, stream, data, time.monotonic())
@@ -232,7 +232,7 @@ class Agent:
 
     def _join_store(self, effect: JoinStore) -> None:
         self._host_store.join(effect.cluster)
-        self._processors.join_store(effect.cluster)
+        self._worker_processes.join_store(effect.cluster)
 
     def store_status(self, status: StoreStatus) -> None:
         self._conversation.hear(self._core.on_store_status, status)
@@ -271,7 +271,7 @@ class Agent:
     def _report(self) -> None:
         self._loop.call_later(self._settings.heartbeat_interval, self._report)
         self._send_report(self._meter.read)
-        self._processors.reap_orphans()
+        self._worker_processes.reap_orphans()
         self._host_store.ask_status()
 
     def _send_report(self, read: Callable[[int], tuple[float, int]]) -> None:
@@ -281,11 +281,11 @@ class Agent:
         self._conversation.expect_turn()
 
     def _worker_status(self, read: Callable[[int], tuple[float, int]]) -> list[WorkerStatus]:
-        processors = [each for each in self._core.slots.processors.values() if each.slot is not None]
-        processors.sort(key=lambda each: each.slot or 0)
-        self._meter.keep_only({os.getpid(), *(each.pid for each in processors)})
+        processes = [each for each in self._core.slots.processes.values() if each.slot is not None]
+        processes.sort(key=lambda each: each.slot or 0)
+        self._meter.keep_only({os.getpid(), *(each.pid for each in processes)})
         statuses = []
-        for each in processors:
+        for each in processes:
             cpu_percent, rss_bytes = read(each.pid) if each.pid else (0.0, 0)
             flags = each.ready, each.busy, each.blocked
             statuses.append(WorkerStatus(each.name, each.pid, cpu_percent, rss_bytes, *flags))
@@ -297,9 +297,9 @@ class Agent:
             if resident_bytes(pid) > limit:
                 self._conversation.hear(self._core.on_memory_exceeded, number)
 
-    def _processor_options(self, number: int, name: str) -> ProcessorOptions:
+    def _worker_process_options(self, number: int, name: str) -> WorkerProcessOptions:
         settings = self._settings
-        return ProcessorOptions(
+        return WorkerProcessOptions(
             number=number,
             agent_pid=os.getpid(),
             worker_name=name,
@@ -318,7 +318,7 @@ def run_agent(settings: ClusterSettings, worker_count: int, zygote: Zygote) -> i
     adopt_orphans()
     loop = new_event_loop(settings.event_loop)
     try:
-        agent = Agent(settings, worker_count, zygote, loop)
+        agent = AgentShell(settings, worker_count, zygote, loop)
     except (OSError, ValueError) as error:
         zygote.close()
         raise BadInput(str(error)) from None

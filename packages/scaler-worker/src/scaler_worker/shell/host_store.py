@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from scaler_protocol.address import Address
 from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.messages import ObjectKey, ObjectMissing, StoreFound, StoreRefused, StoreSettings, StoreStatus
-from scaler_protocol.objects.agent_connection import AgentConnection, Answer, Readable
+from scaler_protocol.objects.agent_connection import AgentAnswer, AgentConnection, Readable
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.silence import PERIOD_SECONDS
 
@@ -37,7 +37,7 @@ class StoreEvents(Protocol):
         """The bytes that were requested; None: the store does not have them."""
 
 
-class HostStore:
+class AgentHostStore:
     """Connects at the first request, in a thread because that may take long."""
 
     def __init__(self, loop: GuardedLoop, agent: StoreEvents, settings: StoreSettings) -> None:
@@ -225,7 +225,7 @@ class HostStore:
             self._loop.call_later(PERIOD_SECONDS, self._on_period, connection)
             self._take(connection, connection.on_period())
 
-    def _take(self, connection: AgentConnection, answers: Sequence[Answer]) -> None:
+    def _take(self, connection: AgentConnection, answers: Sequence[AgentAnswer]) -> None:
         for answer in answers:
             _HANDLERS[type(answer)](self, answer)
         if connection.lost:
@@ -267,12 +267,12 @@ class HostStore:
         self._agent.store_status(status)
 
 
-_HANDLERS: dict[type, Callable[[HostStore, Any], None]] = {
-    StoreFound: HostStore._on_found,
-    ObjectMissing: HostStore._on_not_found,
-    StoreRefused: HostStore._on_not_found,
-    Readable: HostStore._on_view,
-    StoreStatus: HostStore._on_status,
+_HANDLERS: dict[type, Callable[[AgentHostStore, Any], None]] = {
+    StoreFound: AgentHostStore._on_found,
+    ObjectMissing: AgentHostStore._on_not_found,
+    StoreRefused: AgentHostStore._on_not_found,
+    Readable: AgentHostStore._on_view,
+    StoreStatus: AgentHostStore._on_status,
 }
 
 

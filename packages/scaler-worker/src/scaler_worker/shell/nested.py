@@ -13,7 +13,7 @@ from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.messages import Envelope, Hello, TaskColumn, WhoAreYou
 from scaler_protocol.transport.acceptor import Acceptor
 from scaler_protocol.transport.stream import StreamConnection
-from scaler_worker.processor import channel
+from scaler_worker.worker_process import channel
 
 MESSAGES_AT_ONCE = 256
 """Then others are heard."""

@@ -1,5 +1,5 @@
-"""The objects that an agent keeps itself, which came in chunks or from processors without a store: anonymous memory
-files, handed to processors as descriptors."""
+"""The objects that an agent keeps itself, which came in chunks or from processes without a store: anonymous memory
+files, handed to worker processes as descriptors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scaler_protocol.messages import ObjectKey
-from scaler_worker.processor.channel import RESULT_SEALS, ChannelError
+from scaler_worker.worker_process.channel import RESULT_SEALS, ChannelError
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class _File:
 
 
 class MemoryFileStore:
-    """``drain(number)`` reads what a processor has sent: its large results come apart from their records."""
+    """``drain(number)`` reads what a worker process has sent: its large results come apart from their records."""
 
     def __init__(self, drain: Callable[[int], None]) -> None:
         self._drain = drain
@@ -49,7 +49,7 @@ class MemoryFileStore:
         return self._files[key].fd
 
     def add_result(self, number: int, sequence: int, fd: int, size: int) -> None:
-        """A processor sent a large result; its record on the board follows. Raises ChannelError when ``fd``, which is
+        """A process sent a large result; its record on the board follows. Raises ChannelError when ``fd``, which is
         closed then, is not what it should be: reading it might fail, or never end."""
         if (number, sequence) in self._results or not _is_sealed(fd, size):
             os.close(fd)
@@ -71,7 +71,7 @@ class MemoryFileStore:
         return True
 
     def forget_results(self, number: int) -> None:
-        """The processor is gone: close the files that it sent and never recorded."""
+        """The worker process is gone: close the files that it sent and never recorded."""
         for name in [name for name in self._results if name[0] == number]:
             os.close(self._results.pop(name).fd)
 

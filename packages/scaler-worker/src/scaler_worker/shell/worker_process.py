@@ -46,7 +46,7 @@ class ProcessState(enum.Enum):
 
 
 @dataclass(slots=True)
-class WorkerProcess:
+class WorkerProcessHandle:
     """``killed``: its end was asked for. ``has_ended``: it was reaped. ``reason``: what it said that cannot be."""
 
     number: int
@@ -111,7 +111,7 @@ class WorkerProcess:
             return True
 
 
-def prepare(number: int) -> WorkerProcess:
+def prepare(number: int) -> WorkerProcessHandle:
     """All that a process needs before it is forked. OSError: nothing stays open."""
     with contextlib.ExitStack() as opened:
 
@@ -127,7 +127,7 @@ def prepare(number: int) -> WorkerProcess:
         os.set_blocking(stderr_fd, False)
         board = Board(mmap.mmap(board_fd, BOARD_BYTES))
         opened.pop_all()  # they stay open
-    process = WorkerProcess(number, StreamConnection(ours), board, news_fd, fault_fd, stderr_fd)
+    process = WorkerProcessHandle(number, StreamConnection(ours), board, news_fd, fault_fd, stderr_fd)
     process.child_fds = [theirs.detach(), board_fd, stderr_writer]
     return process
 

@@ -1,4 +1,4 @@
-"""The agent's end of the zygote: starts it, asks it for processors, starts another when it dies."""
+"""The agent's end of the zygote: starts it, asks it for worker processes, starts another when it dies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from scaler_protocol.command import module_command
 from scaler_protocol.command.guarded_loop import GuardedLoop
-from scaler_worker.processor.channel import ProcessorOptions
+from scaler_worker.worker_process.channel import WorkerProcessOptions
 
 RESTART_SECONDS = 0.1
 RESTART_LIMIT_SECONDS = 5.0
@@ -28,7 +28,7 @@ UNANSWERED_LIMIT = 16
 
 class Zygote:
     """May be started before there is an event loop or anyone to tell. Once attached, ``on_forked(number, pid)`` is
-    called for every processor asked for, and ``on_lost(numbers)`` for those that a zygote which died has not reported;
+    called for every process asked for, and ``on_lost(numbers)`` for those that a zygote which died has not reported;
     the next zygote runs by then."""
 
     def __init__(self, descriptor_limit: int | None = None) -> None:
@@ -41,7 +41,7 @@ class Zygote:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._asked: list[int] = []
-        self._waiting: collections.deque[tuple[ProcessorOptions, list[int]]] = collections.deque()
+        self._waiting: collections.deque[tuple[WorkerProcessOptions, list[int]]] = collections.deque()
         self._answers = 0
         self._expects = False
         self._pause = RESTART_SECONDS
@@ -56,7 +56,7 @@ class Zygote:
         """Start it; it is ready when it answers. Needs no event loop yet."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         arguments = map(str, (theirs.fileno(), os.getpid(), self._descriptor_limit))
-        command, environment = module_command("scaler_worker.processor.zygote", *arguments)
+        command, environment = module_command("scaler_worker.worker_process.zygote", *arguments)
         try:
             self._process = subprocess.Popen(
                 command, env=environment, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), process_group=0
@@ -79,8 +79,8 @@ class Zygote:
         self._loop, self._on_forked, self._on_lost = loop, on_forked, on_lost
         self._watch()
 
-    def fork(self, options: ProcessorOptions, fds: list[int]) -> None:
-        """Ask for a processor; the descriptors stay open until it is forked or lost."""
+    def fork(self, options: WorkerProcessOptions, fds: list[int]) -> None:
+        """Ask for a worker process; the descriptors stay open until it is forked or lost."""
         self._asked.append(options.number)
         self._waiting.append((options, fds))
         self._ask()

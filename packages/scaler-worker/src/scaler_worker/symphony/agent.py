@@ -26,14 +26,24 @@ from scaler_worker.symphony.config import SymphonySettings
 from scaler_worker.symphony.core.agent import SymphonyCore
 from scaler_worker.symphony.core.effects import OpenSession, SendInput
 from scaler_worker.symphony.inbox import Inbox
-from scaler_worker.symphony.session import Answered, Ended, Event, Failed, Gateway, Noted, NotTaken, Opened, Taken
+from scaler_worker.symphony.session import (
+    Answered,
+    Ended,
+    Event,
+    ExecutionFailed,
+    Noted,
+    NotTaken,
+    Opened,
+    SymphonyGateway,
+    Taken,
+)
 
 
 class SymphonyAgent:
     """One client session of Symphony as an agent, in one event loop. ``run`` returns its exit code."""
 
     def __init__(
-        self, settings: SymphonySettings, gateway: Gateway, inbox: Inbox[Event], loop: asyncio.AbstractEventLoop
+        self, settings: SymphonySettings, gateway: SymphonyGateway, inbox: Inbox[Event], loop: asyncio.AbstractEventLoop
     ) -> None:
         self._settings = settings
         self._gateway = gateway
@@ -58,7 +68,7 @@ class SymphonyAgent:
             Taken: lambda event, now: self._core.on_taken(event.number, now),
             NotTaken: lambda event, now: self._core.on_refused(event.number, event.text, now),
             Answered: lambda event, now: self._core.on_answer(event.number, event.answer, now),
-            Failed: lambda event, now: self._core.on_failure(event.number, event.text, now, event.report),
+            ExecutionFailed: lambda event, now: self._core.on_failure(event.number, event.text, now, event.report),
             Noted: lambda event, now: logging.warning(event.text),
         }
 
@@ -130,7 +140,7 @@ def run_agent(settings: SymphonySettings) -> int:
 def _connected(settings: SymphonySettings, loop: asyncio.AbstractEventLoop) -> SymphonyAgent:
     """With its first session open. Raises BadInput."""
     inbox: Inbox[Event] = Inbox(loop)
-    gateway = Gateway(settings.service, settings.address, _name(settings), inbox.post)
+    gateway = SymphonyGateway(settings.service, settings.address, _name(settings), inbox.post)
     gateway.connect()
     try:
         return SymphonyAgent(settings, gateway, inbox, loop)

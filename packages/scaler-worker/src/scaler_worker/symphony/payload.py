@@ -15,7 +15,7 @@ import cloudpickle
 
 from scaler_protocol.objects.layout import MAGIC, load
 from scaler_worker.symphony import shim
-from scaler_worker.symphony.core.answer import Answer
+from scaler_worker.symphony.core.answer import SymphonyAnswer
 from scaler_worker.symphony.core.effects import Call
 
 _STATUSES = (shim.SUCCESS, shim.EXCEPTION, shim.EXCEPTION_NOT_SERIALIZABLE, shim.DESERIALIZE_FAILED)
@@ -59,7 +59,7 @@ class _Beside:
         return partial(pickle.loads, buffers=self._buffers), (self._pickled,)
 
 
-def unpack_answer(output: bytes, number: int) -> Answer:
+def unpack_answer(output: bytes, number: int) -> SymphonyAnswer:
     """Raises Garbage. Loads nothing but bytes, because any user may have written the service."""
     data = _loads_bytes(output)
     if len(data) < _HEADER_SIZE_BYTES:
@@ -71,7 +71,7 @@ def unpack_answer(output: bytes, number: int) -> Answer:
     if told != number:
         raise Garbage("the answer of another task")
     texts_at = _HEADER_SIZE_BYTES + stdout
-    return Answer(
+    return SymphonyAnswer(
         status, data[payload_at:], duration, cpu, peak, data[_HEADER_SIZE_BYTES:texts_at], data[texts_at:payload_at]
     )  # fmt: skip
 

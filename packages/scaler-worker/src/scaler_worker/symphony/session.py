@@ -1,6 +1,6 @@
 """Sessions with Symphony, in threads: what blocks is done in one of ours, what Symphony says comes from its own.
 
-``Gateway`` does what the core wants, in order, and posts events. A session's answers are matched to executions by the
+``SymphonyGateway`` does what the core wants, in order, and posts events. A session's answers are matched to executions by the
 ids that ``send_task_input`` returns; an answer may come before it has returned.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler_protocol.command import BadInput
-from scaler_worker.symphony.core.answer import Answer
+from scaler_worker.symphony.core.answer import SymphonyAnswer
 from scaler_worker.symphony.core.effects import OpenSession, SendInput
 from scaler_worker.symphony.payload import Garbage, describe_text, failure_report, pack_call, unpack_answer
 from scaler_worker.symphony.soam import Soam
@@ -48,11 +48,11 @@ class NotTaken:
 @dataclass(frozen=True, slots=True)
 class Answered:
     number: int
-    answer: Answer
+    answer: SymphonyAnswer
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class ExecutionFailed:
     """``{task}`` in the text stands for the name of the task. ``report`` is what ``failure_report`` makes of
     the exception that is the reason, if there is one."""
 
@@ -68,13 +68,13 @@ class Noted:
     text: str
 
 
-Event = Opened | Ended | Taken | NotTaken | Answered | Failed | Noted
+Event = Opened | Ended | Taken | NotTaken | Answered | ExecutionFailed | Noted
 
 
 # ---- one session -----------------------------------------------------------------------------------------------
 
 
-class Session:
+class ServiceSession:
     """One session and its answers. ``number`` is the core's."""
 
     def __init__(self, number: int, soam: Soam, service: str, post: Callable[[Event], None]) -> None:
@@ -179,13 +179,13 @@ class Session:
         if said.output is None:
             text = f"Symphony: {said.problem}. {self._advice()}"
             report = b"" if said.error is None else failure_report(said.error, text.replace("{task}", "the task"))
-            self._post(Failed(number, text, report))
+            self._post(ExecutionFailed(number, text, report))
             return
         try:
             self._post(Answered(number, unpack_answer(said.output, number)))
         except Garbage as error:
             text = f"Symphony: the service {self._service} returned {_safe(str(error))} for {{task}}. {self._advice()}"
-            self._post(Failed(number, text))
+            self._post(ExecutionFailed(number, text))
 
     def _advice(self) -> str:
         return (
@@ -210,7 +210,7 @@ class SessionEnded(Exception):
 # ---- all of them -----------------------------------------------------------------------------------------------
 
 
-class Gateway:
+class SymphonyGateway:
     """``post`` is called in any thread, with an event."""
 
     def __init__(self, service: str, scheduler_address: str, worker_name: str, post: Callable[[Event], None]) -> None:
@@ -219,7 +219,7 @@ class Gateway:
         self._worker_name = worker_name
         self._post = post
         self._soam = Soam(service)
-        self._session: Session | None = None
+        self._session: ServiceSession | None = None
         self._requests: queue.SimpleQueue[OpenSession | SendInput | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="symphony", daemon=True)
 
@@ -284,7 +284,7 @@ class Gateway:
     def _open(self, number: int) -> None:
         if self._session is not None:
             self._session.close()
-        session = Session(number, self._soam, self._service, self._post)
+        session = ServiceSession(number, self._soam, self._service, self._post)
         session.open()
         self._session = session
 

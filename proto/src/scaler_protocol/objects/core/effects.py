@@ -10,7 +10,7 @@ from scaler_protocol.objects.core.space import Extent
 
 
 @dataclass(slots=True)
-class Answer:
+class StoreAnswer:
     """Send ``body`` to a peer, with the descriptor of ``segment`` when that is new to it."""
 
     peer: int
@@ -90,5 +90,5 @@ class SendPiece:
 
 
 Effect = Union[
-    Answer, MakeSegment, CloseSegment, Punch, Spill, Load, RemoveFile, OpenSource, CloseSource, AskSource, SendPiece,
+    StoreAnswer, MakeSegment, CloseSegment, Punch, Spill, Load, RemoveFile, OpenSource, CloseSource, AskSource, SendPiece,
 ]  # fmt: skip

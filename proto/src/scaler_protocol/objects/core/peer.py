@@ -10,7 +10,7 @@ from scaler_protocol.objects.core.space import Extent
 
 
 @dataclass(slots=True, eq=False)
-class Peer:
+class StorePeer:
     number: int
     segments: set[int] = field(default_factory=set)
     """Those whose descriptor it has."""

@@ -11,7 +11,7 @@ from scaler_protocol.messages import (
     ObjectCredit,
     ObjectKey,
 )
-from scaler_protocol.objects.core.effects import Answer, Effect, SendPiece
+from scaler_protocol.objects.core.effects import Effect, SendPiece, StoreAnswer
 from scaler_protocol.objects.core.space import Extent
 
 
@@ -46,7 +46,7 @@ class Servings:
         """Its bytes are pinned; the pin when it is not needed any more."""
         offset = min(self._asked.pop((peer, key), size), size)
         if not size:
-            self._effects.append(Answer(peer, ObjectChunk(key, 0, 0, b"")))
+            self._effects.append(StoreAnswer(peer, ObjectChunk(key, 0, 0, b"")))
         self._servings[peer, key] = _Serving(extent, size, pin, offset, offset + OBJECT_WINDOW_BYTES)
         return self._send(peer, key)
 

@@ -40,11 +40,11 @@ from scaler_protocol.messages import (
     StoreStatus,
     StoreStatusRequest,
 )
-from scaler_protocol.objects.core.effects import Answer, CloseSegment, Effect
+from scaler_protocol.objects.core.effects import CloseSegment, Effect, StoreAnswer
 from scaler_protocol.objects.core.fetches import Fetches
 from scaler_protocol.objects.core.memory import Memory, Refusal
 from scaler_protocol.objects.core.object import Object
-from scaler_protocol.objects.core.peer import Peer
+from scaler_protocol.objects.core.peer import StorePeer
 from scaler_protocol.objects.core.servings import Servings
 from scaler_protocol.objects.core.space import Extent, pages
 
@@ -60,7 +60,7 @@ class MalformedRequest(ValueError):
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingPeer:
     """A peer that wants an object which is being written: to find it, to map it, or to write it too."""
 
     peer: int
@@ -77,14 +77,16 @@ class StoreCore:
         self.servings = Servings(self.memory.effects)
         self._store = store
         self._pid = pid
-        self._itself = Peer(_ITSELF)
-        self._peers: dict[int, Peer] = {_ITSELF: self._itself}
-        self._holders: dict[int, Peer] = {_ITSELF: self._itself}  # whose pins count, though they may be gone themselves
+        self._itself = StorePeer(_ITSELF)
+        self._peers: dict[int, StorePeer] = {_ITSELF: self._itself}
+        self._holders: dict[int, StorePeer] = {
+            _ITSELF: self._itself
+        }  # whose pins count, though they may be gone themselves
         self._inner: list[tuple[int, Any]] = []  # answers that this core takes itself
         self._objects: dict[ObjectKey, Object] = {}
         self._owners: dict[bytes, dict[ObjectKey, None]] = {}
         self._writers: dict[ObjectKey, list[Object]] = {}
-        self._waiting: dict[ObjectKey, list[_Waiting]] = {}
+        self._waiting: dict[ObjectKey, list[_WaitingPeer]] = {}
         self._dropped: dict[int, Object] = {}  # by number: still pinned, or on their way
         self._doubts: list[tuple[int, Any]] = []
         self._lost: dict[ObjectKey, str] = {}  # why the last objects that were lost are missing
@@ -92,7 +94,7 @@ class StoreCore:
         self._next_pin = 1
         self._pinned_bytes = 0
         self._numbers: dict[int, Object] = {}
-        self._handlers: dict[type, Callable[[Peer, Any, float], None]] = {
+        self._handlers: dict[type, Callable[[StorePeer, Any, float], None]] = {
             StoreCreate: self._on_create,
             StoreSeal: self._on_seal,
             StoreAbandon: self._on_abandon,
@@ -107,7 +109,7 @@ class StoreCore:
             StoreSettings: self._on_settings,
             StoreStatusRequest: self._on_status_request,
         }
-        self._store_handlers: dict[type, Callable[[Peer, Any, float], None]] = {
+        self._store_handlers: dict[type, Callable[[StorePeer, Any, float], None]] = {
             ObjectRequest: self._on_request,
             ObjectCredit: self._on_credit,
         }
@@ -116,7 +118,7 @@ class StoreCore:
 
     def on_connected(self, peer: int) -> None:
         """``peer`` is positive on this host, negative for another store."""
-        self._peers[peer] = self._holders[peer] = Peer(peer)
+        self._peers[peer] = self._holders[peer] = StorePeer(peer)
 
     def on_message(self, peer: int, body: Any, now: float) -> None:
         """Raises MalformedRequest when the connection must end."""
@@ -194,9 +196,9 @@ class StoreCore:
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
-    def _on_create(self, peer: Peer, body: StoreCreate, now: float) -> None:
+    def _on_create(self, peer: StorePeer, body: StoreCreate, now: float) -> None:
         if body.key in peer.writing:  # in another of its threads
-            self._waiting.setdefault(body.key, []).append(_Waiting(peer.number, body))
+            self._waiting.setdefault(body.key, []).append(_WaitingPeer(peer.number, body))
             return
         if body.key in self._objects:
             self._answer(peer.number, StoreGranted(body.key, 0, 0, 0, self._objects[body.key].size, sealed=True))
@@ -206,7 +208,7 @@ class StoreCore:
         self._writers.setdefault(body.key, []).append(created)
         self.memory.ask(created, now)
 
-    def _on_seal(self, peer: Peer, body: StoreSeal, now: float) -> None:
+    def _on_seal(self, peer: StorePeer, body: StoreSeal, now: float) -> None:
         sealed = peer.writing.get(body.key)
         if sealed is None or sealed.extent is None:
             raise MalformedRequest("The peer sealed an object that it was not granted.")
@@ -214,12 +216,12 @@ class StoreCore:
         self._remove_writer(sealed)
         self._add_sealed(sealed, now)
 
-    def _on_abandon(self, peer: Peer, body: StoreAbandon, now: float) -> None:
+    def _on_abandon(self, peer: StorePeer, body: StoreAbandon, now: float) -> None:
         written = peer.writing.get(body.key)
         if written is not None:
             self._stop_writing(peer, written, now)
 
-    def _on_reserve(self, peer: Peer, body: StoreReserve, now: float) -> None:
+    def _on_reserve(self, peer: StorePeer, body: StoreReserve, now: float) -> None:
         self._give_back_region(peer, now)
         region = peer.region = self.memory.region(body.size, now)
         if region is None:
@@ -229,7 +231,7 @@ class StoreCore:
         body_out = StoreRegion(region.segment, size, region.offset, region.size, region.fresh)
         self._answer(peer.number, body_out, region.segment)
 
-    def _on_place(self, peer: Peer, body: StorePlace, now: float) -> None:
+    def _on_place(self, peer: StorePeer, body: StorePlace, now: float) -> None:
         region = peer.region
         size = pages(body.size)
         if region is None or body.offset != region.offset or size > region.size:
@@ -251,7 +253,7 @@ class StoreCore:
             self.memory.rest(sealed)
         self._answer_waiting(sealed.key, now)
 
-    def _stop_writing(self, peer: Peer, written: Object, now: float) -> None:
+    def _stop_writing(self, peer: StorePeer, written: Object, now: float) -> None:
         del peer.writing[written.key]
         self._remove_writer(written)
         written.dropped = True
@@ -275,7 +277,7 @@ class StoreCore:
         if not writers:
             del self._writers[written.key]
 
-    def _give_back_region(self, peer: Peer, now: float) -> None:
+    def _give_back_region(self, peer: StorePeer, now: float) -> None:
         if peer.region is not None:
             self.memory.free(peer.region, False, now)
             peer.region = None
@@ -288,21 +290,21 @@ class StoreCore:
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
-    def _on_get(self, peer: Peer, body: StoreGet, now: float) -> None:
+    def _on_get(self, peer: StorePeer, body: StoreGet, now: float) -> None:
         if not self._look_up(peer, body, now):
             self._doubts.append((peer.number, body))
 
-    def _on_find(self, peer: Peer, body: StoreFind, now: float) -> None:
+    def _on_find(self, peer: StorePeer, body: StoreFind, now: float) -> None:
         if not self._look_up(peer, body, now):
             self._doubts.append((peer.number, body))
 
-    def _look_up(self, peer: Peer, body: StoreFind | StoreGet, now: float) -> bool:
+    def _look_up(self, peer: StorePeer, body: StoreFind | StoreGet, now: float) -> bool:
         """Answer now or when it can be answered; False: the object is neither here nor being written."""
         known = self._objects.get(body.key)
         if known is None:
             if body.key not in self._writers:
                 return False
-            self._waiting.setdefault(body.key, []).append(_Waiting(peer.number, body))
+            self._waiting.setdefault(body.key, []).append(_WaitingPeer(peer.number, body))
         elif isinstance(body, StoreFind):
             self._answer(peer.number, StoreFound(body.key, known.size))
         elif known.extent is not None and not (known.moving and known.on_disk):
@@ -311,12 +313,12 @@ class StoreCore:
             self._bring_back(peer, known, now)
         return True
 
-    def _bring_back(self, peer: Peer, known: Object, now: float) -> None:
+    def _bring_back(self, peer: StorePeer, known: Object, now: float) -> None:
         known.readers.append(peer.number)
         if len(known.readers) == 1:
             self.memory.ask(known, now)
 
-    def _pin(self, peer: Peer, known: Object) -> None:
+    def _pin(self, peer: StorePeer, known: Object) -> None:
         assert known.extent is not None
         pin = self._next_pin
         self._next_pin += 1
@@ -330,7 +332,7 @@ class StoreCore:
         size = self.memory.space.segments[number].size
         self._answer(peer.number, StoreExtent(known.key, number, size, offset, known.size, pin, copied), number)
 
-    def _on_release(self, peer: Peer, body: StoreRelease, now: float) -> None:
+    def _on_release(self, peer: StorePeer, body: StoreRelease, now: float) -> None:
         self.on_released(peer.number, body.pins, now)
 
     def _unpin(self, pinned: Object, now: float) -> None:
@@ -347,7 +349,7 @@ class StoreCore:
 
     # ---- other stores --------------------------------------------------------------------------------------------
 
-    def _on_fetch(self, peer: Peer, body: StoreFetch, now: float) -> None:
+    def _on_fetch(self, peer: StorePeer, body: StoreFetch, now: float) -> None:
         if body.key in self.fetches:
             self.fetches.add(body.key, body.size, body.sources, peer.number)
         elif not self._look_up(peer, StoreFind(body.key), now):
@@ -401,14 +403,14 @@ class StoreCore:
         for peer in peers:
             self._answer(peer, body)
 
-    def _on_request(self, peer: Peer, body: ObjectRequest, now: float) -> None:
+    def _on_request(self, peer: StorePeer, body: ObjectRequest, now: float) -> None:
         self._let_serving_go(peer, self.servings.ask(peer.number, body.key, body.offset), now)
         self._on_get(peer, StoreGet(body.key), now)
 
-    def _on_credit(self, peer: Peer, body: ObjectCredit, now: float) -> None:
+    def _on_credit(self, peer: StorePeer, body: ObjectCredit, now: float) -> None:
         self._let_serving_go(peer, self.servings.on_credit(peer.number, body), now)
 
-    def _let_serving_go(self, peer: Peer, pin: int | None, now: float) -> None:
+    def _let_serving_go(self, peer: StorePeer, pin: int | None, now: float) -> None:
         if pin is not None:
             self._unpin(peer.pins.pop(pin), now)
 
@@ -427,7 +429,7 @@ class StoreCore:
         else:
             self.servings.decline(number, body.key)
             text = body.text if isinstance(body, (ObjectMissing, StoreRefused)) else ""
-            self.memory.effects.append(Answer(number, ObjectMissing(body.key, text)))
+            self.memory.effects.append(StoreAnswer(number, ObjectMissing(body.key, text)))
 
     def _take_own(self, body: Any, now: float) -> None:
         if body.key not in self.fetches:
@@ -446,12 +448,12 @@ class StoreCore:
 
     # ---- dropping ------------------------------------------------------------------------------------------------
 
-    def _on_drop(self, peer: Peer, body: StoreDrop, now: float) -> None:
+    def _on_drop(self, peer: StorePeer, body: StoreDrop, now: float) -> None:
         unknown = self._drop_known(body.keys, now)
         if unknown:
             self._doubts.append((peer.number, StoreDrop(tuple(unknown))))
 
-    def _on_forget(self, peer: Peer, body: StoreForget, now: float) -> None:
+    def _on_forget(self, peer: StorePeer, body: StoreForget, now: float) -> None:
         written = [key for key in self._writers if key.owner == body.owner]
         self._drop_known((*self._owners.get(body.owner, ()), *written), now)
 
@@ -579,14 +581,14 @@ class StoreCore:
         objects = self._numbers.values()
         return next((each for each in objects if each.extent is not None and each.extent.segment == segment), None)
 
-    def _on_settings(self, peer: Peer, body: StoreSettings, now: float) -> None:
+    def _on_settings(self, peer: StorePeer, body: StoreSettings, now: float) -> None:
         if body.memory_bytes:
             self.memory.capacity_bytes = max(min(body.memory_bytes, self._capacity_limit_bytes), pages(1))
             self.memory.serve(now)
 
     # ---- words ---------------------------------------------------------------------------------------------------
 
-    def _on_status_request(self, peer: Peer, body: StoreStatusRequest, now: float) -> None:
+    def _on_status_request(self, peer: StorePeer, body: StoreStatusRequest, now: float) -> None:
         self._answer(peer.number, self.status())
 
     def status(self) -> StoreStatus:
@@ -624,7 +626,7 @@ class StoreCore:
             segment = None
         elif segment is not None:
             peer.segments.add(segment)
-        self.memory.effects.append(Answer(number, body, segment))
+        self.memory.effects.append(StoreAnswer(number, body, segment))
 
     def _tell_closed(self, number: int) -> None:
         for peer in self._peers.values():

@@ -9,7 +9,7 @@ from scaler_protocol.messages import Hello
 from scaler_worker.core.agent import AgentCore
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.state import AgentState
-from scaler_worker.symphony.core.answer import Answer
+from scaler_worker.symphony.core.answer import SymphonyAnswer
 from scaler_worker.symphony.core.grid import Grid
 from scaler_worker.symphony.core.store import MemoryStore
 
@@ -57,7 +57,7 @@ class SymphonyCore:
         self.agent.turn(now)
         self.grid.on_refused(number, text, now)
 
-    def on_answer(self, number: int, answer: Answer, now: float) -> None:
+    def on_answer(self, number: int, answer: SymphonyAnswer, now: float) -> None:
         self.agent.turn(now)
         for stream, data in ((1, answer.stdout), (2, answer.stderr)):
             if data:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SymphonyAnswer:
     """``status`` and ``payload`` are those of a result (docs/protocol.md); times in microseconds, memory in bytes."""
 
     status: int

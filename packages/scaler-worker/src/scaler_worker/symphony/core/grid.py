@@ -22,7 +22,7 @@ from scaler_worker.core import held_tasks
 from scaler_worker.core.columns import columns_of
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.state import AgentState
-from scaler_worker.symphony.core.answer import Answer
+from scaler_worker.symphony.core.answer import SymphonyAnswer
 from scaler_worker.symphony.core.effects import Call, OpenSession, SendInput
 from scaler_worker.symphony.core.sent import Sent, SentTasks
 from scaler_worker.symphony.core.session import SessionState
@@ -138,7 +138,7 @@ class Grid:
         else:
             self._state.queue.push_front(sent.run)
 
-    def on_answer(self, number: int, answer: Answer) -> None:
+    def on_answer(self, number: int, answer: SymphonyAnswer) -> None:
         """An execution ended. Answers to numbers that are not known here come too late: from a dead session."""
         sent = self.sent.remove(number)
         if sent is None:
@@ -160,7 +160,7 @@ class Grid:
         self._close(sent)
         self._fail_run(sent.run, Status.WORKER_DIED, text.encode())
 
-    def _end(self, sent: Sent, answer: Answer) -> None:
+    def _end(self, sent: Sent, answer: SymphonyAnswer) -> None:
         self._close(sent)
         run, status, payload = sent.run, answer.status, answer.payload
         if status == Status.SUCCESS and len(payload) > INLINE_LIMIT_BYTES:

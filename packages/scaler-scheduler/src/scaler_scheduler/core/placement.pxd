@@ -1,8 +1,8 @@
 from scaler_scheduler.core.agents cimport Agent
 from scaler_scheduler.core.data_locations cimport DataLocations
-from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.priority_queues cimport QueueClass
 
-cdef class Allocator:
+cdef class Placement:
     cdef readonly DataLocations locations
     cdef readonly object next_at
     cdef readonly dict classes

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Which agent gets which tasks. See allocator.pyi for the contract."""
+"""Which agent gets which tasks. See placement.pyi for the contract."""
 
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.agents cimport Agent
 from scaler_scheduler.core.data_locations cimport DataLocations
-from scaler_scheduler.core.queue_classes cimport QueueClass
+from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.reservations cimport end_reservations
 from scaler_scheduler.core.assignments cimport assign_deferred, assign_queued, assign_reserved
 
@@ -17,7 +17,7 @@ cdef double NEVER = inf
 
 
 @final
-cdef class Allocator:
+cdef class Placement:
     def __init__(self, DataLocations locations):
         self.locations = locations
         self.classes = {}

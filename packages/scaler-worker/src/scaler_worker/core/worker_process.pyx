@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""One processor, as the core sees it. See processor.pyi for the contract."""
+"""One worker process, as the core sees it. See worker_process.pyi for the contract."""
 
 from libc.stdint cimport int64_t, uint64_t
 from scaler_worker.board cimport Handed
 
 
-cdef class Processor:
+cdef class WorkerProcess:
     def __init__(self, int64_t number, slot, str name):
         self.number = number
         self.slot = slot

@@ -13,14 +13,14 @@ from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strlen
 from scaler_worker.board cimport Board
-from scaler_worker.processor.clock cimport monotonic_ns, process_cpu_ns
+from scaler_worker.worker_process.clock cimport monotonic_ns, process_cpu_ns
 
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
 from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.objects.layout import load
-from scaler_worker.processor.errors import ObjectMissing, TaskCancelled, exception_payload, unsendable_result
-from scaler_worker.processor.kept import KeptValues
-from scaler_worker.processor.serialization import NONE_BYTES, dumps
+from scaler_worker.worker_process.errors import ObjectMissingError, TaskCancelled, exception_payload, unsendable_result
+from scaler_worker.worker_process.kept import KeptValues
+from scaler_worker.worker_process.serialization import NONE_BYTES, dumps
 
 cdef extern from "stdlib.h":
     int putenv(char* string) nogil
@@ -272,7 +272,7 @@ cdef class Runner:
                 return b""
             current.status, payload = _failure(error, _status_of(error, current.stage))  # user code has raised it
             return payload
-        except ObjectMissing as error:
+        except ObjectMissingError as error:
             current.status, payload = _failure(error, OBJECT_MISSING if current.stage == LOADING else EXCEPTION)
             return payload
         except BaseException as error:
@@ -405,7 +405,7 @@ cdef class Runner:
         if value is None:
             try:
                 value = self.host.object(key)
-            except ObjectMissing:
+            except ObjectMissingError:
                 if key[1] >> 63:
                     raise
                 raise TaskCancelled("an input has failed") from None  # the agent gives this task back

@@ -10,7 +10,7 @@ from typing import Any
 import cloudpickle
 
 from scaler_protocol.messages import INLINE_LIMIT_BYTES
-from scaler_protocol.objects.layout import Layout, plan
+from scaler_protocol.objects.layout import ObjectLayout, plan
 from scaler_protocol.objects.proxies import ProxyReducers
 
 PROTOCOL = pickle.HIGHEST_PROTOCOL
@@ -37,7 +37,7 @@ def allow_keys(is_private: bool) -> None:
     _Pickler.dispatch_table.is_private = is_private
 
 
-def dumps(value: object) -> bytes | Layout:
+def dumps(value: object) -> bytes | ObjectLayout:
     """``load`` of layout undoes it, ``pickle.loads`` if it is bytes."""
     kind = type(value)
     if kind is list or kind is tuple or kind is dict or kind is set:

@@ -1,6 +1,6 @@
 """The task that this process runs, as its threads and subprocesses see it.
 
-A client made inside a task must know which task it is nested in. A processor writes ``SCALER_PARENT`` for every task it
+A client made inside a task must know which task it is nested in. A process writes ``SCALER_PARENT`` for every task it
 starts; as that is the hot path, the C environment holds one buffer that is overwritten in place (subprocesses inherit
 it), and ``os.environ`` reads the same buffer.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
-from scaler_worker.processor.cpython_internals import environment_data, replace_environment_data
+from scaler_worker.worker_process.cpython_internals import environment_data, replace_environment_data
 
 PARENT_VARIABLE = "SCALER_PARENT"
 """``<session in hex>:<task>:<attempt>:<depth>`` of the task under way; empty between tasks."""

@@ -1,4 +1,4 @@
-"""What nodes of graphs have made in this processor, for those of its next tasks that need it.
+"""What nodes of graphs have made in this worker process, for those of its next tasks that need it.
 
 It is also in the host's store, so nothing is lost with it; but to ask there takes longer than to copy a small value.
 Large ones are not kept: the store's are mapped without a copy, and the next array is made faster in memory that has
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from scaler_protocol.messages import ObjectKey
-from scaler_protocol.objects.layout import Layout
+from scaler_protocol.objects.layout import ObjectLayout
 
 ARRAY_LIMIT_BYTES = 1024 * 1024
 COPY_LIMIT_BYTES = 256 * 1024
@@ -38,7 +38,7 @@ class KeptValues:
         self._count(key, size)
         return True
 
-    def add_copy(self, key: ObjectKey, payload: bytes | Layout) -> None:
+    def add_copy(self, key: ObjectKey, payload: bytes | ObjectLayout) -> None:
         """Keep what is as long as ``payload``, if it may be kept."""
         if len(payload) > COPY_LIMIT_BYTES:
             return
@@ -74,7 +74,7 @@ class KeptValues:
             self.drop(next(iter(self.sizes)))
 
 
-def _written(layout: Layout) -> bytearray:
+def _written(layout: ObjectLayout) -> bytearray:
     data = bytearray(len(layout))
     layout.write_into(memoryview(data))
     return data

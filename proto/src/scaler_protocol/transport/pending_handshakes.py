@@ -6,7 +6,7 @@ COUNT_LIMIT = 1024
 SECONDS_LIMIT = 10.0
 
 
-class Newcomers:
+class PendingHandshakes:
     """By number, the oldest first."""
 
     def __init__(self, count_limit: int = COUNT_LIMIT, seconds_limit: float = SECONDS_LIMIT) -> None:

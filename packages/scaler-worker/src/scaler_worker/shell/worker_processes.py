@@ -16,15 +16,15 @@ from scaler_protocol.command.exit_descriptor import open_exit_descriptor
 from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.messages import ObjectKey
 from scaler_worker.board import Board
-from scaler_worker.processor import channel
-from scaler_worker.processor.channel import ChannelError
 from scaler_worker.shell.resources import out_of_memory_kills
 from scaler_worker.shell.store import MemoryFileStore
-from scaler_worker.shell.worker_process import ProcessState, WorkerProcess, prepare
+from scaler_worker.shell.worker_process import ProcessState, WorkerProcessHandle, prepare
 from scaler_worker.shell.zygote import Zygote
+from scaler_worker.worker_process import channel
+from scaler_worker.worker_process.channel import ChannelError
 
 DEAF_SECONDS = 1.0
-"""How often a processor is looked at whose stream has ended, until it ends itself."""
+"""How often a worker process is looked at whose stream has ended, until it ends itself."""
 
 MESSAGES_AT_ONCE = 256
 READS_AT_ONCE = 16
@@ -32,11 +32,11 @@ READS_AT_ONCE = 16
 
 RECEIVED_FDS_LIMIT = 256
 SPARE_DESCRIPTORS = 24
-"""No processor is started ahead of need unless so many more descriptors are left: for its own, for clients inside of
+"""No process is started ahead of need unless so many more descriptors are left: for its own, for clients inside of
 tasks, for objects."""
 
 
-class ProcessorEvents(Protocol):
+class WorkerProcessEvents(Protocol):
     """What happens to worker processes."""
 
     def started(self, number: int, board: Board, pid: int) -> None:
@@ -68,7 +68,7 @@ class ProcessorEvents(Protocol):
         """Whether the task with this sequence is still expected to end."""
 
 
-class ProcessorHost:
+class WorkerProcesses:
     """Carries out effects on worker processes and reports what happens to them. An error while one process is read
     costs that process alone."""
 
@@ -76,8 +76,8 @@ class ProcessorHost:
         self,
         loop: GuardedLoop,
         zygote: Zygote,
-        options: Callable[[int, str], channel.ProcessorOptions],
-        agent: ProcessorEvents,
+        options: Callable[[int, str], channel.WorkerProcessOptions],
+        agent: WorkerProcessEvents,
     ) -> None:
         self._loop = loop
         self._options = options
@@ -85,8 +85,8 @@ class ProcessorHost:
         self._host = socket.gethostname()
         self.store = MemoryFileStore(self._drain_by_number)
         self._cluster = b""
-        self.processes: dict[int, WorkerProcess] = {}
-        self.unread: dict[int, WorkerProcess] = {}
+        self.processes: dict[int, WorkerProcessHandle] = {}
+        self.unread: dict[int, WorkerProcessHandle] = {}
         """Whose tasks print too much: nothing is read from these."""
         self._zygote = zygote
         zygote.attach(loop, self._on_forked, self._on_lost)
@@ -135,11 +135,11 @@ class ProcessorHost:
         else:
             self._begin(process)
 
-    def _give_up(self, process: WorkerProcess, text: str) -> None:
+    def _give_up(self, process: WorkerProcessHandle, text: str) -> None:
         self._close(process)
         self._agent.not_started(process.number, text)
 
-    def _begin(self, process: WorkerProcess) -> None:
+    def _begin(self, process: WorkerProcessHandle) -> None:
         process.state = ProcessState.FORKED
         self._watch(process)
         self.send(process.number, [channel.START])
@@ -149,7 +149,7 @@ class ProcessorHost:
         if process.killed:
             self.kill(process.number)
 
-    def _watch(self, process: WorkerProcess) -> None:
+    def _watch(self, process: WorkerProcessHandle) -> None:
         self._loop.add_reader(process.exit_fd, self._on_exit, process)
         self._loop.add_reader(process.connection.fd, self._charge, process, self._on_readable)
         self._loop.add_prompt_reader(process.news_fd, partial(self._on_news, process))
@@ -157,19 +157,19 @@ class ProcessorHost:
 
     # ---- what goes wrong -------------------------------------------------------------------------------------
 
-    def _charge(self, process: WorkerProcess, hear: Callable[[WorkerProcess], None]) -> None:
+    def _charge(self, process: WorkerProcessHandle, hear: Callable[[WorkerProcessHandle], None]) -> None:
         try:
             hear(process)
         except Exception as error:
             self._distrust(process, error)
 
-    def _distrust(self, process: WorkerProcess, error: Exception) -> None:
+    def _distrust(self, process: WorkerProcessHandle, error: Exception) -> None:
         """It said what cannot be, or what cannot be understood: it is ended, and nothing more is heard from it."""
         if not process.is_forked or process.reason:
             return
         process.reason = f"A task has written to descriptors that belong to its worker: {error}."
         trace = None if isinstance(error, ChannelError) else error
-        logging.error(f"processor {process.pid} is killed. {process.reason}", exc_info=trace)
+        logging.error(f"worker process {process.pid} is killed. {process.reason}", exc_info=trace)
         self._loop.remove_reader(process.connection.fd)
         self._loop.remove_reader(process.stderr_fd)
         self.kill(process.number)
@@ -192,7 +192,7 @@ class ProcessorHost:
             self.send(number, frames, [self.store.fd(key)])
 
     def join_store(self, cluster: bytes) -> None:
-        """All processors are told by which name the host's store is found."""
+        """All worker processes are told by which name the host's store is found."""
         self._cluster = cluster
         for process in list(self.processes.values()):
             if process.is_forked:
@@ -202,32 +202,32 @@ class ProcessorHost:
         for start in range(0, len(keys), 32):
             self.send(number, [channel.DROP, *map(channel.pack_key, keys[start : start + 32])])
 
-    def _on_writable(self, process: WorkerProcess) -> None:
+    def _on_writable(self, process: WorkerProcessHandle) -> None:
         if process.connection.flush() or process.connection.eof:
             process.watches_write = False
             self._loop.remove_writer(process.connection.fd)
 
-    def _on_news(self, process: WorkerProcess) -> None:
+    def _on_news(self, process: WorkerProcessHandle) -> None:
         try:
             os.eventfd_read(process.news_fd)
         except BlockingIOError:
             return  # a task has read it
         self._agent.news(process.number)
 
-    def _on_readable(self, process: WorkerProcess) -> None:
+    def _on_readable(self, process: WorkerProcessHandle) -> None:
         is_drained = self._drain(process)
         if process.connection.eof:
             self._on_stream_end(process)
         elif not is_drained and process.number not in self.unread:
             self._loop.call_soon(self._read_rest, process)
 
-    def _on_stream_end(self, process: WorkerProcess) -> None:
+    def _on_stream_end(self, process: WorkerProcessHandle) -> None:
         self._loop.remove_reader(process.connection.fd)
         if process.connection.broken:
             raise ChannelError("it sent data that is not a message")
         self._loop.call_later(DEAF_SECONDS, self._end_deaf, process)
 
-    def _end_deaf(self, process: WorkerProcess) -> None:
+    def _end_deaf(self, process: WorkerProcessHandle) -> None:
         """Its stream has ended and it has not. A task that closed every descriptor still leaves its result on the
         board; one that executed another program in its place never gives one."""
         if not process.is_forked or process.killed:
@@ -235,7 +235,7 @@ class ProcessorHost:
         if process.maps_board:
             self._loop.call_later(DEAF_SECONDS, self._end_deaf, process)
             return
-        logging.warning(f"processor {process.pid} has become another program: it is killed")
+        logging.warning(f"worker process {process.pid} has become another program: it is killed")
         self.kill(process.number)
 
     def read_on(self) -> None:
@@ -245,18 +245,18 @@ class ProcessorHost:
             self._loop.add_reader(process.connection.fd, self._charge, process, self._on_readable)
             self._loop.call_soon(self._read_rest, process)
 
-    def _read_rest(self, process: WorkerProcess) -> None:
+    def _read_rest(self, process: WorkerProcessHandle) -> None:
         """Continue later: messages that have been read and not handled cause no further event."""
         if process.is_forked and not process.reason and process.number not in self.unread:
             self._charge(process, self._on_readable)
 
-    def _drain(self, process: WorkerProcess) -> bool:
+    def _drain(self, process: WorkerProcessHandle) -> bool:
         """Take what it has sent. False: there may be more."""
         for _ in range(MESSAGES_AT_ONCE):
             frames = process.connection.receive()
             if frames is None:
                 return True
-            if not self._handle(process, channel.read_from_processor(frames)):
+            if not self._handle(process, channel.read_from_worker_process(frames)):
                 self.unread[process.number] = process
                 self._loop.remove_reader(process.connection.fd)
                 return False
@@ -269,11 +269,11 @@ class ProcessorHost:
         if process is not None and not process.reason:
             self._charge(process, self._drain_wholly)
 
-    def _drain_wholly(self, process: WorkerProcess) -> None:
+    def _drain_wholly(self, process: WorkerProcessHandle) -> None:
         while not self._drain(process) and process.number not in self.unread:
             pass
 
-    def _handle(self, process: WorkerProcess, said: object) -> bool:
+    def _handle(self, process: WorkerProcessHandle, said: object) -> bool:
         """Whether more may be handled at once."""
         if isinstance(said, channel.Printed):
             if said.stream == channel.STDERR and not process.echoes_streamed_output:
@@ -289,11 +289,11 @@ class ProcessorHost:
             process.ready = True
             if not process.has_ended:
                 self._agent.ready(process.number)
-        elif isinstance(said, channel.Failed):
+        elif isinstance(said, channel.PreparationFailed):
             self._agent.failed(said.text)
         return True
 
-    def _take_large(self, process: WorkerProcess, large: channel.Large) -> None:
+    def _take_large(self, process: WorkerProcessHandle, large: channel.Large) -> None:
         if not process.connection.received_fds:
             raise ChannelError("a large result came without its descriptor")
         fd = process.connection.received_fds.popleft()
@@ -322,7 +322,7 @@ class ProcessorHost:
 
     # ---- deaths ----------------------------------------------------------------------------------------------
 
-    def _on_exit(self, process: WorkerProcess) -> None:
+    def _on_exit(self, process: WorkerProcessHandle) -> None:
         try:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         except ChildProcessError:
@@ -331,7 +331,7 @@ class ProcessorHost:
         if pid:
             self._bury(process, (status, usage.ru_maxrss * 1024))
 
-    def _bury(self, process: WorkerProcess, outcome: tuple[int, int] | None) -> None:
+    def _bury(self, process: WorkerProcessHandle, outcome: tuple[int, int] | None) -> None:
         process.has_ended = True
         self._drain_by_number(process.number)
         self._read_stderr(process)
@@ -342,7 +342,7 @@ class ProcessorHost:
         finally:
             self._close(process)
 
-    def _certificate(self, process: WorkerProcess, outcome: tuple[int, int] | None) -> dict[str, Any]:
+    def _certificate(self, process: WorkerProcessHandle, outcome: tuple[int, int] | None) -> dict[str, Any]:
         status, peak = outcome if outcome is not None else (0, 0)
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         kills = out_of_memory_kills()
@@ -361,14 +361,14 @@ class ProcessorHost:
         }
 
     def _kill_group(self, pid: int) -> None:
-        """A processor leads a group: what its tasks started and left there ends with it."""
+        """A worker process leads a group: what its tasks started and left there ends with it."""
         try:
             os.killpg(pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass
 
     def reap_orphans(self) -> None:
-        """Processes that tasks started and that outlived their processor are this process's children now."""
+        """Processes that tasks started and that outlived their worker process are this process's children now."""
         known = {process.pid for process in self.processes.values()} | {self._zygote.pid}
         while True:
             try:
@@ -379,7 +379,7 @@ class ProcessorHost:
                 return
             os.waitpid(found.si_pid, os.WNOHANG)
 
-    def _close(self, process: WorkerProcess) -> None:
+    def _close(self, process: WorkerProcessHandle) -> None:
         self.processes.pop(process.number, None)
         self.unread.pop(process.number, None)
         self.store.forget_results(process.number)
@@ -400,7 +400,7 @@ class ProcessorHost:
             self._close(process)
         self.reap_orphans()
 
-    def _end(self, process: WorkerProcess) -> None:
+    def _end(self, process: WorkerProcessHandle) -> None:
         for call in (lambda: os.kill(process.pid, signal.SIGKILL), lambda: os.killpg(process.pid, signal.SIGKILL)):
             try:
                 call()
@@ -413,11 +413,11 @@ class ProcessorHost:
 
     # ---- stderr ----------------------------------------------------------------------------------------------
 
-    def _on_stderr(self, process: WorkerProcess) -> None:
+    def _on_stderr(self, process: WorkerProcessHandle) -> None:
         if not self._read_stderr(process):
             self._loop.remove_reader(process.stderr_fd)
 
-    def _read_stderr(self, process: WorkerProcess) -> bool:
+    def _read_stderr(self, process: WorkerProcessHandle) -> bool:
         """Pass it on and keep its last lines. False: its end is closed."""
         for _ in range(READS_AT_ONCE):
             try:

@@ -10,7 +10,7 @@ import threading
 from typing import Any, TextIO
 
 from scaler_protocol.transport.stream import StreamConnection
-from scaler_worker.processor import channel
+from scaler_worker.worker_process import channel
 
 PIECE_CHARACTERS = 16 * 1024
 
@@ -94,7 +94,7 @@ class OutputBuffer(io.RawIOBase):
 
 
 class OutputStream(io.TextIOBase):
-    """Sends what is written to the agent. ``echoes``: and writes it to the processor's own stream. Without that, only
+    """Sends what is written to the agent. ``echoes``: and writes it to the process's own stream. Without that, only
     what the agent does not take goes there."""
 
     def __init__(self, original: TextIO, stream: int, target: OutputChannel, echoes: bool) -> None:

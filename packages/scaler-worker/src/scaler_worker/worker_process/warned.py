@@ -15,7 +15,7 @@ from typing import TextIO
 
 import cloudpickle
 
-from scaler_worker.processor.cpython_internals import calling_frames
+from scaler_worker.worker_process.cpython_internals import calling_frames
 
 COUNT_LIMIT = 20
 """Of one task; of the others it is told how many there were."""

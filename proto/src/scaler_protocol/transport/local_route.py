@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from scaler_protocol.address import Address
 from scaler_protocol.transport.endpoints import unix_name
+from scaler_protocol.transport.local_socket import local_socket_name
 from scaler_protocol.transport.peer_process import can_watch
 from scaler_protocol.transport.socket_owner import credentials_of, is_foreign, is_trusted, owner_of_listener
-from scaler_protocol.transport.twin import twin_of
 
 
-class Way(NamedTuple):
+class LocalRoute(NamedTuple):
     """``connected``: a unix socket to speak through, and the process at its other end. ``by_libzmq``: libzmq should
     connect to the address, whose heartbeats look after a process that cannot be seen from here. Neither: nothing
     listens, or ``obstacle`` says why it is not spoken to."""
@@ -25,36 +25,36 @@ class Way(NamedTuple):
     obstacle: str = ""
 
 
-def find_way(address: Address, avoid_stream: bool) -> Way:
+def find_route(address: Address, avoid_stream: bool) -> LocalRoute:
     """``avoid_stream``: the unix socket next to a port just failed. Raises OSError where no descriptor is
     left."""
     if address.scheme == "ipc":
-        return _way_to(address, unix_name(address))
-    twin = twin_of(address) if not avoid_stream else None
-    if twin is not None:
-        way = _way_to(address, "\0" + twin)
-        if way.connected is not None:
-            return way
+        return _route_to(address, unix_name(address))
+    local_socket = local_socket_name(address) if not avoid_stream else None
+    if local_socket is not None:
+        route = _route_to(address, "\0" + local_socket)
+        if route.connected is not None:
+            return route
     host = "127.0.0.1" if address.host == "localhost" else address.host
     try:
         owner = owner_of_listener(host, address.port)
     except ConnectionRefusedError:
-        return Way()
-    return Way(by_libzmq=True) if is_trusted(owner) else Way(obstacle=foreign_text(address, owner))
+        return LocalRoute()
+    return LocalRoute(by_libzmq=True) if is_trusted(owner) else LocalRoute(obstacle=foreign_text(address, owner))
 
 
-def _way_to(address: Address, name: str) -> Way:
+def _route_to(address: Address, name: str) -> LocalRoute:
     try:
         connected = _connect(name)
     except PermissionError:
-        return Way(obstacle=f"Cannot connect to {address}: this user has no permission.")
+        return LocalRoute(obstacle=f"Cannot connect to {address}: this user has no permission.")
     if connected is None:
-        return Way()
+        return LocalRoute()
     process, user = credentials_of(connected)
     if not is_foreign(user) and can_watch(process):
-        return Way(connected, process)
+        return LocalRoute(connected, process)
     connected.close()
-    return Way(obstacle=foreign_text(address, user)) if is_foreign(user) else Way(by_libzmq=True)
+    return LocalRoute(obstacle=foreign_text(address, user)) if is_foreign(user) else LocalRoute(by_libzmq=True)
 
 
 def _connect(name: str) -> socket.socket | None:

@@ -1,7 +1,7 @@
-"""The zygote: one thread, all imports done, forks a processor in milliseconds.
+"""The zygote: one thread, all imports done, forks a worker process in milliseconds.
 
-A processor is forked twice, so that the process between the two ends and the agent, who adopts orphans, becomes the
-parent: it learns each processor's exit code and memory itself, and the death of the zygote costs no running task.
+A process is forked twice, so that the process between the two ends and the agent, who adopts orphans, becomes the
+parent: it learns each worker process's exit code and memory itself, and the death of the zygote costs no running task.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from scaler_protocol.command import restore_environment
 from scaler_protocol.command.descriptors import limit_descriptors
 from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.transport.stream import StreamConnection
-from scaler_worker.processor import channel
-from scaler_worker.processor.main import run_processor
-from scaler_worker.processor.preparation import IDLE_SECONDS, prepare
 from scaler_worker.system import die_with_parent
+from scaler_worker.worker_process import channel
+from scaler_worker.worker_process.main import run_worker_process
+from scaler_worker.worker_process.preparation import IDLE_SECONDS, prepare
 
 REPARENT_TIMEOUT_SECONDS = 10.0
 _PID = struct.Struct("<q")
 
 
 def serve(control: socket.socket) -> None:
-    """Fork a processor per request until the agent is gone."""
+    """Fork a worker process per request until the agent is gone."""
     poll = select.poll()
     poll.register(control, select.POLLIN)
     prepared = False
@@ -41,7 +41,7 @@ def serve(control: socket.socket) -> None:
         data, fds, _, _ = socket.recv_fds(control, 65536, 8)
         if not data:
             return
-        options: channel.ProcessorOptions = pickle.loads(data)
+        options: channel.WorkerProcessOptions = pickle.loads(data)
         if options.is_spare and not prepared:  # it is to run tasks of tasks, which is what clients are for
             prepared = True
             prepare()
@@ -51,8 +51,8 @@ def serve(control: socket.socket) -> None:
         control.send(pickle.dumps((options.number, pid)))
 
 
-def _fork_twice(control: socket.socket, options: channel.ProcessorOptions, fds: list[int]) -> int:
-    """The process id of the processor, which by now is the agent's child. 0: it could not be forked."""
+def _fork_twice(control: socket.socket, options: channel.WorkerProcessOptions, fds: list[int]) -> int:
+    """The process id of the worker process, which by now is the agent's child. 0: it could not be forked."""
     try:
         reader, writer = os.pipe()
     except OSError:
@@ -64,7 +64,7 @@ def _fork_twice(control: socket.socket, options: channel.ProcessorOptions, fds: 
         os.close(writer)
         return 0
     if between == 0:
-        _fork_processor(control, options, fds, reader, writer)
+        _fork_worker_process(control, options, fds, reader, writer)
     os.close(writer)
     os.waitpid(between, 0)
     answer = os.read(reader, _PID.size)
@@ -72,8 +72,8 @@ def _fork_twice(control: socket.socket, options: channel.ProcessorOptions, fds: 
     return int(_PID.unpack(answer)[0]) if answer else 0
 
 
-def _fork_processor(
-    control: socket.socket, options: channel.ProcessorOptions, fds: list[int], reader: int, writer: int
+def _fork_worker_process(
+    control: socket.socket, options: channel.WorkerProcessOptions, fds: list[int], reader: int, writer: int
 ) -> None:
     """In the process between, which ends in any case."""
     try:
@@ -82,13 +82,15 @@ def _fork_processor(
         if pid == 0:
             os.close(reader)
             os.close(writer)
-            _become_processor(control, options, fds, between)
+            _become_worker_process(control, options, fds, between)
         os.write(writer, _PID.pack(pid))
     finally:
         os._exit(0)
 
 
-def _become_processor(control: socket.socket, options: channel.ProcessorOptions, fds: list[int], between: int) -> None:
+def _become_worker_process(
+    control: socket.socket, options: channel.WorkerProcessOptions, fds: list[int], between: int
+) -> None:
     """Never returns."""
     try:
         control.close()
@@ -101,7 +103,7 @@ def _become_processor(control: socket.socket, options: channel.ProcessorOptions,
         stream_fd, board_fd, stderr_fd, fault_fd, news_fd = fds
         os.dup2(stderr_fd, 2)
         os.close(stderr_fd)
-        run_processor(options, StreamConnection(socket.socket(fileno=stream_fd)), board_fd, fault_fd, news_fd)
+        run_worker_process(options, StreamConnection(socket.socket(fileno=stream_fd)), board_fd, fault_fd, news_fd)
     except BaseException as error:
         _say_last_words(error)
     finally:

@@ -6,7 +6,7 @@ import os
 import select
 
 
-class Gate:
+class DescriptorSet:
     """Readable while one of those in it has what it is watched for."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ the newest while the oldest has not had ``GRACE_SECONDS``: many peers may come b
 
 GRACE_SECONDS: float
 
-class Strangers:
+class UnauthenticatedLimits:
     """By the descriptor of their socket, which is libzmq's: it is shut down, never closed."""
 
     def __len__(self) -> int: ...

@@ -1,4 +1,4 @@
-"""Which agent is assigned which tasks (contract of allocator.pyx).
+"""Which agent is assigned which tasks (contract of placement.pyx).
 
 Tasks that need the same capabilities at the same depth share a queue class. Each class keeps a heap of the agents
 that have room: agents with a free slot first, then the least loaded. An entry is stale when its agent has changed
@@ -11,14 +11,14 @@ much longer than it would have if the best agent had been known.
 """
 
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.clients import Client
+from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.data_locations import DataLocations
-from scaler_scheduler.core.queue_classes import QueueClass
+from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.task_table import TaskTable
 
 Demand = tuple[tuple[str, int], ...]
 
-class Allocator:
+class Placement:
     """All queue classes, and the agents that serve them. ``next_at``: when something reserved is to be given up."""
 
     locations: DataLocations
@@ -51,5 +51,5 @@ class Allocator:
     def keep_classes(self, needed: dict[QueueClass, None]) -> None:
         """Forget the empty classes that are not ``needed``: no task will enter them again."""
 
-    def rebuild(self, tables: list[tuple[Client, TaskTable]]) -> None:
+    def rebuild(self, tables: list[tuple[ClientPeer, TaskTable]]) -> None:
         """Queue anew what is queued in these tables: something may have been lost on its way."""

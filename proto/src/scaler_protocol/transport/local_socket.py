@@ -18,7 +18,7 @@ from scaler_protocol.security import read_token
 _NAME_SIZE_BYTES = 16
 
 
-def twin_of(address: Address) -> str | None:
+def local_socket_name(address: Address) -> str | None:
     """Its name, without the zero byte before it. None: it has none, since others than this user on this machine can
     reach it, or since there are no such names."""
     if sys.platform != "linux" or address.scheme != "tcp" or not address.is_local:
@@ -34,10 +34,10 @@ def twin_of(address: Address) -> str | None:
     return f"scaler-{name.hexdigest()}"
 
 
-def bound_twin(address: Address) -> socket.socket | None:
+def bound_local_socket(address: Address) -> socket.socket | None:
     """A socket bound to the name of its twin. None: it has none, or another process that was turned away
     from the port has taken the name. Then peers use the port."""
-    name = twin_of(address)
+    name = local_socket_name(address)
     if name is None:
         return None
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

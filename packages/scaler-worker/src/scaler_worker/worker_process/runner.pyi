@@ -4,7 +4,7 @@ from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_worker.board import Board
-from scaler_worker.processor.kept import KeptValues
+from scaler_worker.worker_process.kept import KeptValues
 
 def install_parent_variable() -> None:
     """Put SCALER_PARENT, which names the task under way, into the C environment."""

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The queues of tasks that no agent has yet. See queue_classes.pyi for the contract."""
+"""The queues of tasks that no agent has yet. See priority_queues.pyi for the contract."""
 
 from collections import deque
 

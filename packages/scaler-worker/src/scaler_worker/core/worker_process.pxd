@@ -7,7 +7,7 @@ cdef enum:
     ENDING = 3
 
 
-cdef class Processor:
+cdef class WorkerProcess:
     cdef readonly int64_t number
     cdef public object slot
     cdef public str name

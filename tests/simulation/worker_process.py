@@ -1,7 +1,7 @@
-"""A simulated processor: the shared board and the loop that claims and runs tasks, in virtual time.
+"""A simulated worker process: the shared board and the loop that claims and runs tasks, in virtual time.
 
 The board has the interface of ``scaler_worker.board.Board`` and its rules: whoever changes the cell of a task first
-has claimed it; what was finished is there although the processor died; nothing starts after the lease.
+has claimed it; what was finished is there although the worker process died; nothing starts after the lease.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Agent(Protocol):
     keeper: Keeper
     nested_client: type[NestedClient]
 
-    def on_news(self, processor: SimulatedProcessor) -> None: ...
+    def on_news(self, process: SimulatedWorkerProcess) -> None: ...
 
-    def on_memory(self, processor: SimulatedProcessor) -> None: ...
+    def on_memory(self, process: SimulatedWorkerProcess) -> None: ...
 
     def stored(self, key: ObjectKey) -> bytes | None: ...
 
@@ -57,7 +57,7 @@ class SimulatedHarvest:
 
 
 class SimulatedBoard:
-    """What agent and processor share."""
+    """What agent and worker process share."""
 
     def __init__(self) -> None:
         self.position = 0
@@ -136,7 +136,7 @@ class SimulatedBoard:
             harvest.runs.append(ResultRun(entry.session, [row]))
         return harvest
 
-    # ---- the processor's side ----------------------------------------------------------------------------------
+    # ---- the worker process's side ----------------------------------------------------------------------------------
 
     def claim(self, sequence: int) -> bool:
         self.position = sequence + 1
@@ -149,7 +149,7 @@ class SimulatedBoard:
         self._records.append((sequence, status, payload, seconds))
 
 
-class SimulatedProcessor:
+class SimulatedWorkerProcess:
     """Claims and runs what it was handed, in order. ``executions`` counts by argument who was started how often,
     ``keep_large`` puts large results where they stay."""
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""See strangers.pyi."""
+"""See unauthenticated_limits.pyi."""
 
 import os
 import resource
@@ -16,7 +16,7 @@ COUNT_LIMIT = 1024
 GRACE_SECONDS = 2.0
 
 
-cdef class Strangers:
+cdef class UnauthenticatedLimits:
     cdef dict _found  # by descriptor: since when, inode
     cdef int _null_fd
     cdef int _spare_fd

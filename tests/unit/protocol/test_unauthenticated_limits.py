@@ -20,9 +20,9 @@ import zmq
 from scaler_protocol import keys
 from scaler_protocol.ids import new_session
 from scaler_protocol.key_files import generate
-from scaler_protocol.transport import strangers
+from scaler_protocol.transport import unauthenticated_limits
+from scaler_protocol.transport.curve_authentication import new_key_pair
 from scaler_protocol.transport.dealer_connection import DealerConnection
-from scaler_protocol.transport.doorkeeper import new_key_pair
 from scaler_protocol.transport.router_socket import RouterSocket
 from tests.support.waiting import wait_until
 from tests.support.zmtp import has_ended, send_some
@@ -129,14 +129,14 @@ def test_another_server_key_is_told(context: Any, closing: Closing, served: Serv
 
 @pytest.mark.parametrize("word", [b"", b"\xff", GREETING, GREETING + b"\x06" + bytes(8)])
 def test_who_never_ends_its_handshake_is_cut_off(served: Served, monkeypatch: pytest.MonkeyPatch, word: bytes) -> None:
-    monkeypatch.setattr(strangers, "SECONDS_LIMIT", 0.3)
+    monkeypatch.setattr(unauthenticated_limits, "SECONDS_LIMIT", 0.3)
     with served.connect(word) as connection:
         served.until(lambda: has_ended(connection))
 
 
 def test_of_too_many_the_oldest_goes(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strangers, "COUNT_LIMIT", 5)
-    monkeypatch.setattr(strangers, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(unauthenticated_limits, "COUNT_LIMIT", 5)
+    monkeypatch.setattr(unauthenticated_limits, "GRACE_SECONDS", 0.0)
     several = [served.connect() for _ in range(8)]
     served.until(lambda: [has_ended(each) for each in several] == [True] * 3 + [False] * 5)
     for each in several:
@@ -144,7 +144,7 @@ def test_of_too_many_the_oldest_goes(served: Served, monkeypatch: pytest.MonkeyP
 
 
 def test_of_too_many_at_once_the_last_have_to_come_again(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strangers, "COUNT_LIMIT", 5)
+    monkeypatch.setattr(unauthenticated_limits, "COUNT_LIMIT", 5)
     several = [served.connect() for _ in range(8)]
     served.until(lambda: [has_ended(each) for each in several] == [False] * 5 + [True] * 3)
     for each in several:
@@ -163,7 +163,7 @@ def test_many_at_once_leave_memory_flat(served: Served) -> None:
 
 
 def test_they_are_cut_off_without_a_descriptor_left(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strangers, "SECONDS_LIMIT", 0.2)
+    monkeypatch.setattr(unauthenticated_limits, "SECONDS_LIMIT", 0.2)
     with served.connect() as connection:
         wait_until(lambda: select.select([connection], [], [], 0)[0])  # libzmq has accepted it, and says so first
         with no_descriptor_left():
@@ -204,7 +204,7 @@ def test_whoever_is_admitted_sends_what_it_likes(context: Any, closing: Closing,
     [(peer, _)] = served.until(lambda: served.messages)
     served.router.admit(peer)
     payload = bytes(1_000_000)
-    for number in range(2, 2 * strangers.BYTES_LIMIT // len(payload) + 10):
+    for number in range(2, 2 * unauthenticated_limits.BYTES_LIMIT // len(payload) + 10):
         served.until(lambda: dealer.send([payload]))
         served.until(lambda number=number: len(served.messages) == number)
 

@@ -1,11 +1,11 @@
-"""The messages between an agent, its zygote and its processors, in addition to task messages.
+"""The messages between an agent, its zygote and its worker processes, in addition to task messages.
 
-From the agent to a processor: START, before which it does nothing; then an encoded Tasks message, or OBJECT (key, size,
+From the agent to a process: START, before which it does nothing; then an encoded Tasks message, or OBJECT (key, size,
 with a descriptor), DROP (keys), STORE (the name of the cluster, by which the host's object store is found), VALUES
 (the sequence below which no value is needed any more, or nothing; an encoded Results message with values of graph
-nodes, or two empty frames; an encoded Tasks message). From a processor to its agent: READY, LARGE (sequence, size,
+nodes, or two empty frames; an encoded Tasks message). From a process to its agent: READY, LARGE (sequence, size,
 with a descriptor), OUTPUT (sequence, stream, bytes), WARNED (sequence, bytes), FAILED (text); an eventfd says that
-there are results on the board. From the agent to the zygote: a pickled ProcessorOptions with the descriptors of stream,
+there are results on the board. From the agent to the zygote: a pickled WorkerProcessOptions with the descriptors of stream,
 board, stderr, fault file and eventfd; the zygote answers with the number and the process id.
 """
 
@@ -52,7 +52,7 @@ _NUMBER = struct.Struct("<Q")
 
 
 class ChannelError(ValueError):
-    """A processor said what none can say. It runs user code, which may write anything to its descriptors."""
+    """A worker process said what none can say. It runs user code, which may write anything to its descriptors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,14 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class PreparationFailed:
     """It cannot be made ready."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessorOptions:
+class WorkerProcessOptions:
     number: int
     agent_pid: int
     worker_name: str
@@ -106,7 +106,7 @@ class ProcessorOptions:
     echoes_streamed_output: bool = True
 
 
-Said = Ready | Large | Printed | Warned | Failed
+Said = Ready | Large | Printed | Warned | PreparationFailed
 
 
 def pack_number(number: int) -> bytes:
@@ -125,8 +125,8 @@ def unpack_key(frame: bytes) -> ObjectKey:
     return ObjectKey(frame[8:], unpack_number(frame[:8]))
 
 
-def read_from_processor(frames: list[bytes]) -> Said:
-    """The message that a processor sent to its agent. Raises ChannelError."""
+def read_from_worker_process(frames: list[bytes]) -> Said:
+    """The message that a worker process sent to its agent. Raises ChannelError."""
     kind, *fields = frames
     reader = _READERS.get(kind)
     if reader is None or len(fields) != reader[0]:
@@ -159,5 +159,5 @@ _READERS: dict[bytes, tuple[int, Callable[[list[bytes]], Said]]] = {
     LARGE: (2, _large),
     OUTPUT: (3, _printed),
     WARNED: (2, _warned),
-    FAILED: (1, lambda fields: Failed(fields[0].decode(errors="replace"))),
+    FAILED: (1, lambda fields: PreparationFailed(fields[0].decode(errors="replace"))),
 }

@@ -1,4 +1,4 @@
-"""A processor: runs tasks one after another in its main thread, until its agent is gone."""
+"""A worker process: runs tasks one after another in its main thread, until its agent is gone."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from scaler_protocol.ids import digest
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, Tasks
 from scaler_protocol.objects.errors import MissingObject
 from scaler_protocol.objects.host import HostStore
-from scaler_protocol.objects.layout import Layout
+from scaler_protocol.objects.layout import ObjectLayout
 from scaler_protocol.objects.proxies import is_private
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.board import BOARD_BYTES, Board
-from scaler_worker.processor import channel, context
-from scaler_worker.processor.errors import ObjectMissing, TaskCancelled
-from scaler_worker.processor.output import OutputChannel, OutputStream, Shield
-from scaler_worker.processor.preparation import IDLE_SECONDS, is_prepared, prepare
-from scaler_worker.processor.runner import Runner, install_parent_variable, read_parent_variable
-from scaler_worker.processor.serialization import allow_keys
-from scaler_worker.processor.warned import TaskWarnings
+from scaler_worker.worker_process import channel, context
+from scaler_worker.worker_process.errors import ObjectMissingError, TaskCancelled
+from scaler_worker.worker_process.output import OutputChannel, OutputStream, Shield
+from scaler_worker.worker_process.preparation import IDLE_SECONDS, is_prepared, prepare
+from scaler_worker.worker_process.runner import Runner, install_parent_variable, read_parent_variable
+from scaler_worker.worker_process.serialization import allow_keys
+from scaler_worker.worker_process.warned import TaskWarnings
 
 _START_LOOK_SECONDS = 60.0
 
 
-class Processor:
+class WorkerProcessMain:
     """Between its agent's stream and the runner."""
 
     def __init__(
-        self, connection: StreamConnection, board: Board, news_fd: int, options: channel.ProcessorOptions
+        self, connection: StreamConnection, board: Board, news_fd: int, options: channel.WorkerProcessOptions
     ) -> None:
         self._connection = connection
         self._news_fd = news_fd
@@ -143,7 +143,7 @@ class Processor:
         serializer = self.serializer(run)
         data = self._definition_bytes(run.function)
         if digest(data) != run.function:  # whichever client sent it
-            raise ObjectMissing("The function that arrived is not the one that is meant.")
+            raise ObjectMissingError("The function that arrived is not the one that is meant.")
         function: Callable[..., Any] = pickle.loads(data) if serializer is None else serializer.deserialize(bytes(data))
         self._objects.pop(ObjectKey(run.function, 0), None)
         return function
@@ -165,7 +165,7 @@ class Processor:
         try:
             return self._store.require(key)
         except MissingObject as error:
-            raise ObjectMissing(f"An argument that travels by reference is missing: {error}") from None
+            raise ObjectMissingError(f"An argument that travels by reference is missing: {error}") from None
 
     def unmap_unused(self) -> None:
         """Unmap objects kept for later tasks, so that they do not count as memory of the next task."""
@@ -176,7 +176,7 @@ class Processor:
             self._connection.flush()
         os.eventfd_write(self._news_fd, 1)
 
-    def keep_large(self, key: ObjectKey, sequence: int, payload: bytes | Layout) -> tuple[bytes, bytes | None]:
+    def keep_large(self, key: ObjectKey, sequence: int, payload: bytes | ObjectLayout) -> tuple[bytes, bytes | None]:
         """What stands for a large result in its record; and its bytes, when they are not in the host's store but on
         their way to the agent. Raises StoreFull."""
         place = self._store.put(key, payload)
@@ -282,7 +282,7 @@ class Processor:
         try:
             return self._objects[ObjectKey(name, 0)]
         except KeyError:
-            raise ObjectMissing("The function did not arrive.") from None
+            raise ObjectMissingError("The function did not arrive.") from None
 
     # ---- memory ----------------------------------------------------------------------------------------------
 
@@ -294,8 +294,8 @@ class Processor:
             ctypes.CDLL(None).malloc_trim(0)
 
 
-def run_processor(
-    options: channel.ProcessorOptions, connection: StreamConnection, board_fd: int, fault_fd: int, news_fd: int
+def run_worker_process(
+    options: channel.WorkerProcessOptions, connection: StreamConnection, board_fd: int, fault_fd: int, news_fd: int
 ) -> None:
     """Never returns. The calling process is a fresh fork whose parent is the agent."""
     faulthandler.enable(file=fault_fd, all_threads=True)
@@ -306,13 +306,13 @@ def run_processor(
     board = Board(memory)
     _reseed()
     allow_keys(is_private(options.scheduler_address))
-    processor = Processor(connection, board, news_fd, options)
-    os.register_at_fork(after_in_child=processor.mark_fork)
-    _install_interrupt(board, processor.shield)
+    process = WorkerProcessMain(connection, board, news_fd, options)
+    os.register_at_fork(after_in_child=process.mark_fork)
+    _install_interrupt(board, process.shield)
     _wait_for_start(connection)
     if options.preload:
         preload(options.preload, connection)
-    processor.run()
+    process.run()
 
 
 def _wait_for_start(connection: StreamConnection) -> None:
@@ -326,7 +326,7 @@ def _wait_for_start(connection: StreamConnection) -> None:
 
 
 def preload(target: str, connection: StreamConnection) -> None:
-    """``module:function``, called once in each processor."""
+    """``module:function``, called once in each worker process."""
     try:
         module_name, _, function_name = target.partition(":")
         module = importlib.import_module(module_name)

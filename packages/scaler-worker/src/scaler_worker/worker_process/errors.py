@@ -12,8 +12,8 @@ from tblib import pickling_support
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import Status
 from scaler_protocol.user_frames import user_part
-from scaler_worker.processor.serialization import probe
-from scaler_worker.processor.shortening import shortened
+from scaler_worker.worker_process.serialization import probe
+from scaler_worker.worker_process.shortening import shortened
 
 MESSAGE_LIMIT_CHARACTERS = 16 * 1024
 TRACEBACK_LIMIT_CHARACTERS = 64 * 1024
@@ -25,7 +25,7 @@ class TaskCancelled(BaseException):
     """Raised in a task's main thread when the task was cancelled or has run for too long."""
 
 
-class ObjectMissing(Exception):
+class ObjectMissingError(Exception):
     """An argument that travels by reference is nowhere to be found."""
 
 

@@ -18,7 +18,7 @@ def new_key_pair() -> tuple[bytes, bytes]:
     return public, secret
 
 
-class Doorkeeper:
+class CurveAuthenticator:
     """Lets in whom ``user_of`` names by the public key; None: it is refused; OSError: it may try again. What the
     connection sends has that name. Answers in a thread of its own, so a busy interpreter delays only new connections.
     There is one per context."""

@@ -1,10 +1,10 @@
-"""The queues of tasks that no agent has yet (contract of queue_classes.pyx).
+"""The queues of tasks that no agent has yet (contract of priority_queues.pyx).
 
 A :class:`QueueClass` holds ranges of queued tasks: by priority, the highest first, and within one priority by client,
 each client in turn. A range is not cut when one of its tasks ends or is assigned in another way: the reader of a range
 skips the tasks that are not QUEUED any more. ``count`` is the number of tasks of the class that are QUEUED, reserved
 ones included; it is decreased where their state changes. ``assignments`` decides what an agent is given, and
-``allocator`` which agent is asked first.
+``placement`` which agent is asked first.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""One processor, as the core sees it (contract; the code is in processor.pyx).
+"""One worker process, as the core sees it (contract; the code is in worker_process.pyx).
 
 Its process goes through these states, and is given tasks in one of them only:
 
@@ -11,14 +11,14 @@ ready   it may be given tasks                                  no effect        
 ending  its end was asked for; its tasks wait for its death    board, pid         no effect           no effect
 ======  =====================================================  =================  ==================  =========
 
-In every state the process may die, or turn out not to exist: then the processor is forgotten.
+In every state the process may die, or turn out not to exist: then the worker process is forgotten.
 """
 
 from scaler_protocol.messages import ObjectKey
 from scaler_worker.board import Board, Handed
 from scaler_worker.core.timeouts import Ending
 
-class Processor:
+class WorkerProcess:
     slot: int | None
     """None: a spare one."""
     name: str
