@@ -1,4 +1,8 @@
-"""``python -m benchmarks``: every workload for Scaler and its peers, interleaved, several runs, medians."""
+"""``python -m benchmarks``: every workload for Scaler and its peers, interleaved, several runs, medians.
+
+``python -m benchmarks hosts`` runs workloads between hosts (see ``between_hosts``), ``python -m
+benchmarks fleet`` measures a scheduler with many agents (see ``fleet``).
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,11 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
+from benchmarks import between_hosts, fleet
 from benchmarks.environments import ROOT, interpreter_of
 from benchmarks.peers.catalogue import ALWAYS, PEERS, Competitor
 from benchmarks.plots import write_plots
@@ -65,6 +71,9 @@ def run_once(workload: Workload, peer: Competitor, arguments: argparse.Namespace
 
 
 def main() -> None:
+    if sys.argv[1:2] in (["hosts"], ["fleet"]):
+        (fleet if sys.argv[1] == "fleet" else between_hosts).main(sys.argv[2:])
+        return
     arguments = parse_arguments()
     names = list(PEERS) if arguments.peers == "all" else arguments.peers.split(",")
     peers = [PEERS[name] for name in names]

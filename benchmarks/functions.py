@@ -30,6 +30,13 @@ def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def spin(seconds: float) -> None:
+    """Keeps a processor busy."""
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop:
+        pass
+
+
 def sleep_span(seconds: float) -> tuple[float, int]:
     """The start, on the clock that all processes of a host share, and the process."""
     start = time.monotonic()

@@ -1,6 +1,6 @@
 """A scheduler's core with simulated peers.
 
-In one process, without sockets, encoding or processors. The agents are simulated and answer at once all they were
+In one process, without sockets, encoding or worker processes. The agents are simulated and answer at once all they were
 given; only the time spent in the core is counted. Deadlines come due on the real clock, so that what the core does
 per agent and second counts as well.
 """

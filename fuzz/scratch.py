@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _MEMORY = "/dev/shm"
-_PREFIX = "scaler-fuzz-"
 _VARIABLE = "TMPDIR"
 _folders: list[tempfile.TemporaryDirectory[str]] = []
 
@@ -18,15 +17,20 @@ def scratch() -> Path:
     """The same for all targets of a process, until ``clean``."""
     if not _folders:
         place = os.environ.get(_VARIABLE) or _memory()
-        _folders.append(tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place))
+        _folders.append(tempfile.TemporaryDirectory(prefix=_prefix(), dir=place))
     return Path(_folders[0].name)
 
 
 @contextlib.contextmanager
 def environment() -> Iterator[dict[str, str]]:
     """The environment variable that gives another process a folder, which is removed however that process ends."""
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_memory()) as folder:
+    with tempfile.TemporaryDirectory(prefix=_prefix(), dir=_memory()) as folder:
         yield {_VARIABLE: folder}
+
+
+def _prefix() -> str:
+    """Names the process, so that the folder of a killed one can be told from the folder of a running one."""
+    return f"scaler-fuzz-{os.getpid()}-"
 
 
 def _memory() -> str | None:

@@ -73,7 +73,7 @@ class PythonClass:
         return None if value == () else value
 
 
-TYPES = {"per_worker_capabilities": "Mapping[str, int] | Sequence[str]"}
+TYPES = {"per_worker_capabilities": "Mapping[str, float] | Sequence[str]"}
 """Parameters that accept more than text for their option."""
 
 FREE_PORT = {"address": "a free port of the loopback interface"}

@@ -13,6 +13,8 @@ import pytest
 from tests.support import leftovers
 from tests.support.watchdog import Watchdog
 
+LONGEST_FILES = "test_sanitizers.py", "test_archives.py", "test_installed.py"
+"""Each takes minutes. They run first: at the end, the other process would have nothing to do meanwhile."""
 LONGEST_TEMPORARY_FOLDER = 24
 """The path of a socket has at most 107 bytes, and folders of tests have long names."""
 
@@ -35,6 +37,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(os.environ["SCALER_HOME"], ignore_errors=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST_FILES)
 
 
 @pytest.fixture(scope="module", autouse=True)

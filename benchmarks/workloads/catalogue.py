@@ -16,6 +16,7 @@ from benchmarks.workloads import (
     monitoring,
     nested,
     objects,
+    sharing,
     startup,
     throughput,
 )
@@ -78,6 +79,13 @@ WORKLOADS = {
         ),
         Workload("send_object", "100 MB sent, 100 tasks", objects.send_object, "engine", "seconds", 100, 10.0, False),
         Workload(
+            "shared_dict", "dict of 1,000,000 sent, 40 tasks", objects.shared_dict, "engine", "seconds", 40, 30.0, False
+        ),
+        Workload(
+            "around_inline_limit", "maps over bytes of 31 kB to 1 MB", objects.around_inline_limit, "engine",
+            "33k_arguments_per_second", 4_000, 1e9,
+        ),
+        Workload(
             "broadcast_memory", "1 GB to 100 tasks", objects.broadcast_memory, "engine", "growth_gb", 100, 10.0, False
         ),
         Workload(
@@ -103,6 +111,10 @@ WORKLOADS = {
         Workload(
             "screens", "a map on three screens", monitoring.map_on_screens, "here", "watched_to_unwatched", 0, 0, False,
             True,
+        ),
+        Workload(
+            "fairness", "ten tasks behind 100,000 of another client", sharing.fairness, "here", "ten_tasks_s", 0, 0,
+            False, True,
         ),
         Workload("flat", "imap, memory", memory.flat, "engine", "servers_growth_mib", 10_000_000, 600.0, False, True),
     )

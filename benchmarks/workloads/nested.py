@@ -22,7 +22,7 @@ def spin() -> None:
 
 
 def fibonacci_numbers(engine: Any, count: int) -> dict[str, float]:
-    """Seconds for fibonacci(8) and (12), after a first one that warms up spare processors."""
+    """Seconds for fibonacci(8) and (12), after a first one that warms up spare worker processes."""
     client = engine.client
     client.submit(fibonacci, client, 6).result()
     figures = {}

@@ -15,6 +15,9 @@ ARRAY_BYTES = 100_000_000
 FRAME_ROWS = 5_000_000
 BROADCAST_BYTES = 1_000_000_000
 SMALL_BYTES = 100_000
+DICT_ENTRIES = 1_000_000
+AROUND_LIMIT_BYTES = {"31k": 31_000, "33k": 33_500, "100k": 100_000, "1m": 1_000_000}
+AROUND_LIMIT_TOTAL_BYTES = 400_000_000
 GIVEN_BACK_SECONDS = 12.0
 """Object stores keep free memory warm for 10 s."""
 
@@ -97,6 +100,32 @@ def send_object(engine: Any, count: int) -> dict[str, float]:
         seconds.append(time.perf_counter() - started)
         del reference, futures
     return {"seconds": statistics.median(seconds)}
+
+
+def shared_dict(engine: Any, count: int) -> dict[str, float]:
+    """A dict of a million entries sent once, then ``count`` tasks on it."""
+    sent = {f"key {number}": number for number in range(DICT_ENTRIES)}
+    started = time.perf_counter()
+    reference = engine.send(sent)
+    futures = [engine.submit(len, reference) for _ in range(count)]
+    assert engine.gather(futures) == [DICT_ENTRIES] * count
+    return {"seconds": time.perf_counter() - started}
+
+
+def around_inline_limit(engine: Any, count: int) -> dict[str, float]:
+    """Maps over ``count`` arguments, and results, of sizes below and above that from which values go to the store."""
+    figures = {}
+    for name, size in AROUND_LIMIT_BYTES.items():
+        number = min(count, AROUND_LIMIT_TOTAL_BYTES // size)
+        data = [bytes([index % 256]) * size for index in range(number)]
+        for _ in range(2):  # the first fills the memory
+            started = time.perf_counter()
+            assert engine.map(len, data) == [size] * number
+            figures[f"{name}_arguments_per_second"] = number / (time.perf_counter() - started)
+            started = time.perf_counter()
+            assert len(engine.map(bytes, [size] * number)) == number
+            figures[f"{name}_results_per_second"] = number / (time.perf_counter() - started)
+    return figures
 
 
 def broadcast_memory(engine: Any, count: int) -> dict[str, float]:

@@ -35,7 +35,7 @@ class Workshop(Stage):
         elif operation == 2:
             self.scribble(choices)
         elif operation == 3:
-            self.say(Cancel((TaskColumn(CLIENT, tuple(range(1, 1 + choices.below(8))), ()),)))
+            self.say(Cancel((TaskColumn(CLIENT, tuple(range(1, 1 + choices.below(8))), ()),), choices.below(2) == 1))
         elif operation == 4:
             self.say(Withdraw(choices.below(8)))
         elif operation == 5:

@@ -1,4 +1,4 @@
-"""Connections of strangers to a scheduler: Hellos in pieces, floods, connections that come and go.
+"""Unauthenticated connections to a scheduler: Hellos in pieces, floods, connections that come and go.
 
 Nothing but single frames of at most a Hello's size is given to the owner, and not more than they have sent. There are
 no more of them than the limit, none is taken for a peer, and an honest peer is served.
@@ -21,7 +21,7 @@ from scaler_protocol.transport.unauthenticated import Listening
 from scaler_protocol.transport.zeromq import RouterFrames
 from scaler_protocol.transport.zmtp_listener import ZmtpListener
 
-NAME = f"scaler-fuzz-strangers-{os.getpid()}"
+NAME = f"scaler-fuzz-unauthenticated-{os.getpid()}"
 IDENTITIES = (b"", b"one", b"two", b"i" * 255)
 HONEST, HELLO = b"the honest peer", b"hello of the honest peer"
 COUNT_LIMIT = 6
@@ -33,7 +33,7 @@ SIZES = (0, 1, 250, 300, HELLO_LIMIT_BYTES - 1, HELLO_LIMIT_BYTES, HELLO_LIMIT_B
 CHUNKS = (1, 2, 3, 9, 64, 1000, 100_000)
 
 
-class Stranger:
+class UnauthenticatedPeer:
     """``waiting``: what it has yet to send."""
 
     def __init__(self) -> None:
@@ -56,47 +56,47 @@ class Siege:
         self.listener.listen(Listening(bound))
         self.router = RouterFrames()
         self.router.serve(self.listener)
-        self.strangers: list[Stranger] = []
+        self.peers: list[UnauthenticatedPeer] = []
         self.has_come = False
         self.heard = 0
         self.given_bytes = 0
         self.said_bytes = 0
-        self.honest = Stranger()
+        self.honest = UnauthenticatedPeer()
         self.honest.waiting = protocol.GREETING + protocol.ready(b"DEALER", HONEST) + protocol.message([HELLO])
         self.honest.send(1000)
         self.serve_until(lambda: self.has_come)
 
     def step(self, choices: Choices) -> None:
         operation = choices.below(8)
-        if operation == 0 and len(self.strangers) < CONNECTIONS_LIMIT:
-            self.strangers.append(Stranger())
+        if operation == 0 and len(self.peers) < CONNECTIONS_LIMIT:
+            self.peers.append(UnauthenticatedPeer())
         elif operation == 1:
             self.say(choices, protocol.GREETING + protocol.ready(b"DEALER", choices.pick(IDENTITIES)))
         elif operation == 2:
             self.say(choices, protocol.frame(bytes(choices.pick(SIZES)), choices.pick((0, 0, protocol.MORE))))
         elif operation == 3:
             self.say(choices, choices.take(1 + choices.below(64)))
-        elif operation == 4 and self.strangers:
-            self.strangers.pop(choices.below(len(self.strangers))).socket.close()
+        elif operation == 4 and self.peers:
+            self.peers.pop(choices.below(len(self.peers))).socket.close()
         elif operation == 5:
             peer = choices.pick(IDENTITIES)
-            assert self.router.send(peer, [b"a task"]) == "gone", "A stranger is sent what is for peers."
+            assert self.router.send(peer, [b"a task"]) == "gone", "An unauthenticated peer is sent what is for peers."
             self.listener.answer(peer, [b"challenge"])
         elif operation == 6:
             self.say(choices, protocol.command(b"PING", b"\0\1" + choices.take(choices.below(20))))
         else:
             self.serve()
-        for stranger in self.strangers:
-            stranger.send(choices.pick(CHUNKS))
+        for peer in self.peers:
+            peer.send(choices.pick(CHUNKS))
 
     def say(self, choices: Choices, data: bytes) -> None:
-        if self.strangers:
+        if self.peers:
             self.said_bytes += len(data)
-            choices.pick(self.strangers).waiting += data
+            choices.pick(self.peers).waiting += data
 
     def serve(self) -> None:
         for peer, frames, _ in self.router.receive_many(64):
-            assert peer == HONEST and frames == [b"%d" % self.heard], "A stranger speaks as a peer."
+            assert peer == HONEST and frames == [b"%d" % self.heard], "An unauthenticated peer speaks as a peer."
             self.heard += 1
         for peer, frames in self.listener.unauthenticated_messages():
             self.examine(frames)
@@ -126,8 +126,8 @@ class Siege:
         self.honest.waiting = protocol.message([b"0"]) + protocol.message([b"1"])
         self.honest.send(1000)
         self.serve_until(lambda: self.heard == 2)
-        for stranger in (*self.strangers, self.honest):
-            stranger.socket.close()
+        for peer in (*self.peers, self.honest):
+            peer.socket.close()
         self.serve_until(lambda: not len(self.listener.unauthenticated))
         self.listener.close()
 

@@ -29,6 +29,7 @@ SAYS = {
     "disconnect": r"after it left: client is already stopped\.\nanother client: 3",
     "futures": r"finished: 0\.1 s\n(.*\n)*.*ZeroDivisionError: division by zero",
     "cancelling": r"cancelled: True, True\n(.*\n)*the worker is free again: 7",
+    "executor": r"\[0, 1, 4, 9, 16\]\n.*True\nthe first call: 0\.5",
     "profiling": r"1,000,000 entries: .* peak memory",
     "capabilities": r"ran on: graphics\n.*quantum=1",
     "option_pricing --tasks 50 --paths 1000": r"simulated 7\.\d+ \+- 0\.\d+, exact 7\.1281",

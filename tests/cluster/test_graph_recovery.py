@@ -61,7 +61,7 @@ def test_an_agent_dies_in_the_middle_of_a_graph(tmp_path: Path) -> None:
     graph, keys, expected = layered(path, 20, 50, 0.002)
     with start_scheduler(address), start_cluster(address, "-n", 1), Client(address) as client:
         with start_cluster(address, "-n", 1) as doomed:
-            wait_until(lambda: len({client.submit(functions.parent_process_id).result(10) for _ in range(8)}) > 1, 20)
+            wait_until(lambda: client.n_workers == 2, 20)
             futures = client.get(graph, keys, block=False)
             wait_until(lambda: len(functions.notes(path)) > 300, 20)
             doomed.kill()
@@ -78,7 +78,7 @@ def test_large_intermediates_of_a_dead_agent_are_made_again(tmp_path: Path) -> N
         graph[f"length-{index}"] = (slow_length, "seconds", f"made-{index}", *before)
     with start_scheduler(address), start_cluster(address, "-n", 1), Client(address) as client:
         with start_cluster(address, "-n", 1) as doomed:
-            wait_until(lambda: len({client.submit(functions.parent_process_id).result(10) for _ in range(8)}) > 1, 20)
+            wait_until(lambda: client.n_workers == 2, 20)
             future = client.get(graph, ["length-39"], block=False)["length-39"]
             wait_until(lambda: len(functions.notes(path)) > 20, 20)
             doomed.kill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -179,6 +180,39 @@ def test_results_of_a_host_that_cannot_be_reached_come_by_the_scheduler(hosts: H
     run(*rule, "pref", "100", "ipproto", "tcp", "dport", hosts.address.rpartition(":")[2], "lookup", "main")
     run(*rule, "pref", "200", "ipproto", "tcp", "to", ADDRESSES[0], "prohibit")
     hosts.script(1, RESULTS.replace("abab", "aa"), "relayed")
+
+
+ARGUMENTS = """
+client.submit(abs, -1).result(timeout=40)
+for _ in range(3):
+    assert on("a", total, make(COUNT)).result(timeout=40) == EXPECTED
+reference = client.send_object(make(COUNT))
+assert [each.result(timeout=40) for each in [on("a", total, reference) for _ in range(5)]] == [EXPECTED] * 5
+sent = [message.name for message in client.cluster_info().snapshot.sent]
+assert ("ObjectChunk" in sent) == (sys.argv[2] == "relayed"), sent
+"""
+WARNING = "Let this host connect to all ports of the workers' hosts"
+
+
+def test_arguments_of_a_host_without_workers_are_pushed(hosts: Hosts) -> None:
+    hosts.agents[1].terminate()
+    with hosts.begin(1, ARGUMENTS, "direct") as script:
+        assert script.wait(50) == 0, script.output
+        assert WARNING not in script.output
+
+
+@pytest.mark.parametrize("target", ["DROP", "REJECT"])
+def test_arguments_that_a_firewall_stops_come_by_the_scheduler(hosts: Hosts, target: str) -> None:
+    """It lets pass nothing but connections to the scheduler, with or without an answer."""
+    if not shutil.which("iptables"):
+        pytest.skip("the firewall is made with iptables")
+    hosts.agents[1].terminate()
+    port = hosts.address.rpartition(":")[2]
+    rule = ("-A", "INPUT", "-i", hosts.names[0], "-p", "tcp", "!", "--dport", port, "-j", target)
+    run(*on(hosts.names[0]), "iptables", *rule)
+    with hosts.begin(1, ARGUMENTS, "relayed") as script:
+        assert script.wait(50) == 0, script.output
+        assert script.output.count(WARNING) == 1
 
 
 FETCH_RESULT = 'assert total(on("a", make, COUNT).result(timeout=60)) == EXPECTED'

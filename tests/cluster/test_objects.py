@@ -80,7 +80,7 @@ def test_results_are_the_client_s_own(client: Client) -> None:
 
 def test_tasks_do_not_see_what_others_changed(client: Client) -> None:
     array = make(COUNT)
-    reference = client.send_object(array)
+    reference = client.send_object(array, shared=False)
     assert client.map(change, [reference] * 20) == [1.0] * 20
     assert array[0] == 0
 
@@ -336,7 +336,9 @@ def test_a_host_without_shared_memory(no_store: Client) -> None:
     """Every array can be written to, and nobody sees what others have written."""
     array = make(COUNT)
     assert no_store.map(change, [array] * 4) == [1.0] * 4
-    assert no_store.map(change, [no_store.send_object(array)] * 4) == [1.0] * 4
+    assert no_store.map(change, [no_store.send_object(array, shared=False)] * 4) == [1.0] * 4
+    with pytest.raises(ValueError, match="read-only"):
+        no_store.submit(change, no_store.send_object(array)).result(timeout=30)
     result = no_store.submit(make, COUNT).result(timeout=30)
     assert change(result) == 1.0
     graph = {"count": 6000, "made-0": (make, "count")}  # so small that one worker process is handed all of it

@@ -706,7 +706,7 @@ def test_a_restarted_scheduler_is_said_and_counts_anew(browser: Browser) -> None
         watched.wait_for_text("The scheduler is silent")
         scheduler.__exit__()
         scheduler = start_scheduler(address)
-        watched.wait_for_text("The scheduler has started anew")
+        watched.wait_for_text("The scheduler has restarted")
         watched.wait_for_text("Live", ".connection")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.core.effects import Finish, IssueWarnings, ReplaceConnection, WriteOutput
+from scaler.core.effects import Finish, IssueWarnings, PushObject, ReplaceConnection, WriteOutput
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.session import SCHEDULER, Session
@@ -161,7 +161,7 @@ class ClientNode(Node):
         elif isinstance(effect, ReplaceConnection):
             self.connection.cut()
         else:
-            assert isinstance(effect, (WriteOutput, IssueWarnings)), f"{self.name}: {effect}"
+            assert isinstance(effect, (PushObject, WriteOutput, IssueWarnings)), f"{self.name}: {effect}"
 
 
 from tests.simulation import graphs  # noqa: E402  its sinks are sinks of this module

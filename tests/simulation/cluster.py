@@ -49,6 +49,8 @@ class Scenario:
     most_delay_seconds: float = 0.002
     per_worker_queue_size: int = 1000
     max_number_of_tasks_waiting: int = -1
+    aging_seconds: float = 0.0
+    group_limits: str = ""
     client_timeout_seconds: float = 60.0
     function_names: tuple[str, ...] = ("short", "long")
 
@@ -146,6 +148,8 @@ class Cluster:
             self.network,
             per_worker_queue_size=self.scenario.per_worker_queue_size,
             max_number_of_tasks_waiting=self.scenario.max_number_of_tasks_waiting,
+            aging_seconds=self.scenario.aging_seconds,
+            group_limits=self.scenario.group_limits,
             client_timeout_seconds=self.scenario.client_timeout_seconds,
             **settings,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scaler.core.effects import DropStoredObjects
+from scaler.core.effects import DropStoredObjects, PushObject
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Stored, Upload
@@ -99,10 +99,13 @@ class ObjectNestedClient(NestedClient):
             child.settle(Outcome(Status.SUCCESS, data))
 
     def carry_out(self, effect: Any) -> None:
-        if not isinstance(effect, DropStoredObjects):
+        if isinstance(effect, DropStoredObjects):
+            if self._host is not None:
+                self._host.drop(effect.keys)
+        elif isinstance(effect, PushObject) and self._host is not None:
+            self._host.hosts.push(self, effect)
+        else:
             super().carry_out(effect)
-        elif self._host is not None:
-            self._host.drop(effect.keys)
 
     def _upload(self, data: bytes) -> Upload:
         key = self.core.objects.next_key()

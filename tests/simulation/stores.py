@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from scaler_protocol.messages import ObjectKey, StoreStatus
+from scaler.core.effects import PushObject
+from scaler_protocol.messages import OWNER_SOURCE, ObjectKey, ObjectRequest, StoreStatus
 from tests.simulation.world import World
 
 FIND_SECONDS = (0.00005, 0.002)
 FETCH_SECONDS = (0.001, 0.05)
+PUSH_SECONDS = (0.001, 0.05)
 RESTART_SECONDS = (0.001, 0.1)
 
 
@@ -39,11 +41,30 @@ class Hosts:
         self._capacity_bytes = capacity_bytes
         self.by_endpoint: dict[str, SimulatedStore] = {}
         self.crossings: Counter[ObjectKey] = Counter()
+        self._pushed: dict[tuple[str, ObjectKey], bytes] = {}  # what clients offer to stores, by endpoint
 
     def start_store(self) -> SimulatedStore:
         store = SimulatedStore(self.world, self._capacity_bytes)
         self.by_endpoint[store.endpoint] = store
         return store
+
+    def push(self, client: Any, push: PushObject) -> None:
+        """It may come too late, or a firewall may stop it: then the object goes through the scheduler."""
+
+        def arrive() -> None:
+            if push.endpoint in self.by_endpoint and self.world.chance.random() < 0.7:
+                self._pushed[push.endpoint, push.key] = bytes(push.data)
+            else:
+                client.post(lambda now: client.core.objects.on_request(ObjectRequest(push.key), now))
+
+        self.world.after(self.world.between(*PUSH_SECONDS), arrive)
+
+    def object_at(self, source: str, store: SimulatedStore, key: ObjectKey) -> bytes | None:
+        """What ``store`` gets from a source."""
+        if source == OWNER_SOURCE:
+            return self._pushed.pop((store.endpoint, key), None)
+        found = self.by_endpoint.get(source)
+        return found.objects.get(key) if found is not None else None
 
     def end_store(self, store: SimulatedStore) -> None:
         del self.by_endpoint[store.endpoint]
@@ -129,9 +150,9 @@ class Host:
         if key in self.store.objects:
             return True
         for endpoint in sources:
-            source = self.hosts.by_endpoint.get(endpoint)
-            if source is not None and key in source.objects and self.store.has_room(len(source.objects[key])):
-                self.store.objects[key] = source.objects[key]
+            data = self.hosts.object_at(endpoint, self.store, key)
+            if data is not None and self.store.has_room(len(data)):
+                self.store.objects[key] = data
                 self.hosts.crossings[key] += 1
                 return True
         return False

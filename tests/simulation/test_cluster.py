@@ -49,6 +49,15 @@ SCENARIOS.update(
     }
 )  # fmt: skip
 
+SCENARIOS.update(
+    {
+        "a hundred clients": Scenario(clients=100, bursts=1, tasks_per_burst=3, seconds=1.0, agent_kills=1),
+        "aging": Scenario(aging_seconds=0.01, cancels=10, agent_kills=2, process_kills=4),
+        "a limited group": Scenario(group_limits="default=2", cancels=5, agent_kills=3, process_kills=4, cuts=5),
+        "a limited group, graphs": Scenario(group_limits="default=2", graphs=3, bursts=1, graph_cancels=4, cuts=5),
+    }
+)
+
 NESTED = {"function_names": ("short", "parent"), "bursts": 2, "tasks_per_burst": 12}
 
 SCENARIOS.update(

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import socket
 import stat
 import tempfile
@@ -139,12 +140,18 @@ def _shared_memory() -> dict[str, str]:
 
 
 def _is_of_others(key: str) -> bool:
-    """Shared memory that a process has mapped which is no descendant: whatever else runs on this machine has some."""
+    """Shared memory that a process which is not a descendant has mapped, or named after itself."""
     kind, path = key.split(" ", 1)
     if kind != "shared-memory":
         return False
     family = {os.getpid(), *(process.pid for process in psutil.Process().children(recursive=True))}
-    return any(_has_mapped(pid, path) for pid in psutil.pids() if pid not in family)
+    others = [pid for pid in psutil.pids() if pid not in family]
+    return _named_after(path) in others or any(_has_mapped(pid, path) for pid in others)
+
+
+def _named_after(path: str) -> int | None:
+    found = re.fullmatch(r"scaler-fuzz-(\d+)-\w+", Path(path).name)
+    return int(found[1]) if found else None
 
 
 def _has_mapped(pid: int, path: str) -> bool:

@@ -15,7 +15,7 @@ import pytest
 
 GRACE_SECONDS = 30.0
 END_SECONDS = 60.0
-"""From the last test to the end of the process."""
+"""From the last test to the end of the process that reports."""
 
 
 class Watchdog:
@@ -40,7 +40,9 @@ class Watchdog:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        self._expect(None, END_SECONDS)
+        """A process that runs tests for another waits without work for that one, which ends it."""
+        if not hasattr(self._config, "workerinput"):
+            self._expect(None, END_SECONDS)
 
     def pytest_enter_pdb(self) -> None:
         self._expect(None, float("inf"))

@@ -10,7 +10,7 @@ from concurrent.futures import as_completed, wait
 from functools import partial
 from typing import Any, NamedTuple, assert_type
 
-from scaler import Client, ObjectReference, ScalerFuture, SchedulerClusterCombo, Serializer
+from scaler import Client, Executor, ObjectReference, ScalerFuture, SchedulerClusterCombo, Serializer
 from scaler.client.future import ProfilingInfo
 
 
@@ -204,3 +204,13 @@ def the_rest() -> None:
             assert_type(inner, Client)
             assert_type(other.identity, bytes)
         Client(2345)  # type: ignore
+
+
+def executors() -> None:
+    executor: concurrent.futures.Executor = client.as_executor()
+    with Executor(n_workers=2) as own:
+        assert_type(own.submit(add, 1, 2), ScalerFuture[int])
+        assert_type(own.submit(scale, 1, factor=2).cancel(running=True), bool)
+        assert_type(own.map(count, [["x"]], timeout=1, chunksize=2, buffersize=3), Iterator[dict[str, int]])
+        own.submit(add, "1")  # type: ignore[arg-type]
+    executor.shutdown(wait=False, cancel_futures=True)

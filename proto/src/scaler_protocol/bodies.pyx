@@ -11,6 +11,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from scaler_protocol.fields cimport check_count, open_root, out_of_bounds, take_bytes, take_id, take_text, take_texts
 from scaler_protocol.wire cimport (
     BytesView,
     ListView,
@@ -19,17 +20,13 @@ from scaler_protocol.wire cimport (
     Writer,
     element,
     field64,
-    open_message,
     put_bytes,
     put_message,
     put_pointers,
     put_struct,
     put_structs,
     read_bytes,
-    read_bytes_at,
     read_field,
-    read_pointers,
-    read_struct,
     read_structs,
     sure,
     word,
@@ -37,7 +34,7 @@ from scaler_protocol.wire cimport (
 )
 
 from scaler_protocol import layout, limits, messages
-from scaler_protocol.ids import ID_SIZE_BYTES as _ID_SIZE_BYTES
+from scaler_protocol.fields import MalformedMessage
 from scaler_protocol.messages import (
     CoordinationKind,
     Envelope,
@@ -91,15 +88,11 @@ _COUNTS = {
     "workers": limits.WORKERS_LIMIT,
     "capabilities": limits.CAPABILITIES_LIMIT,
     "sources": limits.SOURCES_LIMIT,
-    "features": limits.SOURCES_LIMIT,
+    "features": limits.FEATURES_LIMIT,
 }
 """How many items a list may have. Other lists are bounded by the size of their message: their items take bytes."""
 
 cdef double REAL_LIMIT = limits.REAL_LIMIT
-
-
-class Unreadable(ValueError):
-    """The received bytes are not a message."""
 
 
 # ---- plans ----------------------------------------------------------------------------------------------------------
@@ -181,7 +174,7 @@ def camel(name):
     return first + "".join(other.capitalize() for other in others)
 
 
-BODIES = tuple(getattr(messages, _name[0].upper() + _name[1:]) for _name in layout.bodies())
+BODIES = tuple(getattr(messages, _name) for _name in layout.body_classes())
 cdef dict _tags = {body: tag for tag, body in enumerate(BODIES)}
 
 
@@ -282,7 +275,7 @@ cdef int put_number(uint8_t* data, BodyField field, object value) except -1:
 cdef int check_real(BodyField field, double real) except -1:
     """Also False for what is not a number."""
     if not -REAL_LIMIT <= real <= REAL_LIMIT:
-        raise Unreadable(f"{field.name} is not a number between -{REAL_LIMIT:g} and {REAL_LIMIT:g}: {real}.")
+        raise MalformedMessage(f"{field.name} is not a number between -{REAL_LIMIT:g} and {REAL_LIMIT:g}: {real}.")
     return 0
 
 
@@ -337,12 +330,9 @@ def read(body_class, frames):
     cdef bytes head = frames[0]
     cdef Reader reader
     cdef StructView root, view
-    if not open_message(&reader, <const uint8_t*> PyBytes_AS_STRING(head), PyBytes_GET_SIZE(head)):
-        raise Unreadable("The first frame is not a Cap'n Proto message.")
-    if reader.segments[0].words == 0 or not read_struct(&reader, 0, 0, &root):
-        raise Unreadable("The root of the message is out of bounds.")
+    open_root(&reader, &root, head)
     if not read_field(&reader, &root, 0, &view):
-        raise Unreadable(f"{body_class.__name__} is out of bounds.")
+        raise MalformedMessage(f"{body_class.__name__} is out of bounds.")
     cdef dict values = take_fields(&reader, &view, plan_of(body_class))
     take_frames(body_class, frames, values)
     if body_class is ObjectChunk:
@@ -356,7 +346,7 @@ cdef int take_frames(object body_class, frames, dict values) except -1:
         return 0
     cdef int expected = 2 if body_class is ObjectChunk else 1
     if len(frames) != expected:
-        raise Unreadable(f"{body_class.__name__} has {len(frames)} frames instead of {expected}.")
+        raise MalformedMessage(f"{body_class.__name__} has {len(frames)} frames instead of {expected}.")
     if expected == 2:
         values["data"] = frames[1]
     return 0
@@ -366,9 +356,9 @@ cdef int check_chunk(dict values) except -1:
     """The receiver writes the bytes where the chunk says."""
     cdef object end = values["offset"] + len(values["data"])
     if end > values["size"]:
-        raise Unreadable(f"A chunk ends at {end} of an object of {values['size']} bytes.")
+        raise MalformedMessage(f"A chunk ends at {end} of an object of {values['size']} bytes.")
     if values["size"] > limits.OBJECT_LIMIT_BYTES:
-        raise Unreadable(f"An object has {values['size']} bytes; {limits.OBJECT_LIMIT_BYTES} are allowed.")
+        raise MalformedMessage(f"An object has {values['size']} bytes; {limits.OBJECT_LIMIT_BYTES} are allowed.")
     return 0
 
 
@@ -402,29 +392,26 @@ cdef object take_number(StructView* view, BodyField field):
     try:
         return field.enumeration(number)
     except ValueError:
-        raise Unreadable(f"{field.name} has an unknown value: {number}.") from None
+        raise MalformedMessage(f"{field.name} has an unknown value: {number}.") from None
 
 
 cdef object take_pointed(Reader* reader, StructView* view, BodyField field):
     cdef StructView item
-    cdef BytesView data
     if field.kind == STRUCT:
         if not read_field(reader, view, field.place, &item):
-            out_of_bounds(field)
+            out_of_bounds(field.name)
         return field.items.value_class(**take_fields(reader, &item, field.items))
     if field.kind == STRUCTS:
         return take_items(reader, view, field)
     if field.kind == TEXTS:
-        return take_texts(reader, view, field)
-    if not read_bytes(reader, view, field.place, &data):
-        out_of_bounds(field)
+        return take_texts(reader, view, field.place, field.name, field.most_items, field.most_bytes)
     if field.kind == TEXT:
-        return text_of(&data, field)
+        return take_text(reader, view, field.place, field.name, field.most_bytes)
+    if field.kind == ID:
+        return take_id(reader, view, field.place, field.name)
     if field.kind == COLUMN:
-        return column_of(&data, field)
-    if field.kind == ID and data.size != <uint64_t> _ID_SIZE_BYTES:
-        raise Unreadable(f"{field.name} has {data.size} bytes instead of {_ID_SIZE_BYTES}.")
-    return PyBytes_FromStringAndSize(<char*> data.data, data.size)
+        return column_of(reader, view, field)
+    return take_bytes(reader, view, field.place, field.name)
 
 
 cdef tuple take_items(Reader* reader, StructView* view, BodyField field):
@@ -433,57 +420,22 @@ cdef tuple take_items(Reader* reader, StructView* view, BodyField field):
     cdef uint32_t index
     cdef list values = []
     if not read_structs(reader, view, field.place, &items):
-        out_of_bounds(field)
-    check_count(field, items.count)
+        out_of_bounds(field.name)
+    check_count(field.name, items.count, field.most_items)
     for index in range(items.count):
         element(reader, &items, index, &item)
         value = field.items.value_class(**take_fields(reader, &item, field.items))
         if field.items.value_class is TaskColumn and len(value.attempts) not in (0, len(value.tasks)):
-            raise Unreadable(f"{len(value.tasks)} tasks have {len(value.attempts)} attempts.")
+            raise MalformedMessage(f"{len(value.tasks)} tasks have {len(value.attempts)} attempts.")
         values.append(value)
     return tuple(values)
 
 
-cdef tuple take_texts(Reader* reader, StructView* view, BodyField field):
-    cdef ListView texts
+cdef tuple column_of(Reader* reader, StructView* view, BodyField field):
     cdef BytesView data
-    cdef uint32_t index
-    cdef list values = []
-    if not read_pointers(reader, view, field.place, &texts):
-        out_of_bounds(field)
-    check_count(field, texts.count)
-    for index in range(texts.count):
-        if not read_bytes_at(reader, texts.segment, texts.start + index, &data):
-            out_of_bounds(field)
-        values.append(text_of(&data, field))
-    return tuple(values)
-
-
-cdef str text_of(BytesView* data, BodyField field):
-    if data.size == 0:
-        return ""
-    if data.size - 1 > field.most_bytes:
-        raise Unreadable(f"{field.name} has {data.size - 1} bytes; {field.most_bytes} are allowed.")
-    if data.data[data.size - 1] != 0:
-        raise Unreadable(f"{field.name} does not end.")
-    try:
-        return data.data[: data.size - 1].decode("utf-8")
-    except UnicodeDecodeError:
-        raise Unreadable(f"{field.name} is not UTF-8.") from None
-
-
-cdef int check_count(BodyField field, uint64_t count) except -1:
-    if count > field.most_items:
-        raise Unreadable(f"{field.name} has {count} items; {field.most_items} are allowed.")
-    return 0
-
-
-cdef tuple column_of(BytesView* data, BodyField field):
+    if not read_bytes(reader, view, field.place, &data):
+        out_of_bounds(field.name)
     cdef uint64_t width = struct.calcsize(field.format)
     if data.size % width:
-        raise Unreadable(f"The column {field.name} has {data.size} bytes.")
+        raise MalformedMessage(f"The column {field.name} has {data.size} bytes.")
     return struct.unpack(f"<{data.size // width}{field.format}", data.data[: data.size])
-
-
-cdef int out_of_bounds(BodyField field) except -1:
-    raise Unreadable(f"{field.name} is out of bounds.")

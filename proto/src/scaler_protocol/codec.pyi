@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from scaler_protocol.fields import MalformedMessage
 from scaler_protocol.messages import Envelope, Hello
 from scaler_protocol.result_run import ResultRun, ResultRunBuilder
 from scaler_protocol.task_run import TaskRun, TaskRunBuilder
@@ -27,8 +28,6 @@ TASKS_LIMIT: int
 HARD_LIMIT_BYTES: int
 """``encode`` refuses more. Messages are planned for MESSAGE_LIMIT_BYTES (``split``, ``TaskRunBuilder.fits``); the rest
 is room for functions that ride along, and for a relayed message inside another."""
-
-class MalformedMessage(ValueError): ...
 
 def encode(envelope: Envelope) -> list[bytes]:
     """The message's frames: a Cap'n Proto message, then payload frames. Raises ValueError over the message limit."""

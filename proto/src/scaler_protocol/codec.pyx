@@ -8,7 +8,6 @@ Tasks, Results and bodies without fields are written and read here, in the layou
 import sys
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
 
@@ -26,6 +25,16 @@ from scaler_protocol.columns cimport (
     rebase,
 )
 from scaler_protocol.envelope cimport Envelope, Results, Tasks, envelope_of
+from scaler_protocol.fields cimport (
+    check_count,
+    open_root,
+    out_of_bounds,
+    take_bytes,
+    take_column,
+    take_id,
+    take_text,
+    take_texts,
+)
 from scaler_protocol.result_run cimport ResultRun
 from scaler_protocol.steps cimport is_whole
 from scaler_protocol.task_run cimport TaskRun
@@ -40,17 +49,13 @@ from scaler_protocol.wire cimport (
     field64,
     field_bit,
     load32,
-    open_message,
     put_bytes,
     put_message,
     put_pointers,
     put_struct,
     put_structs,
     read_bytes,
-    read_bytes_at,
     read_field,
-    read_pointers,
-    read_struct,
     read_structs,
     store32,
     store64,
@@ -60,6 +65,7 @@ from scaler_protocol.wire cimport (
 )
 
 from scaler_protocol import bodies, limits
+from scaler_protocol.fields import MalformedMessage
 from scaler_protocol.messages import (
     DEFAULT_OPTIONS,
     HELLO_LIMIT_BYTES,
@@ -107,6 +113,7 @@ cdef enum:
     TASK_RUN_DATA = 5
     TASK_RUN_POINTERS = 8
     OPTIONS_DATA = 5
+    CAPABILITY_DATA = 2
     FUNCTION_DATA = 1
     FUNCTION_POINTERS = 3
     RESULT_RUN_DATA = 3
@@ -127,10 +134,6 @@ cdef uint64_t SHAPE_LIMIT = limits.SHAPE_LIMIT_BYTES
 
 _options_cache: dict = {}
 _OPTIONS_CACHE_SIZE = 256
-
-
-class MalformedMessage(ValueError):
-    """The received bytes are not a message of this protocol."""
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
@@ -253,15 +256,23 @@ cdef bint is_default(object options):
 
 
 cdef list capability_texts(object options):
-    return [(capability.name.encode(), capability.amount) for capability in options.capabilities]
+    return [(each.name.encode(), each.amount, each.millionths) for each in options.capabilities]
+
+
+cdef uint16_t capability_data(list capabilities) except 0:
+    """The words of data that each capability takes. Without fractions, the second word is not written."""
+    for _, _, millionths in capabilities:
+        if millionths:
+            return CAPABILITY_DATA
+    return CAPABILITY_DATA - 1
 
 
 cdef uint64_t options_words(list capabilities):
     cdef uint64_t words = OPTIONS_DATA + 1
     if capabilities:
         words += 1
-        for name, _ in capabilities:
-            words += 2 + text_words(name)
+        for name, _, _ in capabilities:
+            words += capability_data(capabilities) + 1 + text_words(name)
     return words
 
 
@@ -271,6 +282,7 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     cdef int64_t priority = options.priority
     cdef double timeout = options.timeout_seconds
     cdef int64_t at
+    cdef uint16_t data_words
     if not 0 <= timeout <= REAL_LIMIT:
         raise ValueError(f"timeout_seconds is not a number between 0 and {REAL_LIMIT:g}: {timeout}.")
     store64(data, <uint64_t> priority)
@@ -282,11 +294,14 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     data[32] |= (bool(options.intermediate) << 3) | (bool(options.shares_values) << 4)
     store32(data + 36, options.graph)
     if capabilities:
-        at = sure(put_structs(writer, start + OPTIONS_DATA, len(capabilities), 1, 1))
-        for name, amount in capabilities:
+        data_words = capability_data(capabilities)
+        at = sure(put_structs(writer, start + OPTIONS_DATA, len(capabilities), data_words, 1))
+        for name, amount, millionths in capabilities:
             store64(word(writer, at), amount)
-            write_text(writer, at + 1, name)
-            at += 2
+            if data_words == CAPABILITY_DATA:
+                store32(word(writer, at + 1), millionths)
+            write_text(writer, at + data_words, name)
+            at += data_words + 1
     return 0
 
 
@@ -550,9 +565,6 @@ cdef tuple _bodies = bodies.BODIES
 cdef uint8_t _last_status = max(Status)
 cdef uint32_t _hello_tag = _bodies.index(Hello)
 
-FEATURES_LIMIT = 64
-TEXT_LIMIT = 256
-
 
 def decode(frames):
     frames = [frame if type(frame) is bytes else bytes(frame) for frame in frames]
@@ -561,10 +573,7 @@ def decode(frames):
     cdef bytes head = frames[0]
     cdef Reader reader
     cdef StructView root
-    if not open_message(&reader, <const uint8_t*> PyBytes_AS_STRING(head), PyBytes_GET_SIZE(head)):
-        raise MalformedMessage("The first frame is not a Cap'n Proto message.")
-    if reader.segments[0].words == 0 or not read_struct(&reader, 0, 0, &root):
-        raise MalformedMessage("The root of the message is out of bounds.")
+    open_root(&reader, &root, head)
     cdef uint32_t tag = field32(&root, 4) & 0xFFFF
     if tag >= <uint32_t> len(_bodies):
         raise MalformedMessage(f"Unknown body {tag}.")
@@ -578,7 +587,7 @@ def decode(frames):
             raise MalformedMessage(f"{kind.__name__} has {len(frames)} frames instead of 1.")
         body = kind()
     else:
-        return decode_cold(kind, frames)
+        return bodies.read(kind, frames)
     return envelope_of(body, field64(&root, 0), field64(&root, 1))
 
 
@@ -588,25 +597,15 @@ def decode_hello(frames):
     cdef bytes head = bytes(frames[0]) if len(frames) == 1 else b""
     if not 0 < len(head) <= HELLO_LIMIT_BYTES:
         return None
-    if not open_message(&reader, <const uint8_t*> PyBytes_AS_STRING(head), PyBytes_GET_SIZE(head)):
-        raise MalformedMessage("The first frame is not a Cap'n Proto message.")
-    if reader.segments[0].words == 0 or not read_struct(&reader, 0, 0, &root):
-        raise MalformedMessage("The root of the message is out of bounds.")
+    open_root(&reader, &root, head)
     if field32(&root, 4) & 0xFFFF != _hello_tag:
         return None
-    hello = decode_cold(Hello, [head]).body
+    hello = bodies.read(Hello, [head]).body
     texts = hello.distribution, hello.distribution_version, hello.python_version, hello.host, *hello.features
     data = hello.session, hello.token, hello.parent_session, hello.nonce, hello.challenge, hello.proof
-    if len(hello.features) > FEATURES_LIMIT or max(map(len, texts)) > TEXT_LIMIT or max(map(len, data)) > TEXT_LIMIT:
+    if max(map(len, (*texts, *data))) > limits.HELLO_VALUE_LIMIT:
         raise MalformedMessage("The Hello is larger than any valid Hello.")
     return hello
-
-
-cdef object decode_cold(object kind, list frames):
-    try:
-        return bodies.read(kind, frames)
-    except bodies.Unreadable as error:
-        raise MalformedMessage(str(error)) from error
 
 
 cdef bytes payload_frame(list frames):
@@ -615,70 +614,6 @@ cdef bytes payload_frame(list frames):
     if len(frames) == 2:
         return frames[1]
     raise MalformedMessage(f"A message of tasks or results has {len(frames)} frames instead of 2.")
-
-
-cdef int out_of_bounds(str what) except -1:
-    raise MalformedMessage(f"{what} is out of bounds.")
-
-
-cdef bytes take_bytes(Reader* reader, StructView* view, uint32_t field, str what):
-    cdef BytesView data
-    if not read_bytes(reader, view, field, &data):
-        out_of_bounds(what)
-    return PyBytes_FromStringAndSize(<char*> data.data, data.size) if data.size else b""
-
-
-cdef bytes take_id(Reader* reader, StructView* view, uint32_t field, str what):
-    cdef bytes data = take_bytes(reader, view, field, what)
-    if len(data) != ID_SIZE:
-        raise MalformedMessage(f"{what} has {len(data)} bytes instead of {ID_SIZE}.")
-    return data
-
-
-cdef str text_of(BytesView* data, str what):
-    if data.size == 0:
-        return ""
-    if data.size - 1 > NAME_LIMIT:
-        raise MalformedMessage(f"{what} has {data.size - 1} bytes; {NAME_LIMIT} are allowed.")
-    if data.data[data.size - 1] != 0:
-        raise MalformedMessage(f"{what} does not end.")
-    try:
-        return PyUnicode_DecodeUTF8(<char*> data.data, data.size - 1, NULL)
-    except UnicodeDecodeError:
-        raise MalformedMessage(f"{what} is not UTF-8.") from None
-
-
-cdef str take_text(Reader* reader, StructView* view, uint32_t field, str what):
-    cdef BytesView data
-    if not read_bytes(reader, view, field, &data):
-        out_of_bounds(what)
-    return text_of(&data, what)
-
-
-cdef const uint8_t* take_column(Reader* reader, StructView* view, uint32_t field, uint64_t size, str what) except? NULL:
-    """A column of exactly ``size`` bytes."""
-    cdef BytesView data
-    if not read_bytes(reader, view, field, &data):
-        out_of_bounds(what)
-    if data.size != size:
-        raise MalformedMessage(f"{what} has {data.size} bytes instead of {size}.")
-    return data.data
-
-
-cdef tuple take_texts(Reader* reader, StructView* view, uint32_t field, str what):
-    cdef ListView texts
-    cdef BytesView data
-    cdef uint32_t index
-    cdef list values = []
-    if not read_pointers(reader, view, field, &texts):
-        out_of_bounds(what)
-    if texts.count > KEYWORDS_LIMIT:
-        raise MalformedMessage(f"{what} has {texts.count} items; {KEYWORDS_LIMIT} are allowed.")
-    for index in range(texts.count):
-        if not read_bytes_at(reader, texts.segment, texts.start + index, &data):
-            out_of_bounds(what)
-        values.append(text_of(&data, what))
-    return tuple(values)
 
 
 cdef const uint8_t* payload_of(bytes frame, uint64_t offset, uint64_t size) except NULL:
@@ -744,9 +679,9 @@ cdef TaskRun decode_task_run(Reader* reader, StructView* view, bytes head, bytes
     pieces = <uint64_t> run.count * run.arity
     run.session = take_id(reader, view, 0, "session")
     run.function = take_id(reader, view, 1, "function")
-    run.function_name = take_text(reader, view, 2, "functionName")
+    run.function_name = take_text(reader, view, 2, "functionName", NAME_LIMIT)
     run.serializer = take_bytes(reader, view, 3, "serializer")
-    run.keywords = take_texts(reader, view, 4, "keywords")
+    run.keywords = take_texts(reader, view, 4, "keywords", KEYWORDS_LIMIT, NAME_LIMIT)
     run.options = decode_options(reader, view, 5)
     run.ends = take_column(reader, view, 6, 4 * pieces, "ends")
     run.origin = payload_of(payload, field64(view, 3), size)
@@ -828,11 +763,11 @@ cdef tuple decode_capabilities(Reader* reader, ListView* items):
     cdef StructView item
     cdef uint32_t index
     cdef list capabilities = []
-    if items.count > CAPABILITIES_LIMIT:
-        raise MalformedMessage(f"A task has {items.count} capabilities; {CAPABILITIES_LIMIT} are allowed.")
+    check_count("capabilities", items.count, CAPABILITIES_LIMIT)
     for index in range(items.count):
         element(reader, items, index, &item)
-        capabilities.append(Capability(take_text(reader, &item, 0, "capability"), field64(&item, 0)))
+        name = take_text(reader, &item, 0, "capability", NAME_LIMIT)
+        capabilities.append(Capability(name, field64(&item, 0), field32(&item, 2)))
     return tuple(capabilities)
 
 
@@ -846,7 +781,7 @@ cdef list decode_functions(Reader* reader, StructView* tasks, uint32_t field):
     for index in range(items.count):
         element(reader, &items, index, &item)
         digest = take_id(reader, &item, 0, "digest")
-        name = take_text(reader, &item, 1, "name")
+        name = take_text(reader, &item, 1, "name", NAME_LIMIT)
         functions.append(FunctionDefinition(digest, name, take_bytes(reader, &item, 2, "payload"), field64(&item, 0)))
     return functions
 

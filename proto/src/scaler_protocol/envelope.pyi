@@ -5,7 +5,8 @@ from scaler_protocol.result_run import ResultRun
 from scaler_protocol.task_run import TaskRun
 
 class Tasks:
-    """Client to scheduler, scheduler to agent, agent to processor. Functions ride with their first batch per host."""
+    """Client to scheduler, scheduler to agent, agent to worker process. Functions ride with their first batch per
+    host."""
 
     runs: list[TaskRun]
     functions: list[FunctionDefinition]
@@ -22,7 +23,7 @@ class Tasks:
     ) -> None: ...
 
 class Results:
-    """Processor to agent, agent to scheduler, scheduler to client."""
+    """Worker process to agent, agent to scheduler, scheduler to client."""
 
     runs: list[ResultRun]
     def __init__(self, runs: list[ResultRun]) -> None: ...

@@ -70,6 +70,8 @@ def make_hello(
     parent_task: int = 0,
     parent_attempt: int = 0,
     parent_depth: int = 0,
+    group: str = "",
+    weight: float = 0.0,
 ) -> Hello:
     """Fills in versions, host and pid."""
     return Hello(
@@ -87,6 +89,8 @@ def make_hello(
         parent_task=parent_task,
         parent_attempt=parent_attempt,
         parent_depth=parent_depth,
+        group=group,
+        weight=weight,
     )
 
 

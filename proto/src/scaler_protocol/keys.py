@@ -133,6 +133,12 @@ def role_of_user(user: bytes) -> Role | None:
     return _ROLES.get(user.partition(b":")[0].decode())
 
 
+def name_of_user(user: bytes) -> str:
+    """Whose key it is: ``alice`` for ``submit-alice``. Empty: it has no name, or there is no key."""
+    parts = user.split(b":", 2)
+    return parts[1].decode("utf-8", "backslashreplace") if len(parts) > 1 else ""
+
+
 def key_of_user(user: bytes) -> bytes:
     """The public key of whom ``PublicKey.user`` names so."""
     return user.split(b":", 2)[-1]

@@ -81,5 +81,15 @@ def layout(name: str) -> StructLayout:
 
 def bodies() -> list[str]:
     """The names of Message's union in the order of their tags."""
-    fields = sorted((int(number), name) for name, number, _ in _FIELD.findall(_texts["Message"]))
-    return [name for _, name in fields if name not in ("sequence", "acknowledged")]
+    return [name for name, _ in _union()]
+
+
+def body_classes() -> list[str]:
+    """The names of the classes of these bodies: those of their structs. A body without fields has no struct, and its
+    class has the name of the field in the union."""
+    return [name[0].upper() + name[1:] if struct == "Void" else struct for name, struct in _union()]
+
+
+def _union() -> list[tuple[str, str]]:
+    fields = sorted((int(number), name, struct) for name, number, struct in _FIELD.findall(_texts["Message"]))
+    return [(name, struct) for _, name, struct in fields if name not in ("sequence", "acknowledged")]

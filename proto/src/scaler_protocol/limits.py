@@ -33,7 +33,13 @@ SHAPE_LIMIT_BYTES = 65_536
 """What the names, keywords and capabilities of one run of tasks take: each part of a run carries all of them."""
 
 SOURCES_LIMIT = 64
-"""Endpoints of stores in one message, and features in Hello."""
+"""Endpoints of stores in one message."""
+
+FEATURES_LIMIT = 64
+"""Features in Hello."""
+
+HELLO_VALUE_LIMIT = 256
+"""Characters of each text in the first Hello of a connection, and bytes of its data."""
 
 ATTEMPT_LIMIT = 2**31 - 1
 """Attempts of one task."""

@@ -17,7 +17,7 @@ from scaler_protocol.envelope import Tasks as Tasks
 from scaler_protocol.value import value
 
 PROTOCOL_MAJOR = 1
-PROTOCOL_MINOR = 2
+PROTOCOL_MINOR = 3
 
 HELLO_LIMIT_BYTES = 8 * 1024
 """Nothing larger is read of a peer that has not authenticated."""
@@ -37,6 +37,10 @@ CREDIT_WITHOUT_END = 2**64 - 1
 
 UPLOAD_NUMBER = 2**63
 """Numbers of uploaded arguments count down from the top to this, ids of tasks count up and stay below."""
+
+PRIVATE_UPLOAD_NUMBER = 2**63 + 2**62
+"""Of an upload with this number or a greater one, each task gets a copy of its own. The tasks of a worker process may
+share one loaded copy of an upload with a smaller number."""
 
 
 class Role(enum.IntEnum):
@@ -77,7 +81,8 @@ class RefusalReason(enum.IntEnum):
 
 class ObjectKey(NamedTuple):
     """Names bytes above the inline limit: a result (owner is the session, number the task), an uploaded argument
-    (number counts down from 2**64 - 1) or a function (owner is its digest, number 0)."""
+    (number counts down from 2**64 - 1; from ``PRIVATE_UPLOAD_NUMBER - 1`` if its tasks may share one loaded copy) or a
+    function (owner is its digest, number 0)."""
 
     owner: bytes
     number: int
@@ -92,10 +97,22 @@ class TaskName(NamedTuple):
     depth: int = 0
 
 
+UNITS_PER_WHOLE = 1_000_000
+"""Capabilities are counted in millionths."""
+
+
 @value(frozen=True, slots=True)
 class Capability:
+    """What a worker offers or a task requires. ``millionths`` add to ``amount``: a part of a device."""
+
     name: str
     amount: int = 1
+    millionths: int = 0
+
+    @property
+    def units(self) -> int:
+        """The whole amount in millionths."""
+        return self.amount * UNITS_PER_WHOLE + self.millionths
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +177,8 @@ class Hello:
     nonce: bytes = b""  # 32 bytes, fresh for each number; empty: no proof is asked for or given
     challenge: bytes = b""  # the nonce of the Challenge that this answers
     proof: bytes = b""  # see ``handshake``
+    group: str = ""  # of a client: with whom it shares the workers; empty: the group of its user
+    weight: float = 0.0  # of a client within its group; 0: 1
 
 
 @value(frozen=True, slots=True)
@@ -230,6 +249,16 @@ class Cancel:
     attempt 0 also a value that was fetched); that is not answered."""
 
     columns: tuple[TaskColumn, ...]
+    unstarted_only: bool = False  # cancel tasks that have not started; CancelRefused names the others, which continue
+
+
+@value(frozen=True, slots=True)
+class CancelRefused:
+    """Agent to scheduler, scheduler to client: these tasks of a Cancel with ``unstarted_only`` were not cancelled,
+    because they have started or are not here. A task that is cancelled ends with a result, as with every Cancel."""
+
+    columns: tuple[TaskColumn, ...]
+    moved: bool = False  # scheduler to client: the tasks left the agent that was asked; the client may ask again
 
 
 @value(frozen=True, slots=True)
@@ -275,7 +304,7 @@ class AgentAttach:
 
 @value(frozen=True, slots=True)
 class WorkerStatus:
-    """One processor slot, for monitors."""
+    """The slot of one worker process, for monitors."""
 
     name: str
     pid: int
@@ -383,22 +412,27 @@ class ObjectRelease:
 
 @value(frozen=True, slots=True)
 class ObjectStored:
-    """Client or agent to scheduler: an object is in a store, where the agents of that store's host find it."""
+    """Client or agent to scheduler: an object is in a store, where the agents of that store's host find it. Client to a
+    store: it can push the object there, which the store requests if it needs it."""
 
     key: ObjectKey
     size: int
-    store: bytes  # 16 bytes
+    store: bytes  # 16 bytes; from a client also empty: it keeps the object itself
 
 
 @value(frozen=True, slots=True)
 class ObjectLocations:
     """Answers the ObjectRequest of an agent, or of a client that can have an object fetched: stores that have it. An
     agent has its own store fetch it, and says ObjectStored, or asks again for it to be ``relayed``; so does a client,
-    which says ObjectRelease, or asks again."""
+    which says ObjectRelease, or asks again. To the client that keeps an object itself: the stores to push it to."""
 
     key: ObjectKey
     size: int
-    sources: tuple[str, ...]  # endpoints, the one to ask first first
+    sources: tuple[str, ...]  # endpoints, the one to ask first first; OWNER_SOURCE: the owner pushes it
+
+
+OWNER_SOURCE = "owner"
+"""In place of an endpoint: the owner of the object connects to the store that needs it."""
 
 
 @value(frozen=True, slots=True)
@@ -478,6 +512,9 @@ class Goodbye:
 
 LOCKS_SINCE_MINOR = 2
 """The first minor version of the protocol that has locks."""
+
+UNSTARTED_ONLY_SINCE_MINOR = 3
+"""The first minor version of the protocol that can cancel only what has not started."""
 
 LOCK_NAME_LIMIT_BYTES = 1024
 
@@ -724,7 +761,7 @@ Body = Union[
     StoreSettings, StoreCreate, StoreGranted, StoreRefused, StoreSeal, StoreAbandon, StoreReserve, StoreRegion,
     StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
-    LockRequest, LockReply,
+    LockRequest, LockReply, CancelRefused,
 ]  # fmt: skip
 
 UNNUMBERED = (Hello, Challenge, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)

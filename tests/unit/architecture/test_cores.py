@@ -100,7 +100,7 @@ def test_no_class_of_a_core_inherits_from_another(source: Source) -> None:
 
 @pytest.mark.parametrize("source", CORES, ids=lambda source: source.name)
 def test_a_core_does_not_reach_into_a_shell(source: Source) -> None:
-    rooms = {"shell", "transport", "command", "processor", "cli"}
+    rooms = {"shell", "transport", "command", "worker_process", "cli"}
     found = [
         f"{source.name}:{each.line} {each.module}"
         for each in source.imports()

@@ -192,7 +192,7 @@ def test_equal_literals_travel_as_one(client: Client) -> None:
     large = bytes(100_000)
     graph = {("x", index): Task(("x", index), len, large) for index in range(50)}
     assert client.get(graph, [("x", index) for index in range(50)]) == [100_000] * 50
-    assert client._client_io.session.objects._next_number == 2**64 - 2
+    assert client._client_io.session.objects._next_private_number == 2**64 - 2
 
 
 def test_only_what_the_keys_need(client: Client, scheduler: GraphScheduler) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import concurrent.futures
 import io
 import re
+import subprocess
+import sys
 import threading
 import tomllib
 from pathlib import Path
@@ -57,6 +59,15 @@ def test_the_owner_of_a_lock() -> None:
     assert not is_mine()
 
 
+def test_what_is_called_before_exit() -> None:
+    program = (
+        "import atexit; from scaler.utility import private_apis\n"
+        "private_apis.call_before_exit(lambda: print('first')); atexit.register(print, 'second')"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert finished.stdout.split() == ["first", "second"], finished.stderr
+
+
 def test_a_running_event_loop() -> None:
     async def ask() -> bool:
         return private_apis.runs_event_loop()
@@ -92,10 +103,19 @@ def test_private_modules_are_imported_in_one_place(source: Source) -> None:
     assert not private or source.name == "scaler/utility/private_apis.py"
 
 
-def test_a_required_library_whose_private_parts_are_used_has_an_upper_limit() -> None:
-    project = tomllib.loads((REPOSITORY / "packages/scaler-client/pyproject.toml").read_text(encoding="utf-8"))
+@pytest.mark.parametrize(
+    ("folder", "library"),
+    [
+        ("packages/scaler-client", "cloudpickle"),
+        ("packages/scaler-worker", "cloudpickle"),
+        ("proto", "pyzmq"),
+        ("proto", "pycapnp"),
+    ],
+)
+def test_a_library_that_is_used_beyond_its_stable_interface_has_an_upper_limit(folder: str, library: str) -> None:
+    project = tomllib.loads((REPOSITORY / folder / "pyproject.toml").read_text(encoding="utf-8"))
     requirements = {re.split(r"[<>=]", each)[0]: each for each in project["project"]["dependencies"]}
-    assert "<" in requirements["cloudpickle"]
+    assert "<" in requirements[library]
 
 
 def test_each_private_part_has_a_test() -> None:

@@ -9,13 +9,13 @@ import pickle
 import pytest
 
 from scaler.client.calls import shape_of
-from scaler.core.effects import WriteOutput
+from scaler.core.effects import PushObject, WriteOutput
 from scaler.core.large_results import LargeResult
 from scaler.core.outcome import DISCONNECTED
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.session import SCHEDULER
 from scaler.core.upload_queue import FIRST_LIMIT_BYTES
-from scaler.core.uploads import FIRST_PIECE_BYTES
+from scaler.core.uploads import FIRST_PIECE_BYTES, Stored
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     OBJECT_WINDOW_BYTES,
@@ -29,8 +29,10 @@ from scaler_protocol.messages import (
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
+    ObjectLocations,
     ObjectRelease,
     ObjectRequest,
+    ObjectStored,
     Output,
     Ping,
     RefusalReason,
@@ -559,3 +561,18 @@ def test_an_unfetched_large_result_is_stated_again(side: SchedulerSide) -> None:
     side.connect(epoch=8)
     assert tasks_in(side.exchange()) == [1]
     assert large.size == 100
+
+
+def test_an_object_that_the_client_keeps_is_announced_and_pushed(side: SchedulerSide) -> None:
+    session, content = side.session, memoryview(b"x" * 5_000_000)
+    key = session.objects.next_key()
+    upload = session.objects.add(key, Stored(len(content), b"", lambda: content))
+    assert ObjectStored(key, len(content), b"") in side.exchange()
+    side.say(ObjectLocations(key, len(content), ("tcp://there",)))
+    pushes = [effect for effect in session.take_effects(side.now) if isinstance(effect, PushObject)]
+    assert pushes == [PushObject(key, content, "tcp://there")]
+    session.objects.on_request(ObjectRequest(key), side.now)  # it could not be pushed
+    assert any(isinstance(body, ObjectChunk) and body.key == key for body in side.exchange())
+    session.objects.let_go(upload)
+    session.objects.on_locations(ObjectLocations(key, len(content), ("tcp://there",)), side.now)
+    assert not [effect for effect in session.take_effects(side.now) if isinstance(effect, PushObject)]

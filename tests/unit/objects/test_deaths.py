@@ -231,13 +231,13 @@ def test_threads_go_on_when_one_is_interrupted(connect: Connect) -> None:
 
 FAILS_WHILE_TOLD_TO = """
 if module == "scaler_protocol.objects.store":
-    from scaler_protocol.objects.server import Server
-    settle = Server._settle_doubts
+    from scaler_protocol.objects.server import ObjectServer
+    settle = ObjectServer._settle_doubts
     def sabotaged(self):
         if os.path.exists({flag!r}):
             raise ValueError("a defect")
         settle(self)
-    Server._settle_doubts = sabotaged
+    ObjectServer._settle_doubts = sabotaged
 """
 
 

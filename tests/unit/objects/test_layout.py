@@ -93,3 +93,8 @@ def test_arrays_can_be_written_to_whatever_they_come_from() -> None:
         loaded += 1
         assert (loaded == array + 1).all()
     assert (load(whole) == array).all()
+
+
+def test_an_object_in_memory_of_its_own_has_the_same_bytes() -> None:
+    planned_array = planned(numpy.arange(300_000))
+    assert planned_array.to_memory() == planned_array.to_bytes()

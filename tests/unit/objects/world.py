@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler_protocol.messages import (
+    OWNER_SOURCE,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
     ObjectMissing,
     ObjectRequest,
+    ObjectStored,
     StoreAbandon,
     StoreCreate,
     StoreDrop,
@@ -30,6 +32,7 @@ from scaler_protocol.messages import (
     StoreSeal,
     StoreSegmentClosed,
 )
+from scaler_protocol.objects.bulk_frames import peer_of
 from scaler_protocol.objects.core.effects import (
     AskSource,
     CloseSegment,
@@ -58,6 +61,7 @@ class World:
         self.chance = random.Random(seed)
         self.core = StoreCore(b"the store's name", 1, capacity)
         self.now = 0.0
+        self.bulk: list[tuple[SendPiece, list[Any]]] = []  # on the way, with the contents of its memory
         self.memory: dict[int, list[Any]] = {}  # segment: a tag per page; None: not reserved
         self.disk: dict[int, list[Any]] = {}
         self.disk_is_full = False
@@ -109,18 +113,33 @@ class World:
         self.sources.add(effect.endpoint)
 
     def do_CloseSource(self, effect: CloseSource) -> None:
-        self.sources.remove(effect.endpoint)
+        if not peer_of(effect.endpoint):
+            self.sources.remove(effect.endpoint)
 
     def do_AskSource(self, effect: AskSource) -> None:
-        assert effect.endpoint in self.sources
+        assert effect.endpoint in self.sources or peer_of(effect.endpoint) in self.peers
         if isinstance(effect.body, ObjectRequest) and self.chance.random() < 0.9:
             self.serve(effect.endpoint, effect.body)
 
     def do_SendPiece(self, effect: SendPiece) -> None:
         assert effect.offset + effect.length <= effect.size <= effect.extent.size
-        self.pages_of(effect.extent)
+        tags = self.pages_of(effect.extent)
+        if effect.direct:
+            self.bulk.append((effect, list(tags)))
 
-    def do_Answer(self, effect: StoreAnswer) -> None:
+    def send_bulk(self) -> None:
+        """The oldest piece on some bulk connection is sent, unless that breaks. Its memory has not changed."""
+        peer = self.chance.choice(self.bulk)[0].peer
+        if self.chance.random() < 0.1:
+            self.bulk = [each for each in self.bulk if each[0].peer != peer]
+            self.core.on_bulk_lost(peer, self.now)
+            return
+        effect, tags = found = next(each for each in self.bulk if each[0].peer == peer)
+        assert self.pages_of(effect.extent) == tags, "bytes changed before they were sent"
+        self.bulk.remove(found)
+        self.core.on_piece_sent(peer, effect.key, self.now)
+
+    def do_StoreAnswer(self, effect: StoreAnswer) -> None:
         peer = self.peers.get(effect.peer)
         assert peer is not None, "an answer to nobody"
         if effect.segment in self.failed_segments:
@@ -150,12 +169,20 @@ class World:
             step = max(1, -(-size // 4))
             for index in range(pieces):
                 start, stop = min(size, index * step), min(size, (index + 1) * step)
-                self.pending.append(lambda a=start, b=stop: self.chunk(endpoint, request.key, size, a, b))
+                take = self.chance.choice([self.chunk, self.take_bulk])
+                self.pending.append(lambda a=start, b=stop, take=take: take(endpoint, request.key, size, a, b))
 
     def chunk(self, endpoint: str, key: ObjectKey, size: int, start: int, stop: int) -> None:
         extent = self.core.on_source_chunk(endpoint, ObjectChunk(key, size, start, bytes(stop - start)), self.now)
         if extent is not None:
             self.fill(Extent(extent.segment, extent.offset, extent.size), ("fetched", key))
+            self.core.on_piece_written(key, self.now)
+
+    def take_bulk(self, endpoint: str, key: ObjectKey, size: int, start: int, stop: int) -> None:
+        extent = self.core.bulk_extent(endpoint, key, size, start)
+        if extent is not None:
+            self.fill(Extent(extent.segment, extent.offset, extent.size), ("fetched", key))
+            self.core.on_bulk_received(endpoint, key, stop - start, self.now)
             self.core.on_piece_written(key, self.now)
 
     def fill(self, extent: Extent, tag: Any) -> None:
@@ -198,6 +225,7 @@ class World:
     def lose(self, number: int) -> None:
         """Its forks may map on."""
         pins = self.peers.pop(number)["pins"]
+        self.bulk = [each for each in self.bulk if each[0].peer != number]
         self.core.on_peer_lost(number, self.now)
         if number > 0 and self.chance.random() < 0.3:
             self.inherited.append((number, pins))
@@ -269,7 +297,7 @@ class World:
             self.say(number, StoreForget(key.owner))
         elif kind == 11:
             self.sizes.setdefault(key, self.chance.choice([0, 1, 100_000, MEBIBYTE]))
-            self.say(number, StoreFetch(key, self.sizes[key], tuple(self.chance.sample(ENDPOINTS, 2))))
+            self.say(number, StoreFetch(key, self.sizes[key], tuple(self.chance.sample([*ENDPOINTS, OWNER_SOURCE], 2))))
 
     def place(self, number: int, key: ObjectKey) -> None:
         region = self.peers[number]["region"]
@@ -287,8 +315,11 @@ class World:
 
     def act_as_store(self, number: int) -> None:
         key = ObjectKey(self.chance.choice(OWNERS), self.chance.randrange(12))
-        if self.chance.random() < 0.5:
-            self.say(number, ObjectRequest(key, False, 0))
+        roll = self.chance.random()
+        if roll < 0.5:
+            self.say(number, ObjectRequest(key, False, self.chance.choice([0, 0, 5000]), roll < 0.3))
+        elif roll < 0.65:
+            self.say(number, ObjectStored(key, 1, b""))
         else:
             self.say(number, ObjectCredit(key, self.chance.choice([0, MEBIBYTE, 2**64 - 1])))
 
@@ -306,6 +337,8 @@ class World:
             self.move()
         elif roll < 0.36:
             self.disk_is_full = self.chance.random() < 0.2
+        elif roll < 0.4 and self.bulk:
+            self.send_bulk()
         elif roll < 0.45 and self.pending:
             self.pending.pop(0)()
         elif roll < 0.5:

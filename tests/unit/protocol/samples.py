@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from array import array
 
+from scaler_protocol import layout
+from scaler_protocol.bodies import BODIES
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import (
     Acknowledgement,
@@ -12,6 +14,7 @@ from scaler_protocol.messages import (
     Blocked,
     Body,
     Cancel,
+    CancelRefused,
     Capability,
     Challenge,
     Clear,
@@ -193,6 +196,7 @@ def all_bodies() -> list[Body]:
         Challenge(b"n" * 32, 4),
         LockRequest(CoordinationKind.LOCK, LockAction.ACQUIRE, 2**40, "größe", SESSION, 2**33, 2**32 - 1),
         LockReply(CoordinationKind.LOCK, LockState.LOST, 2**40, "Its task has ended."),
+        CancelRefused(COLUMNS, True),
     ]
 
 
@@ -218,7 +222,9 @@ def _hello() -> Hello:
 
 
 def name_of(body: Body) -> str:
-    return type(body).__name__
+    """The name of its field in the schema's union, which no release changes, in the case of a class."""
+    field = layout.bodies()[BODIES.index(type(body))]
+    return field[0].upper() + field[1:]
 
 
 def all_envelopes() -> list[Envelope]:

@@ -62,7 +62,13 @@ def with_number(body: Body, name: str, number: float) -> Body:
 
 
 def test_there_are_real_numbers_to_test() -> None:
-    assert {name for _, name in real_fields()} == {"sent_at", "lag_seconds", "cpu_percent", "workers.cpu_percent"}
+    assert {name for _, name in real_fields()} == {
+        "weight",
+        "sent_at",
+        "lag_seconds",
+        "cpu_percent",
+        "workers.cpu_percent",
+    }
 
 
 @pytest.mark.parametrize(("body", "name"), real_fields(), ids=str)

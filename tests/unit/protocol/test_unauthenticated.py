@@ -350,7 +350,7 @@ def as_nobody(act: Callable[[], object]) -> int:
 
 
 @needs_root
-@pytest.mark.parametrize("way", ["port", "twin", "path"])
+@pytest.mark.parametrize("way", ["port", "local socket", "path"])
 def test_other_users_are_turned_away_without_a_word(context: Any, closing: Closing, way: str) -> None:
     folder = Path("/tmp") / f"scaler-test-{os.getpid()}"
     folder.mkdir(mode=0o777)
@@ -361,7 +361,7 @@ def test_other_users_are_turned_away_without_a_word(context: Any, closing: Closi
         if way == "path":
             (folder / "socket").chmod(0o777)
 
-        name = local_socket_name(parse_address(served.address)) if way == "twin" else None
+        name = local_socket_name(parse_address(served.address)) if way == "local socket" else None
 
         def act() -> None:
             with reach(served, name) as theirs:
@@ -434,7 +434,7 @@ def test_forms_of_hosts(context: Any, closing: Closing, host: str) -> None:
         pass
 
 
-def test_somebody_else_on_the_name_of_the_twin(context: Any, closing: Closing) -> None:
+def test_somebody_else_on_the_name_of_the_local_socket(context: Any, closing: Closing) -> None:
     """It keeps no scheduler from starting: peers use the port."""
     router = closing(RouterSocket(context))
     address = router.bind("tcp://127.0.0.1:0")

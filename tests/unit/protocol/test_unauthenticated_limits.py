@@ -20,7 +20,7 @@ import zmq
 from scaler_protocol import keys
 from scaler_protocol.ids import new_session
 from scaler_protocol.key_files import generate
-from scaler_protocol.transport import unauthenticated_limits
+from scaler_protocol.transport import connection_rate, unauthenticated_limits
 from scaler_protocol.transport.curve_authentication import new_key_pair
 from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_protocol.transport.router_socket import RouterSocket
@@ -249,3 +249,33 @@ def test_nobody_connects_before_it_listens(context: Any, closing: Closing, direc
 def test_what_is_sent_by_hand_is_no_handshake(served: Served) -> None:
     with served.connect(GREETING + b"\x04\x50" + bytes(80)) as connection:
         served.until(lambda: send_some(connection, b"x") == 0 or has_ended(connection))
+
+
+def test_an_address_that_floods_opens_no_more_connections(
+    context: Any, closing: Closing, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Peers of other addresses are not concerned, and those that are connected stay."""
+    monkeypatch.setattr(connection_rate, "BURST", 50)
+    monkeypatch.setattr(connection_rate, "CONNECTIONS_PER_SECOND", 50.0)
+    early = closing(DealerConnection(context, served.address, new_session()))
+    served.until(lambda: "connected" in early.connection_events())
+    with contextlib.ExitStack() as flood:
+        served.until(lambda: not opens(served, flood, "127.0.0.2"), 60)
+        late = closing(DealerConnection(context, served.address, new_session()))
+        served.until(lambda: "connected" in late.connection_events())
+        assert opens(served, flood, "127.0.0.3")
+        assert early.send([b"hello"])
+        served.until(lambda: served.messages)
+        served.until(lambda: opens(served, flood, "127.0.0.2"), 60)
+
+
+def opens(served: Served, held: contextlib.ExitStack, source: str) -> bool:
+    """Whether this address can open ten connections, which are held."""
+    host, port = served.address.removeprefix("tcp://").split(":")
+    for _ in range(10):
+        try:
+            connected = socket.create_connection((host, int(port)), timeout=0.3, source_address=(source, 0))
+        except TimeoutError:
+            return False
+        held.enter_context(connected)
+    return True

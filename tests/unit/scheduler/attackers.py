@@ -19,6 +19,7 @@ from scaler_protocol.messages import (
     Blocked,
     Body,
     Cancel,
+    CancelRefused,
     Capability,
     Clear,
     ClusterInfoRequest,
@@ -367,7 +368,7 @@ class Attack:
             return self.tasks(client)
         if roll < 0.6:
             numbers = tuple(self.number(client.next_task) for _ in range(chance.choice([0, 1, 3, 50])))
-            return Cancel((TaskColumn(client.session, numbers), self.column()))
+            return Cancel((TaskColumn(client.session, numbers), self.column()), chance.random() < 0.3)
         return self._one_of(
             lambda: self.chunk(own),
             lambda: self.chunk(own),
@@ -458,6 +459,7 @@ class Attack:
             lambda: Withdraw(2**32 - 1),
             lambda: Welcome(b"w" * 16, 1),
             lambda: Cancel((self.column(), self.column())),
+            lambda: CancelRefused((self.column(),)),
             lambda: Hello(chance.choice(list(Role)), peer.session),
             lambda: Results([]),
             lambda: Tasks([]),

@@ -90,7 +90,7 @@ class Crowd:
         if roll < 0.5:
             return self.tasks(client)
         if roll < 0.55:
-            return Cancel((TaskColumn(client.session, self.column().tasks),))
+            return Cancel((TaskColumn(client.session, self.column().tasks),), self.random.random() < 0.5)
         if roll < 0.65:
             return self.lock_request()
         if roll < 0.9:

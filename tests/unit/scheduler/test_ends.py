@@ -178,7 +178,7 @@ def test_a_silent_agent_gets_nothing_new_and_is_given_up_after_the_timeout():
 def test_explain_a_task_that_only_silent_agents_could_run():
     book = Playbook()
     client, _ = book.client(), book.agent()
-    book.wait(2.0)
+    book.wait(6.5)
     client.says(tasks(client, 1, 1))
     assert book.core.explain(client.session, 1).endswith("every worker that could run it is silent.")
 

@@ -1,4 +1,4 @@
-"""Sessions belong to holders of keys, whom the doorkeeper names: role, name and public key, with colons between."""
+"""Sessions belong to holders of keys, which the authenticator names: role, name and public key, with colons between."""
 
 from __future__ import annotations
 

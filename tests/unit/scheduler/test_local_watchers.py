@@ -91,7 +91,7 @@ def test_each_gets_what_it_asked_for(publisher: Publisher) -> None:
     wait_until(lambda: publisher.turn() == [] and not publisher.watchers.wants(b"events"))
 
 
-def test_unsubscribing_ends_a_wish(publisher: Publisher) -> None:
+def test_unsubscribing_ends_a_subscription(publisher: Publisher) -> None:
     with closing(one := publisher.connected(GREETING + READY + SNAPSHOT)):
         assert publisher.turn() == [b"snapshot"]
         one.sendall(b"\x00\x09\x00snapshot")

@@ -7,6 +7,7 @@ from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     CREDIT_WITHOUT_END,
     OBJECT_WINDOW_BYTES,
+    OWNER_SOURCE,
     Cancel,
     FunctionDefinition,
     Goodbye,
@@ -546,3 +547,62 @@ def test_what_only_a_lost_agent_asked_for_is_forgotten() -> None:
     assert store.expire(4.0, lambda _, now: now + 1) == []
     assert not store.objects and not store.unstated
     store.check()
+
+
+def kept(book: Playbook):
+    """An object that its owner keeps itself."""
+    client = book.client()
+    key = ObjectKey(client.session, 2**64 - 1)
+    assert client.says(ObjectStored(key, 5_000_000, b"")) == []
+    return client, key
+
+
+def test_an_owner_pushes_what_it_keeps_to_the_store_that_needs_it():
+    book = Playbook()
+    client, key = kept(book)
+    agent = attached(book, "agent", endpoint="tcp://agent")
+    assert agent.says(ObjectRequest(key)) == [
+        ("agent", ObjectLocations(key, 5_000_000, (OWNER_SOURCE,))),
+        ("client", ObjectLocations(key, 5_000_000, ("tcp://agent",))),
+    ]
+
+
+def test_an_object_is_pushed_to_few_stores_and_spreads_from_these():
+    book = Playbook()
+    client, key = kept(book)
+    agents = [attached(book, f"agent{index}", endpoint=f"tcp://{index}") for index in range(5)]
+    said = [each for agent in agents for each in agent.says(ObjectRequest(key))]
+    assert [to for to, _ in said] == ["agent0", "client", "agent1", "client"]
+    said = agents[0].says(ObjectStored(key, 5_000_000, b"agent0".ljust(16, b".")))
+    sources = [body.sources for to, body in said if to != "client"]
+    assert sources == [("tcp://0",), ("tcp://0",), (OWNER_SOURCE, "tcp://0")]
+
+
+def test_what_cannot_be_pushed_comes_by_the_scheduler():
+    book = Playbook()
+    client, key = kept(book)
+    agent = attached(book, "agent", endpoint="tcp://agent")
+    agent.says(ObjectRequest(key))
+    assert agent.says(ObjectRequest(key, True)) == [("client", ObjectRequest(key))]
+    chunk = upload(key, 300, 0, 300)
+    assert client.says(chunk) == [("agent", chunk)]
+
+
+def test_nothing_is_pushed_to_an_agent_whose_store_has_no_endpoint():
+    book = Playbook()
+    client, key = kept(book)
+    agent = book.agent()
+    assert agent.says(ObjectRequest(key)) == [("client", ObjectRequest(key))]
+
+
+def test_an_owner_pushes_from_a_store_that_has_no_agent():
+    """Its agent has left, and the store lives on with the client."""
+    book = Playbook()
+    client = book.client()
+    key = ObjectKey(client.session, 2**64 - 1)
+    client.says(ObjectStored(key, 5_000_000, STORE))
+    agent = attached(book, "agent", endpoint="tcp://agent")
+    assert agent.says(ObjectRequest(key)) == [
+        ("agent", ObjectLocations(key, 5_000_000, (OWNER_SOURCE,))),
+        ("client", ObjectLocations(key, 5_000_000, ("tcp://agent",))),
+    ]

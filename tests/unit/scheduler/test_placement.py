@@ -210,7 +210,7 @@ def test_a_deeper_task_passes_what_is_reserved():
     key = sent(client, 1000 * MB, a)
     client.says(needing(client, 1, key, count=3), tasks(client, 10, 1))
     said = client.says(tasks(client, 20, 2, depth=1))
-    assert given(said, a, b) == [[20], [21]]
+    assert given(said, a, b) == [[21], [20]]
 
 
 def test_balancing_leaves_tasks_with_their_bytes_until_they_have_waited_as_long():
@@ -325,3 +325,24 @@ def test_a_transfer_that_did_not_come_says_nothing_of_their_speed():
     b.says(ObjectRequest(key, relayed=True))
     b.says(ObjectStored(key, 10 * MB, store_of(b)))
     assert book.core.state.transfers.bytes_per_second == before
+
+
+def test_of_equal_agents_the_one_used_last_gets_the_next_task():
+    book, client, *agents = begin("abc")
+    used = [given(client.says(tasks(client, 10, 1)), *agents).index([10])]
+    for task in range(11, 15):
+        agents[used[-1]].says(results(client, task - 1))
+        used.append(given(client.says(tasks(client, task, 1)), *agents).index([task]))
+    assert len(set(used)) == 1
+
+
+def test_agents_without_tasks_are_rarely_pinged():
+    book = Playbook()
+    client, idle, busy = book.client(), book.agent("idle"), book.agent("busy", capabilities={"x": 1})
+    client.says(tasks(client, 1, 1, capabilities=(Capability("x", 1),)))
+    sent: dict[bytes, set[float]] = {idle.session: set(), busy.session: set()}
+    for _ in range(40):
+        book.wait(0.1, (idle, busy))
+        for session, times in sent.items():
+            times.add(book.core.state.agents[session].connection.sent_at)
+    assert len(sent[idle.session]) <= 4 and 8 <= len(sent[busy.session]) <= 13

@@ -15,6 +15,7 @@ import pytest
 from scaler_protocol.command.turn_guard import BROKEN_CODE
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
+from scaler_scheduler.shell import snapshot_transfer
 from scaler_scheduler.shell.publisher_process import PublisherProcess
 from scaler_scheduler.shell.watchers import WatchRequest
 from tests.support.hostile import Hostile
@@ -71,7 +72,7 @@ def channel() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def hand_over(channel: socket.socket, message: Snapshot | bytes) -> None:
-    payload = message if isinstance(message, bytes) else pickle.dumps((message, 1))
+    payload = message if isinstance(message, bytes) else snapshot_transfer.dump(message, 1)
     descriptor = os.memfd_create("test")
     os.write(descriptor, payload)
     socket.send_fds(channel, [feed.SNAPSHOT_KIND], [descriptor])

@@ -299,7 +299,7 @@ def test_a_restart_is_said_for_a_minute() -> None:
     model = Model(0.0)
     model.apply(first_snapshot(epoch=1), 1.0)
     model.apply(first_snapshot(epoch=2), 2.0)
-    assert ["anew" in text for text in sentences(model, 3.0)] == [True]
+    assert ["restarted" in text for text in sentences(model, 3.0)] == [True]
     model.apply(first_snapshot(epoch=2), 70.0)
     assert not sentences(model, 70.0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import pickle
+from collections.abc import Callable
 
 import pytest
 
@@ -16,6 +17,7 @@ from scaler_protocol.messages import (
     AgentAttach,
     Blocked,
     Cancel,
+    CancelRefused,
     Envelope,
     Goodbye,
     HeartbeatEcho,
@@ -60,6 +62,14 @@ from tests.unit.worker.playbook import CLIENT, Stage, run_of
 NONE = pickle.dumps(None, -1)
 
 
+to_do: list[Callable[[], object]] = []
+
+
+def do_first(*arguments: object) -> None:
+    while to_do:
+        to_do.pop()()
+
+
 def large(size: int) -> bytes:
     return b"x" * size
 
@@ -80,6 +90,10 @@ def test_it_says_hello_attaches_and_pings() -> None:
     assert stage.bodies(Hello)[0].number == 1
     attach = stage.bodies(AgentAttach)[0]
     assert attach.worker_names == ("w0", "w1") and attach.holds == ()
+    sent = len(stage.sent)
+    stage.pass_time(5.0)
+    assert len(stage.sent) - sent == 2, "without tasks, every 2.2 s"
+    stage.give(run_of(1))
     sent = len(stage.sent)
     stage.pass_time(1.0)
     assert 2 <= len(stage.sent) - sent <= 4
@@ -309,6 +323,16 @@ def test_a_cancelled_attempt_spares_the_others() -> None:
     stage.say(Cancel((TaskColumn(CLIENT, (0,), (2,)),)))
     stage.run_all()
     assert stage.results()[1] == (Status.SUCCESS, NONE)
+
+
+def test_cancelling_what_has_not_started_spares_the_rest() -> None:
+    stage = Stage(1)
+    stage.give(run_of(10, function=do_first), function=do_first)
+    column = TaskColumn(CLIENT, (*range(10), 77), (1,) * 11)
+    to_do.append(lambda: stage.say(Cancel((column,), unstarted_only=True)))
+    stage.run_all()
+    assert stage.bodies(CancelRefused) == [CancelRefused((TaskColumn(CLIENT, (0, 77), (1, 1)),))]
+    assert stage.results() == {0: (Status.SUCCESS, NONE), **dict.fromkeys(range(1, 10), (Status.CANCELLED, b""))}
 
 
 # ---- deaths ------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from scaler.utility.foreign import check_not_overwritten
 check_not_overwritten(os.path.dirname(__file__))
 
 from scaler.client.client import Client  # noqa: E402  after the check, which tells why an import would fail
+from scaler.client.executor import Executor  # noqa: E402
 from scaler.client.future import ScalerFuture  # noqa: E402
 from scaler.client.object_reference import ObjectReference  # noqa: E402
 from scaler.client.serializer import DefaultSerializer, Serializer  # noqa: E402
@@ -25,6 +26,7 @@ __all__ = [
     "Client",
     "Cluster",
     "DefaultSerializer",
+    "Executor",
     "ObjectReference",
     "ScalerError",
     "ScalerFuture",

@@ -41,6 +41,9 @@ from scaler_scheduler.shell.log_keeper import log_name
 from scaler_scheduler.shell.monitor_socket import MonitorSocket, listen_at, listen_by_default
 from scaler_scheduler.shell.reporter import Reporter
 
+_GARBAGE_THRESHOLD = 20_000
+"""New objects until the next collection. A message has many, hardly any of which are in cycles."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     run_command(
@@ -116,7 +119,8 @@ def _serve(
     gateway = Gateway(loop, router, _core_settings(settings, address, token))
     event_log = _event_log(settings.event_log, gateway.core.state.settings.epoch)
     reporter = Reporter(loop, gateway, monitor_address, event_log, settings.event_log_limit_bytes, monitor_socket)
-    gc.freeze()  # what the imports made lives for ever: collections need not look at it
+    gc.freeze()  # the objects made by imports are never freed: collections skip them
+    gc.set_threshold(_GARBAGE_THRESHOLD)
     install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds))
     metrics = None
     try:

@@ -48,6 +48,10 @@ class Scheduler:
         load_balance_trigger_times: Number of consecutive empty replies before that pause applies. Default: 2.
         per_worker_queue_size: Maximum number of tasks queued at one worker. How many are queued depends on how long
             tasks take. Default: 1000.
+        aging_seconds (seconds): Raise the priority of a client's waiting tasks by one step whenever none of them has
+            been started for this long. 0 = never. Default: 0.
+        group_weights: Give these groups another share of the workers than the weight of 1 that every group has.
+        group_limits: Limit how many workers these groups may use at a time.
         logging_paths: Write log lines to these files. Default: /dev/stdout.
         logging_level: Log messages of this level and above. Default: INFO.
         logging_config_file: Configure logging with this file of Python's logging.config format instead.
@@ -76,6 +80,9 @@ class Scheduler:
         load_balance_seconds: float | str = 1.0,
         load_balance_trigger_times: int = 2,
         per_worker_queue_size: int = 1000,
+        aging_seconds: float | str = 0.0,
+        group_weights: str = "",
+        group_limits: str = "",
         logging_paths: Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,

@@ -47,11 +47,14 @@ class Cluster:
         spill_directory: Directory for objects that do not fit into the object store's memory. Default: /var/tmp.
         echo_streamed_output: Also write here the warnings and the streamed output of tasks, which their client shows.
             Default: True.
-        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1.
+        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1. A
+            fraction, such as gpu=0.5, lets workers share a device.
         logging_paths: Write log lines to these files. Default: /dev/stdout.
         logging_level: Log messages of this level and above. Default: INFO.
         logging_config_file: Configure logging with this file of Python's logging.config format instead.
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
+        per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
+            loaded, for its next tasks. 0 = none. Default: 512MiB.
     """
 
     def __init__(
@@ -72,11 +75,13 @@ class Cluster:
         object_store_memory: int | str = 0,
         spill_directory: str | None = None,
         echo_streamed_output: bool = True,
-        per_worker_capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
         logging_paths: Sequence[str] = ("/dev/stdout",),
         logging_level: str = "INFO",
         logging_config_file: str | None = None,
         log_format: str = "text",
+        *,
+        per_worker_loaded_objects_size: int | str = 536870912,
     ) -> None:
         values = {CLUSTER_PARAMETERS.get(name, name): value for name, value in locals().items() if name != "self"}
         arguments = settings_arguments(ClusterSettings, values)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.command import EVENT_LOOPS, BadInput, LoggingSettings, argument, option
 from scaler_protocol.limits import CAPABILITIES_LIMIT, NAME_LIMIT_BYTES, WORKERS_LIMIT
-from scaler_protocol.messages import Capability
+from scaler_protocol.messages import UNITS_PER_WHOLE, Capability
 from scaler_protocol.units import BYTES, SECONDS
 from scaler_worker.core.settings import ConnectionOptions, ExecutionOptions
 from scaler_worker.system import default_worker_count
@@ -15,6 +17,7 @@ from scaler_worker.system import default_worker_count
 OBJECT_RETENTION_SECONDS = 3600
 
 
+_AMOUNT = re.compile(r"[0-9]+|0?\.[0-9]{1,6}")
 DEFAULT_WORKERS_TEXT = "one less than the number of CPUs"
 
 
@@ -31,10 +34,17 @@ def _name(text: str) -> str:
 def _capability(text: str) -> str:
     """``name`` or ``name=amount``, checked and kept as it is."""
     name, separator, amount = text.partition("=")
-    if not name or (separator and not (amount.isascii() and amount.isdigit())):
-        raise ValueError(f"{text!r} is not a capability. Give name or name=amount.")
+    if not name or (separator and not _AMOUNT.fullmatch(amount)):
+        raise ValueError(
+            f"{text!r} is not a capability. Give name or name=amount, where the amount is a whole number or a fraction "
+            "of one, such as 0.5."
+        )
     _name(name)
     return text
+
+
+def _offered(name: str, amount: str) -> Capability:
+    return Capability(name, *divmod(round(Decimal(amount) * UNITS_PER_WHOLE), UNITS_PER_WHOLE))
 
 
 def _preload(text: str) -> str:
@@ -81,7 +91,8 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         metavar="NAME[=AMOUNT]",
         parse=_capability,
         see="client.md",
-        help="Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1.",
+        help="Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1. A fraction, such "
+        "as gpu=0.5, lets workers share a device.",
     )
     preload: str | None = option(
         None,
@@ -102,6 +113,13 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         default_text="/var/tmp",
         see="objects.md",
         help="Directory for objects that do not fit into the object store's memory.",
+    )
+    per_worker_loaded_objects_size: int = option(
+        512 * 1024 * 1024,
+        unit=BYTES,
+        minimum=0,
+        see="objects.md",
+        help="Let each worker process keep this much of the objects that it has loaded, for its next tasks. 0 = none.",
     )
     echo_streamed_output: bool = option(
         True,
@@ -140,4 +158,4 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
                 f"Cannot use --per-worker-capabilities: it has more than {CAPABILITIES_LIMIT} capabilities. Give fewer."
             )
         parts = [each.partition("=") for each in self.per_worker_capabilities]
-        return tuple(Capability(name, int(amount) if amount else 1) for name, _, amount in parts)
+        return tuple(_offered(name, amount or "1") for name, _, amount in parts)

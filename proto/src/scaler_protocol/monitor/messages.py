@@ -94,6 +94,9 @@ class ClientStatus:
     running: int = 0
     finished: int = 0
     parent_session: bytes = b""  # a nested client: the client whose task it lives in
+    group: str = ""
+    weight: float = 1.0  # within its group
+    share: float = 0.0  # of all running time, that the client and those in its tasks are due; 0: it has no tasks
 
 
 @dataclass(frozen=True, slots=True)

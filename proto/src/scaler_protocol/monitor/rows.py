@@ -118,6 +118,7 @@ def _client_rows(model: Model) -> list[Row]:
         (
             each.pid, each.host, short_id(each.session), "connected" if each.connected else "away",
             short_id(each.parent_session), each.unassigned, each.running, each.finished,
+            each.group, f"{each.weight:g}", each.share,
         )
         for each in clients
     ]  # fmt: skip

@@ -11,6 +11,12 @@ CUT: Final = "cut"
 GONE: Final = "gone"
 """Instead of a body: it will not come back."""
 
+OPENING: Final = "opening"
+"""Instead of a body: the source answers, and its bulk connection is being opened. A Welcome follows."""
+
+BULK_LOST: Final = "bulk lost"
+"""Instead of a body: the bulk connection of a store that fetches here is gone."""
+
 
 @dataclass(slots=True)
 class Arrival:

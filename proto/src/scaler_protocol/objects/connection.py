@@ -1,4 +1,4 @@
-"""A host's store for programs that wait: processors and clients."""
+"""A host's store for programs that wait: worker processes and clients."""
 
 from __future__ import annotations
 

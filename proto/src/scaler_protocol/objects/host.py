@@ -1,4 +1,4 @@
-"""The object store of this host, for those that put objects there and map them: clients and processors."""
+"""The object store of this host, for those that put objects there and map them: clients and worker processes."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ an object without buffers is a plain pickle, and so is one of another serializer
 
 from __future__ import annotations
 
+import mmap
 import pickle
 import struct
 from collections.abc import Callable, Sequence
@@ -52,6 +53,20 @@ class ObjectLayout:
         self.write_into(memoryview(data))
         return bytes(data)
 
+    def to_memory(self) -> memoryview:
+        """As ``to_bytes``, in memory of its own, which is obtained and given back as a whole."""
+        if not hasattr(mmap, "MAP_ANONYMOUS"):
+            return memoryview(self.to_bytes())
+        memory = mmap.mmap(-1, self.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            try:
+                memory.madvise(mmap.MADV_HUGEPAGE)
+            except OSError:  # the kernel has no large pages
+                pass
+        view = memoryview(memory)
+        self.write_into(view)
+        return view
+
     def _plan(self, pickled: bytes, buffers: Sequence[memoryview]) -> None:
         head_size = _HEAD.size + _BUFFER.size * len(buffers)
         position = head_size + len(pickled)
@@ -85,8 +100,17 @@ def load(view: memoryview | bytes, loads: Callable[..., Any] = pickle.loads) -> 
     if bytes(view[: len(MAGIC)]) != MAGIC:
         return loads(view)
     data = memoryview(view)
-    if data.readonly:
-        data = memoryview(bytearray(data))
+    return _load_parts(memoryview(bytearray(data)) if data.readonly else data, loads)
+
+
+def load_read_only(view: memoryview | bytes, loads: Callable[..., Any] = pickle.loads) -> Any:
+    """As ``load``, but its arrays cannot be written to, so that several tasks may have the same object."""
+    if bytes(view[: len(MAGIC)]) != MAGIC:
+        return loads(view)
+    return _load_parts(memoryview(view).toreadonly(), loads)
+
+
+def _load_parts(data: memoryview, loads: Callable[..., Any]) -> Any:
     if len(data) < _HEAD.size:
         raise ValueError("The object is truncated.")
     _, count, _, pickle_size = _HEAD.unpack_from(data)

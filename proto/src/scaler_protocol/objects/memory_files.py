@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 
-from scaler_protocol.objects.core.space import Extent
-from scaler_protocol.objects.memory import punch
+from scaler_protocol.objects.core.space import PAGE_BYTES, Extent, pages
+from scaler_protocol.objects.memory import Mapping, punch
 
 _SEAL_SIZE = 0x2 | 0x4 | 0x1  # F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL
 _ADD_SEALS = 1033
@@ -15,6 +15,7 @@ _ADD_SEALS = 1033
 class MemoryFiles:
     def __init__(self) -> None:
         self._fds: dict[int, int] = {}
+        self._mappings: dict[int, Mapping] = {}
 
     def make(self, number: int, size: int) -> None:
         """Prevent peers with the descriptor from changing its size, which would kill processes that map it. Raises
@@ -36,6 +37,7 @@ class MemoryFiles:
 
     def close(self, number: int) -> None:
         """Harmless for one that could not be made."""
+        self._mappings.pop(number, None)
         fd = self._fds.pop(number, None)
         if fd is not None:
             os.close(fd)
@@ -45,6 +47,26 @@ class MemoryFiles:
         fd = self._fds.get(extent.segment)
         if fd is not None:
             punch(fd, extent.offset, extent.size)
+
+    def view(self, extent: Extent) -> memoryview:
+        """The bytes of an extent, shared with all who map it. Raises OSError."""
+        view = memoryview(self._mapping(extent.segment))
+        return view[extent.offset : extent.offset + extent.size]
+
+    def prepare(self, extent: Extent, offset: int, size: int) -> None:
+        """These bytes of an extent will be written through ``view``. Raises OSError when no memory is left."""
+        place = extent.offset + offset
+        if extent.fresh:
+            os.posix_fallocate(self._fds[extent.segment], place, size)
+        first = place // PAGE_BYTES * PAGE_BYTES
+        self._mapping(extent.segment).populate(first, pages(place + size - first))
+
+    def _mapping(self, number: int) -> Mapping:
+        mapping = self._mappings.get(number)
+        if mapping is None:
+            fd = self._fds[number]
+            mapping = self._mappings[number] = Mapping(fd, 0, os.fstat(fd).st_size, False)
+        return mapping
 
     def write(self, extent: Extent, offset: int, data: bytes) -> None:
         """``offset`` counts from the beginning of the extent. Raises OSError when no memory is left."""

@@ -27,7 +27,8 @@ from scaler_protocol.messages import (
     StoreSettings,
     Welcome,
 )
-from scaler_protocol.objects.arrival import CUT, GONE, Arrival
+from scaler_protocol.objects.arrival import BULK_LOST, CUT, GONE, OPENING, Arrival
+from scaler_protocol.objects.bulk_frames import Bytes, Piece, peer_of
 from scaler_protocol.objects.capacity import default_capacity_bytes
 from scaler_protocol.objects.core.effects import (
     AskSource,
@@ -358,7 +359,7 @@ class ObjectServer:
         if self._exchange is None:
             from scaler_protocol.objects.exchange import Exchange  # most stores have no others
 
-            self._exchange = Exchange(self._store)
+            self._exchange = Exchange(self._store, self)
         return self._exchange
 
     def _do_between_stores(self, effect: Effect) -> None:
@@ -369,9 +370,18 @@ class ObjectServer:
         elif isinstance(effect, AskSource):
             self._exchanging().ask(effect.endpoint, effect.body)
         elif isinstance(effect, SendPiece):
-            fd = self._files.fd(effect.extent.segment)
-            data = os.pread(fd, effect.length, effect.extent.offset + effect.offset)
-            self._answer_store(effect.peer, ObjectChunk(effect.key, effect.size, effect.offset, data))
+            self._send_piece(effect)
+
+    def _send_piece(self, effect: SendPiece) -> None:
+        fd, place = self._files.fd(effect.extent.segment), effect.extent.offset + effect.offset
+        if effect.direct:
+            piece = Piece(effect.key, effect.size, effect.offset, effect.length)
+            view = self._files.view(effect.extent)[effect.offset : effect.offset + effect.length]
+            if not self._exchanging().send_piece(effect.peer, piece, Bytes(fd, place, view)):
+                self._core.on_bulk_lost(effect.peer, time.monotonic())
+            return
+        data = os.pread(fd, effect.length, place)
+        self._answer_store(effect.peer, ObjectChunk(effect.key, effect.size, effect.offset, data))
 
     def _open_source(self, endpoint: str) -> None:
         try:
@@ -386,12 +396,15 @@ class ObjectServer:
 
     def _serve_exchange(self, exchange: Exchange) -> None:
         """Sending may hide that something has come, so this goes on until nothing has."""
-        while arrivals := exchange.receive():
+        arrivals = exchange.move_bulk()
+        self._carry_out()
+        while arrivals := arrivals + exchange.receive():
             for arrival in arrivals:
                 try:
                     self._take_arrival(arrival)
                 except Exception as error:
                     self._distrust(arrival, error)
+            arrivals = []
             self._settle_doubts()
             self._carry_out()
         self._watch(exchange)
@@ -420,6 +433,8 @@ class ObjectServer:
             self._core.on_source_missing(arrival.endpoint, arrival.body, now)
         elif isinstance(arrival.body, ObjectChunk):
             self._take_chunk(arrival.endpoint, arrival.body, now)
+        elif arrival.body == OPENING:
+            self._core.on_source_opening(arrival.endpoint, now)
         elif arrival.body == CUT:
             self._core.on_source_cut(arrival.endpoint, now)
         else:
@@ -444,8 +459,34 @@ class ObjectServer:
             self._forget_store(peer)
         elif isinstance(body, Hello):
             self._core.on_connected(peer)
-        elif self._core.has_peer(peer):
+        elif not self._core.has_peer(peer):
+            return
+        elif body == BULK_LOST:
+            self._core.on_bulk_lost(peer, now)
+        else:
             self._core.on_message(peer, body, now)
+
+    # ---- the bytes of bulk connections -----------------------------------------------------------------------------
+
+    def target(self, label: str, piece: Piece, done: int) -> memoryview | None:
+        extent = self._core.bulk_extent(label, piece.key, piece.size, piece.offset + done)
+        if extent is None:
+            return None
+        try:
+            if not done:
+                self._files.prepare(extent, piece.offset, piece.length)
+            return self._files.view(extent)[piece.offset + done : piece.offset + piece.length]
+        except OSError:
+            self._core.on_piece_written(piece.key, time.monotonic(), failed=True)
+            return None
+
+    def received(self, label: str, piece: Piece, count: int) -> None:
+        now = time.monotonic()
+        self._core.on_bulk_received(label, piece.key, count, now)
+        self._core.on_piece_written(piece.key, now)
+
+    def sent(self, label: str, piece: Piece) -> None:
+        self._core.on_piece_sent(peer_of(label), piece.key, time.monotonic())
 
     def _take_chunk(self, endpoint: str, chunk: ObjectChunk, now: float) -> None:
         extent = self._core.on_source_chunk(endpoint, chunk, now)

@@ -24,7 +24,9 @@ class RemoteStore:
 
     def __init__(self, context: Context, endpoint: str) -> None:
         self._address, _, ticket = endpoint.partition("#")
-        if parse_address(self._address).scheme != "tcp":
+        parsed = parse_address(self._address)
+        self.host = parsed.host
+        if parsed.scheme != "tcp":
             raise ValueError(f"{self._address} is not the endpoint of an object store.")
         self._session = new_session()
         self._handshake = PeerHandshake(place_of(self._address), os.urandom(NONCE_SIZE_BYTES), ticket.encode())

@@ -72,6 +72,7 @@ struct Message {
     challenge @59 :Challenge;  # answers a hello with a nonce
     lockRequest @60 :LockRequest;
     lockReply @61 :LockReply;
+    cancelRefused @62 :CancelRefused;
   }
 }
 
@@ -106,6 +107,8 @@ struct Hello {
   nonce @18 :Data;      # 32 bytes, fresh for each Hello; empty: no proof is asked for or given
   challenge @19 :Data;  # the nonce of the Challenge that this answers; empty: the first of two
   proof @20 :Data;      # that this peer knows the token
+  group @21 :Text;      # of a client: with whom it shares the workers; empty: the group of its user
+  weight @22 :Float64;  # of a client within its group; 0: 1
 }
 
 struct Challenge {
@@ -198,6 +201,7 @@ struct TaskOptions {
 struct Capability {
   name @0 :Text;
   amount @1 :UInt64;
+  millionths @2 :UInt32;  # in addition to the amount: part of a device
 }
 
 struct FunctionDefinition {
@@ -256,6 +260,12 @@ struct TaskColumn {
 
 struct Cancel {
   columns @0 :List(TaskColumn);
+  unstartedOnly @1 :Bool;  # cancel tasks that have not started; cancelRefused names the others, which continue
+}
+
+struct CancelRefused {
+  columns @0 :List(TaskColumn);
+  moved @1 :Bool;  # scheduler to client: the tasks left the agent that was asked; the client may ask again
 }
 
 struct Withdraw {

@@ -114,6 +114,9 @@ struct ClientColumns {
   running @5 :Data; # u64
   finished @6 :Data; # u64
   parentSession @7 :List(Data);
+  group @8 :List(Text);
+  weight @9 :Data; # f64
+  share @10 :Data; # f64
 }
 
 struct FunctionColumns {

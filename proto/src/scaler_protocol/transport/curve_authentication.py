@@ -9,7 +9,7 @@ import zmq
 from zmq.utils import z85
 
 _ENDPOINT = "inproc://zeromq.zap.01"
-_STOP = "inproc://scaler-doorkeeper-stop-{}"
+_STOP = "inproc://scaler-curve-stop-{}"
 
 
 def new_key_pair() -> tuple[bytes, bytes]:
@@ -32,7 +32,7 @@ class CurveAuthenticator:
         self._stop_writer = context.socket(zmq.PAIR)
         self._stop_reader.bind(_STOP.format(id(self)))
         self._stop_writer.connect(_STOP.format(id(self)))
-        self._thread = threading.Thread(target=self._run, name="scaler-doorkeeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="scaler-curve", daemon=True)
         self._thread.start()
 
     def close(self) -> None:

@@ -1,12 +1,13 @@
 """A peer's connection to its scheduler.
 
 To an address of its own machine (a loopback port without keys, an ipc path) a peer speaks through a unix socket, in the
-threads of those who send and receive, without libzmq: the one of the path, or the ``twin`` of the port. Such a
+threads of those who send and receive, without libzmq: the one of the path, or the ``local_socket`` of the port. Such a
 connection needs no heartbeats: it ends when one of the two processes does, or when one reads nothing while too much
 waits for it. Where the scheduler's process cannot be seen libzmq connects, whose heartbeats notice its end. In both
 cases this class decides when to connect, because it looks first whose the listening socket is.
 
-To all other addresses libzmq connects, again and again by itself.
+To another host it speaks through a TCP connection (``far_way``), in the same threads, if there are no keys. With keys,
+and on other systems than Linux, libzmq connects, again and again by itself.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from scaler_protocol.handshake import place_of
 from scaler_protocol.keys import PeerKeys, client_keys
 from scaler_protocol.transport.descriptor_set import DescriptorSet
 from scaler_protocol.transport.endpoints import connect_error
+from scaler_protocol.transport.far_way import FarHost, SilenceWatch
 from scaler_protocol.transport.inproc_event import InprocEvent
 from scaler_protocol.transport.libzmq_dealer import ConnectionEvent, LibzmqDealer
 from scaler_protocol.transport.local_route import LocalRoute, find_route
@@ -35,6 +37,9 @@ from scaler_protocol.transport.zmtp import ZmtpConnection
 
 _RETRY_SECONDS = 0.02
 _RETRY_LIMIT_SECONDS = 0.1
+_FAR_RETRY_LIMIT_SECONDS = 0.5
+"""A restarted scheduler must not be busy with the attempts of a thousand hosts."""
+
 _RECONNECT_SECONDS = 1.0
 _NO_DESCRIPTOR_RETRY_SECONDS = 0.2
 _FAILED_HANDSHAKES_LIMIT = 5
@@ -82,6 +87,8 @@ class DealerConnection(DealerFrames):
         self._lacks_descriptors = False
         self._is_connected = False
         self._avoids_stream = False
+        self._far_host: FarHost | None = None
+        self._silence: SilenceWatch | None = None
         self._failed_handshakes = 0
         self._peer_process = PeerProcess(0)
         self.obstacle = ""
@@ -99,12 +106,16 @@ class DealerConnection(DealerFrames):
         is_local = self._address.is_local and self._keys is None and self._inproc_event is None
         self.place = place_of(self._address) if is_local else ""
         self._token = LocalToken() if is_local else None
-        self._looks = is_local and sys.platform == "linux"
+        is_far = self._address.scheme == "tcp" and not self._address.is_local and self._keys is None
+        self._looks = (is_local or is_far) and sys.platform == "linux"
         if not self._looks:
             self._use_libzmq()
             return
         self._descriptor_sets = DescriptorSet(), DescriptorSet()
         self._retry = Timer()
+        if is_far:
+            self._far_host, self._silence = FarHost(self._address), SilenceWatch()
+            self._descriptor_sets[1].add(self._silence.fd, select.EPOLLIN)
         self._descriptor_sets[1].add(self._retry.fd, select.EPOLLIN)
         self._look()
 
@@ -164,7 +175,7 @@ class DealerConnection(DealerFrames):
         self._leave_stream(linger_milliseconds)
         self._leave_libzmq(linger_milliseconds)
         self.end()
-        for used in (*(self._descriptor_sets or ()), self._retry):
+        for used in (*(self._descriptor_sets or ()), self._retry, self._silence):
             if used is not None:
                 used.close()
 
@@ -175,13 +186,18 @@ class DealerConnection(DealerFrames):
         if self.stream is not None or self._libzmq is not None:
             return
         try:
-            self._take(find_route(self._address, self._avoids_stream))
+            self._take(self._find_way())
         except (OSError, zmq.ZMQError) as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
             self._wait_for_descriptors()
         else:
             self._lacks_descriptors = False
+
+    def _find_way(self) -> LocalRoute:
+        if self._far_host is not None:
+            return LocalRoute(connected=self._far_host.connect())
+        return find_route(self._address, self._avoids_stream)
 
     def _take(self, route: LocalRoute) -> None:
         self._avoids_stream = False
@@ -198,7 +214,8 @@ class DealerConnection(DealerFrames):
         assert self._retry is not None
         self.detach()
         self._retry.set(self._retry_seconds)
-        self._retry_seconds = min(2 * self._retry_seconds, _RETRY_LIMIT_SECONDS)
+        limit = _RETRY_LIMIT_SECONDS if self._far_host is None else _FAR_RETRY_LIMIT_SECONDS
+        self._retry_seconds = min(2 * self._retry_seconds, limit)
 
     def _wait_for_descriptors(self) -> None:
         assert self._retry is not None
@@ -219,13 +236,17 @@ class DealerConnection(DealerFrames):
         events."""
         assert self._descriptor_sets is not None and route.connected is not None
         self._peer_process = PeerProcess(route.process)
-        stream = ZmtpConnection(route.connected, "DEALER", self._session)
+        stream = ZmtpConnection(route.connected, "DEALER", self._session, is_far=self._silence is not None)
+        if self._silence is not None:
+            self._silence.begin(stream)
         self._descriptor_sets[1].add(stream.fd, select.EPOLLIN | (select.EPOLLOUT if stream.waiting_bytes else 0))
         self.use(stream)
 
     def _stream_events(self, stream: ZmtpConnection) -> list[ConnectionEvent]:
         assert self._descriptor_sets is not None
         events: list[ConnectionEvent] = []
+        if self._silence is not None:
+            self._silence.look(stream)
         stream.look()
         if stream.is_ready and not self._is_connected:
             self._is_connected = True
@@ -235,6 +256,9 @@ class DealerConnection(DealerFrames):
         if stream.has_ended:
             if self._is_connected:
                 events.append("disconnected")
+            elif self._far_host is not None and stream.was_answered:
+                events.append("handshake_failed")
+                self._note_handshake("handshake_failed")
             self._avoids_stream = not self._is_connected
             self._leave_stream(0)
             self._look_later()

@@ -1,4 +1,4 @@
-"""One descriptor in place of several that come and go. Linux only."""
+"""One descriptor that stands for several which are added and removed. Linux only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import select
 
 
 class DescriptorSet:
-    """Readable while one of those in it has what it is watched for."""
+    """Readable while an event that is watched for is there on one of its descriptors."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -24,7 +24,7 @@ class DescriptorSet:
         self._epoll.modify(fd, events)
 
     def remove(self, fd: int) -> None:
-        """Before it is closed. A forked child changes nothing: the gate is its parent's as well."""
+        """Before it is closed. A forked child changes nothing: the set is its parent's as well."""
         if os.getpid() == self._process:
             self._epoll.unregister(fd)
 

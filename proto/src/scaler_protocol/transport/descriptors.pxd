@@ -1,6 +1,6 @@
 """System calls on sockets, epoll and timers which Python offers only with an object for each step.
 
-Linux has them. Elsewhere there are no twins (see ``twin``), so nothing here is called: it compiles, and fails.
+Linux has them. Elsewhere ports have no ``local_socket``, so nothing here is called: it compiles, and fails.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -79,6 +79,16 @@ cdef extern from *:
             memcpy(&received, info + 128, sizeof(received));
         return received;
     }
+    /* Packets that were sent, and that the other end's kernel has not acknowledged (tcpi_unacked). */
+    static inline int64_t scaler_unacknowledged(int fd) {
+        unsigned char info[28];
+        uint32_t count = 0;
+        socklen_t size = sizeof(info);
+        if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &size) < 0 || size < sizeof(info))
+            return -1;
+        memcpy(&count, info + 24, sizeof(count));
+        return count;
+    }
     static inline int scaler_timer(void) {
         return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     }
@@ -112,6 +122,10 @@ cdef extern from *:
         return 0;
     }
     static inline int64_t scaler_received(int fd) {
+        (void) fd;
+        return -1;
+    }
+    static inline int64_t scaler_unacknowledged(int fd) {
         (void) fd;
         return -1;
     }
@@ -151,6 +165,9 @@ cdef extern from *:
 
     # Of a tcp connection, since it began; -1: an error
     int64_t received_bytes "scaler_received"(int fd) noexcept nogil
+
+    # Of a tcp connection, on their way; -1: an error
+    int64_t unacknowledged_packets "scaler_unacknowledged"(int fd) noexcept nogil
 
     # A descriptor, or -1 for an error
     int new_timer "scaler_timer"() noexcept nogil

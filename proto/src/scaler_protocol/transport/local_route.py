@@ -1,5 +1,5 @@
-"""How a peer reaches a scheduler on its own machine, and whether it should: before it connects, or says anything, it
-looks whose the listening socket is."""
+"""How a peer reaches a scheduler on its own machine, and whether it should: before it connects, or sends anything, it
+checks which user owns the listening socket."""
 
 from __future__ import annotations
 

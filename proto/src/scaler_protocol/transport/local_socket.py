@@ -1,5 +1,5 @@
-"""The unix socket next to a loopback address: the same listener for the same user, at a lower cost. It speaks ZMTP as
-well.
+"""The local socket of a loopback address: a Unix socket of the same listener, for the same user, at a lower cost. Its
+protocol is ZMTP, too.
 
 It is an abstract one, so it lives in the network namespace in which the loopback interface is, and ends with its
 process. Its name is made of the user's token, so that other users cannot listen there before the scheduler does.
@@ -35,8 +35,8 @@ def local_socket_name(address: Address) -> str | None:
 
 
 def bound_local_socket(address: Address) -> socket.socket | None:
-    """A socket bound to the name of its twin. None: it has none, or another process that was turned away
-    from the port has taken the name. Then peers use the port."""
+    """Return a socket bound to the name of the local socket of this address. None: it has none, or the name is taken by
+    another process, which could not bind the port. Then peers use the port."""
     name = local_socket_name(address)
     if name is None:
         return None

@@ -1,4 +1,4 @@
-"""Connections that have not yet said who they are: how many there may be, how long, and how much each may say."""
+"""Connections that have not authenticated yet: how many there may be, and for how long."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class PendingHandshakes:
         return number in self._came_at
 
     def add(self, number: int, now: float) -> list[int]:
-        """Those that must go for it."""
+        """Return those that must be closed to make room for it."""
         self._came_at[number] = now
         excess = len(self._came_at) - self._count_limit
         return [each for each, _ in zip(self._came_at, range(excess), strict=False)]
 
     def remove(self, number: int) -> None:
-        """It has said who it is, or has gone."""
+        """It has authenticated, or has ended."""
         self._came_at.pop(number, None)
 
     def late(self, now: float) -> list[int]:
-        """Those that have had their time."""
+        """Return those whose time is over."""
         return [number for number, came_at in self._came_at.items() if now >= came_at + self._seconds_limit]
 
     def next_deadline(self) -> float | None:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable
 
 import zmq
 
+from scaler_protocol.transport.connection_gate import ConnectionGate
 from scaler_protocol.transport.descriptor_set import DescriptorSet
 from scaler_protocol.transport.socket_monitor import SocketMonitor
 from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.unauthenticated_limits import UnauthenticatedLimits
 
 _LOOK_SECONDS = 0.05
-"""How often strangers are looked at while there are some: their messages between two looks cannot be refused."""
+"""How often unauthenticated connections are checked while there are some: what they send in between is received."""
 
 _REST_SECONDS = 0.02
 """After events were read, until they are waited for again: connections may come and go by the thousand."""
@@ -38,6 +39,7 @@ class RouterMonitor:
         self._rest: Timer | None = None
         self._rests = False
         self._welcomed: set[int] = set()
+        self._gate: ConnectionGate | None = None
 
     @property
     def fd(self) -> int:
@@ -45,13 +47,18 @@ class RouterMonitor:
         return self._descriptor_set.fd if self._descriptor_set is not None else self._monitor.fd
 
     def guard(self) -> None:
-        """From now on who connects is a stranger until he is welcome. Linux only."""
+        """From now on, connections are unauthenticated until they are admitted. Linux only."""
         if self._descriptor_set is not None:
             return
         self._descriptor_set = DescriptorSet()
         self._timer, self._rest = Timer(), Timer()
         for fd in (self._monitor.fd, self._timer.fd, self._rest.fd):
             self._descriptor_set.add(fd, select.EPOLLIN)
+
+    def limit_rate(self, listening_fd: int) -> None:
+        """Refuse connections of addresses that open too many on this socket without authenticating; after ``guard``."""
+        self._gate = ConnectionGate(listening_fd)
+        self.watch(self._gate.fd)
 
     def watch(self, fd: int) -> None:
         """One more descriptor that makes ours readable; after ``guard``."""
@@ -68,6 +75,8 @@ class RouterMonitor:
         for fd in fds:
             self._unauthenticated.remove(fd)
             self._welcomed.add(fd)
+            if self._gate is not None:
+                self._gate.admit(fd)
 
     def end(self, fds: Iterable[int]) -> None:
         """End these connections."""
@@ -76,7 +85,7 @@ class RouterMonitor:
             self._unauthenticated.end(fd)
 
     def take_lost(self) -> int:
-        """How many connections have ended since the last call, apart from strangers' (after ``guard``)."""
+        """How many connections have ended since the last call, apart from unauthenticated ones (after ``guard``)."""
         if self._rest is not None and self._rest.take() and self._descriptor_set is not None:
             self._rests = False
             self._descriptor_set.add(self._monitor.fd, select.EPOLLIN)
@@ -85,6 +94,8 @@ class RouterMonitor:
         if self._timer is not None and self._timer.take():
             self._unauthenticated.cut(time.monotonic())
             self._look_later()
+        if self._gate is not None:
+            self._gate.update(time.monotonic())
         count, self._lost_count = self._lost_count, 0
         return count
 
@@ -92,7 +103,7 @@ class RouterMonitor:
         """Before its socket."""
         self._monitor.close()
         self._unauthenticated.close()
-        for used in (self._descriptor_set, self._timer, self._rest):
+        for used in (self._gate, self._descriptor_set, self._timer, self._rest):
             if used is not None:
                 used.close()
 
@@ -104,9 +115,13 @@ class RouterMonitor:
                 self._lost_count += self._timer is None or fd in self._welcomed
                 self._welcomed.discard(fd)
                 self._unauthenticated.remove(fd)
+                if self._gate is not None:
+                    self._gate.forget(fd)
                 self._on_ended(fd)
             elif self._timer is not None:
                 self._unauthenticated.add(fd, time.monotonic())
+                if self._gate is not None:
+                    self._gate.add(fd, time.monotonic())
                 if len(self._unauthenticated) == 1:
                     self._look_later()
         return bool(events)

@@ -133,6 +133,8 @@ class RouterSocket(RouterFrames):
 
     def probe(self, peer: bytes) -> bool:
         """Whether the connection of ``peer`` is still there."""
+        if self.listener is not None:
+            return self.listener.has(peer)
         return self.send(peer, [b""]) != "gone"
 
     def users(self) -> frozenset[bytes] | None:
@@ -178,7 +180,7 @@ class RouterSocket(RouterFrames):
         self.serve(ZmtpListener(self._tell_lost))
 
     def _listen(self, listener: ZmtpListener, address: Address, plain: socket.socket) -> None:
-        """The twin first: who finds the port looks for it."""
+        """The local socket first: a peer that finds the port looks for it."""
         local_socket = bound_local_socket(address)
         if local_socket is not None:
             listener.listen(Listening(local_socket, needs_process=True))
@@ -198,7 +200,9 @@ class RouterSocket(RouterFrames):
         self._socket.setsockopt(zmq.IPV6, plain.family == socket.AF_INET6)
         host, port = plain.getsockname()[:2]
         self._socket.bind(str(Address("tcp", host, port)))
-        plain.detach()
+        listening_fd = plain.detach()
+        if self._monitor is not None:
+            self._monitor.limit_rate(listening_fd)
 
     def _bind_libzmq(self, address: Address) -> Address:
         if self._socket is None:

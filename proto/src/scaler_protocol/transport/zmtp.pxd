@@ -4,6 +4,7 @@ from scaler_protocol.transport.descriptors cimport Part
 
 
 cdef class ZmtpConnection:
+    cdef object __weakref__
     cdef readonly int fd
     cdef readonly bint is_ready
     cdef readonly bint has_ended
@@ -16,6 +17,7 @@ cdef class ZmtpConnection:
     cdef readonly bint is_limited
     # Received
     cdef bint was_heard
+    cdef readonly bint has_far_process  # its kernel is asked for signs of life
     cdef bint is_skipping  # a message of a limited connection
     cdef uint64_t to_skip  # of a frame
     cdef uint64_t skipped
@@ -40,6 +42,7 @@ cdef class ZmtpConnection:
     cdef uint64_t waiting_limit
     cdef uint64_t full_waiting_limit  # of a connection that is not limited
 
+    cdef bint is_acknowledged(self) noexcept
     cdef list next_message(self)
     cdef bint pull(self) except -1
     cdef Py_ssize_t wanted(self)

@@ -27,6 +27,7 @@ class ZmtpConnection:
         message_limit_bytes: int = 0,
         waiting_limit_bytes: int = 0,
         is_limited: bool = False,
+        is_far: bool = False,
     ) -> None:
         """``kind``: "DEALER", "ROUTER", "PUB" or "SUB". ``identity``: what the other end is to call this one. The other
         end is cut off when it sends a longer message, or leaves more untaken; 0: the usual limits. ``is_limited``: the
@@ -82,6 +83,17 @@ class ZmtpConnection:
 
     def ping(self) -> bool:
         """Ask for a sign of life. False: the other end knows no such question (it is older than ZMTP 3.1)."""
+
+    @property
+    def has_far_process(self) -> bool:
+        """The other end has said ``is_far``."""
+
+    @property
+    def was_answered(self) -> bool:
+        """The other end has sent something."""
+
+    def take_sign_of_life(self) -> bool:
+        """Whether the other end has said anything since the last call; what has not been read yet counts, too."""
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """False: not ready, or ended; then nothing was sent. When ``WAITING_LIMIT_BYTES`` wait already, the connection

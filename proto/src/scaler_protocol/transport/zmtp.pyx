@@ -26,6 +26,7 @@ from scaler_protocol.transport.descriptors cimport (
     Part,
     receive_bytes,
     send_parts,
+    unacknowledged_packets,
     watch,
 )
 
@@ -63,8 +64,14 @@ _COUNTERPARTS = {
 _SUBSCRIPTIONS = {b"SUBSCRIBE": b"\x01", b"CANCEL": b"\x00"}  # a command, and how it begins as a message
 
 
-def _ready_command(kind, identity):
+_LIVENESS = b"X-Scaler-Liveness"  # a property of READY
+_BY_KERNEL = b"kernel"
+
+
+def _ready_command(kind, identity, is_far):
     properties = ((b"Socket-Type", kind.encode()), (b"Identity", identity))
+    if is_far:
+        properties += ((_LIVENESS, _BY_KERNEL),)
     return b"\x05READY" + b"".join(
         bytes((len(name),)) + name + len(value).to_bytes(4, "big") + value for name, value in properties
     )
@@ -92,7 +99,14 @@ cdef inline Py_ssize_t put_head(uint8_t* at, uint8_t flags, uint64_t length) noe
 
 cdef class ZmtpConnection:
     def __init__(
-        self, connected, kind, identity=b"", message_limit_bytes=0, waiting_limit_bytes=0, is_limited=False
+        self,
+        connected,
+        kind,
+        identity=b"",
+        message_limit_bytes=0,
+        waiting_limit_bytes=0,
+        is_limited=False,
+        is_far=False,
     ):
         connected.setblocking(False)
         self.socket = connected
@@ -113,7 +127,7 @@ cdef class ZmtpConnection:
         self.counterparts = _COUNTERPARTS[kind]
         self.waiting.append(bytearray(_GREETING))
         self.waiting_bytes = len(_GREETING)
-        self.write((_ready_command(kind, identity),), COMMAND)
+        self.write((_ready_command(kind, identity, is_far),), COMMAND)
         self.flush()
 
     def lift_limits(self):
@@ -160,6 +174,20 @@ cdef class ZmtpConnection:
             self.write((_PING,), COMMAND)
             return True
         return False
+
+    @property
+    def was_answered(self):
+        return self.greeting_size > 0
+
+    def take_sign_of_life(self):
+        cdef uint8_t byte
+        cdef bint was_heard = self.was_heard
+        self.was_heard = False
+        return was_heard or receive_bytes(self.fd, &byte, 1, True) > 0
+
+    cdef bint is_acknowledged(self) noexcept:
+        """The other end's kernel has all that was sent to it."""
+        return unacknowledged_packets(self.fd) == 0
 
     # ---- what comes ----------------------------------------------------------------------------------------------
 
@@ -379,6 +407,7 @@ cdef class ZmtpConnection:
         if properties.get(b"socket-type") not in self.counterparts or len(properties.get(b"identity", b"")) > 255:
             return self.fail()
         self.identity = properties.get(b"identity", b"")
+        self.has_far_process = properties.get(_LIVENESS.lower()) == _BY_KERNEL
         self.is_ready = True
         return 0
 

@@ -30,6 +30,9 @@ class ZmtpListener:
     def unauthenticated_messages(self) -> Iterator[tuple[bytes, list[bytes]]]:
         """Peer and frames, for a short time only. The frames are empty for what is no Hello and was dropped."""
 
+    def has(self, peer: bytes) -> bool:
+        """Whether there is a connection to it."""
+
     def answer(self, peer: bytes, frames: Sequence[bytes]) -> str:
         """As ``send``: to the connection of this name that has not authenticated, if there is one."""
 

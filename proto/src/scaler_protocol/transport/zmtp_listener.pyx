@@ -4,7 +4,8 @@
 A peer is named by the identity that its connection shows, and the last connection that authenticates under it has it. A
 connection ends when its other end is closed, and also when the process that made it is gone: a child of that process
 may have inherited the descriptor and keep it open. Where the process cannot be seen (over tcp, and in a container with
-processes of its own), the other end is asked for a sign of life while it says nothing.
+processes of its own), the other end is asked for a sign of life while it says nothing: the process, or, if its user's
+code may keep it from answering, the kernel of its host.
 """
 
 import os
@@ -22,6 +23,7 @@ cdef enum:
 
 BEAT_SECONDS = 0.5
 SILENT_BEATS_LIMIT = 3
+QUIET_BEATS = 4
 BUSY_SECONDS = 0.02  # after authenticated peers have said something
 
 
@@ -126,6 +128,10 @@ cdef class ZmtpListener:
         cdef ZmtpConnection connection = self.peers.get(peer)
         return "sent" if connection is not None and connection.send(frames) else "gone"
 
+    def has(self, peer):
+        cdef ZmtpConnection connection = self.peers.get(peer)
+        return connection is not None and not connection.has_ended and not connection.is_cut
+
     # ---- peers that have not authenticated -----------------------------------------------------------------------
 
     def unauthenticated_messages(self):
@@ -201,11 +207,7 @@ cdef class ZmtpListener:
             connection = self.connections[fd]
             if not connection.was_heard and beats >= SILENT_BEATS_LIMIT:
                 self.take_from(connection, messages)
-            if connection.was_heard or not connection.ping():
-                self.silent[fd] = 0
-                connection.was_heard = False
-            else:
-                self.silent[fd] = beats + 1
+            self.silent[fd] = next_beat(connection, beats)
             if connection.has_ended or self.silent[fd] > SILENT_BEATS_LIMIT:
                 self._lose(connection)
         if self.silent:
@@ -231,3 +233,19 @@ cdef class ZmtpListener:
             del self.peers[connection.identity]
             self.lost_count += 1
             self.tell_lost()
+
+
+cdef int next_beat(ZmtpConnection connection, int beats) except? -1:
+    """For how many beats a connection has been silent, although it was asked. A far process may be too busy to answer,
+    so what counts is that its kernel acknowledges. Then it is asked rarely, and the number says, below zero, for how many
+    beats it has not been."""
+    if connection.was_heard:
+        connection.was_heard = False
+        return 0
+    if connection.has_far_process and connection.is_acknowledged():
+        beats = min(beats, 0) - 1
+        if beats > -QUIET_BEATS:
+            return beats
+        connection.ping()
+        return 0
+    return max(beats, 0) + 1 if connection.ping() else 0

@@ -13,7 +13,7 @@ from scaler.client.signatures import argument_labels, function_name
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
 from scaler.core.uploads import Stored, Upload
 from scaler.shell.client_io import ClientIO
-from scaler.shell.client_store import is_same
+from scaler.shell.client_store import PUSH_BYTES, is_same
 from scaler.utility.exceptions import MissingObjects, ScalerError
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
@@ -34,6 +34,7 @@ class Arguments:
         self.plain_types = encoder.plain_types
         self._encoder = encoder
         self._encode = encoder.encode_argument
+        self._encode_shared = encoder.encode_shared
         self._client_io = client_io
 
     def encode(self, values: Sequence[Any]) -> list[Any]:
@@ -74,10 +75,10 @@ class Arguments:
             return error
         return None
 
-    def encode_object(self, value: Any) -> bytes | ObjectLayout:
+    def encode_object(self, value: Any, is_shared: bool) -> bytes | ObjectLayout:
         """Like ``encode``, for an object that is sent by itself."""
         try:
-            return self._encode(value)
+            return self._encode_shared(value) if is_shared else self._encode(value)
         except Exception as error:
             raise explained(error, "Cannot send the object", value, self._encoder.probe) from None
 
@@ -130,18 +131,19 @@ class Arguments:
 
     # ---- uploads ---------------------------------------------------------------------------------------------------
 
-    def upload(self, payload: bytes | ObjectLayout, held: list[Upload]) -> Upload:
-        """Put a payload into the store of this host, or else send it to the scheduler. Adds its use to ``held``."""
+    def upload(self, payload: bytes | ObjectLayout, held: list[Upload], is_shared: bool = False) -> Upload:
+        """Put a payload into the store of this host, or else send it to the scheduler. Adds its use to ``held``.
+        ``is_shared``: the tasks of a worker process may share one loaded copy."""
         client_io = self._client_io
         with client_io.lock:
-            key = client_io.session.objects.next_key()
+            key = client_io.session.objects.next_key(is_shared)
         try:
             place = client_io.objects.put(key, payload)
             data: bytes | Stored
             if place is not None:
                 data = Stored(place.size, place.store, lambda: client_io.objects.get(key))
             else:
-                data = payload if isinstance(payload, bytes) else payload.to_bytes()
+                data = self._keep(payload)
             with client_io.lock:
                 client_io.check_usable()
                 upload = client_io.session.objects.add(key, data)
@@ -149,8 +151,16 @@ class Arguments:
         except BaseException:
             self.discard(key)
             raise
-        client_io.objects.residents.add(payload, upload)
+        if not is_shared:  # a plain argument is private to its task
+            client_io.objects.residents.add(payload, upload)
         return upload
+
+    def _keep(self, payload: bytes | ObjectLayout) -> bytes | Stored:
+        """An object that this client keeps itself, to push it, or to send it to the scheduler."""
+        if len(payload) < PUSH_BYTES or not self._client_io.objects.can_push:
+            return payload if isinstance(payload, bytes) else payload.to_bytes()
+        content = payload if isinstance(payload, bytes) else payload.to_memory()
+        return Stored(len(content), b"", lambda: content)
 
     def discard(self, key: ObjectKey) -> None:
         """Drop the upload of a call that ended by an exception, so that no caller got it."""

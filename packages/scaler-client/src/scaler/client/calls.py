@@ -17,8 +17,10 @@ from scaler.client.serializer import (
     probe,
     probe_privately,
     serialize_apart,
+    serialize_for_sharing,
     serialize_privately,
     serialize_privately_apart,
+    serialize_privately_for_sharing,
 )
 from scaler.client.signatures import function_name
 from scaler.core.runs import Function, Shape
@@ -45,6 +47,8 @@ class Encoder:
         self.encode: Callable[[Any], bytes] = serialize if self.is_default else self._encode_custom
         apart = serialize_privately_apart if is_private else serialize_apart
         self.encode_argument: Callable[[Any], bytes | ObjectLayout] = apart if self.is_default else self.encode
+        shared = serialize_privately_for_sharing if is_private else serialize_for_sharing
+        self.encode_shared: Callable[[Any], bytes | ObjectLayout] = shared if self.is_default else self.encode
         self.decode: Callable[[bytes], Any] = pickle.loads if self.is_default else self._decode_custom
         self.decode_object: Callable[[Any], Any] = load if self.is_default else self._decode_custom
         self.probe: Callable[[Any], object] | None = None

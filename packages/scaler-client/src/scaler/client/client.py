@@ -18,6 +18,7 @@ from scaler.client.argument_lists import Groups, groups_of_items, groups_of_list
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.client_pool import ClientParts
+from scaler.client.executor import Executor
 from scaler.client.future import ScalerFuture, cancel_futures
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
@@ -32,7 +33,9 @@ from scaler.client.options import (
     MapOptions,
     capabilities_of,
     duration,
+    group_of,
     shared,
+    weight_of,
     whole_number,
 )
 from scaler.client.outcomes import failure_of, hide_frames
@@ -87,6 +90,9 @@ class Client:
     first used, because most clients inside tasks are arguments that are only passed on.
 
     ``timeout_seconds``: if the scheduler is out of reach for this long, calls that wait fail with DisconnectedError.
+    ``group``: the clients with which this one shares the workers, by default those of its user; groups get equal shares
+    of the running time. ``weight``: how much of its group's time this client gets, compared with the others in it.
+    Clients inside tasks belong to the share of the client outside; their group and weight do not count.
     ``stream_output``: also write here what tasks write to ``sys.stdout`` and ``sys.stderr``. The output of subprocesses
     and of C code appears in the output of their cluster only. If output arrives too fast, part of it is dropped and a
     line says how many bytes."""
@@ -104,12 +110,16 @@ class Client:
         heartbeat_interval_seconds: float = 2,
         serializer: Serializer | type[Serializer] = DefaultSerializer(),  # noqa: B008  immutable
         stream_output: bool = False,
+        group: str | None = None,
+        weight: float = 1.0,
     ) -> None:
         self._address = address or os.environ.get(SCHEDULER_VARIABLE) or ""
         if not self._address:
             raise ValueError("Client() needs the address of a scheduler; only inside a task can it be left out.")
         parse_address(self._address)
-        self._settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
+        group_of(group)
+        settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
+        self._settings = (*settings, group, weight_of(weight))
         self._options = shared(TaskOptions(profiling=profiling, stream_output=stream_output))
         self._has_left = False
         _clients.add(self)
@@ -155,7 +165,7 @@ class Client:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         *,
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
         priority: int = 0,
         retries: int = 0,
         rerun: bool = True,
@@ -177,6 +187,28 @@ class Client:
         except BaseException as error:
             self._give_up_call(error, future)
             raise
+
+    def submit_as(
+        self, future: ScalerFuture[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Submit a call whose future the caller has made. All keyword arguments belong to ``fn``."""
+        try:
+            function = self._functions.find(fn)
+            key = (len(args), *kwargs) if kwargs else len(args)
+            shape = function.usual_shapes.get(key) if id(fn) in self._known else None
+            if shape is None:
+                check_call(fn, args, kwargs)
+                shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), self._options)
+                function.usual_shapes[key] = shape
+            self._send_call(fn, shape, (*args, *kwargs.values()), future)
+        except BaseException as error:
+            self._give_up_call(error, future)
+            raise
+
+    def as_executor(self) -> Executor:
+        """A :class:`concurrent.futures.Executor` that uses this client. Its ``shutdown`` waits for its own calls and
+        leaves the client open."""
+        return Executor.of_client(self)
 
     def _keyword_call(
         self, fn: Callable[..., Any], function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -345,7 +377,7 @@ class Client:
         self,
         fn: Callable[..., Any],
         *iterables: Iterable[Any],
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
         priority: int = 0,
         retries: int = 0,
         rerun: bool = True,
@@ -381,7 +413,7 @@ class Client:
         fn: Callable[..., T],
         iterable: Iterable[Iterable[Any]],
         *,
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
         priority: int = 0,
         retries: int = 0,
         rerun: bool = True,
@@ -536,7 +568,7 @@ class Client:
         graph: dict[str, Any],
         keys: Iterable[str],
         block: Literal[True] = True,
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
     ) -> dict[str, Any]: ...
 
     @overload
@@ -545,7 +577,7 @@ class Client:
         graph: dict[str, Any],
         keys: Iterable[str],
         block: Literal[False],
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
     ) -> dict[str, ScalerFuture[Any]]: ...
 
     @overload
@@ -554,7 +586,7 @@ class Client:
         graph: Any,
         keys: Any,
         block: bool = True,
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
         **dask_options: Any,
     ) -> Any: ...
 
@@ -563,7 +595,7 @@ class Client:
         graph: Any,
         keys: Any,
         block: bool = True,
-        capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
         **dask_options: Any,
     ) -> Any:
         """Compute ``keys`` of a graph and return a dict of results, or of futures if ``block`` is False. A graph is a
@@ -584,12 +616,16 @@ class Client:
 
     # ---- objects -----------------------------------------------------------------------------------------------------
 
-    def send_object(self, obj: T, name: str | None = None) -> ObjectReference[T]:
-        """Send ``obj`` once. Pass the reference in its place as an argument or as an item of a map."""
+    def send_object(self, obj: T, name: str | None = None, *, shared: bool = True) -> ObjectReference[T]:
+        """Send ``obj`` once. Pass the reference in its place as an argument or as an item of a map.
+
+        A worker process loads it once, for all its tasks. Its arrays are read-only; a change of another part (a dict, a
+        list) is visible to later tasks of that process. With ``shared=False`` every task gets a copy of its own, whose
+        arrays it may change."""
         self._client_io.check_usable()
         held: list[Upload] = []
         try:
-            upload = self._arguments.upload(self._arguments.encode_object(obj), held)
+            upload = self._arguments.upload(self._arguments.encode_object(obj, shared), held, shared)
             self._client_io.take_turn(lambda session: None)  # announce it now
             owner, number = upload.key
             return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)
@@ -724,7 +760,7 @@ class Client:
             self._client_io = client_io
 
     def _make_parts(self, agent: str | None) -> ClientParts:
-        _, _, timeout_seconds, heartbeat_interval_seconds, serializer, _ = self._settings
+        _, _, timeout_seconds, heartbeat_interval_seconds, serializer, _, group, weight = self._settings
         identity = new_session()
         parent = parent_task() if agent or is_far_from_agents() else TaskName(b"", 0, 0)
         hello = make_hello(
@@ -735,6 +771,8 @@ class Client:
             parent_task=parent.task,
             parent_attempt=parent.attempt,
             parent_depth=parent.depth,
+            group=group_of(group),
+            weight=weight,
         )
         encoder = Encoder(serializer, is_private(self._address))
         connection: ClientConnection = NestedConnection(agent) if agent else _direct_connection(self._address, identity)
@@ -761,7 +799,7 @@ class Client:
 
     def _kind(self) -> Hashable:
         """The settings that a client inside a task must share with the previous user of the parts."""
-        _, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output = self._settings
+        _, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output, *_ = self._settings
         definition = Encoder(serializer).definition()
         digest = definition.digest if definition is not None else b""
         return self._address, profiling, timeout_seconds, heartbeat_interval_seconds, digest, stream_output
@@ -788,7 +826,7 @@ class Client:
 
     def _make_options(
         self,
-        capabilities: Mapping[str, int] | Sequence[str] | None,
+        capabilities: Mapping[str, float] | Sequence[str] | None,
         priority: int,
         retries: int,
         rerun: bool,
@@ -817,6 +855,7 @@ def _direct_connection(address: str, session: bytes) -> ClientConnection:
 
 
 Lock.default_client = Client
+Executor.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened
 _PARTS = ("_arguments", "_functions", "_known", "_client_io")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from scaler.client.outcomes import failure_of, unloadable
 from scaler.core.effects import Finish
 from scaler.core.large_results import LargeResult
-from scaler.core.outcome import CANCELLED, Outcome
+from scaler.core.outcome import CANCELLED, Outcome, Sink
 from scaler.shell.interruptions import is_interruption
 from scaler.shell.waiting import PendingAnswer
 from scaler.utility.private_apis import (
@@ -109,18 +110,32 @@ class ScalerFuture(concurrent.futures.Future[T]):
     def cancelled(self) -> bool:
         return self.done() and self._state is not FINISHED
 
-    def cancel(self) -> bool:
-        """Return True at once unless the task has finished. A queued task never runs; a running task is interrupted."""
+    def cancel(self, running: bool = True) -> bool:
+        """Cancel the task, and return whether it is cancelled. A queued task never runs.
+
+        ``running=True``: a running task is interrupted. Returns at once, and True unless the task has finished.
+
+        ``running=False``: a running task continues. The cluster is asked whether the task has started, which takes a
+        round trip. Returns False if the task has started or there is no answer within 5 s."""
         client_io = self._client_io
         if self._state is not RUNNING:
             return self._state is not FINISHED
         client_io.check_usable()
+        if not running:
+            return self._cancel_unstarted()
         if client_io.defers(self.cancel):
             return True
         must_finish = client_io.take_turn(lambda session: self._end_task() and not self.settle(CANCELLED))
         if must_finish:
             self.finish(CANCELLED)
         return self._state is not RUNNING and self._state is not FINISHED
+
+    def _cancel_unstarted(self) -> bool:
+        cancel_unstarted(self._client_io, (self,))
+        return self._state is not RUNNING and self._state is not FINISHED
+
+    def note_started(self) -> None:
+        """The cluster has said that the task cannot be cancelled any more without an interruption."""
 
     def withdraw(self) -> None:
         """Within a turn: cancel the task of a future that no caller has."""
@@ -300,3 +315,54 @@ def cancel_futures(client_io: ClientIO, futures: Iterable[ScalerFuture[Any]]) ->
             future.withdraw()
 
     client_io.take_turn_shielded(withdraw)
+
+
+_ANSWER_SECONDS = 5.0
+
+
+def ask_to_cancel(client_io: ClientIO, futures: Iterable[ScalerFuture[Any]]) -> dict[int, PendingAnswer]:
+    """Cancel the futures whose tasks have not started; nothing is interrupted. Tasks that have not left this client end
+    now. Returns answers by the places of the other futures; they come only for tasks that are not cancelled."""
+    asked = list(futures)
+    answers: dict[int, PendingAnswer] = {}
+
+    def ask(session: Session) -> None:
+        requests: dict[int, Sink] = {}
+        for place, future in enumerate(asked):
+            entry = future.task_range
+            if entry is None or future.is_settled():
+                continue
+            if not entry.left:
+                future.withdraw()
+                continue
+            answers[place] = requests[future.task_id] = PendingAnswer(client_io)
+        if requests:
+            session.unstarted_cancels.ask(requests)
+
+    if not client_io.unusable and not client_io.is_mine():
+        client_io.take_turn(ask)
+    return answers
+
+
+def cancel_unstarted(client_io: ClientIO, futures: Iterable[ScalerFuture[Any]]) -> None:
+    """Cancel the futures whose tasks have not started, and wait until it is known which these are, for 5 s at most."""
+    asked = list(futures)
+    answers = ask_to_cancel(client_io, asked)
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    try:
+        for place, answer in answers.items():
+            future = asked[place]
+            future.add_done_callback(partial(_end_wait, answer))
+            answer.wait(max(0.0, deadline - time.monotonic()))
+            if not future.is_settled():
+                future.note_started()
+    except TimeoutError:
+        pass
+    finally:
+        requests: dict[int, Sink] = {asked[place].task_id: answer for place, answer in answers.items()}
+        client_io.take_turn_shielded(lambda session: session.unstarted_cancels.withdraw(requests))
+
+
+def _end_wait(answer: PendingAnswer, future: ScalerFuture[Any]) -> None:
+    """The task has ended, and the answer does not matter any more."""
+    answer.finish(CANCELLED)

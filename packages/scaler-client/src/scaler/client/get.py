@@ -21,7 +21,7 @@ def get(
     graph: Any,
     keys: Any,
     block: bool,
-    capabilities: Mapping[str, int] | Sequence[str] | None,
+    capabilities: Mapping[str, float] | Sequence[str] | None,
     dask_options: Mapping[str, Any],
 ) -> Any:
     """Compute ``keys`` of a graph, in the dialect in which ``graph`` and ``keys`` are written. ``options`` are those of
@@ -56,7 +56,7 @@ def _get_dask(
     graph: Any,
     keys: Any,
     block: bool,
-    capabilities: Mapping[str, int] | Sequence[str] | None,
+    capabilities: Mapping[str, float] | Sequence[str] | None,
     dask_options: Mapping[str, Any],
 ) -> Any:
     """Callbacks of Dask observe a graph only if the caller waits for it."""

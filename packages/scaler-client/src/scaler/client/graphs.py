@@ -105,9 +105,12 @@ class GraphFuture(ScalerFuture[Any]):
         self._group = group
         self._failures = failures
 
-    def cancel(self) -> bool:
-        """Cancels the whole graph. True at once for anything not finished."""
+    def cancel(self, running: bool = True) -> bool:
+        """Cancel the whole graph. Returns True at once unless it has finished. ``running=False`` cancels nothing: a
+        graph counts as started."""
         client_io = self._client_io
+        if not running:
+            return self.cancelled()
         if self._state is RUNNING and not client_io.unusable:
             if client_io.defers(self.cancel):
                 return True

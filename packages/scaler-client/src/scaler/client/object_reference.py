@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 else:
 
-    class _StandsForValue:
+    class _Subscriptable:
         __slots__ = ()
         __class_getitem__ = classmethod(GenericAlias)
+
+    _StandsForValue = _Subscriptable
 
 
 class ObjectReference(_StandsForValue[T]):

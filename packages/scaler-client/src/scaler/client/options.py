@@ -7,8 +7,9 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
+from scaler_protocol.groups import checked_group, checked_weight
 from scaler_protocol.limits import CAPABILITIES_LIMIT, REAL_LIMIT
-from scaler_protocol.messages import DEFAULT_OPTIONS, Capability, TaskOptions
+from scaler_protocol.messages import DEFAULT_OPTIONS, UNITS_PER_WHOLE, Capability, TaskOptions
 
 PRIORITY_LIMIT = 2**31 - 1
 RETRIES_LIMIT = 2**31 - 1
@@ -19,7 +20,7 @@ NAME_LIMIT_BYTES = 1000
 class MapOptions(TypedDict, total=False):
     """The named parameters of ``Client.map``, for type checkers."""
 
-    capabilities: Mapping[str, int] | Sequence[str] | None
+    capabilities: Mapping[str, float] | Sequence[str] | None
     priority: int
     retries: int
     rerun: bool
@@ -52,12 +53,36 @@ def duration(name: str, value: float | None) -> float:
     return 0.0 if seconds > REAL_LIMIT else seconds
 
 
+def group_of(name: str | None) -> str:
+    """The name of a group; empty for None, which stands for the group of the user."""
+    if name is None:
+        return ""
+    if not isinstance(name, str):
+        raise TypeError(f"group must be a string, not {name!r}.")
+    try:
+        return checked_group(name)
+    except ValueError as error:
+        raise ValueError(f"Cannot use this group: {error}") from None
+
+
+def weight_of(value: float) -> float:
+    """A weight as a float."""
+    if isinstance(value, (str, bytes, bool)):
+        raise TypeError(f"weight must be a number, not {value!r}.")
+    try:
+        return checked_weight(float(value))
+    except (TypeError, OverflowError):
+        raise TypeError(f"weight must be a number, not {value!r}.") from None
+    except ValueError as error:
+        raise ValueError(f"Cannot use this weight: {error}") from None
+
+
 def shared(options: TaskOptions) -> TaskOptions:
     """A shared object, if these are the default options."""
     return DEFAULT_OPTIONS if options == DEFAULT_OPTIONS else options
 
 
-def capabilities_of(wanted: Mapping[str, int] | Sequence[str] | None) -> tuple[Capability, ...]:
+def capabilities_of(wanted: Mapping[str, float] | Sequence[str] | None) -> tuple[Capability, ...]:
     """What a worker must have: names, each with an amount when ``wanted`` is a mapping."""
     if not wanted:
         return ()
@@ -79,5 +104,13 @@ def _is_name(text: str) -> bool:
         return False
 
 
-def _capability(name: str, amount: int) -> Capability:
-    return Capability(name, whole_number(f"The amount of capability {name!r}", amount, 0, AMOUNT_LIMIT))
+def _capability(name: str, amount: float) -> Capability:
+    what = f"The amount of capability {name!r}"
+    if not isinstance(amount, float) or amount.is_integer():
+        return Capability(
+            name, whole_number(what, int(amount) if isinstance(amount, float) else amount, 0, AMOUNT_LIMIT)
+        )
+    millionths = round(amount * UNITS_PER_WHOLE) if 0 < amount < 1 else 0
+    if not 0 < millionths < UNITS_PER_WHOLE:
+        raise ValueError(f"{what} must be a whole number, or a fraction between 0 and 1, not {amount!r}.")
+    return Capability(name, 0, millionths)

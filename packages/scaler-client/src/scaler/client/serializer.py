@@ -60,6 +60,17 @@ def serialize_privately_apart(obj: Any) -> bytes | ObjectLayout:
     return _reused_private.dumps_apart(obj)
 
 
+def serialize_for_sharing(obj: Any) -> bytes | ObjectLayout:
+    """Like ``serialize_apart``, with all buffers apart, so that the tasks that share the object can have all its arrays
+    read-only."""
+    return _reused.dumps_apart(obj, 0)
+
+
+def serialize_privately_for_sharing(obj: Any) -> bytes | ObjectLayout:
+    """Like ``serialize_for_sharing``, for a client whose messages others cannot read."""
+    return _reused_private.dumps_apart(obj, 0)
+
+
 class _NullFile:
     def write(self, data: Any) -> int:
         return len(data)
@@ -90,7 +101,7 @@ class ReusedPickler:
     def __init__(self, kind: type[cloudpickle.Pickler] = _ArgumentPickler) -> None:
         self._kind = kind
         self._in_use = threading.Lock()
-        self._apart = False
+        self._largest_kept_bytes: int | None = None  # of the buffers that go into the pickle; None: all do
         self._buffers: list[pickle.PickleBuffer] = []
         self._buffer, self._pickler = self._make()
 
@@ -105,11 +116,12 @@ class ReusedPickler:
         finally:
             self._in_use.release()
 
-    def dumps_apart(self, obj: Any) -> bytes | ObjectLayout:
+    def dumps_apart(self, obj: Any, largest_kept_bytes: int = INLINE_LIMIT_BYTES) -> bytes | ObjectLayout:
+        """Larger buffers do not go into the pickle."""
         if not self._in_use.acquire(blocking=False):
-            return ReusedPickler(self._kind).dumps_apart(obj)
+            return ReusedPickler(self._kind).dumps_apart(obj, largest_kept_bytes)
         try:
-            self._apart = True
+            self._largest_kept_bytes = largest_kept_bytes
             payload = self._dumps(obj)
             if not self._buffers:
                 return payload
@@ -119,7 +131,7 @@ class ReusedPickler:
             self._renew()
             raise
         finally:
-            self._apart = False
+            self._largest_kept_bytes = None
             self._in_use.release()
 
     def _dumps(self, obj: Any) -> bytes:
@@ -137,7 +149,7 @@ class ReusedPickler:
 
     def _stays(self, buffer: pickle.PickleBuffer) -> bool:
         """Whether a buffer goes into the pickle."""
-        if not self._apart or buffer.raw().nbytes <= INLINE_LIMIT_BYTES:
+        if self._largest_kept_bytes is None or buffer.raw().nbytes <= self._largest_kept_bytes:
             return True
         self._buffers.append(buffer)
         return False

@@ -66,7 +66,8 @@ class SchedulerClusterCombo:
         logging_paths: Write log lines to these files. Default: /dev/stderr.
         logging_level: Log messages of this level and above. Default: WARNING.
         logging_config_file: Configure logging with this file of Python's logging.config format instead.
-        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1.
+        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1. A
+            fraction, such as gpu=0.5, lets workers share a device.
         preload: Call this function in each worker process when it starts, for example to load a model.
         event_log: Write event logs to this directory; replay them with scaler_top --replay DIR.
         event_log_limit_bytes (bytes): Limit the total size of the event logs; the oldest are deleted first. 0 =
@@ -79,11 +80,17 @@ class SchedulerClusterCombo:
         grace_seconds (seconds): Give running tasks this long to finish when the scheduler is stopped. Default: 10s.
         insecure: Listen on a public address without keys: anyone who can reach it can run code on this host. Default:
             False.
+        aging_seconds (seconds): Raise the priority of a client's waiting tasks by one step whenever none of them has
+            been started for this long. 0 = never. Default: 0.
+        group_weights: Give these groups another share of the workers than the weight of 1 that every group has.
+        group_limits: Limit how many workers these groups may use at a time.
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
         worker_names: Name the workers, one name for each: a,b. Default: numbers.
         object_store_memory (bytes): Limit the memory of this host's object store. 0 = half of the memory of the host or
             its control group. Default: 0.
         spill_directory: Directory for objects that do not fit into the object store's memory. Default: /var/tmp.
+        per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
+            loaded, for its next tasks. 0 = none. Default: 512MiB.
     """
 
     def __init__(
@@ -111,7 +118,7 @@ class SchedulerClusterCombo:
         logging_paths: Sequence[str] = ("/dev/stderr",),
         logging_level: str = "WARNING",
         logging_config_file: str | None = None,
-        per_worker_capabilities: Mapping[str, int] | Sequence[str] | None = None,
+        per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
         preload: str | None = None,
         *,
         event_log: str | None = None,
@@ -121,10 +128,14 @@ class SchedulerClusterCombo:
         client_memory: int | str = 0,
         grace_seconds: float | str = 10.0,
         insecure: bool = False,
+        aging_seconds: float | str = 0.0,
+        group_weights: str = "",
+        group_limits: str = "",
         log_format: str = "text",
         worker_names: Sequence[str] | None = None,
         object_store_memory: int | str = 0,
         spill_directory: str | None = None,
+        per_worker_loaded_objects_size: int | str = 536870912,
     ) -> None:
         if n_workers < 0:
             raise ValueError(f"Cannot start {n_workers} workers: the number is negative. Give n_workers 0 or more.")

@@ -8,7 +8,17 @@ from scaler.core.outcome import Outcome, Sink
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.messages import ObjectKey
 
-__all__ = ["DropStoredObjects", "Effect", "Finish", "IssueWarnings", "Log", "ReplaceConnection", "Send", "WriteOutput"]
+__all__ = [
+    "DropStoredObjects",
+    "Effect",
+    "Finish",
+    "IssueWarnings",
+    "Log",
+    "PushObject",
+    "ReplaceConnection",
+    "Send",
+    "WriteOutput",
+]
 
 
 @dataclass(slots=True)
@@ -42,8 +52,18 @@ class DropStoredObjects:
 
 
 @dataclass(slots=True)
+class PushObject:
+    """Send an object to a store on another host, over a connection that is opened from here. If that fails, call
+    ``on_request`` of the kept objects: then it goes through the scheduler."""
+
+    key: ObjectKey
+    data: bytes | memoryview
+    endpoint: str
+
+
+@dataclass(slots=True)
 class ReplaceConnection:
     """Close the connection and open another one."""
 
 
-Effect = Send | Log | Finish | WriteOutput | IssueWarnings | DropStoredObjects | ReplaceConnection
+Effect = Send | Log | Finish | WriteOutput | IssueWarnings | DropStoredObjects | PushObject | ReplaceConnection

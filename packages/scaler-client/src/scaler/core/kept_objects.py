@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 
-from scaler.core.effects import DropStoredObjects
+from scaler.core.effects import DropStoredObjects, PushObject
 from scaler.core.outgoing import Outgoing
 from scaler.core.runs import Range
 from scaler.core.uploads import Stored, Upload
-from scaler_protocol.messages import ObjectCredit, ObjectKey, ObjectMissing, ObjectRequest
+from scaler_protocol.messages import (
+    PRIVATE_UPLOAD_NUMBER,
+    ObjectCredit,
+    ObjectKey,
+    ObjectLocations,
+    ObjectMissing,
+    ObjectRequest,
+)
 
 
 class KeptObjects:
@@ -19,12 +26,16 @@ class KeptObjects:
         self.dropped: deque[Upload] = deque()
         self._session = session
         self._outgoing = outgoing
-        self._next_number = 2**64 - 1
+        self._next_private_number = 2**64 - 1
+        self._next_shared_number = PRIVATE_UPLOAD_NUMBER - 1
 
-    def next_key(self) -> ObjectKey:
-        """The key of the next object."""
-        self._next_number -= 1
-        return ObjectKey(self._session, self._next_number + 1)
+    def next_key(self, is_shared: bool = False) -> ObjectKey:
+        """The key of the next object. ``is_shared``: the tasks of a worker process may share one loaded copy."""
+        if is_shared:
+            self._next_shared_number -= 1
+            return ObjectKey(self._session, self._next_shared_number + 1)
+        self._next_private_number -= 1
+        return ObjectKey(self._session, self._next_private_number + 1)
 
     def add(self, key: ObjectKey, data: bytes | Stored) -> Upload:
         """Add an object for tasks that are submitted later. The caller holds a use of it. The object is in this host's
@@ -75,6 +86,14 @@ class KeptObjects:
         else:
             text = "Its owner has dropped it, or its store has died."
             self._outgoing.waiting.append(ObjectMissing(request.key, text))
+
+    def on_locations(self, locations: ObjectLocations, now: float) -> None:
+        """Push the bytes to the store of a worker's host, which requests them."""
+        upload = self.uploads.get(locations.key)
+        data = upload.content() if upload is not None else None
+        if data is not None:
+            pushes = [PushObject(locations.key, data, endpoint) for endpoint in locations.sources]
+            self._outgoing.effects.extend(pushes)
 
     def on_credit(self, credit: ObjectCredit, now: float) -> None:
         upload = self.uploads.get(credit.key)

@@ -25,11 +25,14 @@ from scaler.core.runs import ClosedRanges, Function
 from scaler.core.scheduler_link import SCHEDULER, SchedulerLink
 from scaler.core.sending import Sender, unfinished_runs
 from scaler.core.submissions import Submissions
+from scaler.core.unstarted_cancels import UnstartedCancels
 from scaler_protocol.codec import split
 from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.messages import (
+    UPLOAD_NUMBER,
     Body,
     Cancel,
+    CancelRefused,
     Challenge,
     Clear,
     ClusterInfoReply,
@@ -65,7 +68,7 @@ class Session:
 
     Each part has one responsibility: ``submissions`` builds runs, ``ranges`` has the unfinished ones, ``endings`` ends
     their tasks, ``large`` has the results that are still elsewhere, ``objects`` what tasks use, ``questions`` the
-    requests to the scheduler and ``claims`` the locks."""
+    requests to the scheduler, ``unstarted_cancels`` those to cancel what has not started, and ``claims`` the locks."""
 
     def __init__(
         self,
@@ -96,6 +99,7 @@ class Session:
         self.objects = KeptObjects(self.session, outgoing)
         self.questions = Questions(outgoing)
         self.claims = Claims(outgoing)
+        self.unstarted_cancels = UnstartedCancels(self.session, outgoing)
         completion = Completion(self.ranges, self.objects)
         self.large = LargeResults(self.session, outgoing, completion)
         self.endings = TaskEndings(self.session, self.ranges, outgoing, self.objects, self.large, completion)
@@ -120,7 +124,7 @@ class Session:
         return {
             Results: self.endings.on_results,
             ObjectChunk: self.large.on_chunk,
-            ObjectLocations: self.large.on_locations,
+            ObjectLocations: self._on_locations,
             ObjectMissing: self.large.on_missing,
             ObjectRequest: self.objects.on_request,
             ObjectCredit: self.objects.on_credit,
@@ -129,7 +133,12 @@ class Session:
             ShutdownReply: self.questions.on_shutdown_reply,
             Output: self._on_output,
             LockReply: self.claims.on_reply,
+            CancelRefused: self.unstarted_cancels.on_refused,
         }
+
+    def _on_locations(self, locations: ObjectLocations, now: float) -> None:
+        is_upload = locations.key.number >= UPLOAD_NUMBER
+        (self.objects if is_upload else self.large).on_locations(locations, now)
 
     # ---- the contract of every core --------------------------------------------------------------------------------
 
@@ -240,7 +249,7 @@ class Session:
     def is_blank(self) -> bool:
         """True if no task, object, question or message is pending, so that another client may reuse this session."""
         kept = self.objects.uploads or self.objects.dropped or self.large.fetches or self.large.dropped
-        asked = not (self.questions.is_blank and self.claims.is_blank)
+        asked = self.unstarted_cancels or not (self.questions.is_blank and self.claims.is_blank)
         return self.welcomed and not (asked or self.has_unfinished or kept or self._outgoing)
 
     @property
@@ -287,6 +296,7 @@ class Session:
         else:
             uploads.restart()
         self.claims.on_welcome(welcome.minor)
+        self.unstarted_cancels.on_welcome(welcome.minor, welcome.resumed)
         if is_known_elsewhere:
             self._state_again(unheard)
         if self._clear_when_welcomed:
@@ -340,6 +350,7 @@ class Session:
     def _end_all(self, outcome: Outcome) -> None:
         """Every task ends with ``outcome`` here and now. Results that arrive later are dropped."""
         self.endings.end_all(self.submissions.take_open_runs(), outcome)
+        self.unstarted_cancels.refuse_all()
         self.objects.clear()
         outgoing = self._outgoing
         outgoing.releases.clear()
@@ -355,4 +366,5 @@ class Session:
 
 
 def _cancelled_by(bodies: list[Any]) -> list[int]:
-    return [task for body in bodies if isinstance(body, Cancel) for column in body.columns for task in column.tasks]
+    cancels = [body for body in bodies if isinstance(body, Cancel) and not body.unstarted_only]
+    return [task for body in cancels for column in body.columns for task in column.tasks]

@@ -18,11 +18,12 @@ FIRST_PIECE_BYTES = 4 * 1024
 
 
 class Stored:
-    """An object in this host's store. ``read`` returns its bytes, or None if the store has lost them."""
+    """An object in this host's store, or kept by this client (``store`` is empty). ``read`` returns its bytes, or None
+    if the store has lost them."""
 
     __slots__ = ("size", "store", "read")
 
-    def __init__(self, size: int, store: bytes, read: Callable[[], memoryview | None]) -> None:
+    def __init__(self, size: int, store: bytes, read: Callable[[], bytes | memoryview | None]) -> None:
         self.size = size
         self.store = store
         self.read = read

@@ -23,7 +23,16 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scaler.core.effects import DropStoredObjects, Effect, Finish, IssueWarnings, Log, ReplaceConnection, WriteOutput
+from scaler.core.effects import (
+    DropStoredObjects,
+    Effect,
+    Finish,
+    IssueWarnings,
+    Log,
+    PushObject,
+    ReplaceConnection,
+    WriteOutput,
+)
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
 from scaler.shell.connection import parent_task
@@ -36,7 +45,7 @@ from scaler.utility.exceptions import ClientQuitException
 from scaler.utility.private_apis import ownership_of
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.effects import Send
-from scaler_protocol.messages import Status
+from scaler_protocol.messages import ObjectKey, ObjectRequest, Status
 
 if TYPE_CHECKING:
     from scaler.core.large_results import LargeResult
@@ -528,8 +537,15 @@ class ClientIO:
             self._warnings.issue(notice.data)
         elif isinstance(notice, DropStoredObjects):
             self.objects.drop(notice.keys)
+        elif isinstance(notice, PushObject):
+            self.objects.push(notice.key, notice.data, notice.endpoint, self._send_by_scheduler)
         elif isinstance(notice, Log):
             _logger.log(logging.getLevelName(notice.level), notice.text)
+
+    def _send_by_scheduler(self, key: ObjectKey) -> None:
+        """An object could not be pushed."""
+        now = time.monotonic()
+        self.take_turn_shielded(lambda session: session.objects.on_request(ObjectRequest(key), now))
 
     # ---- the background thread -----------------------------------------------------------------------------------
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from scaler.core.uploads import Upload
@@ -16,9 +18,16 @@ from scaler_protocol.objects.comparison import same
 from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.objects.layout import ObjectLayout
 
+if TYPE_CHECKING:
+    from scaler_protocol.objects.push import Pusher
+
 LEAST_BYTES = 1024 * 1024
 """Smaller arguments are not worth a comparison."""
 
+PUSH_BYTES = 1024 * 1024
+"""Smaller arguments go through the scheduler, because asking where they are needed takes as long."""
+
+_logger = logging.getLogger("scaler")
 _SAMPLES = 16
 _SAMPLE_BYTES = 64
 _AVOID_SECONDS = 60.0
@@ -70,12 +79,58 @@ class ClientStore(host.HostStore):
         super().__init__(cluster, may_start)
         self.residents = Residents()
         self._fetches_from = 0.0
+        self._pushes_from = 0.0
+        self._is_remote = not may_start
+        self._pushers: dict[str, Pusher] = {}
+        self._has_warned = False
 
     def put(self, key: ObjectKey, payload: bytes | ObjectLayout) -> host.StoredLocation | None:
         try:
             return super().put(key, payload)
         except StoreFull as error:
             raise ObjectStoreError(str(error)) from None
+
+    @property
+    def can_push(self) -> bool:
+        """Whether to keep objects here and to push them to the stores of workers. After a failure, objects go through
+        the scheduler for a minute."""
+        return self._is_remote and time.monotonic() >= self._pushes_from
+
+    def push(
+        self, key: ObjectKey, data: bytes | memoryview, endpoint: str, failed: Callable[[ObjectKey], object]
+    ) -> None:
+        """Send an object to the store at ``endpoint``, in another thread; ``failed`` is called there."""
+
+        def on_failed(key: ObjectKey, why: str) -> None:
+            self._on_push_failed(endpoint, why)
+            failed(key)
+
+        pusher = self._pushers.get(endpoint)
+        if pusher is None:
+            from scaler_protocol.objects.push import Pusher  # most clients push nothing
+
+            pusher = self._pushers.setdefault(endpoint, Pusher(endpoint, on_failed))
+        pusher.add(key, memoryview(data))
+
+    def _on_push_failed(self, endpoint: str, why: str) -> None:
+        self._pushes_from = time.monotonic() + _AVOID_SECONDS
+        if not self._has_warned:
+            self._has_warned = True
+            place = endpoint.partition("#")[0]
+            _logger.warning(
+                f"Cannot send large arguments to the object store at {place}: {why}. They go through the"
+                " scheduler, which is slower. Let this host connect to all ports of the workers' hosts."
+            )
+
+    def drop(self, keys: Sequence[ObjectKey]) -> None:
+        super().drop(keys)
+        for pusher in list(self._pushers.values()):
+            pusher.drop(keys)
+
+    def close(self) -> None:
+        super().close()
+        for pusher in self._pushers.values():
+            pusher.close()
 
     @property
     def can_fetch(self) -> bool:

@@ -20,6 +20,7 @@ __all__ = [
     "CANCELLED_AND_NOTIFIED",
     "FINISHED",
     "RUNNING",
+    "call_before_exit",
     "clear_globals",
     "dask_task_spec",
     "invoke_callbacks",
@@ -55,6 +56,15 @@ def runs_event_loop() -> bool:
     """Whether an event loop of asyncio runs in this thread."""
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+# ---- threading: tasks must be waited for before the functions of ``atexit`` end clients and clusters
+
+
+def call_before_exit(function: Callable[[], object]) -> None:
+    """Call ``function`` when the main thread has ended, before any function of ``atexit``. Raises RuntimeError if that
+    is too late."""
+    threading._register_atexit(function)  # type: ignore[attr-defined]
 
 
 # ---- cloudpickle: a pickler that is used again must not keep the globals of functions

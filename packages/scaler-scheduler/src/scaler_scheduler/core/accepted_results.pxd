@@ -3,6 +3,7 @@ from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.shares cimport Share
 from scaler_scheduler.core.states cimport EXCEPTION_NOT_SERIALIZABLE
 
 cdef enum:
@@ -12,6 +13,7 @@ cdef enum:
 cdef class AcceptedResults:
     cdef object run
     cdef AgentLoad agent
+    cdef Share share
     cdef RunRecord record
     cdef Recorder events
     cdef bint is_recording
@@ -26,6 +28,7 @@ cdef class AcceptedResults:
     cdef int64_t load_us
     cdef int64_t moving_us
     cdef double total_us
+    cdef double measured_us
 
     cdef begin(self, RunRecord record, int64_t row)
     cdef settle_load(self)
@@ -39,6 +42,7 @@ cdef class AcceptedResults:
         self.number += 1
         self.load_us += estimate_us
         self.moving_us += moving_us
+        self.measured_us += duration_us
         if status <= EXCEPTION_NOT_SERIALIZABLE:
             self.timed += 1
             self.total_us += duration_us

@@ -7,8 +7,11 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.shares cimport Share
 
 from scaler_scheduler.core.states import Action, ResultDecision, ResultOutcome
+
+cdef double LONGEST_US = 31e12  # a year: what an agent may claim that a task took
 
 
 @final
@@ -16,9 +19,10 @@ cdef class AcceptedResults:
     """The accounts of one run of results from ``agent``. Load and durations are collected for consecutive rows of one
     record."""
 
-    def __init__(self, run, AgentLoad agent, Recorder events):
+    def __init__(self, run, AgentLoad agent, Share share, Recorder events):
         self.run = run
         self.agent = agent
+        self.share = share
         self.events = events
         self.is_recording = events.is_on
         self.decisions = []
@@ -35,15 +39,17 @@ cdef class AcceptedResults:
         self.record = record
 
     cdef settle_load(self):
-        """Take what was counted off the agent's load, and let the function learn from the durations."""
+        """Take what was counted off the agent's load, and let the function and the client's share learn from the
+        durations."""
         if self.number == 0:
             return
         self.agent.give_back(self.record, self.number, self.load_us, self.moving_us)
+        self.share.settle(self.load_us, min(self.measured_us, self.number * LONGEST_US))
         if self.timed:
             self.record.function.observe(self.total_us, self.timed)
         self.number = self.timed = 0
         self.load_us = self.moving_us = 0
-        self.total_us = 0.0
+        self.total_us = self.measured_us = 0.0
 
     cdef leave_out(self, int64_t row):
         """A row is not forwarded; all rows before the first such row are."""

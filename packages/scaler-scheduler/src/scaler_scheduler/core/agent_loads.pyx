@@ -60,7 +60,7 @@ cdef class AgentLoad:
         return False
 
     cpdef int64_t queued_us(self) noexcept:
-        """How long what is queued there, beside what runs, would keep all slots busy, in slot-microseconds."""
+        """How long the queued tasks, without the running ones, would keep all slots busy, in slot-microseconds."""
         cdef int usable = self.slots + self.lent
         if self.outstanding <= usable:
             return 0

@@ -32,9 +32,11 @@ cdef class Agent:
     cdef public bint is_relieved
     cdef public bint is_leaving
     cdef public double heard_at
+    cdef public double idle_at
     cdef public double excused_seconds
     cdef public object lost_at
     cdef public int64_t version
+    cdef public int64_t warmth
     # work stealing
     cdef public bint withdraw_pending
     cdef public int fruitless_withdraws

@@ -37,10 +37,10 @@ class Agent:
     pid: int
     worker_names: tuple[str, ...]
     capabilities: dict[str, int]
-    """Amounts per worker."""
+    """Amounts per worker, in millionths."""
 
     capacity: dict[str, int]
-    """Amounts of all workers together."""
+    """Amounts of all workers together, in millionths."""
 
     heartbeat: Heartbeat | None
     store: bytes
@@ -60,6 +60,9 @@ class Agent:
 
     is_leaving: bool
     heard_at: float
+    idle_at: float
+    """The last tick at which it had no tasks."""
+
     excused_seconds: float
     """How much of the time since ``heard_at`` the scheduler itself did not run."""
 
@@ -68,6 +71,9 @@ class Agent:
 
     version: int
     """Changes whenever placement looks at the agent; older heap entries are stale."""
+
+    warmth: int
+    """Greater than that of all agents that were given tasks before this one."""
 
     # ---- work stealing ---------------------------------------------------------------------------------------------
 
@@ -107,4 +113,7 @@ class Agent:
         """The agent's name for logs."""
 
 def demand_of(capabilities: tuple[Capability, ...]) -> tuple[tuple[str, int], ...]:
-    """The capabilities of a task as a key: equal demands share a queue."""
+    """The capabilities of a task as a key, in millionths: equal demands share a queue."""
+
+def shown_demand(demand: tuple[tuple[str, int], ...]) -> str:
+    """A demand as users write it: ``gpu=0.5, linux=1``."""

@@ -5,6 +5,7 @@ from scaler_scheduler.core.connections cimport PeerConnection
 
 from scaler_protocol.ids import shown_id
 from scaler_protocol.link import Link
+from scaler_protocol.messages import UNITS_PER_WHOLE
 from scaler_scheduler.core.agent_loads import AgentLoad
 
 
@@ -16,7 +17,7 @@ cdef class Agent:
         self.name, self.host, self.pid, self.worker_names = "", hello.host, hello.pid, ()
         self.capabilities, self.capacity = {}, {}
         self.store, self.store_endpoint = b"", ""
-        self.heard_at = self.attached_at = now
+        self.heard_at = self.attached_at = self.idle_at = now
         self.load = new_load(self, 0, 0, now)
         self.known, self.outbox, self.releases, self.cancels = set(), [], [], {}
         self.agents_with_cancels = agents_with_cancels
@@ -33,8 +34,8 @@ cdef class Agent:
         slots = len(body.worker_names)
         self.attached, self.attached_at = True, now
         self.name, self.host, self.pid, self.worker_names = body.name, body.host, body.pid, body.worker_names
-        self.capabilities = {capability.name: capability.amount for capability in body.capabilities}
-        self.capacity = {name: max(1, amount) * slots for name, amount in self.capabilities.items()}
+        self.capabilities = {capability.name: capability.units for capability in body.capabilities}
+        self.capacity = {name: (units or UNITS_PER_WHOLE) * slots for name, units in self.capabilities.items()}
         self.load = new_load(self, slots, max(1, per_worker_queue_size) * slots, now)
 
     def can_serve(self, demand):
@@ -60,4 +61,8 @@ cdef new_load(Agent agent, slots, ceiling, double now):
 
 
 def demand_of(capabilities):
-    return tuple(sorted([(capability.name, max(1, capability.amount)) for capability in capabilities]))
+    return tuple(sorted([(capability.name, capability.units or UNITS_PER_WHOLE) for capability in capabilities]))
+
+
+def shown_demand(demand):
+    return ", ".join([f"{name}={units / UNITS_PER_WHOLE:.15g}" for name, units in demand])

@@ -11,10 +11,17 @@ from scaler_scheduler.core.data_locations import DataLocations
 from scaler_scheduler.core.priority_queues import QueueClass
 
 def assign_queued(
-    source: QueueClass, agent: AgentLoad, locations: DataLocations, share: int
+    source: QueueClass,
+    agent: AgentLoad,
+    locations: DataLocations,
+    share: int,
+    now: float = 0.0,
+    aging_seconds: float = 0.0,
+    one_turn: bool = False,
 ) -> tuple[list[TaskRun], bool]:
-    """Assign tasks of a class to an agent until it is full, or has ``share`` of them that last a while. The second
-    value says whether the agent may be assigned more."""
+    """Assign tasks of a class to an agent until it is full, or has ``share`` of them that last a while; or only for one
+    turn of one client. The second value says whether the agent may be assigned more. A client that
+    has waited for ``aging_seconds`` ranks a step of priority higher; 0: never."""
 
 def assign_reserved(agent: AgentLoad, locations: DataLocations) -> list[TaskRun]:
     """Assign to an agent the tasks that are reserved for it and for which it has room."""

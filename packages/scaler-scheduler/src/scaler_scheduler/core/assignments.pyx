@@ -1,6 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """What one agent is assigned in one turn. See assignments.pyi for the contract."""
 
+from dataclasses import replace
+
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
@@ -9,18 +11,22 @@ from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.inputs cimport Inputs
 from scaler_scheduler.core.pages cimport OUT_OF_PATIENCE, PAGE_SIZE, Page
 from scaler_scheduler.core.data_locations cimport DataLocations
-from scaler_scheduler.core.priority_queues cimport ClientQueue, PriorityQueue, QueueClass
+from scaler_scheduler.core.priority_queues cimport ClientQueue, QueueClass
 from scaler_scheduler.core.reservations cimport Reservation, pop_reserved, reserve
 from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.shares cimport ShareGroup
 from scaler_scheduler.core.states cimport ASSIGNED, PENDING, QUEUED
 from scaler_scheduler.core.task_table cimport TaskTable
 
 cdef enum:
     NEGLIGIBLE_US = 500
     LONGEST_AHEAD_US = 10000
-    CHUNK_US = 1000
-    TURN = 256
+    CHUNK_US = 1000  # of work per worker: less than that costs more to send than it gains to spread it
+    CHUNKS_LIMIT = 4  # where there are many agents
+    CHUNK_AGENTS = 16
+    TURN_US = 4000  # what a client is given before it is the next one's turn; at least one task
     NO_BOUND = 0x7FFFFFFF
+    HIGHEST_PRIORITY = 0x7FFFFFFF
 
 
 @final
@@ -34,9 +40,12 @@ cdef class Assignment:
     cdef int64_t free
     cdef int64_t room
     cdef int64_t budget_us
+    cdef int64_t chunk_us
     cdef int64_t taken
     cdef int64_t taken_us
     cdef int64_t turn
+    cdef int64_t turn_us
+    cdef int64_t raised
     cdef bint full
     cdef bint agent_full
     cdef bint was_idle
@@ -54,6 +63,7 @@ cdef class Assignment:
         self.free = max(0, agent.usable(source.depth) - here)
         self.room = min(agent.limit() - here, agent.fits(source.demand))
         self.budget_us = agent.budget_us(source.depth)
+        self.chunk_us = CHUNK_US * agent.slots * max(1, min(CHUNKS_LIMIT, len(source.candidates) // CHUNK_AGENTS))
         self.full = self.agent_full = self.room <= 0
         self.was_idle = agent.outstanding < agent.slots + agent.lent
 
@@ -64,26 +74,39 @@ cdef class Assignment:
             self.agent.progress_at = max(self.agent.progress_at, table.events.now)
         if self.runs:
             last = <list> self.runs[len(self.runs) - 1]
-            if last[0] is record and last[2] == first and last[3] == attempt:
+            if last[0] is record and last[2] == first and last[3] == attempt and last[4] == self.raised:
                 last[2] = stop
                 return
-        self.runs.append([record, first, stop, attempt])
+        self.runs.append([record, first, stop, attempt, self.raised])
 
     cdef list pieces(self):
         cdef RunRecord record
         cdef Recorder events = self.events
         cdef list found = []
-        for record, first, stop, attempt in self.runs:
-            found.append(record.piece(first, stop, attempt))
+        for record, first, stop, attempt, raised in self.runs:
+            run = record.piece(first, stop, attempt)
+            found.append(run if raised == 0 else raised_by(run, raised))
             if events.is_on:
                 events.handed(record.session, record.function.named(events), self.agent.index, first, stop, attempt)
         return found
 
-    cdef take(self, ClientQueue queue, int64_t turn):
+    cdef take(self, ClientQueue queue, int64_t turn_us):
         """Take from the front of the current range, one run after another, for at most one turn."""
-        self.turn = turn
-        while queue.first < queue.stop and not self.full and self.turn > 0:
+        cdef ShareGroup group = queue.share.group
+        self.turn = group.worker_limit - group.running if group.worker_limit else NO_BOUND
+        self.turn_us = turn_us
+        self.raised = queue.rank - queue.priority
+        while queue.first < queue.stop and not self.full and self.may_go_on():
             self.take_run(queue)
+
+    cdef inline bint may_go_on(self) noexcept:
+        """Whether it is still the same client's turn."""
+        return self.turn > 0 and self.turn_us > 0
+
+    cdef charge(self, TaskTable table, int64_t number, int64_t us):
+        """Charge the client of a table for tasks that were assigned to it, at their estimated durations."""
+        table.share.charge(us)
+        table.share.group.running += number
 
     cdef take_run(self, ClientQueue queue):
         """Take the first tasks of the current range, as far as they belong to one run."""
@@ -128,6 +151,7 @@ cdef class Assignment:
             table.counts[ASSIGNED] += number
             self.source.count -= number
             self.agent.take(record, number, number * estimate)
+            self.charge(table, number, number * estimate)
             self.give(table, record, start, task, attempt)
             if record.graph is not None:
                 self.follow(table, record.graph, start, task)
@@ -196,9 +220,9 @@ cdef class Assignment:
         return self.budget_us >= estimate or (self.budget_us > 0 and estimate <= LONGEST_AHEAD_US)
 
     cdef inline bint may_admit(self, uint32_t estimate) noexcept:
-        if self.turn <= 0:
+        if not self.may_go_on():
             return False
-        if self.taken >= self.share and self.taken_us >= CHUNK_US and self.room > 0:
+        if self.taken >= self.share and self.taken_us >= self.chunk_us and self.room > 0:
             self.full = True
             return False
         if self.room <= 0 or not (self.free > 0 or self.may_wait(estimate)):
@@ -215,6 +239,7 @@ cdef class Assignment:
             self.budget_us -= estimate
         self.room -= 1
         self.turn -= 1
+        self.turn_us -= estimate
         self.taken += 1
         self.taken_us += estimate
         return True
@@ -278,7 +303,7 @@ cdef class Assignment:
         if page == NULL or (page.state[offset] != PENDING and page.state[offset] != QUEUED):
             return NULL
         record = table.record_at(page, offset)
-        if record.queue is not self.source or record.graph is None:
+        if record.queue is not self.source or record.graph is None or table.share.group.worker_limit:
             return NULL
         if page.state[offset] == PENDING and not table.inputs_are_at(record.graph, task, self.agent.index):
             return NULL
@@ -308,6 +333,7 @@ cdef class Assignment:
         if moving_us:
             table.moving[task] = moving_us
         self.agent.take(record, 1, estimate, moving_us)
+        self.charge(table, 1, estimate)
 
     cdef assign_reserved(self):
         """Assign what is reserved for the agent, as far as it has room."""
@@ -315,7 +341,8 @@ cdef class Assignment:
         cdef Page* page
         cdef int offset
         while reservation is not None:
-            if not self.admit(reservation.record.function.estimate()):
+            if (<TaskTable> reservation.table).share.group.is_full() or not self.admit(
+                    reservation.record.function.estimate()):
                 reserve(self.agent, reservation)
                 return
             page = reservation.table.find(reservation.task)
@@ -346,41 +373,37 @@ cdef class Assignment:
         return True
 
 
-cpdef tuple assign_queued(QueueClass source, AgentLoad agent, DataLocations locations, int64_t share):
-    """Assign tasks of a class to ``agent`` until it is full, or has ``share`` of them that last a while. Returns
-    task runs ready to be sent, and whether the agent may take more."""
+def raised_by(run, int64_t steps):
+    """The run as if its client had given it a higher priority, so that it does not wait for others at the agent."""
+    options = run.options
+    return run.with_options(replace(options, priority=min(HIGHEST_PRIORITY, options.priority + steps)))
+
+
+cpdef tuple assign_queued(
+    QueueClass source, AgentLoad agent, DataLocations locations, int64_t share, double now=0.0,
+    double aging_seconds=0.0, bint one_turn=False
+):
+    """Assign tasks of a class to ``agent`` until it is full, or has ``share`` of them that last a while, or for one
+    turn. Returns task runs ready to be sent, and whether the agent may take more."""
     cdef Assignment assignment = Assignment(agent, source, locations, share)
-    cdef PriorityQueue of_priority
-    cdef int index = 0
+    cdef ClientQueue queue
+    cdef int64_t taken
     if source.count == 0:
         source.by_priority.clear()
         return [], True
-    while index < len(source.by_priority) and not assignment.full:
-        of_priority = <PriorityQueue> source.by_priority[index]
-        assign_from(of_priority, assignment)
-        if not of_priority.rotation:
-            del source.by_priority[index]
-        else:
-            index += 1
+    while not assignment.full:
+        queue = source.next_queue(now, aging_seconds)
+        if queue is None:
+            break
+        taken = assignment.taken
+        queue.begin_turn()
+        assignment.take(queue, NO_BOUND if queue.is_alone and not one_turn else TURN_US)
+        if assignment.taken > taken:
+            queue.end_turn(now, aging_seconds)
+        if one_turn and assignment.runs:
+            break
     assignment.extend_fragments()
     return assignment.pieces(), not assignment.agent_full
-
-
-cdef assign_from(PriorityQueue of_priority, Assignment assignment):
-    cdef ClientQueue queue
-    cdef int idle = 0
-    while of_priority.rotation and idle < len(of_priority.rotation) and not assignment.full:
-        queue = <ClientQueue> of_priority.rotation[0]
-        if queue.client.is_paused:
-            of_priority.rotation.rotate(-1)
-            idle += 1
-            continue
-        idle = 0
-        if not queue.advance():
-            of_priority.drop_first()
-            continue
-        assignment.take(queue, TURN if len(of_priority.rotation) > 1 else NO_BOUND)
-        of_priority.rotation.rotate(-1)
 
 
 cpdef list assign_reserved(AgentLoad agent, DataLocations locations):
@@ -391,7 +414,7 @@ cpdef list assign_reserved(AgentLoad agent, DataLocations locations):
     cdef list runs = []
     for queue in sorted(agent.reserved, key=depth_of, reverse=True):
         assignment = Assignment(agent, queue, locations, NO_BOUND)
-        assignment.turn = NO_BOUND
+        assignment.turn = assignment.turn_us = NO_BOUND
         assignment.assign_reserved()
         assignment.extend_fragments()
         runs.extend(assignment.pieces())

@@ -45,7 +45,7 @@ def correct(state: SchedulerState) -> None:
 
 
 def find_wrong(state: SchedulerState, corrects: bool) -> list[str]:
-    """What is wrong, in words. ``corrects``: it is also corrected."""
+    """Describe the errors found, in words. ``corrects``: they are also corrected."""
     census = Census()
     wrong: list[str] = []
     for client in state.clients.values():

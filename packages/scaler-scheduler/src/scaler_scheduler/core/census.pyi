@@ -1,4 +1,4 @@
-"""Everything that is counted of tasks, counted anew from their states (contract of census.pyx).
+"""All task counts, recounted from the states of the tasks (contract of census.pyx).
 
 One census goes through all tables (``TaskTable.recount`` adds a table to it); then it is compared with what queues,
 agents and functions have counted. The ``amend`` verbs return what was wrong, in words, and put it right when they are

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Everything that is counted of tasks, counted anew from their states. See census.pyi for the contract."""
+"""All task counts, recounted from the states of the tasks. See census.pyi for the contract."""
 
 from cython cimport final
 from libc.stdint cimport int64_t
@@ -11,7 +11,7 @@ from scaler_scheduler.core.run_records cimport RunRecord
 
 @final
 cdef class AgentTally:
-    """What is with one agent."""
+    """The counts of one agent."""
 
     def __init__(self):
         cdef int depth

@@ -2,12 +2,12 @@
 
 These are the verbs for endings in the scheduler. Each rule that ends something uses one of them.
 
-| Verb | Object | Cause | Who is notified |
+| Verb | Object | Cause | Notified peers |
 |---|---|---|---|
 | cancel | tasks | their client cancels them, or its session ends | their agents, the client |
 | fail | a task | no attempts are left, or an input is lost (``retry``, ``task_endings``) | its client |
 | stop | tasks of a nested client | the task around it was cancelled, failed, or was lost | their agents |
-| orphan | a nested client | its connection closed; its tasks continue | nobody |
+| orphan | a nested client | its connection closed; its tasks continue | no one |
 | end | a client session | goodbye, timeout, a limit, an error | its agents: its tasks are cancelled |
 | expel | a client session | the client broke the protocol; the session ends | the client, with the reason |
 | remove | a client | its session has ended, and no agent has a task of it | monitors |
@@ -21,7 +21,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from scaler_protocol.messages import ObjectKey, ObjectRelease, RefusalReason, Refused, TaskName
-from scaler_scheduler.core import definitions, locks, notices, object_release, outbox, recording, task_endings, values
+from scaler_scheduler.core import (
+    definitions,
+    locks,
+    notices,
+    object_release,
+    outbox,
+    recording,
+    sharing,
+    task_endings,
+    values,
+)
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
@@ -153,6 +163,7 @@ def remove_client(state: SchedulerState, client: ClientPeer, now: float) -> None
     if state.clients.get(client.session) is not client:
         return  # it ended with its parent meanwhile
     del state.clients[client.session]
+    sharing.leave(state, client)
     locks.on_session_ended(state, client.session, now)
     recording.note_client_left(state, client)
     state.clients_with_results.pop(client.session, None)

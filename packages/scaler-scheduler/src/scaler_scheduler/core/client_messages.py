@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Cancel, Clear, ClusterInfoReply, ClusterInfoRequest, ExplainRequest, Goodbye
-from scaler_scheduler.core import client_endings, explanation, object_release, outbox, stated_cancels
+from scaler_scheduler.core import client_endings, explanation, object_release, outbox, stated_cancels, unstarted_cancels
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Describe
 from scaler_scheduler.core.limits import DESCRIPTION_SECONDS
@@ -13,7 +13,9 @@ from scaler_scheduler.core.state import SchedulerState
 def on_cancel(state: SchedulerState, client: ClientPeer, body: Cancel, now: float) -> None:
     """A client cancels tasks of its own."""
     for column in body.columns:
-        if column.session == client.session:
+        if column.session == client.session and body.unstarted_only:
+            unstarted_cancels.on_cancel(state, client, column.tasks, now)
+        elif column.session == client.session:
             client_endings.cancel(state, client, column.tasks, now)
             stated_cancels.on_cancel(state, client, column.tasks, now)
 

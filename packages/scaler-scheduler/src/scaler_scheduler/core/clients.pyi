@@ -42,7 +42,7 @@ class ClientPeer:
 
     depth: int
     is_orphan: bool
-    """Nobody takes results any more."""
+    """No peer takes results any more."""
 
     # ---- tasks -----------------------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ cdef class ClientPeer:
             self.rows.append((task, attempt, status, payload, 0, 0, 0))
 
     cdef list take_results(self):
-        """What is to be sent now, in messages under the limit: body, deliveries, bytes."""
+        """The results to send now, in messages under the limit: body, deliveries, bytes."""
         cdef list groups = [], runs, deliveries
         cdef int64_t size = GROUP_LIMIT_BYTES, cost
         if self.rows:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from scaler_scheduler.core import timers
-from scaler_scheduler.core.settings import ALIVE_SECONDS, RECONNECT_SECONDS, STALL_RECONNECT_SECONDS
+from scaler_scheduler.core.settings import (
+    ALIVE_SECONDS,
+    IDLE_ALIVE_SECONDS,
+    RECONNECT_SECONDS,
+    STALL_RECONNECT_SECONDS,
+)
 from scaler_scheduler.core.state import SchedulerState
 
 
@@ -19,7 +24,10 @@ def on_peer_lost(state: SchedulerState, peer: bytes, now: float) -> None:
     agent = state.agents.get(peer)
     if agent is not None and agent.connection.is_open:
         agent.connection.is_open = False
-        if now - agent.heard_at < ALIVE_SECONDS:
+        silent_seconds = now - agent.heard_at
+        if silent_seconds < ALIVE_SECONDS:
             agent.lost_at = now + (STALL_RECONNECT_SECONDS if timers.has_stalled(state, now) else RECONNECT_SECONDS)
+        elif not agent.load.outstanding and silent_seconds < IDLE_ALIVE_SECONDS:
+            agent.lost_at = now + STALL_RECONNECT_SECONDS
         state.placement.offer(agent)
         timers.arm_tick(state, now)

@@ -1,4 +1,4 @@
-"""What happened, written down for monitors while somebody watches or a log is kept.
+"""What happened, written down for monitors while a monitor watches or a log is kept.
 
 Contract of events.pyx; what the records hold: ``scaler_protocol.monitor.records``. Nothing is recorded, and next to
 nothing is spent, while ``is_on`` is false. Sessions and functions are numbered when they are first met,
@@ -14,7 +14,7 @@ class Recorder:
     """The core's time; set by it whenever it is called."""
     is_on: bool
     recording: int
-    """Counts the recordings: each begins with all names anew."""
+    """Counts the recordings: each begins with all names again."""
     recorded: int
     dropped: int
     """Records since the core began."""
@@ -26,7 +26,7 @@ class Recorder:
     def name_session(self, number: int, value: dict[str, Any]) -> None: ...
     def name_agent(self, number: int, value: dict[str, Any]) -> None: ...
     def note(self, kind: int, session: int = ..., agent: int = ...) -> None:
-        """Somebody came or left."""
+        """A peer came or left."""
     def failed(self, session: int, task: int, status: int, payload: bytes) -> None:
         """A failure that the scheduler made itself."""
     def flush(self) -> None:

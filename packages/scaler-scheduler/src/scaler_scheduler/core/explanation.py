@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Explanation
-from scaler_scheduler.core import lock_table
-from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core import lock_table, share_reports
+from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
@@ -27,7 +27,7 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
     text = f"Task {task} ({record.function.name}) {_place(state, client, task, where, agent_index, record)}"
     text += lock_table.explain(state.locks, session, task, attempt)
     if attempt > 1:
-        text += f" This is attempt {attempt}: {deaths} of its processors died, {losses} of its workers were lost."
+        text += f" This is attempt {attempt}: {deaths} of its worker processes died, {losses} of its workers were lost."
     return text
 
 
@@ -67,14 +67,14 @@ def _place(
     why = why_queued(state, client, record)
     if why.endswith(_BUSY):
         why = f"{why.removesuffix('.')} ({state.placement.queued} tasks are queued)."
-    return "is queued: " + why
+    return "is queued: " + why + share_reports.place_in_queue(state, client, task, record)
 
 
 def why_queued(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str:
     """Why such tasks are not dispatched; the same for all of them."""
     if client.is_paused:
         return "its client has too many results under way, further tasks wait until it has taken them."
-    return _queued(state, record)
+    return share_reports.why_limited(client) or _queued(state, record)
 
 
 def why_reserved(agent: Agent) -> str:
@@ -102,7 +102,7 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
     if not agents:
         return "no worker is connected."
     able = [agent for agent in agents.values() if agent.can_serve(record.demand)]
-    demand = ", ".join(f"{name}={amount}" for name, amount in record.demand)
+    demand = shown_demand(record.demand)
     if not able:
         return f"no connected worker has the capabilities it needs ({demand})."
     if state.is_stopping:

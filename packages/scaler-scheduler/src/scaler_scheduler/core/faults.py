@@ -1,4 +1,4 @@
-"""What follows when handling a message or sending one raises: one peer pays, and the others are not affected.
+"""The consequences of an exception in handling or sending a message: one peer pays, and the others are not affected.
 
 A message that raises costs its sender the session. When something raises for a peer that only receives, that peer loses
 its link: it is asked for another Hello, and begins a new session. In both cases counts are checked, because the work
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from scaler_protocol.messages import WhoAreYou
-from scaler_scheduler.core import audit, outbox, session_endings
+from scaler_scheduler.core import audit, outbox, session_endings, sharing
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Trouble
@@ -40,8 +40,8 @@ def on_nested_message(
 
 
 def on_receiver(state: SchedulerState, peer: ClientPeer | Agent, error: Exception, now: float) -> None:
-    """What is due for ``peer`` could not be worked out or sent."""
-    state.effects.append(Trouble(f"{peer.session.hex()[:8]} has to begin anew", error))
+    """The messages due for ``peer`` could not be worked out or sent."""
+    state.effects.append(Trouble(f"{peer.session.hex()[:8]} must begin a new session", error))
     _end(state, peer.session, lambda: session_endings.end_session(state, peer.session, now), now)
     outbox.answer(state, peer.session, peer.route, WhoAreYou(), now)
 
@@ -61,7 +61,9 @@ def _remove(state: SchedulerState, session: bytes) -> None:
     if agent is not None:
         state.agent_by_index.pop(agent.index, None)
         state.placement.remove(agent)
-    state.clients.pop(session, None)
+    client = state.clients.pop(session, None)
+    if client is not None:
+        sharing.leave(state, client)
     for waiting in (
         state.clients_with_results,
         state.clients_to_acknowledge,

@@ -1,7 +1,7 @@
 """How long the tasks of a function take, and how many there are (contract of function_loads.pyx).
 
-``estimate_us`` is what a task is given out with: the recent mean, or 5 ms while nothing is known. What was given out
-with one estimate is given back with the same, whatever has been measured since.
+``estimate_us`` is what a task is given out with: the recent mean, or 5 ms while nothing is known. A task that was given
+out with one estimate is given back with the same, whatever has been measured since.
 """
 
 class FunctionLoad:

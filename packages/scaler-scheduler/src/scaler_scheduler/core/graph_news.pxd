@@ -7,6 +7,6 @@ cdef class GraphNews:
     cdef readonly list ended
     cdef readonly list died
     cdef readonly list delivered
-    cdef readonly dict wishes
+    cdef readonly dict preferences
 
     cdef tell(self, uint32_t agent, uint64_t task, uint32_t attempt)

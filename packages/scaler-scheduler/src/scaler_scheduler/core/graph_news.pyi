@@ -20,5 +20,5 @@ class GraphNews:
     """(task, status) of what ended otherwise, for the client to hear of."""
     delivered: list[int]
     """Large results that the client needs no more."""
-    wishes: dict[int, list[int]]
+    preferences: dict[int, list[int]]
     """By agent: ready nodes most of whose inputs it holds."""

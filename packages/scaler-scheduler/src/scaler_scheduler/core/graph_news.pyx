@@ -16,7 +16,7 @@ cdef class GraphNews:
         self.ended = []
         self.died = []
         self.delivered = []
-        self.wishes = {}
+        self.preferences = {}
 
     cdef tell(self, uint32_t agent, uint64_t task, uint32_t attempt):
         column = self.cancels.get(agent)

@@ -1,4 +1,4 @@
-"""What follows from changes in graphs: nodes become ready, end, or their values are not needed any more."""
+"""The consequences of changes in graphs: nodes become ready, end, or their values are not needed any more."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _apply(state: SchedulerState, client: ClientPeer, news: GraphNews, now: floa
     for task, status in news.died:
         task_endings.report_failed(state, client, task, status)
     task_endings.report_cancelled(state, client, news.ended)
-    for index, tasks in news.wishes.items():
+    for index, tasks in news.preferences.items():
         if index in state.agent_by_index:
             agent = state.agent_by_index[index]
             agent.load.deferred.extend((client.table, task) for task in tasks)

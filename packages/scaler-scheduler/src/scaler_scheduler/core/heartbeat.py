@@ -7,6 +7,8 @@ from scaler_scheduler.core import agent_endings, notices, outbox, requeue
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.settings import (
     ATTACH_SECONDS,
+    IDLE_PING_SECONDS,
+    IDLE_SUSPECT_SECONDS,
     PING_SECONDS,
     RELIEF_SECONDS,
     SHORT_TASK_US,
@@ -33,20 +35,24 @@ def on_heartbeat(state: SchedulerState, agent: Agent, body: Heartbeat, now: floa
 
 
 def look_at_agent(state: SchedulerState, agent: Agent, now: float) -> None:
-    """At each tick: give up an agent whose lease has ended, stop using a silent one, ping an idle one."""
-    silent_seconds = now - agent.heard_at - agent.excused_seconds
+    """At each tick: give up an agent whose lease has ended, stop using a silent one, ping one that was sent nothing."""
+    is_idle = agent.load.outstanding == 0
+    if is_idle:
+        agent.idle_at = now
+    silent_seconds = now - (agent.heard_at if is_idle else max(agent.heard_at, agent.idle_at)) - agent.excused_seconds
     if (agent.lost_at is not None and now >= agent.lost_at) or silent_seconds >= _timeout_seconds(state, agent):
         notices.log(state, f"Agent {agent.title()} is lost", "WARNING")
         agent_endings.lose_agent(state, agent, now)
         return
-    if silent_seconds >= SUSPECT_SECONDS and not agent.suspect:
+    if silent_seconds >= (IDLE_SUSPECT_SECONDS if is_idle else SUSPECT_SECONDS) and not agent.suspect:
         agent.suspect = True
         notices.log(state, f"Agent {agent.title()} has been silent for {silent_seconds:.1f} s", "WARNING")
         state.placement.offer(agent)
     if silent_seconds >= RELIEF_SECONDS and not agent.is_relieved:
         agent.is_relieved = True
         _relieve(state, agent, now)
-    if agent.connection.is_open and now - agent.connection.sent_at >= PING_SECONDS - TICK_SECONDS / 2:
+    ping_seconds = IDLE_PING_SECONDS if is_idle and agent.attached else PING_SECONDS
+    if agent.connection.is_open and now - agent.connection.sent_at >= ping_seconds - TICK_SECONDS / 2:
         outbox.send(state, agent, Ping(), now)
 
 
@@ -64,4 +70,6 @@ def _relieve(state: SchedulerState, agent: Agent, now: float) -> None:
 def _timeout_seconds(state: SchedulerState, agent: Agent) -> float:
     """How long the agent may be silent."""
     limit = state.settings.worker_timeout_seconds
-    return limit if agent.attached else min(limit, ATTACH_SECONDS)
+    if not agent.attached:
+        return min(limit, ATTACH_SECONDS)
+    return limit if agent.load.outstanding else max(limit, IDLE_SUSPECT_SECONDS)

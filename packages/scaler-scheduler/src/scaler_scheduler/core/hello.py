@@ -13,7 +13,17 @@ from scaler_protocol.messages import (
     Welcome,
     WhoAreYou,
 )
-from scaler_scheduler.core import heartbeat, locks, notices, outbox, recording, session_endings, task_entry, timers
+from scaler_scheduler.core import (
+    heartbeat,
+    locks,
+    notices,
+    outbox,
+    recording,
+    session_endings,
+    sharing,
+    task_entry,
+    timers,
+)
 from scaler_scheduler.core.admission import answer_to_hello
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
@@ -30,7 +40,7 @@ def on_hello(
     known = state.agents.get(peer) or state.clients.get(peer)
     if known is not None and not user:
         user = known.user
-    answer = answer_to_hello(state.settings, peer, hello, route, user, now)
+    answer = answer_to_hello(state.settings, peer, hello, route, user, now) or sharing.refusal_for(state, hello)
     if isinstance(answer, Challenge):
         outbox.answer(state, peer, None, answer, now)
         return
@@ -129,6 +139,7 @@ def _new_client(state: SchedulerState, hello: Hello, route: bytes | None, user: 
     client = ClientPeer(hello, route, state.totals, now)
     client.user = user
     state.clients[client.session] = client
+    sharing.join(state, client)
     _adopt_named(state, client, hello)
     recording.note_client_joined(state, client)
     outbox.answer(state, client.session, route, _welcome(state, hello, 0, False), now)

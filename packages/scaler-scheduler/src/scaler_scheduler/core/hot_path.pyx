@@ -9,8 +9,9 @@ from scaler_scheduler.core.deliveries cimport Delivery
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.outbox cimport answer, send_over
 from scaler_scheduler.core.run_records cimport MessageMemory, RunRecord
+from scaler_scheduler.core.shares cimport ShareGroup
 from scaler_scheduler.core.state cimport SchedulerState
-from scaler_scheduler.core.states cimport HELD, QUEUED
+from scaler_scheduler.core.states cimport ASSIGNED, CANCELLING, HELD, QUEUED
 
 from scaler_protocol.effects import Send
 from scaler_protocol.link import LinkGap
@@ -275,6 +276,8 @@ cdef dispatch(SchedulerState state, double now):
 
 cdef list allocate(SchedulerState state, double now):
     """The agents that were given tasks. An agent for which this raises may have lost its tasks."""
+    if state.shares.worker_limits:
+        count_running(state)
     try:
         return state.placement.allocate(now)
     except Exception as error:
@@ -282,6 +285,16 @@ cdef list allocate(SchedulerState state, double now):
             raise
         faults.on_receiver(state, state.placement.serving, error, now)
         return [agent for agent in state.placement.agents.values() if agent.outbox]
+
+
+cdef count_running(SchedulerState state):
+    """Count what agents have of each group: some groups are limited."""
+    cdef ClientPeer client
+    cdef ShareGroup group
+    for group in state.shares.groups.values():
+        group.running = 0
+    for client in state.clients.values():
+        client.table.share.group.running += client.table.counts[ASSIGNED] + client.table.counts[CANCELLING]
 
 
 cdef send_tasks(SchedulerState state, Agent agent, double now):

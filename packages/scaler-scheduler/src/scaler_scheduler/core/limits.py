@@ -25,6 +25,9 @@ IDLE_SESSIONS_LIMIT = 10_000
 """Clients without a connection and without tasks, in total. The oldest end. Such a client loses nothing: when it comes
 back, it gets a new session."""
 
+GROUPS_LIMIT = 1_000
+"""Groups of clients that share the workers, at a time."""
+
 DEMANDS_LIMIT = 2_000
 """Combinations of capabilities and depth among the queued and running tasks of all clients."""
 

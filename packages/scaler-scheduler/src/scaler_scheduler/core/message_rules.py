@@ -13,6 +13,7 @@ from scaler_protocol.messages import (
     AgentAttach,
     Blocked,
     Cancel,
+    CancelRefused,
     Clear,
     ClusterInfoRequest,
     ExplainRequest,
@@ -42,6 +43,7 @@ from scaler_scheduler.core import (
     nested_sessions,
     object_messages,
     shutdown,
+    unstarted_cancels,
     values,
     withdrawals,
 )
@@ -67,6 +69,7 @@ CLIENT_RULES: dict[type, Callable[[SchedulerState, ClientPeer, Any, float], None
 
 AGENT_RULES: dict[type, Callable[[SchedulerState, Agent, Any, float], None]] = {
     AgentAttach: agent_messages.on_attach,
+    CancelRefused: unstarted_cancels.on_refused,
     Withdrawn: withdrawals.on_withdrawn,
     Heartbeat: heartbeat.on_heartbeat,
     Blocked: agent_messages.on_blocked,

@@ -14,8 +14,8 @@ cdef class NodeTable(TaskColumns):
     cdef readonly GraphNews news
     cdef public bint prefers_holders
     cdef dict copies
-    cdef list doomed
-    cdef bint is_dooming
+    cdef list to_cancel
+    cdef bint is_cancelling_nodes
     cdef uint64_t accepting
 
     cdef end(self, Page* page, uint64_t task, int status)
@@ -36,15 +36,15 @@ cdef class NodeTable(TaskColumns):
     cdef wake_dependants(self, Graph graph, Node* node, bint was_open)
     cdef wake(self, Graph graph, uint64_t task)
     cdef to_queued(self, Page* page, int offset, uint64_t task)
-    cdef wish(self, Graph graph, uint64_t task)
+    cdef prefer_holder(self, Graph graph, uint64_t task)
     cdef void shift_open(self, Graph graph, uint64_t task, int change) noexcept
     cdef leave_inputs(self, Graph graph, Node* node)
     cdef drop_value(self, Graph graph, Page* page, uint64_t task)
     cdef free_copies(self, uint64_t task)
     cdef node_ended(self, RunRecord record, uint64_t task)
     cdef left_graph(self, Graph graph)
-    cdef end_doomed(self)
-    cdef doom(self, Graph graph, uint64_t task)
+    cdef cancel_dependants(self)
+    cdef cancel_node(self, Graph graph, uint64_t task)
     cdef int node_state(self, Graph graph, uint64_t task) except -1
     cdef to_cancelling(self, Page* page, int offset, uint64_t task)
     cdef break_off(self, list tasks)

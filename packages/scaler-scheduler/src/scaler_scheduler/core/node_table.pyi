@@ -1,7 +1,7 @@
 """The nodes of a client's graphs in the table of its tasks (contract of node_table.pyx).
 
 An unfinished node counts in the ``uses`` of its inputs; a node whose value is somewhere (STORED, DONE_LARGE) counts no
-more in the ``pending`` of its dependants, one that is assigned, too, no more in their ``open``. ``settle`` counts anew
+more in the ``pending`` of its dependants, one that is assigned, too, no more in their ``open``. ``settle`` recounts
 after what is rare: a lost agent, the end of a hold. A task that ends takes along the nodes that need it, so ending a
 task is here, too. States and their legal transitions: see ``states``.
 """

@@ -43,7 +43,7 @@ cdef class NodeTable(TaskColumns):
         self.accepting = NO_TASK
         self.graphs = {}
         self.copies = {}
-        self.doomed = []
+        self.to_cancel = []
 
     cdef end(self, Page* page, uint64_t task, int status):
         cdef int offset = task & (PAGE_SIZE - 1)
@@ -187,7 +187,7 @@ cdef class NodeTable(TaskColumns):
                 self.tell().ready.append(task)
 
     cdef close_graph(self, Graph graph):
-        """No more nodes come: what nobody needs may go."""
+        """No more nodes come: values that no node or client needs may go."""
         if graph.is_closed:
             return
         graph.is_closed = True
@@ -296,7 +296,7 @@ cdef class NodeTable(TaskColumns):
             return
         self.to_queued(page, offset, task)
         if self.prefers_holders:
-            self.wish(graph, task)
+            self.prefer_holder(graph, task)
 
     cdef to_queued(self, Page* page, int offset, uint64_t task):
         cdef RunRecord record = self.record_at(page, offset)
@@ -304,7 +304,7 @@ cdef class NodeTable(TaskColumns):
         record.queue.count += 1
         self.tell().ready.append(task)
 
-    cdef wish(self, Graph graph, uint64_t task):
+    cdef prefer_holder(self, Graph graph, uint64_t task):
         """The agent that holds most bytes of the inputs of a ready node, or most of small ones, may have it first."""
         cdef Node* node = graph.at(task - graph.base)
         cdef dict held = {}
@@ -320,7 +320,7 @@ cdef class NodeTable(TaskColumns):
             held[agent] = held.get(agent, 0) + 1 + (<int64_t> graph.at(graph.edges[at].input).kib << 10)
         if held:
             best = max(held, key=held.get)
-            self.tell().wishes.setdefault(best, []).append(task)
+            self.tell().preferences.setdefault(best, []).append(task)
 
     cdef void shift_open(self, Graph graph, uint64_t task, int change) noexcept:
         cdef uint32_t at = graph.at(task - graph.base).head
@@ -363,11 +363,11 @@ cdef class NodeTable(TaskColumns):
         self.deliver(record, graph, node)
         self.leave_inputs(graph, node)
         while at:
-            self.doomed.append((graph, graph.base + graph.edges[at - 1].dependant))
+            self.to_cancel.append((graph, graph.base + graph.edges[at - 1].dependant))
             at = graph.edges[at - 1].next
         self.left_graph(graph)
-        if not self.is_dooming:
-            self.end_doomed()
+        if not self.is_cancelling_nodes:
+            self.cancel_dependants()
         self.finish_if_over(graph)
 
     cdef left_graph(self, Graph graph):
@@ -375,17 +375,17 @@ cdef class NodeTable(TaskColumns):
         if graph.live == 0 and self.graphs.pop(graph.last, None) is graph:
             self.graph_bytes -= graph.size_bytes
 
-    cdef end_doomed(self):
-        self.is_dooming = True
+    cdef cancel_dependants(self):
+        self.is_cancelling_nodes = True
         try:
-            while self.doomed:
-                graph, task = self.doomed.pop()
-                self.doom(graph, task)
+            while self.to_cancel:
+                graph, task = self.to_cancel.pop()
+                self.cancel_node(graph, task)
         finally:
-            self.is_dooming = False
+            self.is_cancelling_nodes = False
 
-    cdef doom(self, Graph graph, uint64_t task):
-        """A node that cannot have its inputs, or that nobody needs, ends."""
+    cdef cancel_node(self, Graph graph, uint64_t task):
+        """A node that cannot have its inputs, or that is not needed, ends."""
         cdef int state = self.node_state(graph, task)
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
@@ -397,7 +397,7 @@ cdef class NodeTable(TaskColumns):
             self.to_cancelling(page, offset, task)
             at = graph.at(task - graph.base).head
             while at:
-                self.doomed.append((graph, graph.base + graph.edges[at - 1].dependant))
+                self.to_cancel.append((graph, graph.base + graph.edges[at - 1].dependant))
                 at = graph.edges[at - 1].next
         elif state == PENDING or state == QUEUED or state == HELD or state == WAITING:
             record = self.record_at(page, offset)
@@ -443,7 +443,7 @@ cdef class NodeTable(TaskColumns):
         self.to_pending_again(page, offset)
         for at in range(node.first_input, node.first_input + node.inputs):
             if self.node_state(graph, graph.base + graph.edges[at].input) == ENDED:
-                self.doom(graph, task)
+                self.cancel_node(graph, task)
                 break
         return False
 
@@ -469,7 +469,7 @@ cdef class NodeTable(TaskColumns):
         if state == FREED:
             self.discard(self.find(task), task)
         elif state != ENDED and state != CANCELLING and state != DECIDING:
-            self.doom(graph, task)
+            self.cancel_node(graph, task)
 
     cdef discard(self, Page* page, uint64_t task):
         """A node whose value was made and is not needed leaves the table."""
@@ -488,8 +488,8 @@ cdef class NodeTable(TaskColumns):
         self.left_graph(record.graph)
 
     def settle(self, Graph graph, bint release):
-        """Count a graph anew, from its states: values that are needed and nowhere are made again, and nodes that
-        nobody needs do not run. ``release``: those HELD may run."""
+        """Recount a graph from its states: values that are needed and nowhere are made again, and nodes that
+        are not needed do not run. ``release``: those HELD may run."""
         cdef list fatal = [], broken = []
         cdef uint32_t index
         cdef Node* node
@@ -510,7 +510,7 @@ cdef class NodeTable(TaskColumns):
         for task in fatal:
             self.kill(task, WORKER_DIED)
         for task in broken:
-            self.doom(graph, task)
+            self.cancel_node(graph, task)
         self.finish_if_over(graph)
 
     cdef settle_need(self, Graph graph, uint32_t index, bint release, list fatal):
@@ -609,7 +609,7 @@ cdef class NodeTable(TaskColumns):
         return page.agent[offset]
 
     def note_copy(self, uint64_t task, uint32_t agent):
-        """Another agent asked for the value: it, too, is told when nobody needs it any more."""
+        """Another agent asked for the value: it, too, is notified when the value is not needed any more."""
         agents = self.copies.setdefault(task, [])
         if agent not in agents:
             agents.append(agent)

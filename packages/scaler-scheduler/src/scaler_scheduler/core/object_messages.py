@@ -122,8 +122,11 @@ def _awaited_until(state: SchedulerState, agent: Agent, key: ObjectKey, now: flo
 
 
 def _endpoints(state: SchedulerState) -> dict[bytes, str]:
-    """Where other stores can fetch from a store, by store."""
-    return {store: agents[0].store_endpoint for store, agents in state.agents_by_store.items()}
+    """Where stores can be reached, by store and by agent."""
+    found = {store: agents[0].store_endpoint for store, agents in state.agents_by_store.items()}
+    for agents in state.agents_by_store.values():
+        found.update((agent.session, agent.store_endpoint) for agent in agents)
+    return found
 
 
 def on_agent_stored(state: SchedulerState, agent: Agent, body: ObjectStored, now: float) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
     OBJECT_WINDOW_BYTES,
+    OWNER_SOURCE,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -39,6 +40,9 @@ SENDERS_AT_ONCE = 4
 
 SENDER_SECONDS = 1.0
 """How long a client has to send more of a function than the slowest sender, while others wait."""
+
+PUSH_BYTES = 1024 * 1024
+"""Smaller objects in a store of their owner's host that others cannot reach come through the scheduler."""
 
 OBJECT_BYTES = 1024
 """What an object costs in addition to its bytes."""
@@ -100,7 +104,7 @@ class ObjectStore:
         return [] if is_last else [(client, ObjectCredit(stored.key, CREDIT_WITHOUT_END))]
 
     def _verify(self, stored: StoredObject, client: bytes, assembly: Assembly) -> Replies:
-        """One client has sent all bytes of a function. If the digest is right, everybody gets these bytes."""
+        """One client has sent all bytes of a function. If the digest is right, all clients get these bytes."""
         if assembly.digest != stored.key.owner:
             raise Forged("The bytes of a function are not those that its digest names.")
         stored.content, stored.size, stored.lost = assembly, assembly.size, False
@@ -157,8 +161,8 @@ class ObjectStore:
 
     def on_request(self, agent: bytes, key: ObjectKey, until: float | None, endpoints: Mapping[bytes, str]) -> Replies:
         """An agent needs an object that the store of its host does not have. ``until``: when the owner will have stated
-        the object; None: it would have by now. ``endpoints``: where the agent's store can fetch, by store; an object in
-        none of these stores is relayed."""
+        the object; None: it would have by now. ``endpoints``: where stores can be reached, by store and by agent; an
+        object in none of these stores is relayed."""
         stored = self.objects.get(key)
         if stored is None and until is not None:
             stored = self.objects[key] = StoredObject(key)
@@ -167,7 +171,7 @@ class ObjectStore:
             return [(agent, ObjectMissing(key, LOST_TEXT if stored else GONE_TEXT))]
         stored.holders[agent] = True
         given_up = stored.fetching.pop(agent, None)
-        if stored.size >= 0 and any(endpoints.get(store) for store in stored.stores):
+        if stored.size >= 0 and _usable_stores(stored, agent, endpoints):
             stored.waiting[agent] = True
             return self._send_to_stores(stored, endpoints)
         stored.readers[agent] = [0, 0]
@@ -184,16 +188,26 @@ class ObjectStore:
         replies: Replies = []
         while stored.waiting:
             users = list(stored.fetching.values())
-            free = [store for store in stored.stores if endpoints.get(store) and users.count(store) < READERS_PER_STORE]
+            agent = next(iter(stored.waiting))
+            usable = _usable_stores(stored, agent, endpoints)
+            free = [store for store in usable if users.count(store) < READERS_PER_STORE]
             if not free:
                 break
-            agent = next(iter(stored.waiting))
             del stored.waiting[agent]
-            source = min(free, key=users.count)
+            source = min(free, key=lambda store: (users.count(store), not endpoints.get(store)))
             stored.fetching[agent] = source
-            others = [endpoints[store] for store in stored.stores if endpoints.get(store)]
-            sources = tuple(dict.fromkeys((endpoints[source], *others)))[:SOURCES_LIMIT]
-            replies.append((agent, ObjectLocations(stored.key, stored.size, sources)))
+            replies += self._locate(stored, agent, source, endpoints)
+        return replies
+
+    def _locate(self, stored: StoredObject, agent: bytes, source: bytes, endpoints: Mapping[bytes, str]) -> Replies:
+        """Tell an agent where its store gets the object, and an owner where to push it."""
+        first = endpoints.get(source) or OWNER_SOURCE
+        others = [endpoints[store] for store in stored.stores if endpoints.get(store)]
+        sources = tuple(dict.fromkeys((first, *others)))[:SOURCES_LIMIT]
+        replies: Replies = [(agent, ObjectLocations(stored.key, stored.size, sources))]
+        if first == OWNER_SOURCE:
+            owner = next(iter(stored.owners))
+            replies.append((owner, ObjectLocations(stored.key, stored.size, (endpoints[agent],))))
         return replies
 
     def _relay_waiting(self, stored: StoredObject) -> Replies:
@@ -430,3 +444,10 @@ class ObjectStore:
                 assert assembly is None or assembly.received == sum(map(len, assembly.chunks)), key
             assert all(sender in stored.owners for sender in stored.senders), key
         assert held == self.held_bytes, (held, self.held_bytes)
+
+
+def _usable_stores(stored: StoredObject, agent: bytes, endpoints: Mapping[bytes, str]) -> list[bytes]:
+    """The stores that have an object and that an agent's store can fetch it from, and the owner's own if the owner can
+    push it from there: a store without an agent has no endpoint."""
+    is_pushable = bool(endpoints.get(agent)) and bool(stored.owners) and stored.size >= PUSH_BYTES
+    return [store for store in stored.stores if endpoints.get(store) or (is_pushable and store == stored.home)]

@@ -1,4 +1,4 @@
-"""What is sent to peers (contract of outbox.pyx).
+"""Messages sent to peers (contract of outbox.pyx).
 
 Messages become effects of the current drain, which the shell carries out. Those of a nested client travel inside
 messages to the agent that relays for it.

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What is sent to peers. See outbox.pyi for the contract."""
+"""Messages sent to peers. See outbox.pyi for the contract."""
 
 from scaler_scheduler.core.connections cimport PeerConnection
 from scaler_scheduler.core.state cimport SchedulerState

@@ -1,4 +1,4 @@
-"""What follows when the scheduler itself did not run for a while.
+"""The consequences of a pause in which the scheduler itself did not run.
 
 It may have been stopped, its machine suspended, or it was busy. Messages of its peers wait in its sockets meanwhile, so
 their silence proves nothing. A pause is noticed when a tick comes late, and everything that measures the time of peers

@@ -28,7 +28,7 @@ class Placement:
     serving: Agent | None
     """The agent that was given something last: should that raise, it is the one that may have lost tasks."""
 
-    def __init__(self, locations: DataLocations) -> None: ...
+    def __init__(self, locations: DataLocations, aging_seconds: float = 0.0) -> None: ...
     @property
     def queued(self) -> int:
         """Tasks that no agent has yet."""
@@ -48,8 +48,11 @@ class Placement:
     def offer(self, agent: Agent) -> None:
         """The agent's load, or whether it may be used, changed. It counts when something is to be handed out."""
 
+    def move_share(self, table: TaskTable) -> None:
+        """The client of a table belongs to another share."""
+
     def keep_classes(self, needed: dict[QueueClass, None]) -> None:
         """Forget the empty classes that are not ``needed``: no task will enter them again."""
 
     def rebuild(self, tables: list[tuple[ClientPeer, TaskTable]]) -> None:
-        """Queue anew what is queued in these tables: something may have been lost on its way."""
+        """Queue the queued tasks of these tables again: an entry may have been lost on its way."""

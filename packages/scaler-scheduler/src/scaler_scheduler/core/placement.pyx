@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.agents cimport Agent
 from scaler_scheduler.core.data_locations cimport DataLocations
-from scaler_scheduler.core.priority_queues cimport QueueClass
+from scaler_scheduler.core.priority_queues cimport ClientQueue, QueueClass
 from scaler_scheduler.core.reservations cimport end_reservations
 from scaler_scheduler.core.assignments cimport assign_deferred, assign_queued, assign_reserved
 
@@ -18,8 +18,9 @@ cdef double NEVER = inf
 
 @final
 cdef class Placement:
-    def __init__(self, DataLocations locations):
+    def __init__(self, DataLocations locations, double aging_seconds=0.0):
         self.locations = locations
+        self.aging_seconds = aging_seconds
         self.classes = {}
         self.agents = {}
         self.served = {}
@@ -103,7 +104,7 @@ cdef class Placement:
                 queue.candidates.pop(agent.index, None)
 
     cdef list classes_waiting(self):
-        """The deepest first, then by priority."""
+        """The deepest first."""
         cdef QueueClass queue
         cdef list waiting = []
         for queue in self.classes.values():
@@ -121,12 +122,18 @@ cdef class Placement:
             self.end_reservations(now)
         if self.eager:
             self.serve_eager(given)
-        for queue in self.classes_waiting():
-            self.fill(queue, given, now)
+        cdef list waiting = self.classes_waiting(), level
+        while waiting:
+            level = [queue for queue in waiting if queue.depth == waiting[0].depth]
+            waiting = waiting[len(level):]
+            if len(level) == 1:
+                self.fill(level[0], given, now)
+            else:
+                self.fill_together(level, given, now)
         return list(given.values())
 
     cdef serve_eager(self, dict given):
-        """What is reserved for an agent; nodes of graphs that can only go, or would best go, to one."""
+        """Work reserved for an agent; nodes of graphs that can only go, or would best go, to one."""
         cdef dict eager = self.eager
         cdef Agent agent
         self.eager = {}
@@ -172,35 +179,60 @@ cdef class Placement:
             self.changed[load.index] = agent
             self.note_due(agent, end_reservations(load, now))
 
+    cdef fill_together(self, list classes, dict given, double now):
+        """Classes whose tasks may compete for the same agents are served turn by turn, as if they were one."""
+        cdef QueueClass queue, found
+        cdef ClientQueue client, first
+        classes = list(classes)
+        while classes:
+            self.settle()
+            found, first = None, None
+            for queue in list(classes):
+                client = queue.next_queue(now, self.aging_seconds) if queue.count and queue.candidates else None
+                if client is None:
+                    classes.remove(queue)
+                elif first is None or client.precedes(first):
+                    found, first = queue, client
+            if found is not None and not self.give(found, given, now, len(classes) > 1):
+                classes.remove(found)
+
     cdef fill(self, QueueClass queue, dict given, double now):
-        cdef Agent agent
+        self.settle()
+        while queue.count and queue.candidates and self.give(queue, given, now, False):
+            pass
+
+    cdef bint give(self, QueueClass queue, dict given, double now, bint one_turn) except -1:
+        """Give tasks of the class to the best agent. False: no agent takes any now."""
+        cdef Agent agent = self.best(queue)
         cdef int64_t share
         cdef list runs
         cdef bint has_room
-        self.settle()
-        while queue.count and queue.candidates:
-            agent = self.best(queue)
-            if agent is None:
-                return
-            self.serving = agent
-            share = -(-queue.count // (<int64_t> len(queue.candidates) + 1))
-            runs, has_room = assign_queued(queue, agent.load, self.locations, share)
-            if queue.reserving:
-                self.note_reserved(queue, given, now)
+        if agent is None:
+            return False
+        self.serving = agent
+        share = -(-queue.count // (<int64_t> len(queue.candidates) + 1))
+        runs, has_room = assign_queued(
+            queue, agent.load, self.locations, share, now, self.aging_seconds, one_turn
+        )
+        if queue.reserving:
+            self.note_reserved(queue, given, now)
+            self.settle()
+        if runs:
+            self.grants += 1
+            agent.warmth = self.grants
+            agent.outbox.extend(runs)
+            given[agent.index] = agent
+            self.offer(agent)
+            if queue.count:
                 self.settle()
-            if runs:
-                agent.outbox.extend(runs)
-                given[agent.index] = agent
-                self.offer(agent)
-                if queue.count:
-                    self.settle()
-            elif has_room:
-                self.offer(agent)
-                return
+        elif has_room:
+            self.offer(agent)
+            return False
+        return True
 
     cdef Agent best(self, QueueClass queue):
         while queue.heap:
-            _, version, index = heappop(queue.heap)
+            _, _, version, index = heappop(queue.heap)
             if queue.candidates.get(index) == version:
                 del queue.candidates[index]
                 return self.agents[index]
@@ -215,10 +247,15 @@ cdef class Placement:
 
     cdef enter(self, QueueClass queue, Agent agent):
         queue.candidates[agent.index] = agent.version
-        heappush(queue.heap, (agent.load.key(queue.depth), agent.version, agent.index))
+        heappush(queue.heap, (agent.load.key(queue.depth), -agent.warmth, agent.version, agent.index))
         if len(queue.heap) > 64 + 4 * len(queue.candidates):
-            queue.heap = [entry for entry in queue.heap if queue.candidates.get(entry[2]) == entry[1]]
+            queue.heap = [entry for entry in queue.heap if queue.candidates.get(entry[3]) == entry[2]]
             heapify(queue.heap)
+
+    def move_share(self, table):
+        """The client of a table belongs to another share."""
+        for queue in self.classes.values():
+            queue.move_share(table)
 
     def keep_classes(self, dict needed):
         """Forget the empty classes that are not ``needed``."""
@@ -232,7 +269,7 @@ cdef class Placement:
             self.served[index] = [queue for queue in self.served[index] if queue not in gone]
 
     def rebuild(self, list tables):
-        """Queue anew what is queued in ``tables``, (client, table) each: something may have been lost on its way."""
+        """Queue the queued tasks of ``tables``, (client, table) each, again: an entry may have been lost on its way."""
         cdef QueueClass queue
         cdef Agent agent
         self.reserving = {}
@@ -247,4 +284,4 @@ cdef class Placement:
 
 
 def turn_of(queue):
-    return -queue.depth, -queue.priority
+    return -queue.depth

@@ -1,22 +1,40 @@
 from libc.stdint cimport int64_t, uint64_t
+from scaler_scheduler.core.shares cimport Share
 
 cdef class ClientQueue:
     cdef readonly object table
-    cdef object client
+    cdef readonly object client
+    cdef readonly Share share
+    cdef int64_t priority
+    cdef int64_t rank
+    cdef double since
+    cdef bint was_blocked
+    cdef bint is_alone
+    cdef int64_t last_turn
     cdef object ranges
     cdef uint64_t first
     cdef uint64_t stop
 
+    cdef bint precedes(self, ClientQueue other) except -1
+    cdef bint is_empty(self) except -1
+    cdef bint has(self, uint64_t task) except -1
+    cdef int64_t count_before(self, uint64_t task) except -1
+    cdef begin_turn(self)
+    cdef end_turn(self, double now, double aging_seconds)
     cdef push(self, uint64_t first, uint64_t stop, bint front)
     cdef bint advance(self) except -1
 
 cdef class PriorityQueue:
     cdef readonly int priority
-    cdef object rotation
+    cdef readonly list queues
     cdef dict clients
 
     cdef push(self, client, table, uint64_t first, uint64_t stop, bint front)
-    cdef drop_first(self)
+    cdef wake(self, ClientQueue queue)
+    cdef ClientQueue next_queue(self, double now, double aging_seconds)
+    cdef bint may_serve(self, ClientQueue queue) except -1
+    cdef age(self, ClientQueue queue, double now, double aging_seconds)
+    cdef drop(self, ClientQueue queue)
 
 cdef class QueueClass:
     cdef readonly tuple demand
@@ -30,4 +48,5 @@ cdef class QueueClass:
 
     cpdef push(self, client, table, int priority, uint64_t first, uint64_t stop, bint front=*)
     cdef put_back(self, client, table, int priority, uint64_t task)
+    cdef ClientQueue next_queue(self, double now, double aging_seconds)
     cdef PriorityQueue queue_of(self, int priority)

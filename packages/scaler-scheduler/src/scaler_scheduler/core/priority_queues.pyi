@@ -1,17 +1,21 @@
 """The queues of tasks that no agent has yet (contract of priority_queues.pyx).
 
-A :class:`QueueClass` holds ranges of queued tasks: by priority, the highest first, and within one priority by client,
-each client in turn. A range is not cut when one of its tasks ends or is assigned in another way: the reader of a range
-skips the tasks that are not QUEUED any more. ``count`` is the number of tasks of the class that are QUEUED, reserved
-ones included; it is decreased where their state changes. ``assignments`` decides what an agent is given, and
-``placement`` which agent is asked first.
+A :class:`QueueClass` holds ranges of queued tasks: by priority, the highest first, and within one priority by client.
+The next client is the one whose share has the least virtual time (see ``shares``); clients of one share take turns.
+When the operator has set a period of aging, a client that waits for this long ranks one step of priority higher, and
+keeps that rank until nothing of it is queued at that priority.
+
+A range is not cut when one of its tasks ends or is assigned in another way: the reader of a range skips the tasks that
+are not QUEUED any more. ``count`` is the number of tasks of the class that are QUEUED, reserved ones included; it is
+decreased where their state changes. ``assignments`` decides what an agent is given, and ``placement`` which agent is
+asked first.
 """
 
 from typing import Any
 
 class QueueClass:
-    """Tasks that need the same capabilities and have the same depth: highest priority first, clients in turn, oldest
-    first."""
+    """Tasks that need the same capabilities and have the same depth: highest priority first, then by the shares of
+    their clients, then oldest first."""
 
     demand: tuple[tuple[str, int], ...]
     depth: int
@@ -26,6 +30,12 @@ class QueueClass:
     def __init__(self, demand: tuple[tuple[str, int], ...], depth: int) -> None: ...
     def push(self, client: Any, table: Any, priority: int, first: int, stop: int, front: bool = False) -> None:
         """Queue the tasks first .. stop - 1 of a client's table, which have just become QUEUED."""
+
+    def ahead_of(self, table: Any, task: int) -> tuple[int, list[Any]]:
+        """How many tasks of a client's table, and which other clients, are served before a task if nothing changes."""
+
+    def move_share(self, table: Any) -> None:
+        """The client of a table belongs to another share."""
 
     def empty(self) -> None:
         """Forget what is queued."""

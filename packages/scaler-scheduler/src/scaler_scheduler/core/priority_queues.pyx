@@ -4,17 +4,60 @@
 from collections import deque
 
 from cython cimport final
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t, uint64_t
+from scaler_scheduler.core.shares cimport Share, Shares
+
+cdef double NEVER = -INFINITY
+cdef int64_t HIGHEST_RANK = 0x7FFFFFFF
 
 
 @final
 cdef class ClientQueue:
-    """The ranges of queued tasks that one client has at one priority, oldest first."""
+    """The ranges of queued tasks that one client has at one priority, oldest first. ``rank`` is the priority, raised
+    by a step for each period that the client has waited ``since`` its last turn."""
 
-    def __init__(self, client, table):
+    def __init__(self, client, table, int priority):
         self.client = client
         self.table = table
+        self.share = table.share
+        self.priority = self.rank = priority
+        self.since = NEVER
         self.ranges = deque()
+
+    cdef bint precedes(self, ClientQueue other) except -1:
+        if self.rank != other.rank:
+            return self.rank > other.rank
+        if self.share is other.share:
+            return self.last_turn < other.last_turn
+        return self.share.is_before(other.share)
+
+    cdef bint is_empty(self) except -1:
+        return self.first == self.stop and not self.ranges
+
+    cdef bint has(self, uint64_t task) except -1:
+        if self.first <= task < self.stop:
+            return True
+        return any([first <= task < stop for first, stop in self.ranges])
+
+    cdef int64_t count_before(self, uint64_t task) except -1:
+        """How many tasks of the ranges are served before ``task``: all of them if it is not here."""
+        cdef int64_t count = 0
+        for first, stop in [(self.first, self.stop), *self.ranges]:
+            if first <= task < stop:
+                return count + self.table.queued_between(first, task)
+            count += self.table.queued_between(first, stop)
+        return count
+
+    cdef begin_turn(self):
+        self.share.begin_turn()
+
+    cdef end_turn(self, double now, double aging_seconds):
+        """The client was given something. It keeps the rank that it has reached until nothing of it is queued here."""
+        cdef Shares shares = self.share.group.shares
+        shares.turns += 1
+        self.last_turn = shares.turns
+        self.since = now - <double> (self.rank - self.priority) * aging_seconds
 
     cdef push(self, uint64_t first, uint64_t stop, bint front):
         if front and stop == self.first and self.first < self.stop:
@@ -44,23 +87,76 @@ cdef class ClientQueue:
 
 @final
 cdef class PriorityQueue:
-    """The clients that have queued tasks of one priority, in turn."""
+    """The clients that have queued tasks of one priority."""
 
     def __init__(self, int priority):
         self.priority = priority
-        self.rotation = deque()
+        self.queues = []
         self.clients = {}
 
     cdef push(self, client, table, uint64_t first, uint64_t stop, bint front):
         cdef ClientQueue queue = <ClientQueue> self.clients.get(table)
         if queue is None:
-            queue = self.clients[table] = ClientQueue(client, table)
-            self.rotation.append(queue)
+            queue = ClientQueue(client, table, self.priority)
+            self.wake(queue)
+            self.clients[table] = queue
+            self.queues.append(queue)
+        elif queue.is_empty():
+            self.wake(queue)
         queue.push(first, stop, front)
 
-    cdef drop_first(self):
-        """Remove the client whose turn it is: it has nothing queued here."""
-        cdef ClientQueue queue = <ClientQueue> self.rotation.popleft()
+    cdef wake(self, ClientQueue queue):
+        """The client has become active here: what it did not use while it was away is not made up for."""
+        cdef Share share = queue.share, other
+        cdef ClientQueue each
+        cdef double group_us = INFINITY, us = INFINITY
+        queue.since = NEVER
+        for each in self.queues:
+            other = each.share
+            if each is queue or each.was_blocked or each.is_empty():
+                continue
+            group_us = min(group_us, other.group.virtual_us)
+            if other.group is share.group:
+                us = min(us, other.virtual_us)
+        share.lift(share.group.virtual_us if us != INFINITY else group_us, us)
+
+    cdef ClientQueue next_queue(self, double now, double aging_seconds):
+        """The client whose turn it is. None: those that are here must not be served now, or there are none."""
+        cdef ClientQueue queue, found = None
+        cdef list ended = None
+        for queue in self.queues:
+            if not queue.advance():
+                ended = [queue] if ended is None else [*ended, queue]
+                continue
+            if aging_seconds > 0.0:
+                self.age(queue, now, aging_seconds)
+            if (found is None or queue.precedes(found)) and self.may_serve(queue):
+                if found is None or queue.precedes(found):  # it may just have been lifted
+                    found = queue
+        if ended is not None:
+            for queue in ended:
+                self.drop(queue)
+        if found is not None:
+            found.is_alone = len(self.queues) == 1
+        return found
+
+    cdef bint may_serve(self, ClientQueue queue) except -1:
+        if queue.client.is_paused or queue.share.group.is_full():
+            queue.was_blocked = True
+            return False
+        if queue.was_blocked:
+            queue.was_blocked = False
+            self.wake(queue)
+        return True
+
+    cdef age(self, ClientQueue queue, double now, double aging_seconds):
+        if queue.since == NEVER:
+            queue.since = now
+        queue.rank = min(HIGHEST_RANK, queue.priority + <int64_t> min(1e9, max(0.0, now - queue.since) / aging_seconds))
+
+    cdef drop(self, ClientQueue queue):
+        """The client has nothing queued here."""
+        self.queues.remove(queue)
         del self.clients[queue.table]
 
 
@@ -90,6 +186,52 @@ cdef class QueueClass:
     cdef put_back(self, client, table, int priority, uint64_t task):
         """A task of this class that was reserved for one agent waits for any agent, before the others."""
         self.queue_of(priority).push(client, table, task, task + 1, True)
+
+    cdef ClientQueue next_queue(self, double now, double aging_seconds):
+        """The client whose turn it is: one of the highest rank, then by share. None: none of those that are here may be
+        served now."""
+        cdef PriorityQueue of_priority
+        cdef ClientQueue queue, found = None
+        cdef int index = 0
+        while index < len(self.by_priority):
+            of_priority = <PriorityQueue> self.by_priority[index]
+            queue = of_priority.next_queue(now, aging_seconds)
+            if not of_priority.queues:
+                del self.by_priority[index]
+                continue
+            index += 1
+            if queue is not None and (found is None or queue.precedes(found)):
+                found = queue
+            if found is not None and aging_seconds <= 0.0:
+                break
+        return found
+
+    def ahead_of(self, table, uint64_t task):
+        """How many tasks of a table, and which other clients, are served before a task, if nothing changes."""
+        cdef PriorityQueue of_priority
+        cdef ClientQueue queue, own = None
+        cdef list higher = [], same = []
+        cdef int64_t count = 0
+        for of_priority in self.by_priority:
+            own = <ClientQueue> of_priority.clients.get(table)
+            same = [queue for queue in of_priority.queues if not queue.is_empty() and queue is not own]
+            if own is not None and own.has(task):
+                break
+            higher += same
+            if own is not None:
+                count += own.count_before(task)
+        else:
+            return 0, []
+        count += own.count_before(task)
+        same = [queue for queue in same if (<ClientQueue> queue).precedes(own)]
+        return count, list({queue.client: None for queue in (*higher, *same) if queue.table is not table})
+
+    def move_share(self, table):
+        """The client of a table belongs to another share."""
+        cdef PriorityQueue of_priority
+        for of_priority in self.by_priority:
+            if table in of_priority.clients:
+                (<ClientQueue> of_priority.clients[table]).share = table.share
 
     cdef PriorityQueue queue_of(self, int priority):
         cdef PriorityQueue of_priority

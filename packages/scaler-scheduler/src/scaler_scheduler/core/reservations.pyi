@@ -1,7 +1,8 @@
 """Tasks that are kept for the agent that has their bytes (contract of reservations.pyx).
 
 A reserved task is QUEUED, counts in its class and has left its ranges; its agent's column says whose it is. When its
-time is over, or its agent cannot take it, it is put back before the others of its class, and whoever has room takes it.
+time is over, or its agent cannot take it, it is put back before the others of its class, and any agent with room takes
+it.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """The scheduler's core: takes in messages and the time, decides, and says what must be sent.
 
-It consists of tables (compiled: ``task_table``, ``queue_classes``, ``agent_loads`` ...), one structure with everything
+It consists of tables (compiled: ``task_table``, ``priority_queues``, ``placement`` ...), one structure with everything
 that the scheduler knows (``state``), and rules, which are functions over that structure. ``message_rules`` names the
 rule for each type of message, ``hot_path`` is the compiled path of ordinary tasks and results, and ``tick`` calls what
 is due at a certain time.
@@ -40,7 +40,7 @@ class SchedulerCore:
         self.next_deadline = partial(hot_path.next_deadline, self.state)
 
     def on_malformed(self, peer: bytes, text: str, now: float) -> None:
-        """What came over the connection of ``peer`` is not a message."""
+        """The data received over the connection of ``peer`` is not a message."""
         session_endings.on_malformed(self.state, peer, text, now)
 
     def on_peer_lost(self, peer: bytes, now: float) -> None:
@@ -94,6 +94,7 @@ class SchedulerCore:
         assert not wrong, wrong
         state.objects.check()
         state.lineage.check(state.clients)
+        state.shares.check(client.table.share for client in state.clients.values())
         for client in state.clients.values():
             client.link.check()
         for agent in state.agents.values():

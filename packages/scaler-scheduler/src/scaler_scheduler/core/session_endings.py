@@ -29,7 +29,7 @@ def refuse_nested(state: SchedulerState, agent: Agent, session: bytes, text: str
 
 
 def on_malformed(state: SchedulerState, peer: bytes, text: str, now: float) -> None:
-    """What came over the connection of ``peer`` is not a message: the session ends."""
+    """The data received over the connection of ``peer`` is not a message: the session ends."""
     if peer in state.ignored:
         return
     notices.warn(state, state.malformed_warnings, f"A message from {peer.hex()[:8]} is malformed: {text}", now)

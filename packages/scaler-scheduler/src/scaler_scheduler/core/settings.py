@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from scaler_protocol.handshake import ServerHandshake
 from scaler_protocol.options import option
 from scaler_protocol.units import SECONDS
+from scaler_scheduler.core.group_settings import counts_text, weights_text
 from scaler_scheduler.core.limits import CLIENT_MEMORY_BYTES
 
 
@@ -52,6 +53,27 @@ class SchedulerOptions:
         minimum=1,
         help="Maximum number of tasks queued at one worker. How many are queued depends on how long tasks take.",
     )
+    aging_seconds: float = option(
+        0.0,
+        unit=SECONDS,
+        minimum=0,
+        help="Raise the priority of a client's waiting tasks by one step whenever none of them has been started for "
+        "this long. 0 = never.",
+    )
+    group_weights: str = option(
+        "",
+        metavar="GROUP=WEIGHT,...",
+        parse=weights_text,
+        see="running.md",
+        help="Give these groups another share of the workers than the weight of 1 that every group has.",
+    )
+    group_limits: str = option(
+        "",
+        metavar="GROUP=WORKERS,...",
+        parse=counts_text,
+        see="running.md",
+        help="Limit how many workers these groups may use at a time.",
+    )
 
 
 OPTION_NAMES = tuple(field.name for field in dataclasses.fields(SchedulerOptions))
@@ -77,12 +99,22 @@ class Settings(SchedulerOptions):
 PING_SECONDS = 0.4
 """An agent that was sent nothing for this long is sent a Ping, which extends its lease."""
 
+IDLE_PING_SECONDS = 2.2
+"""The same for an agent without tasks, which needs no lease: its heartbeats and their echoes are enough. Agents use the
+same interval while they have nothing."""
+
 TICK_SECONDS = 0.2
 """The interval of the tick, while any peer is connected."""
+
+IDLE_TICKS = 5
+"""One of so many ticks looks at an agent that has no tasks."""
 
 ALIVE_SECONDS = 0.95
 """A connection that ends within this time of its agent's last message ended because the process died or reconnects.
 Less than the shortest time (1.5 s) in which the transport gives up a stopped agent: what runs there goes on."""
+
+IDLE_ALIVE_SECONDS = IDLE_PING_SECONDS + 0.1
+"""The same for an agent without tasks, which says less. It may be a stopped one, so it has more time to come back."""
 
 RECONNECT_SECONDS = 0.7
 STALL_SECONDS = 0.3
@@ -93,6 +125,7 @@ STALL_RECONNECT_SECONDS = 5.0
 """Replaces RECONNECT_SECONDS after a stall: peers may have stopped together with the scheduler."""
 
 SUSPECT_SECONDS = 1.5
+IDLE_SUSPECT_SECONDS = 2 * IDLE_PING_SECONDS + 0.6
 RELIEF_SECONDS = 2.5
 """After this long without contact an agent starts no more tasks, because its lease has ended."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from scaler_protocol.ids import shown_id
 from scaler_protocol.messages import Status, WorkerStatus
@@ -23,6 +24,7 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.settings import OPTION_NAMES
+from scaler_scheduler.core.share_reports import shares_of
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.waits import waits_of
@@ -38,6 +40,7 @@ _NODES_COUNTED = 1_000_000
 _SETTINGS = ("address", *OPTION_NAMES, "python_version")
 """The settings that monitors show. None of them is a secret."""
 
+_name_of = attrgetter("name")
 _SUCCESSES = (Status.SUCCESS, Status.SUCCESS_LARGE)
 _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FOUND)
 
@@ -48,7 +51,7 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
         scheduler=_scheduler(state, now),
         tasks=_tasks(state),
         agents=tuple(_agent(agent, now) for agent in state.agents.values() if agent.attached),
-        clients=tuple(_client(client) for client in state.clients.values()),
+        clients=_clients(state),
         functions=_functions(state),
         settings=_settings(state),
         stores=tuple(_stores(state)),
@@ -119,7 +122,10 @@ def _agent(agent: Agent, now: float) -> AgentStatus:
 
 def _workers(agent: Agent) -> tuple[WorkerStatus, ...]:
     """All that the agent announced when it attached, with what its last heartbeat said of them."""
-    reported = {status.name: status for status in agent.heartbeat.workers} if agent.heartbeat else {}
+    workers = agent.heartbeat.workers if agent.heartbeat else ()
+    if tuple(map(_name_of, workers)) == agent.worker_names:
+        return workers
+    reported = {status.name: status for status in workers}
     return tuple(reported.get(name) or _starting_worker(name) for name in agent.worker_names)
 
 
@@ -127,7 +133,12 @@ def _starting_worker(name: str) -> WorkerStatus:
     return WorkerStatus(name, pid=0, cpu_percent=0.0, rss_bytes=0, initialized=False, has_task=False, slot_lent=False)
 
 
-def _client(client: ClientPeer) -> ClientStatus:
+def _clients(state: SchedulerState) -> tuple[ClientStatus, ...]:
+    shares = shares_of(state)
+    return tuple(_client(client, shares.get(client.table.share, 0.0)) for client in state.clients.values())
+
+
+def _client(client: ClientPeer, share: float) -> ClientStatus:
     return ClientStatus(
         session=client.shown_id,
         host=client.hello.host,
@@ -137,6 +148,9 @@ def _client(client: ClientPeer) -> ClientStatus:
         running=sum(client.table.count(state) for state in _RUNNING),
         finished=client.table.finished,
         parent_session=shown_id(client.hello.parent_session),
+        group=client.table.share.group.name,
+        weight=client.table.share.weight,
+        share=share,
     )
 
 

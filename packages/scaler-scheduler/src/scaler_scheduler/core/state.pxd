@@ -1,6 +1,7 @@
 from scaler_scheduler.core.placement cimport Placement
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.priority_queues cimport QueueClass
+from scaler_scheduler.core.shares cimport Shares
 
 cdef class SchedulerState:
     # configuration
@@ -25,6 +26,7 @@ cdef class SchedulerState:
     cdef readonly dict serializer_users
     # queues
     cdef readonly Placement placement
+    cdef readonly Shares shares
     cdef readonly object balancer
     cdef readonly bint is_bounded
     cdef readonly dict clients_waiting

@@ -17,6 +17,7 @@ from scaler_scheduler.core.placement import Placement
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.settings import Settings
+from scaler_scheduler.core.shares import Shares
 from scaler_scheduler.core.totals import Totals
 from scaler_scheduler.core.transfers import Transfers
 from scaler_scheduler.core.unclaimed import Unclaimed
@@ -72,6 +73,7 @@ class SchedulerState:
     # ---- queues ----------------------------------------------------------------------------------------------------
 
     placement: Placement
+    shares: Shares
     """The queues, and the placement of queued tasks."""
 
     balancer: Balancer

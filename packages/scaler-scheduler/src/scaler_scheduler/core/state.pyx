@@ -2,6 +2,7 @@
 """Everything that the scheduler knows. See state.pyi for the contract."""
 
 from scaler_scheduler.core.placement cimport Placement
+from scaler_scheduler.core.shares cimport Shares
 
 from scaler_scheduler.core.work_stealing import Balancer
 from scaler_scheduler.core.lineage import Lineage
@@ -11,6 +12,7 @@ from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.data_locations import DataLocations
 from scaler_scheduler.core.settings import BYTES_PER_SECOND
+from scaler_scheduler.core.group_settings import named_counts, named_numbers
 from scaler_scheduler.core.totals import Totals
 from scaler_scheduler.core.transfers import Transfers
 from scaler_scheduler.core.unclaimed import Unclaimed
@@ -27,7 +29,8 @@ cdef class SchedulerState:
         self.locks = LockTable(now)
         self.lock_requests_by_task = self.locks.by_task
         self.nested_clients = self.lineage.children
-        self.placement = Placement(DataLocations(self.objects.objects, BYTES_PER_SECOND / 1e6))
+        self.placement = Placement(DataLocations(self.objects.objects, BYTES_PER_SECOND / 1e6), settings.aging_seconds)
+        self.shares = Shares(named_numbers(settings.group_weights), named_counts(settings.group_limits))
         self.balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
         self.is_bounded = settings.max_number_of_tasks_waiting >= 0
         self.clients_waiting, self.graph_clients, self.deepened_options = {}, {}, {}

@@ -43,7 +43,7 @@ class Event(enum.IntEnum):
     READY = 0
     """The queue has room again, or the hold after a restart is over."""
     ALLOCATED = 1
-    """The allocator chose an agent. A node may be PENDING when all missing inputs are assigned to that agent."""
+    """The placement chose an agent. A node may be PENDING when all missing inputs are assigned to that agent."""
     CLAIMED = 2
     """An agent states that it holds the task, in the attempt that the table has for it, if any."""
     CLAIMED_BY_OTHER = 3
@@ -81,7 +81,7 @@ class Event(enum.IntEnum):
 
 
 class Action(enum.IntEnum):
-    """What follows from an event, besides the new state."""
+    """The consequences of an event, in addition to the new state."""
 
     NOTHING = 0
     """The event is dropped, or the new state is all."""
@@ -247,8 +247,8 @@ def transition(table: Table, event: Event, state: TaskState) -> Transition:
 
 
 DEPTH_LIMIT = 4095
-"""Tasks nested deeper than this are handled as if they were no deeper: agents reach their limit of worker processes
-before."""
+"""Tasks nested deeper than this are handled as if nested exactly this deep: agents reach their limit of worker
+processes before."""
 
 LENT_LIMIT = 1_000_000
 """The largest number of lent slots that an agent is believed to have."""

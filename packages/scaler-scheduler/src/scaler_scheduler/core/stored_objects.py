@@ -1,4 +1,4 @@
-"""What is known of one object that a client has sent."""
+"""The record of one object that a client has sent."""
 
 from __future__ import annotations
 

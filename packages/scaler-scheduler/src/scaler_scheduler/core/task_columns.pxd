@@ -2,6 +2,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.pages cimport PAGE_BITS, Page, PageBox, next_attempt
 from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.shares cimport Share
 from scaler_scheduler.core.states cimport STATES
 from scaler_scheduler.core.totals cimport Totals
 
@@ -10,6 +11,7 @@ cdef enum:
 
 cdef class TaskColumns:
     cdef readonly bytes session
+    cdef public Share share
     cdef Totals totals
     cdef dict pages
     cdef list records

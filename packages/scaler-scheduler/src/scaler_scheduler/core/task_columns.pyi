@@ -6,10 +6,12 @@ upon this one. A task has a column entry while it is unfinished; its run's recor
 
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
+from scaler_scheduler.core.shares import Share
 from scaler_scheduler.core.totals import Totals
 
 class TaskColumns:
     session: bytes
+    share: Share
     finished: int
     unfinished: int
     next_task: int
@@ -26,6 +28,9 @@ class TaskColumns:
 
     def record(self, task: int) -> RunRecord:
         """Of an unfinished task. KeyError: it is none."""
+
+    def queued_between(self, first: int, stop: int) -> int:
+        """How many of the tasks first .. stop - 1 are queued."""
 
     def queues(self) -> dict[QueueClass, None]:
         """The queue classes of its unfinished tasks."""

@@ -4,6 +4,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, PageBox
 from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.shares cimport Shares
 from scaler_scheduler.core.states cimport ENDED, QUEUED, STATES
 from scaler_scheduler.core.totals cimport Totals
 
@@ -21,6 +22,7 @@ cdef class TaskColumns:
         self.events = totals.events
         self.number = totals.events.new_table()
         self.session = session
+        self.share = Shares().join("")
         self.totals = totals
         self.pages = {}
         self.records = []
@@ -160,6 +162,9 @@ cdef class TaskColumns:
         record.memory.records -= 1
         if record.memory.records == 0:
             self.message_bytes -= record.memory.size_bytes
+
+    def queued_between(self, uint64_t first, uint64_t stop):
+        return self.count_queued(first, stop)
 
     cdef int64_t count_queued(self, uint64_t first, uint64_t stop) except -1:
         cdef uint64_t begin = first, end

@@ -1,4 +1,4 @@
-"""What is unusual about tasks that a client submits: definitions, nested clients, graphs, resubmission."""
+"""The unusual properties of tasks that a client submits: definitions, nested clients, graphs, resubmission."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import Status, TaskName, TaskOptions, Tasks
-from scaler_scheduler.core import claims, client_endings, definitions, queue_bound, task_endings, timers
+from scaler_scheduler.core import claims, client_endings, definitions, queue_bound, sharing, task_endings, timers
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
@@ -50,6 +50,8 @@ def adopt(state: SchedulerState, client: ClientPeer, parent: TaskName) -> None:
     known = owner.table.describe(parent.task) if owner is not None else None
     client.depth = min(1 + (parent.depth if known is None else known[5].depth), DEPTH_LIMIT)
     state.lineage.add(client, parent)
+    if owner is not None:
+        sharing.inherit(state, client, owner)
 
 
 def on_used_numbers(state: SchedulerState, client: ClientPeer, run: TaskRun, now: float) -> bool:

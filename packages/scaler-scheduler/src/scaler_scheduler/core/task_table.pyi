@@ -38,7 +38,7 @@ class TaskTable(NodeTable):
     def release(self, tasks: Sequence[int]) -> list[int]: ...
     def abandon(self, loads: dict[int, AgentLoad]) -> None: ...
     def recount(self, census: Census, corrects: bool) -> list[str]:
-        """Count the tasks anew, from their states, into ``census``. What was wrong, in words; ``corrects``: it is put
+        """Recount the tasks from their states into ``census``. Returns the errors, in words; ``corrects``: it is put
         right."""
 
     def undecided(self) -> list[int]:

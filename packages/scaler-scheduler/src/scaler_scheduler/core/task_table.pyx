@@ -159,7 +159,7 @@ cdef class TaskTable(NodeTable):
             self.end(page, task, status)
 
     def died(self, uint64_t task):
-        """Count one death of its own processor; how many there were."""
+        """Count one death of its worker process; how many there were."""
         cdef Page* page = self.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         if page == NULL or page.state[offset] != DECIDING:
@@ -189,7 +189,7 @@ cdef class TaskTable(NodeTable):
         cdef const uint32_t[::1] attempts = run.attempt_column
         cdef const uint8_t[::1] statuses = run.status_column
         cdef const uint64_t[::1] durations = run.duration_column
-        cdef AcceptedResults results = AcceptedResults(run, agent, self.events)
+        cdef AcceptedResults results = AcceptedResults(run, agent, self.share, self.events)
         cdef RunRecord record
         cdef int64_t row, count = run.count
         cdef uint64_t task
@@ -337,6 +337,7 @@ cdef class TaskTable(NodeTable):
                 page.agent[offset] = agent.index
                 page.estimate_us[offset] = record.function.estimate()
                 agent.take(record, 1, page.estimate_us[offset])
+                self.share.charge(page.estimate_us[offset])
                 if record.graph is not None:
                     self.shift_open(record.graph, task, -1)
             elif state == ENDED:
@@ -372,6 +373,7 @@ cdef class TaskTable(NodeTable):
                 continue
             record = self.record_at(page, offset)
             agent.give_back(record, 1, page.estimate_us[offset], self.take_moving(task))
+            self.share.charge(-<double> page.estimate_us[offset])
             if page.state[offset] == ASSIGNED:
                 if self.requeue(task) is not None:
                     if was_asked:
@@ -504,7 +506,7 @@ cdef class TaskTable(NodeTable):
             self.end(page, task, CANCELLED)
 
     def release(self, tasks):
-        """The client needs these large results no more. Returns those that nobody needs: they are to be cancelled. A
+        """The client needs these large results no more. Returns those that are not needed: they are to be cancelled. A
         node that is being made again, because its value was lost, may still be needed by others."""
         cdef list unneeded = []
         cdef RunRecord record
@@ -554,7 +556,7 @@ cdef class TaskTable(NodeTable):
                     self.end(page, task, CANCELLED)
 
     def recount(self, Census census, bint corrects):
-        """Count the tasks anew, from their states, into ``census``. Returns what was wrong, in words; ``corrects``: and
+        """Recount the tasks from their states into ``census``. Returns what was wrong, in words; ``corrects``: and
         puts it right."""
         cdef list wrong = []
         cdef int64_t seen[STATES]
@@ -652,7 +654,7 @@ cdef class TaskTable(NodeTable):
                     (<MessageMemory> memory).records = records
 
     cdef amend_graphs(self, bint corrects, list wrong):
-        """Graphs are not put right count by count: they are counted anew as after the loss of an agent."""
+        """Graphs are not put right count by count: they are recounted as after the loss of an agent."""
         cdef Graph graph
         cdef int64_t size = 0
         for graph in list(self.graphs.values()):

@@ -20,7 +20,8 @@ from scaler_scheduler.core import (
     timeouts,
     timers,
 )
-from scaler_scheduler.core.settings import PATIENCE_SECONDS
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.settings import IDLE_TICKS, PATIENCE_SECONDS, TICK_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 
@@ -48,9 +49,19 @@ def _tick(state: SchedulerState, now: float) -> None:
             timers.arm_tick(state, now)
 
 
+def _agents_due(state: SchedulerState, now: float) -> list[Agent]:
+    """Of the agents that are well and have no tasks, each tick looks at some: there may be thousands of them."""
+    turn = int(now / TICK_SECONDS)
+    return [
+        agent
+        for agent in state.agents.values()
+        if agent.load.outstanding or not agent.is_available or (agent.index + turn) % IDLE_TICKS == 0
+    ]
+
+
 def _look_at_all(state: SchedulerState, now: float) -> None:
     """Every peer, then everything that is timed for all of them."""
-    faults.for_each(state, list(state.agents.values()), heartbeat.look_at_agent, now)
+    faults.for_each(state, _agents_due(state, now), heartbeat.look_at_agent, now)
     faults.for_each(state, list(state.clients.values()), timeouts.look_at_client, now)
     claims.expire(state, now)
     locks.on_tick(state, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scaler_protocol.messages import ObjectKey
 
 LEAST_BYTES = 4 * 1024 * 1024
-"""What is smaller shows how long it takes to begin."""
+"""A smaller transfer shows how long it takes to begin."""
 
 SLOWEST_BYTES_PER_SECOND = 1e6
 FASTEST_BYTES_PER_SECOND = 2e10

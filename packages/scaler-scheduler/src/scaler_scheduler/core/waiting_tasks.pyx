@@ -16,7 +16,7 @@ def waiting_tasks(QueueClass queue, int64_t limit, int64_t reserved):
     cdef int64_t seen = 0
     cdef bint all_wait = all_are_queued(queue, limit, reserved)
     for of_priority in queue.by_priority:
-        for of_client in of_priority.rotation:
+        for of_client in of_priority.queues:
             seen += add_range(of_client, of_client.first, of_client.stop, all_wait, found, &limit)
             for first, stop in of_client.ranges:
                 if limit <= 0:
@@ -31,7 +31,7 @@ cdef bint all_are_queued(QueueClass queue, int64_t limit, int64_t reserved) exce
     cdef ClientQueue of_client
     cdef int64_t span = 0
     for of_priority in queue.by_priority:
-        for of_client in of_priority.rotation:
+        for of_client in of_priority.queues:
             span += of_client.stop - of_client.first
             limit -= len(of_client.ranges)
             if limit < 0:

@@ -38,9 +38,11 @@ class Balancer:
             self.next_at = self._not_before
             return []
         self._not_before = now + max(_PAUSE_SECONDS, _PAUSE_PER_AGENT_SECONDS * len(agents))
-        idle = [agent for agent in agents.values() if agent.is_available and agent.load.outstanding < agent.load.slots]
-        donors = [agent for agent in agents.values() if agent.load.queued()] if idle else []
+        donors = [agent for agent in agents.values() if agent.load.queued()]
         if not donors:
+            return []
+        idle = [agent for agent in agents.values() if agent.is_available and agent.load.outstanding < agent.load.slots]
+        if not idle:
             return []
         self.next_at = now + _RETRY_SECONDS
         return self._ask(idle, donors, now)

@@ -71,7 +71,7 @@ class LastSnapshot:
 
 
 class TokenFile:
-    """What Prometheus must show, read anew for each scrape, so that it can be replaced. No path: nothing is asked for.
+    """What Prometheus must show, read again for each scrape, so that it can be replaced. No path: nothing is asked for.
     Why it cannot be read is said once on stderr."""
 
     def __init__(self, path: str) -> None:

@@ -77,7 +77,7 @@ class EventStream:
         self._base, self._epoch, self._history = base, epoch, None
 
     def close(self) -> None:
-        """Nobody wants records: what was kept is out of date for the next watcher, but for the names."""
+        """No watcher takes records: those kept are out of date for the next watcher, except for the names."""
         self._reader = None
         self._recent.clear()
         self._recent_bytes = 0

@@ -37,7 +37,7 @@ def _guarded(loop: asyncio.AbstractEventLoop) -> GuardedLoop:
 
 
 _DISCONNECT_SECONDS = 0.1
-"""What was sent last has so long to leave."""
+"""Time that the messages sent last have to leave."""
 
 _KEYS_SECONDS = 1.0
 """How often it is looked for keys that are gone, or have expired."""
@@ -115,7 +115,7 @@ class Gateway:
             raise
 
     def _repeat_later(self) -> None:
-        """What was left waiting does not make the socket readable again."""
+        """Messages left waiting do not make the socket readable again."""
         if self._retry_timer is None:
             self._retry_timer = self._retries.call_later(_RETRY_SECONDS, self._retry)
 

@@ -1,5 +1,5 @@
 """Keeps the stream in files, as far as there is room: a new one after 64 MiB or a day, the oldest deleted when all
-together would be more than somebody said."""
+together would exceed the configured size."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class LogKeeper:
         self._writer, self._begun_at, self._begun_bytes = writer, time.time(), writer.size
 
     def _replace_gone(self, stream: EventStream, now: float) -> str:
-        """Somebody deleted, moved or cut the file: another one begins, of which the sentence speaks."""
+        """Begin another file if this one was deleted, moved or cut. Returns a sentence about the new file, or ""."""
         if self._writer.is_whole:
             return ""
         gone = self._writer.path

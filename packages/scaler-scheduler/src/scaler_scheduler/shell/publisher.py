@@ -2,8 +2,8 @@
 
 Watchers talk to that child only, so a thousand of them, slow or stopped, cost the scheduler nothing. One snapshot is
 one memfd passed over a socket: handing it over never blocks, and while the child has not taken one no other is made.
-It is the child that encodes it, for its pickle is made in a tenth of the time.
-Event records go through memory that both share.
+The child encodes it, because that takes much longer than handing it over. Event records go through memory that both
+share.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import pickle
 import select
 import socket
 import subprocess
@@ -22,13 +21,14 @@ from scaler_protocol.command.interpreter import module_command
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingWriter
+from scaler_scheduler.shell import snapshot_transfer
 from scaler_scheduler.shell.monitor_socket import MonitorSocket, listen_at
 from scaler_scheduler.shell.restarts import Restarts
 
 START_TIMEOUT_SECONDS = 15.0
 EXIT_TIMEOUT_SECONDS = 2.0
 RING_BYTES = 32 * 1024 * 1024
-"""Memory for event records, as long as somebody wants them: at a million tasks a second, a good second."""
+"""Memory for event records, as long as a watcher asks for them: at a million tasks a second, a good second."""
 
 _MODULE = "scaler_scheduler.shell.publisher_process"
 _LINE_LIMIT_BYTES = 4096
@@ -37,7 +37,7 @@ _LINE_LIMIT_BYTES = 4096
 class Publisher:
     """Not thread-safe. Only ``start``, ``wait_for_ring``, ``publish_last`` and ``close`` wait; the other calls return
     at once, whatever the child does. The child ends with this process, however it ends. A child that died is started
-    again by ``watched``, after pauses that grow while it keeps dying, and not for ever: then this process goes on
+    again by ``watched``, after pauses that grow while it keeps dying, and not indefinitely: then this process goes on
     without monitors."""
 
     def __init__(
@@ -104,13 +104,13 @@ class Publisher:
         self._spawn()
 
     def watched(self) -> bool:
-        """Whether anybody watches now: only then is a snapshot worth making."""
+        """Whether any monitor watches now: only then is a snapshot worth making."""
         if not self._read():
             self._on_gone()
         return self._watched
 
     def wants_events(self) -> int:
-        """0: nobody wants event records now; else a number that is another one when they go to another child."""
+        """0: no monitor asks for event records now; else a number that is another one when they go to another child."""
         return self._children if self._wants_events else 0
 
     def take_warnings(self) -> list[str]:
@@ -163,12 +163,12 @@ class Publisher:
             self._ring_descriptor = None
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Send to all watchers, and keep it for those who come later. Nothing happens while nobody watches, or while
-        the child has not yet taken the message before."""
+        """Send to all watchers, and keep it for those that come later. Nothing happens while no monitor watches, or
+        while the child has not yet taken the previous message."""
         if not self.watched() or not self._taken or self._socket is None:
             return
         self._sequence += 1
-        self._hand_over(self._socket, pickle.dumps((snapshot, self._sequence), pickle.HIGHEST_PROTOCOL))
+        self._hand_over(self._socket, snapshot_transfer.dump(snapshot, self._sequence))
 
     def publish_last(self, snapshot: Snapshot, timeout_seconds: float = EXIT_TIMEOUT_SECONDS) -> None:
         """The same before the end, when no other comes that could replace it: waits until the one before is taken."""
@@ -178,7 +178,7 @@ class Publisher:
         self.publish(snapshot)
 
     def close(self) -> None:
-        """End the child and wait for it; nobody listens any more. May be called twice."""
+        """End the child and wait for it; no process listens any more. May be called twice."""
         self._end_child()
         if self._monitor_socket is not None:
             self._monitor_socket.close()

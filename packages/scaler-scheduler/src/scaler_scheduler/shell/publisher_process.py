@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import pickle
 import signal
 import socket
 import sys
@@ -31,6 +30,7 @@ from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
+from scaler_scheduler.shell import snapshot_transfer
 from scaler_scheduler.shell.event_stream import EventStream
 from scaler_scheduler.shell.local_watchers import LocalWatchers
 from scaler_scheduler.shell.log_keeper import LogKeeper
@@ -98,7 +98,7 @@ class PublisherProcess:
 
     def _read_watchers(self) -> None:
         requests = self._watchers.take()
-        self._tell_wishes()
+        self._send_subscriptions()
         for request in requests:
             self._answer(request)
 
@@ -110,7 +110,7 @@ class PublisherProcess:
         elif self._last is not None and feed.SNAPSHOT_KIND.startswith(request.topic):
             self._watchers.reply(request.watcher, feed.SNAPSHOT_KIND, self._last)
 
-    def _tell_wishes(self) -> None:
+    def _send_subscriptions(self) -> None:
         """What the scheduler is to send, if that has changed."""
         events = self._log is not None or self._watchers.wants(feed.EVENTS_KIND)
         watched = events or self._watchers.wants(feed.SNAPSHOT_KIND)
@@ -152,7 +152,7 @@ class PublisherProcess:
             for payload in self._stream.take():
                 self._publish(feed.EVENTS_KIND, payload)
         except ValueError as error:
-            self._tell(f"warning {error} There are no events until somebody watches again.")
+            self._tell(f"warning {error} There are no events until a monitor watches again.")
         if not self._wants_events:
             self._stream.close()
 
@@ -175,10 +175,9 @@ def _tell(scheduler: socket.socket, line: str) -> None:
 
 
 def _read_snapshot(descriptor: int) -> tuple[Snapshot, int]:
-    """Its pickle was made by the scheduler itself."""
+    """It was made by the scheduler itself."""
     with open(descriptor, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as memory:
-        snapshot, sequence = pickle.loads(memory)
-        return snapshot, sequence
+        return snapshot_transfer.load(memory)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
@@ -187,7 +186,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 def _yield_to_tasks() -> None:
     """Whenever there is something to publish, others have work to do: this process interrupts none of them, and is run
-    when its turn comes. A container may forbid the wish; then it is run like others."""
+    when its turn comes. A container may forbid this; then it is run like others."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 

@@ -30,7 +30,7 @@ _START_SECONDS = 0.25
 
 
 class Reporter:
-    """Starts the publisher beside the running scheduler: tasks need not wait for monitors. Only an event log, which is
+    """Starts the publisher while the scheduler runs: tasks need not wait for monitors. Only an event log, which is
     to have everything, is there before the first message is taken in."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Reporter:
             logging.warning(warning)
         if self._publisher.error is not None:
             self._fail(self._publisher.error)
-        self._follow_wish_for_events()
+        self._record_events_if_watched()
         now = time.monotonic()
         if not watched:
             self._due = now
@@ -119,7 +119,7 @@ class Reporter:
             self._timer.cancel()
         self._timer = self._loop.call_later(seconds, self._report)
 
-    def _follow_wish_for_events(self) -> None:
+    def _record_events_if_watched(self) -> None:
         wanted = self._publisher.wants_events()
         offset = time.time() - time.monotonic()
         events = self._gateway.core.state.events

@@ -1,5 +1,5 @@
-"""Cuts off whoever takes in nothing of what lies there for it: what is queued for it is freed, and it connects again
-when it goes on. Heartbeats would tell the same, but not everybody sends them, and nobody in the first half second."""
+"""Disconnects a peer that reads none of the data waiting for it: its queued messages are freed, and it connects again
+when it resumes. Heartbeats would show the same, but not all peers send them, and none in the first half second."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Watchers(Protocol):
         """How soon ``look`` is to be called; None: it need not be."""
 
     def take(self) -> list[WatchRequest]:
-        """What was asked for since the last call."""
+        """The requests made since the last call."""
 
     def wants(self, kind: bytes) -> bool:
         """Whether any watcher has subscribed to messages of this kind."""

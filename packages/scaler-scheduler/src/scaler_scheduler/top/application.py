@@ -16,7 +16,7 @@ from scaler_scheduler.top.terminal import Terminal
 from scaler_scheduler.top.view import View
 
 FRAME_SECONDS = 0.2
-"""Not drawn more often than this, but for keys: events come faster than anybody reads."""
+"""Not drawn more often than this, but for keys: events come faster than anyone reads."""
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -120,7 +120,7 @@ def _drain(descriptor: int) -> None:
 
 
 def _hung_up() -> bool:
-    """Whether the terminal is gone; then its descriptor is readable for ever."""
+    """Whether the terminal is gone; then its descriptor is always readable."""
     try:
         os.tcgetpgrp(sys.stdin.fileno())
     except OSError:

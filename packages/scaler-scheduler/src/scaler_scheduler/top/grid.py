@@ -59,12 +59,12 @@ class ScreenGrid:
 def grid_of(table: TableSpec, rows: Sequence[Row], sort_key: str, descending: bool, width: int) -> ScreenGrid:
     """Widths for these rows: numbers as wide as they are, the rest for texts."""
     kept = list(range(len(table.columns)))
-    wishes = {position: _wish(table.columns[position], position, rows, sort_key) for position in kept}
+    ideals = {position: _ideal(table.columns[position], position, rows, sort_key) for position in kept}
     for key in _in_order_of_leaving(table, sort_key):
-        if sum(_usual(table.columns[each], wishes[each]) + 1 for each in kept) - 1 <= width:
+        if sum(_usual(table.columns[each], ideals[each]) + 1 for each in kept) - 1 <= width:
             break
         kept.remove(table.index(key))
-    widths = _shared([(table.columns[each], wishes[each]) for each in kept], width)
+    widths = _shared([(table.columns[each], ideals[each]) for each in kept], width)
     columns = [(each, table.columns[each], got) for each, got in zip(kept, widths, strict=True)]
     return ScreenGrid(tuple(columns), sort_key, descending)
 
@@ -75,26 +75,28 @@ def _in_order_of_leaving(table: TableSpec, sort_key: str) -> list[str]:
     return first + others
 
 
-def _wish(column: Column, position: int, rows: Sequence[Row], sort_key: str) -> int:
+def _ideal(column: Column, position: int, rows: Sequence[Row], sort_key: str) -> int:
     title = len(column.title) + (2 if column.key == sort_key else 0)
     widest = max((display_width(format_value(column.kind, row[position])) for row in rows), default=0)
     return max(title, min(widest, TEXT_WIDTH_LIMIT))
 
 
-def _usual(column: Column, wish: int) -> int:
+def _usual(column: Column, ideal: int) -> int:
     """So much a column should have, or others leave."""
-    return min(wish, max(min(column.width, TEXT_WIDTH_USUAL), len(column.title) + 2)) if column.kind == "text" else wish
+    return (
+        min(ideal, max(min(column.width, TEXT_WIDTH_USUAL), len(column.title) + 2)) if column.kind == "text" else ideal
+    )
 
 
-def _least(column: Column, wish: int) -> int:
-    return min(wish, max(TEXT_WIDTH_LEAST, len(column.title) + 2)) if column.kind == "text" else wish
+def _least(column: Column, ideal: int) -> int:
+    return min(ideal, max(TEXT_WIDTH_LEAST, len(column.title) + 2)) if column.kind == "text" else ideal
 
 
 def _shared(columns: Sequence[tuple[Column, int]], width: int) -> list[int]:
     """What each column gets: at least its least, then texts from left to right what is left, evenly at first."""
-    widths = [_least(column, wish) for column, wish in columns]
+    widths = [_least(column, ideal) for column, ideal in columns]
     spare = width - sum(widths) - len(widths) + 1
-    wanting = [index for index, (_, wish) in enumerate(columns) if wish > widths[index]]
+    wanting = [index for index, (_, ideal) in enumerate(columns) if ideal > widths[index]]
     while spare > 0 and wanting:
         for index in list(wanting):
             more = min(max(1, spare // len(wanting)), columns[index][1] - widths[index], spare)

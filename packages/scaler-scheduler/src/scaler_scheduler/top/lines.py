@@ -96,7 +96,7 @@ def padded(line: Line, width: int) -> Line:
 
 
 def joined(lines: Iterable[Line], separator: Span = SEPARATOR) -> Line:
-    """The lines beside each other."""
+    """The lines next to each other."""
     spans: list[Span] = []
     for line in lines:
         if spans:

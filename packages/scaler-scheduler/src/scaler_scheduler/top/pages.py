@@ -135,7 +135,7 @@ def details_lines(model: Model, page: str, selected: Hashable, width: int) -> li
 
 
 def _wait_lines(row: Row, width: int) -> list[Line]:
-    """Who waits, and the whole reason."""
+    """The waiting tasks, and the whole reason."""
     function, reason, count, oldest, session, task = row
     who = f"{_counted(count, 'task')} of {function}, the first for {format_duration(oldest)}"
     which = f": task {task} of client {session}" if session else ""

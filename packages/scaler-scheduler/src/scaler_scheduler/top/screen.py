@@ -138,7 +138,7 @@ def _wanted_header_lines(snapshot: Snapshot, height: int) -> int:
     return 1 + max(HEADER_ROWS, min(messages, height // 4))
 
 
-# ---- workers, and beside or below them clients and functions ---------------------------------------------------------
+# ---- workers, and next to or below them clients and functions --------------------------------------------------------
 
 
 def _panel_tables(snapshot: Snapshot) -> list[Table]:
@@ -150,7 +150,7 @@ def _panel_tables(snapshot: Snapshot) -> list[Table]:
 
 
 def _body_lines(table: WorkerTable, panel: Sequence[Table], width: int, height: int) -> list[Line]:
-    """The worker table with its header, and the panel where it fits: beside it, else below it."""
+    """The worker table with its header, and the panel where it fits: next to it, else below it."""
     left = [table.header_line()] + [table.row_line(row) for row in table.rows]
     room = width - table.width - 3
     if room >= PANEL_LABEL_WIDTH + 1 + panel[0].value_width:

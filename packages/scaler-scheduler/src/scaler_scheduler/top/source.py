@@ -15,7 +15,7 @@ from scaler_scheduler.top import replay
 from scaler_scheduler.top.lines import Line
 
 TURN_SECONDS = 0.05
-"""After so long, keys get their turn before the next message."""
+"""After this time, keys get their turn before the next message."""
 
 
 class ScreenSource(Protocol):

@@ -59,7 +59,7 @@ def table_of(title: str, entries: Sequence[Entry], label_width: int = 0, value_w
 
 
 def header_lines(snapshot: Snapshot, width: int, height: int) -> list[Line]:
-    """The tables over the workers, beside each other; those at the right that do not fit are left out."""
+    """The tables over the workers, next to each other; those at the right that do not fit are left out."""
     tables = [scheduler_table(snapshot), task_table(snapshot), *message_tables(snapshot, height - 1)]
     if total_width(tables) > width:
         tables[2:] = [both_messages_table(snapshot, height - 1)]

@@ -101,7 +101,7 @@ class Terminal:
 
     @property
     def takes_more(self) -> bool:
-        """False while its user holds it (Ctrl-S), or nobody reads what was painted: painting would wait."""
+        """False while its user holds it (Ctrl-S), or nothing reads the painted output: painting would wait."""
         poll = select.poll()
         poll.register(_OUTPUT, select.POLLOUT)
         return bool(poll.poll(0))
@@ -132,7 +132,7 @@ class Terminal:
         self._window.refresh()
 
     def typed(self) -> Iterator[str]:
-        """What was typed since the last call: characters, and names of other keys. Never waits."""
+        """The input typed since the last call: characters, and names of other keys. Never waits."""
         while True:
             try:
                 typed = self._window.get_wch()

@@ -49,7 +49,9 @@ COLUMNS = (
         SortKey.CPU, "cpu", 5,
         lambda row: format_percent(row.cpu_percent), lambda total: format_percent(total.cpu_percent),
     ),
-    WorkerColumn(SortKey.RSS, "rss", 6, lambda row: format_bytes(row.rss_bytes), lambda total: format_bytes(total.rss_bytes)),
+    WorkerColumn(
+        SortKey.RSS, "rss", 6, lambda row: format_bytes(row.rss_bytes), lambda total: format_bytes(total.rss_bytes)
+    ),
     WorkerColumn(SortKey.FREE, "free", 4, lambda row: str(row.free), lambda total: str(total.free)),
     WorkerColumn(SortKey.SENT, "sent", 4, lambda row: str(row.sent), lambda total: str(total.sent)),
     WorkerColumn(SortKey.QUEUED, "queued", 6, lambda row: str(row.queued), lambda total: str(total.queued)),
@@ -121,25 +123,25 @@ def worker_table(
     width: int,
     panel_widths: Sequence[int],
 ) -> WorkerTable:
-    """A table for these rows in ``width`` columns. What stands beside it wants the first of ``panel_widths`` that fits:
+    """A table for these rows in ``width`` columns. The panel next to it takes the first of ``panel_widths`` that fits:
     host and name take what is left over, and give way when it is tight."""
     widths = tuple(_width(column, rows, totals, order) for column in COLUMNS)
     pid_width = max([5, *(len(str(row.pid)) for row in rows)])
-    host_wish = max([HOST_WIDTH_LEAST, *(display_width(row.host) for row in rows)])
-    name_wish = max([NAME_WIDTH, *(display_width(row.name) for row in rows)])
+    wanted_host_width = max([HOST_WIDTH_LEAST, *(display_width(row.host) for row in rows)])
+    wanted_name_width = max([NAME_WIDTH, *(display_width(row.name) for row in rows)])
     room = width - sum(widths) - len(widths) - pid_width - 2
-    host_width, name_width = min(host_wish, HOST_WIDTH), NAME_WIDTH
+    host_width, name_width = min(wanted_host_width, HOST_WIDTH), NAME_WIDTH
     spare = room - host_width - name_width
     spare -= next((panel for panel in panel_widths if panel <= spare), 0)
     if spare < 0:
         host_width = max(HOST_WIDTH_LEAST, host_width + spare)
-    host_width, spare = _grown(host_width, min(host_wish, HOST_WIDTH_LIMIT), spare)
-    name_width, spare = _grown(name_width, min(name_wish, NAME_WIDTH_LIMIT), spare)
+    host_width, spare = _grown(host_width, min(wanted_host_width, HOST_WIDTH_LIMIT), spare)
+    name_width, spare = _grown(name_width, min(wanted_name_width, NAME_WIDTH_LIMIT), spare)
     return WorkerTable(rows, totals, all_workers, order, pid_width, host_width, name_width, widths)
 
 
-def _grown(width: int, wish: int, spare: int) -> tuple[int, int]:
-    more = max(0, min(wish - width, spare))
+def _grown(width: int, ideal: int, spare: int) -> tuple[int, int]:
+    more = max(0, min(ideal - width, spare))
     return width + more, spare - more
 
 

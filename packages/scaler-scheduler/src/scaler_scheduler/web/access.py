@@ -16,7 +16,7 @@ TOKEN_BYTES = 24
 """Of a token made here."""
 
 SHORTEST = 8
-"""Characters of a token that somebody chose."""
+"""Characters of a token that a person chose."""
 
 _SCHEME = "bearer "
 REFUSAL = (

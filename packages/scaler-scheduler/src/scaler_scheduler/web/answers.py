@@ -48,7 +48,7 @@ _GRAPH_PARTS = ("done", "running", "ready", "failed", "waiting")
 
 
 def _shown(text: str) -> str:
-    """Names come from others' programs: nothing that is no text, and not more of it than anybody reads."""
+    """Names come from others' programs: only text, and not more of it than anyone reads."""
     return printable(text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}…")
 
 
@@ -69,7 +69,7 @@ def specification(table: TableSpec) -> dict[str, Any]:
 
 
 def answer(model: Model, query: Query) -> Any:
-    """ValueError, KeyError or TypeError for what is no query; only a page of another version asks such."""
+    """ValueError, KeyError or TypeError for what is not a query; only a page of another version asks such."""
     return _ANSWERS[query["what"]](model, query)
 
 

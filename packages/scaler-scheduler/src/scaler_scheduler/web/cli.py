@@ -92,7 +92,7 @@ def _check_extra() -> None:
 
 
 def _token(settings: UiSettings) -> str | None:
-    """None: whoever reaches the port may watch."""
+    """None: anyone who reaches the port may watch."""
     from scaler_scheduler.web.access import SHORTEST, new_token
 
     if not settings.require_token:

@@ -11,7 +11,7 @@ from scaler_scheduler.web.samples import Samples
 
 WATCH_LIMIT = 20
 _QUICK = ("stream", "task")
-"""What is answered at every turn; the rest follows the scheduler's snapshots."""
+"""The part answered at every turn; the rest follows the scheduler's snapshots."""
 
 
 class Page:

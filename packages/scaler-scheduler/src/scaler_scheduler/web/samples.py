@@ -19,7 +19,7 @@ class Samples:
         self._next = 0.0
 
     def new(self, model: Model) -> dict[str, Any] | None:
-        """What is new since the last call; None: nothing. ``reset``: what the page has is of another past."""
+        """The samples new since the last call; None: nothing. ``reset``: the page's data is of another past."""
         reset = model is not self._model or model.time < self._next  # the scheduler's clock was set back
         if reset:
             self._model, self._next = model, 0.0

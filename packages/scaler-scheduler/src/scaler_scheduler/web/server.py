@@ -213,7 +213,7 @@ class _OpenPage:
 
 
 def _refused(status: int, text: str) -> web.Response:
-    """And the connection ends: only whoever may be there may keep one."""
+    """And the connection ends: only a permitted client may keep one."""
     response = web.Response(status=status, text=text)
     response.force_close()
     return response
@@ -229,7 +229,7 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
 
 
 def _logger() -> logging.Logger:
-    """Whoever sends what is no request is told so, and nobody else: not this program's user."""
+    """A client that sends an invalid request gets an error; this program's user is not notified."""
     logger = logging.getLogger(__name__)
     logger.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
     return logger

@@ -18,13 +18,13 @@ TURN_SECONDS = 0.1
 """How long messages are taken in before pages get their turn."""
 
 
-def obey(player: Player, wish: dict[str, Any]) -> None:
+def obey(player: Player, command: dict[str, Any]) -> None:
     """``seek`` to unix seconds, ``play`` or not, at a ``speed``."""
-    if "seek" in wish:
-        player.seek(float(wish["seek"]))
-    if "speed" in wish:
-        player.set_speed(float(wish["speed"]))
-    if "play" in wish and bool(wish["play"]) is not player.plays:
+    if "seek" in command:
+        player.seek(float(command["seek"]))
+    if "speed" in command:
+        player.set_speed(float(command["speed"]))
+    if "play" in command and bool(command["play"]) is not player.plays:
         player.toggle()
 
 
@@ -37,8 +37,8 @@ class PageSource(Protocol):
 
     def status(self) -> dict[str, Any]: ...
 
-    def control(self, wish: dict[str, Any]) -> None:
-        """What somebody did to the time scrubber. ValueError or TypeError for what nobody can do."""
+    def control(self, command: dict[str, Any]) -> None:
+        """Apply a command of the time scrubber. ValueError or TypeError for an invalid one."""
 
     def close(self) -> None: ...
 
@@ -77,7 +77,7 @@ class LiveSource:
     def status(self) -> dict[str, Any]:
         return live_status(self.model, time.monotonic(), self._address)
 
-    def control(self, wish: dict[str, Any]) -> None:
+    def control(self, command: dict[str, Any]) -> None:
         """Nothing: what happens now cannot be stopped."""
 
     def close(self) -> None:
@@ -110,8 +110,8 @@ class RecordedSource:
     def status(self) -> dict[str, Any]:
         return replay_status(self._player, self._folder)
 
-    def control(self, wish: dict[str, Any]) -> None:
-        obey(self._player, wish)
+    def control(self, command: dict[str, Any]) -> None:
+        obey(self._player, command)
 
     def close(self) -> None:
         self._replay.close()

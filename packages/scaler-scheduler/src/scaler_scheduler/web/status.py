@@ -56,7 +56,7 @@ def _sentence(text: str) -> str:
 
 
 def badges(model: Model) -> dict[str, tuple[str, bool]]:
-    """Numbers beside the names of views; True: they are bad news."""
+    """Numbers next to the names of views; True: they are bad news."""
     snapshot = model.snapshot
     if snapshot is None:
         return {}
@@ -69,7 +69,7 @@ def badges(model: Model) -> dict[str, tuple[str, bool]]:
 
 
 def _facts(model: Model, address: str) -> list[tuple[str, bool]]:
-    """What stands beside the state; True: a narrow screen goes without."""
+    """The details next to the state; True: a narrow screen goes without."""
     if model.snapshot is None:
         return [(address, False)]
     scheduler = model.snapshot.scheduler
@@ -90,7 +90,7 @@ def _notices(model: Model, now: float, address: str) -> list[Notice]:
     elif state is FeedState.LOST:
         notices.append(("error", "The scheduler is silent. What you see is old; this page goes on when it is back."))
     if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
-        notices.append(("info", "The scheduler has started anew: counts begin at zero."))
+        notices.append(("info", "The scheduler has restarted: counts begin at zero."))
     if model.snapshot is not None and model.snapshot.trouble:
         notices.append(("warning", model.snapshot.trouble))
     if model.snapshot is not None and not model.worker_rows and state is FeedState.LIVE:

@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     AgentAttach,
     Blocked,
     Cancel,
+    CancelRefused,
     Challenge,
     Envelope,
     Goodbye,
@@ -129,13 +130,27 @@ class AgentCore:
         self.stands_aside = False
         """The scheduler was told to give this agent no tasks, although it is not leaving."""
 
-        greetings: dict[type, Callable[[Any, float], None]] = {
+        hot_path = AgentHotPath(state, backend, self, self._greetings(), self._handlers())
+        self.turn, self._send = hot_path.turn, hot_path.send
+        self._heartbeats = Heartbeats(state, hot_path.send)
+        self.on_message, self.take_effects, self.next_deadline = (
+            hot_path.on_message,
+            hot_path.take_effects,
+            hot_path.next_deadline,
+        )
+
+    def _greetings(self) -> dict[type, Callable[[Any, float], None]]:
+        """The messages that may come before the connection is established."""
+        return {
             Welcome: self._on_welcome,
             Challenge: self._on_challenge,
             WhoAreYou: self._on_who_are_you,
             Refused: self._on_refused,
         }
-        handlers: dict[type, Callable[[Any, float], None]] = {
+
+    def _handlers(self) -> dict[type, Callable[[Any, float], None]]:
+        """The messages of an established connection, apart from those of the hot path."""
+        return {
             Cancel: self._on_cancel,
             Withdraw: self._on_withdraw,
             ResultsReleased: self._on_results_released,
@@ -149,14 +164,6 @@ class AgentCore:
             ObjectRelease: self._on_object_release,
             Stop: self._on_stop_message,
         }
-        hot_path = AgentHotPath(state, backend, self, greetings, handlers)
-        self.turn, self._send = hot_path.turn, hot_path.send
-        self._heartbeats = Heartbeats(state, hot_path.send)
-        self.on_message, self.take_effects, self.next_deadline = (
-            hot_path.on_message,
-            hot_path.take_effects,
-            hot_path.next_deadline,
-        )
 
     # ---- the connection --------------------------------------------------------------------------------------
 
@@ -352,6 +359,10 @@ class AgentCore:
         return keys
 
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
+        if cancel.unstarted_only:
+            refused = [self._backend.cancel_unstarted(column) for column in cancel.columns]
+            self._state.unsent.append(CancelRefused(tuple(column for column in refused if column.tasks)))
+            return
         for column in cancel.columns:
             self._backend.cancel(column, now)
         self._release_freed()
@@ -648,7 +659,7 @@ class AgentCore:
         self.turn(now)
         self._backend.on_deadline(now)
         if self._state.welcomed:
-            self._heartbeats.keep_alive(now)
+            self._heartbeats.keep_alive(now, self._has_nothing())
         elif self._away_since is not None and now >= self._away_since + self._settings.death_timeout_seconds:
             self.exit(1, f"the scheduler is away for {self._settings.death_timeout_seconds:g} seconds")
         elif self._connected and now >= self._hello_again_at:
@@ -656,6 +667,12 @@ class AgentCore:
         elif self._reconnect_at is not None and now >= self._reconnect_at:
             self._reconnect_at = None
             self._state.outbox.add(Reconnect())
+
+    def _has_nothing(self) -> bool:
+        """No task, and nothing that anyone could still ask for."""
+        state = self._state
+        is_empty = not state.retained and state.objects.is_empty and not state.lent[0]
+        return is_empty and self._backend.is_idle
 
     def send_unsent(self, now: float) -> None:
         """Send the messages that have gathered in addition to results; those made here join the others."""

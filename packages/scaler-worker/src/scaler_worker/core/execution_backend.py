@@ -20,6 +20,9 @@ class ExecutionBackend(Protocol):
     def cancel(self, column: TaskColumn, now: float) -> None:
         """Each of these tasks ends as cancelled unless it ends otherwise first."""
 
+    def cancel_unstarted(self, column: TaskColumn) -> TaskColumn:
+        """Those of these tasks that have not started end as cancelled. Returns the others."""
+
     def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
         """No task needs these any more."""
 

@@ -9,6 +9,9 @@ from scaler_protocol.messages import Envelope, Heartbeat, HeartbeatEcho, Ping, W
 from scaler_worker.core.hot_path import PING_SECONDS
 from scaler_worker.core.state import AgentState
 
+IDLE_PING_SECONDS = 2.2
+"""Agents without tasks; their heartbeats are usually more frequent. The scheduler uses the same interval."""
+
 
 class Heartbeats:
     """A status report is a heartbeat, and its echo proves that the scheduler is there. After PING_SECONDS without any
@@ -40,9 +43,11 @@ class Heartbeats:
         if self.last is not None and self._state.welcomed:
             self._send(self._state.link.wrap(replace(self.last, sent_at=now)), now)
 
-    def keep_alive(self, now: float) -> None:
-        """Send something if nothing was sent for long."""
-        if now < self._state.sent_at + PING_SECONDS:
+    def keep_alive(self, now: float, has_nothing: bool) -> None:
+        """Send something if nothing was sent for long; for longer if the agent ``has_nothing`` that its loss would
+        harm. It looks as often, though: a pause would make it doubt what it reads next."""
+        self._state.looked_at = now
+        if now < self._state.sent_at + (IDLE_PING_SECONDS if has_nothing else PING_SECONDS):
             return
         if self._state.lease.proof_wanted_since is not None:
             self.ask_for_proof(now)

@@ -89,6 +89,7 @@ def cancel(state: AgentState, column: TaskColumn) -> dict[tuple[int, int], None]
     removed += state.objects.remove_waiting(column.session, wanted)
     for task, attempt in removed:
         state.rows.add(column.session, task, attempt, Status.CANCELLED)
+        wanted.pop((task, attempt), None)
     if column.session in state.nodes:
         state.given_back.extend(state.nodes.gone(column.session, [task for task, _ in removed]))
     return wanted

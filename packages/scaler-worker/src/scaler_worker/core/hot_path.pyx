@@ -243,7 +243,7 @@ cdef class AgentHotPath:
         state = self._state
         if not state.welcomed or state.stop_at is not None:
             return self._rules.unusual_deadline(first)
-        cdef double due = state.sent_at + _ping_seconds
+        cdef double due = max(state.sent_at, state.looked_at) + _ping_seconds
         if state.acknowledge_at is not None and <double> state.acknowledge_at < due:
             due = state.acknowledge_at
         return due if first is None or due < <double> first else first

@@ -103,6 +103,11 @@ class ObjectExchange:
             self._incoming[key] = _Incoming(is_value=True)
         return wanted
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is here, on its way or awaited."""
+        return not (self._complete or self.stored or self._incoming or self._outgoing)
+
     def is_wanted(self, key: ObjectKey) -> bool:
         return key in self._incoming
 

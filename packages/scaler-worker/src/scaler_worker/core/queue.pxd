@@ -4,8 +4,15 @@ from libc.stdint cimport int64_t
 cdef class Level:
     cdef int64_t depth
     cdef int64_t priority
-    cdef object runs  # a deque
+    cdef dict clients  # a deque of runs by session
+    cdef object turns  # a deque of these; the first is the next to run
 
+    cdef object append(self, object run)
+    cdef object appendleft(self, object run)
+    cdef object end_turn(self, object run)
+    cdef object pop(self)
+    cdef object remove(self, session, tasks, list removed)
+    cdef list all_runs(self)
     cdef bint precedes(self, int64_t depth, int64_t priority) noexcept
 
 

@@ -8,7 +8,9 @@ Named = tuple[int, int]
 """A task and its attempt. 0: any attempt."""
 
 class TaskQueue:
-    """Deeper tasks first, then higher priority, then in order of arrival."""
+    """Deeper tasks first, then higher priority; then clients take turns, each in order of arrival. Turns are not
+    weighed, because the scheduler decides how much of each client's work is here: they only keep the tasks of one
+    client from waiting for all of another's."""
 
     @property
     def count(self) -> int:

@@ -7,12 +7,63 @@ from libc.stdint cimport int64_t
 
 
 cdef class Level:
-    """Runs of one depth and priority."""
+    """Runs of one depth and priority. Clients take turns, each with its oldest run, in the order in which they came."""
 
     def __init__(self, int64_t depth, int64_t priority):
         self.depth = depth
         self.priority = priority
-        self.runs = deque()
+        self.clients = {}
+        self.turns = deque()
+
+    cdef object append(self, object run):
+        cdef object runs = self.clients.get(run.session)
+        if runs is None:
+            runs = self.clients[run.session] = deque()
+            self.turns.append(runs)
+        runs.append(run)
+
+    cdef object appendleft(self, object run):
+        """The run was taken from here: it goes back to where it was."""
+        cdef object runs = self.clients.get(run.session)
+        if runs is None:
+            runs = self.clients[run.session] = deque()
+            self.turns.appendleft(runs)
+        elif self.turns[0] is not runs:
+            self.turns.remove(runs)
+            self.turns.appendleft(runs)
+        runs.appendleft(run)
+
+    cdef object end_turn(self, object run):
+        """The run, or part of it, was taken from the front of the first client's."""
+        cdef object runs = self.turns[0]
+        if not runs:
+            del self.clients[run.session]
+            self.turns.popleft()
+        elif len(self.turns) > 1:
+            self.turns.rotate(-1)
+
+    cdef object pop(self):
+        """Take the newest run of the client whose turn is last."""
+        cdef object runs = self.turns[len(self.turns) - 1], run = runs.pop()
+        if not runs:
+            self.turns.pop()
+            del self.clients[run.session]
+        return run
+
+    cdef object remove(self, session, tasks, list removed):
+        cdef object runs = self.clients.get(session)
+        if runs is None:
+            return
+        kept = [part for run in runs for part in without_tasks(run, session, tasks, removed)]
+        runs.clear()
+        runs.extend(kept)
+        if not runs:
+            self.turns.remove(runs)
+            del self.clients[session]
+
+    cdef list all_runs(self):
+        cdef object runs
+        return [run for runs in self.turns for run in runs]
 
     cdef bint precedes(self, int64_t depth, int64_t priority) noexcept:
         return self.depth > depth or (self.depth == depth and self.priority > priority)
@@ -23,11 +74,11 @@ cdef class TaskQueue:
         self._levels = []
 
     cpdef object push(self, object run):
-        self.level(run).runs.append(run)
+        self.level(run).append(run)
         self.count += run.count
 
     cpdef object push_front(self, object run):
-        self.level(run).runs.appendleft(run)
+        self.level(run).appendleft(run)
         self.count += run.count
 
     def head(self, deeper_than=None):
@@ -38,21 +89,23 @@ cdef class TaskQueue:
         if not self._levels:
             return None
         cdef Level level = <Level> self._levels[0]
-        return level.runs[0] if level.depth > deeper_than else None
+        return level.turns[0][0] if level.depth > deeper_than else None
 
     cpdef object take(self, int64_t limit):
         cdef Level level = <Level> self._levels[0]
-        run = level.runs[0]
+        cdef object runs = level.turns[0], run = runs[0]
         cdef int64_t count = run.count
         if count <= limit:
-            level.runs.popleft()
-            if not level.runs:
-                del self._levels[0]
-            self.count -= count
-            return run
-        level.runs[0] = run.slice(limit, count)
-        self.count -= limit
-        return run.slice(0, limit)
+            runs.popleft()
+        else:
+            runs[0] = run.slice(limit, count)
+            run = run.slice(0, limit)
+            count = limit
+        level.end_turn(run)
+        if not level.turns:
+            del self._levels[0]
+        self.count -= count
+        return run
 
     def withdraw(self, int64_t count):
         cdef list taken = []
@@ -64,11 +117,11 @@ cdef class TaskQueue:
 
     cdef object take_last(self, int64_t limit):
         cdef Level level = <Level> self._levels[len(self._levels) - 1]
-        run = level.runs.pop()
+        run = level.pop()
         if run.count > limit:
-            level.runs.append(run.slice(0, run.count - limit))
+            level.append(run.slice(0, run.count - limit))
             run = run.slice(run.count - limit, run.count)
-        if not level.runs:
+        if not level.turns:
             self._levels.pop()
         self.count -= run.count
         return run
@@ -77,14 +130,14 @@ cdef class TaskQueue:
         cdef list removed = []
         cdef Level level
         for level in self._levels:
-            level.runs = deque([part for run in level.runs for part in without_tasks(run, session, tasks, removed)])
-        self._levels = [level for level in self._levels if level.runs]
+            level.remove(session, tasks, removed)
+        self._levels = [level for level in self._levels if level.turns]
         self.count -= len(removed)
         return removed
 
     def runs(self):
         cdef Level level
-        return [run for level in self._levels for run in level.runs]
+        return [run for level in self._levels for run in level.all_runs()]
 
     def clear(self):
         runs = self.runs()
@@ -96,7 +149,8 @@ cdef class TaskQueue:
         cdef Level level, before = None
         assert self.count == sum([run.count for run in self.runs()])
         for level in self._levels:
-            assert level.runs and (before is None or before.precedes(level.depth, level.priority))
+            assert level.turns and all(level.turns) and len(level.turns) == len(level.clients)
+            assert before is None or before.precedes(level.depth, level.priority)
             before = level
 
     cdef Level level(self, object run):

@@ -43,11 +43,13 @@ class ExecutionOptions(ConnectionOptions):
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings(ExecutionOptions):
-    """``process_limit``: the most worker processes at a time; 0: no limit. ``uses_store``: whether large values go
+    """``process_limit``: the most worker processes at a time; 0: no limit. ``fixed_slots``: a worker process serves
+    only the slot that it was started for, whose devices it has. ``uses_store``: whether large values go
     through the object store of the host."""
 
     name: str
     worker_names: tuple[str, ...]
     capabilities: tuple[Capability, ...] = ()
     process_limit: int = 0
+    fixed_slots: bool = False
     uses_store: bool = False

@@ -48,6 +48,7 @@ class Slots:
         *,
         task_timeout_seconds: float = 0.0,
         process_limit: int = 0,
+        fixed_slots: bool = False,
         suspends: bool = False,
     ) -> None:
         """``suspends``: worker processes with blocked tasks are stopped while others use all slots."""
@@ -58,7 +59,7 @@ class Slots:
         self._prefetcher = Prefetcher(
             self._roster, state.queue, self.durations, state.nodes, DispatchContents(state), state.outbox
         )
-        self._starts = Starts(worker_names, self._roster, state.outbox, process_limit)
+        self._starts = Starts(worker_names, self._roster, state.outbox, process_limit, fixed_slots)
         self.timeouts = Timeouts(self._roster, state.outbox, task_timeout_seconds)
         self._hot_path = SlotsHotPath(
             state, self._roster, self.durations, self._prefetcher, self._starts, self.timeouts, self, suspends
@@ -260,6 +261,24 @@ class Slots:
         for process in list(self._roster.busy.values()) if wanted else ():
             if process.busy:
                 self._cancel_handed(process, column.session, wanted, now)
+
+    def cancel_unstarted(self, column: TaskColumn) -> TaskColumn:
+        """Returns the tasks that have started or are not here."""
+        wanted = held_tasks.cancel(self._state, column)
+        for process in list(self._roster.busy.values()) if wanted else ():
+            if process.busy:
+                self._take_back_handed(process, column.session, wanted)
+        return TaskColumn(column.session, tuple(task for task, _ in wanted), tuple(attempt for _, attempt in wanted))
+
+    def _take_back_handed(self, process: WorkerProcess, session: bytes, wanted: dict[tuple[int, int], None]) -> None:
+        assert process.board is not None
+        for task, attempt in list(wanted):
+            found = process.find(session, task, attempt)
+            if found is not None and process.board.withdraw(found[1]):
+                found[0].unfinished -= 1
+                self._end_row(*found, CANCELLED, 0)
+                del wanted[task, attempt]
+        self._roster.settle(process)
 
     def _cancel_handed(
         self, process: WorkerProcess, session: bytes, tasks: Iterable[tuple[int, int]], now: float

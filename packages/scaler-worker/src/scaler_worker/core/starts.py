@@ -18,8 +18,16 @@ REFUSALS_LIMIT = 3
 
 
 class Starts:
-    def __init__(self, names: tuple[str, ...], roster: Roster, outbox: Outbox, process_limit: int = 0) -> None:
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        roster: Roster,
+        outbox: Outbox,
+        process_limit: int = 0,
+        fixed_slots: bool = False,
+    ) -> None:
         self.process_limit = process_limit or len(names) * 4 + 128
+        self._fixed_slots = fixed_slots
         self._names = names
         self._roster = roster
         self._outbox = outbox
@@ -58,7 +66,10 @@ class Starts:
             self._outbox.add(Log("ERROR", f"a worker process ended before it ran anything: {json.dumps(certificate)}"))
 
     def fill_slot(self, slot: int | None) -> None:
-        """A spare worker process becomes the worker of a slot that lost its own."""
+        """A spare worker process becomes the worker of a slot that lost its own, unless the slot has devices, which
+        the spare process does not have."""
+        if self._fixed_slots:
+            return
         spare = next((each for each in self._roster.processes.values() if each.slot is None), None)
         if slot is not None and spare is not None:
             spare.slot = slot
@@ -74,7 +85,7 @@ class Starts:
             return not (eligible and self._refusals >= REFUSALS_LIMIT and self._are_all_blocked())
         self.after = 0.0
         roster = self._roster
-        while len(roster.processes) < roster.slots:
+        for _ in range(self._missing_slots()):
             self._start()
         missing = min(roster.slots + len(roster.blocked) - len(roster.processes), eligible)
         while missing > 0 and len(roster.processes) < self.process_limit:
@@ -85,6 +96,13 @@ class Starts:
         if roster.blocked and len(roster.processes) == len(roster.busy) < self.process_limit:
             self._start()  # ahead of the next task that blocks
         return True
+
+    def _missing_slots(self) -> int:
+        """How many slots have neither a worker process of their own nor a spare one."""
+        processes = self._roster.processes
+        if not self._fixed_slots:
+            return max(0, self._roster.slots - len(processes))
+        return self._roster.slots - sum(1 for each in processes.values() if each.slot is not None)
 
     def _are_all_blocked(self) -> bool:
         return len(self._roster.blocked) == len(self._roster.processes)

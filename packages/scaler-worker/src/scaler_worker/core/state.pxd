@@ -27,6 +27,7 @@ cdef class AgentState:
     cdef readonly Lease lease
     cdef readonly list unsent
     cdef public double sent_at
+    cdef public double looked_at
     cdef public object acknowledge_at
     # the output of tasks
     cdef readonly dict output_sizes

@@ -76,6 +76,9 @@ class AgentState:
         """Messages other than results for the end of this turn, or until the scheduler has welcomed the agent."""
 
     sent_at: float
+    looked_at: float
+    """When the agent last asked itself whether it has to send something."""
+
     acknowledge_at: float | None
 
     # ---- output of tasks ---------------------------------------------------------------------------------------

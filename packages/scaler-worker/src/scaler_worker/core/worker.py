@@ -27,6 +27,7 @@ class WorkerCore:
             self.state,
             task_timeout_seconds=settings.task_timeout_seconds,
             process_limit=settings.process_limit,
+            fixed_slots=settings.fixed_slots,
             suspends=settings.hard_processor_suspend,
         )
         self.agent = agent = AgentCore(settings, hello, self.state, self.slots, now, handshake)

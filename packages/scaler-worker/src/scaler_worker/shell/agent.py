@@ -55,6 +55,7 @@ from scaler_worker.core.effects import (
 )
 from scaler_worker.core.settings import AgentSettings, ExecutionOptions
 from scaler_worker.core.worker import WorkerCore
+from scaler_worker.devices import assign_devices
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
@@ -74,13 +75,14 @@ class AgentShell:
         self, settings: ClusterSettings, worker_count: int, zygote: Zygote, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._settings = settings
+        self._devices = assign_devices(settings.capabilities, worker_count, os.environ)
         self._loop = guarded = GuardedLoop(loop, TurnGuard("Agent"))
         session = new_session()
         connection = SchedulerConnection(settings.address, session, settings.io_threads)
         self._nested = NestedListener(guarded, self)
         self._worker_processes = WorkerProcesses(guarded, zygote, self._worker_process_options, self)
         self._core = WorkerCore(
-            _core_settings(settings, worker_count),
+            _core_settings(settings, worker_count, fixed_slots=any(self._devices)),
             make_hello(Role.WORK, session, distribution="scaler-worker"),
             self._worker_processes.store,
             time.monotonic(),
@@ -308,9 +310,16 @@ class AgentShell:
             preload=settings.preload or "",
             collect_interval_seconds=settings.garbage_collect_interval_seconds,
             trim_threshold_bytes=settings.trim_memory_threshold_bytes,
+            loaded_objects_limit_bytes=settings.per_worker_loaded_objects_size,
             is_spare=number >= len(self._core.slots.names),
+            variables=self._device_variables(number),
             echoes_streamed_output=settings.echo_streamed_output,
         )
+
+    def _device_variables(self, number: int) -> dict[str, str]:
+        """The devices of a worker process. A spare one, for nested tasks, sees all devices of the host."""
+        process = self._core.slots.processes.get(number)
+        return {} if process is None or process.slot is None else self._devices[process.slot]
 
 
 def run_agent(settings: ClusterSettings, worker_count: int, zygote: Zygote) -> int:
@@ -350,13 +359,14 @@ def _end_quietly(end: Callable[[], None]) -> None:
         logging.exception("the agent could not end in good order")
 
 
-def _core_settings(settings: ClusterSettings, worker_count: int) -> AgentSettings:
+def _core_settings(settings: ClusterSettings, worker_count: int, *, fixed_slots: bool) -> AgentSettings:
     host = socket.gethostname()
     default_names = tuple(f"{host}-{os.getpid()}-{index}" for index in range(worker_count))
     return AgentSettings(
         name=f"{host}-{os.getpid()}",
         worker_names=settings.worker_names or default_names,
         capabilities=settings.capabilities,
+        fixed_slots=fixed_slots,
         uses_store=True,
         **values_of(ExecutionOptions, settings),
     )

@@ -1,7 +1,7 @@
 """Sessions with Symphony, in threads: what blocks is done in one of ours, what Symphony says comes from its own.
 
-``SymphonyGateway`` does what the core wants, in order, and posts events. A session's answers are matched to executions by the
-ids that ``send_task_input`` returns; an answer may come before it has returned.
+``SymphonyGateway`` does what the core wants, in order, and posts events. A session's answers are matched to executions
+by the ids that ``send_task_input`` returns; an answer may come before it has returned.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The messages between an agent, its zygote and its worker processes, in addition to task messages.
 
-From the agent to a process: START, before which it does nothing; then an encoded Tasks message, or OBJECT (key, size,
-with a descriptor), DROP (keys), STORE (the name of the cluster, by which the host's object store is found), VALUES
-(the sequence below which no value is needed any more, or nothing; an encoded Results message with values of graph
-nodes, or two empty frames; an encoded Tasks message). From a process to its agent: READY, LARGE (sequence, size,
+From the agent to a worker process: START, before which it does nothing; then an encoded Tasks message, or OBJECT (key,
+size, with a descriptor), DROP (keys), STORE (the name of the cluster, by which the host's object store is found),
+VALUES (the sequence below which no value is needed any more, or nothing; an encoded Results message with values of
+graph nodes, or two empty frames; an encoded Tasks message). From a process to its agent: READY, LARGE (sequence, size,
 with a descriptor), OUTPUT (sequence, stream, bytes), WARNED (sequence, bytes), FAILED (text); an eventfd says that
-there are results on the board. From the agent to the zygote: a pickled WorkerProcessOptions with the descriptors of stream,
-board, stderr, fault file and eventfd; the zygote answers with the number and the process id.
+there are results on the board. From the agent to the zygote: a pickled WorkerProcessOptions with the descriptors of
+stream, board, stderr, fault file and eventfd; the zygote answers with the number and the process id.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ class WorkerProcessOptions:
     preload: str
     collect_interval_seconds: float
     trim_threshold_bytes: int
+    loaded_objects_limit_bytes: int
     is_spare: bool
+    variables: dict[str, str]
     echoes_streamed_output: bool = True
 
 

@@ -49,7 +49,7 @@ class WorkerProcessMain:
         self._connection = connection
         self._news_fd = news_fd
         self._options = options
-        self._runner = Runner(board, self)
+        self._runner = Runner(board, self, options.loaded_objects_limit_bytes)
         self._definitions: dict[bytes, FunctionDefinition] = {}
         self._serializers: dict[bytes, Any] = {}
         self._objects: dict[ObjectKey, memoryview] = {}
@@ -62,6 +62,7 @@ class WorkerProcessMain:
             context.AGENT_SOCKET_VARIABLE: options.agent_socket,
             context.SCHEDULER_ADDRESS_VARIABLE: options.scheduler_address,
             context.WORKER_NAME_VARIABLE: options.worker_name,
+            **options.variables,
         }
         self._environment = context.TaskEnvironment(
             variables, install_parent_variable, read_parent_variable, self._runner.note_environment
@@ -105,6 +106,8 @@ class WorkerProcessMain:
             if frames is not None:
                 return frames
             kept.clear()
+            if not is_busy:
+                self._runner.loaded.clear()
             if not self._prepared:
                 self._prepared = True
                 prepare()
@@ -166,6 +169,11 @@ class WorkerProcessMain:
             return self._store.require(key)
         except MissingObject as error:
             raise ObjectMissingError(f"An argument that travels by reference is missing: {error}") from None
+
+    def shared_object(self, key: ObjectKey) -> memoryview:
+        """Its bytes, which no task may change."""
+        kept = self._objects.get(key)
+        return (self.object(key) if kept is None else kept).toreadonly()
 
     def unmap_unused(self) -> None:
         """Unmap objects kept for later tasks, so that they do not count as memory of the next task."""
@@ -270,6 +278,7 @@ class WorkerProcessMain:
     def _drop(self, key: ObjectKey) -> None:
         self._objects.pop(key, None)
         self._runner.kept.drop(key)
+        self._runner.loaded.drop(key)
         if key.number == 0 and key.owner in self._definitions:
             del self._definitions[key.owner]
             self._serializers.pop(key.owner, None)

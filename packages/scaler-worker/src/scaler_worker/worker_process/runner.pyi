@@ -5,6 +5,7 @@ from typing import Any
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_worker.board import Board
 from scaler_worker.worker_process.kept import KeptValues
+from scaler_worker.worker_process.loaded import LoadedObjects
 
 def install_parent_variable() -> None:
     """Put SCALER_PARENT, which names the task under way, into the C environment."""
@@ -17,7 +18,8 @@ class Runner:
     board: Board
     forked: bool
     kept: KeptValues
-    def __init__(self, board: Board, host: Any) -> None: ...
+    loaded: LoadedObjects
+    def __init__(self, board: Board, host: Any, loaded_limit_bytes: int = 0) -> None: ...
     def run_tasks(self, runs: list[TaskRun]) -> None: ...
     def forget_values(self, watermark: int) -> None: ...
     def forget_function(self, digest: bytes) -> None:

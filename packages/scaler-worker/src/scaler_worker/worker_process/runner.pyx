@@ -5,6 +5,7 @@ import os
 import pickle
 import types
 from pickle import loads
+from sys import getallocatedblocks
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -15,11 +16,12 @@ from libc.string cimport memcpy, strlen
 from scaler_worker.board cimport Board
 from scaler_worker.worker_process.clock cimport monotonic_ns, process_cpu_ns
 
-from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, PRIVATE_UPLOAD_NUMBER, ObjectKey
 from scaler_protocol.objects.errors import StoreFull
-from scaler_protocol.objects.layout import load
+from scaler_protocol.objects.layout import load, load_read_only
 from scaler_worker.worker_process.errors import ObjectMissingError, TaskCancelled, exception_payload, unsendable_result
 from scaler_worker.worker_process.kept import KeptValues
+from scaler_worker.worker_process.loaded import LoadedObjects, is_immutable
 from scaler_worker.worker_process.serialization import NONE_BYTES, dumps
 
 cdef extern from "stdlib.h":
@@ -45,6 +47,8 @@ cdef uint64_t CPU_TIME_FROM_NS = 20_000
 """The processor time of a shorter task is taken to be its duration: asking the kernel would cost more."""
 
 cdef uint64_t LARGE_BYTES = INLINE_LIMIT_BYTES
+cdef Py_ssize_t COUNTED_FROM_BYTES = 1024 * 1024  # to count memory blocks takes longer than to load a small object
+cdef uint64_t PRIVATE_NUMBER = PRIVATE_UPLOAD_NUMBER
 cdef bytes NONE_PAYLOAD = NONE_BYTES
 cdef object plain_dumps = pickle.dumps
 cdef object GENERATOR = types.GeneratorType
@@ -140,7 +144,7 @@ cdef class RunUnderWay:
 
 cdef class Runner:
     """Runs handed-over tasks in order. ``host`` does what needs the outside: ``function(run)``, ``serializer(run)``,
-    ``object(key)`` (memory of an object), ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
+    ``object(key)`` (memory of an object, for one task), ``shared_object(key)``, ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
     ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``, ``unmap_unused()``,
     ``restore_environment()``, ``send_warnings(sequence)``."""
 
@@ -156,12 +160,13 @@ cdef class Runner:
     cdef dict received_values
     cdef dict _functions  # (function, serializer) by the digests of both
     cdef readonly object kept
+    cdef readonly object loaded
     cdef public bint forked
     cdef bint environment_changed
     cdef bint has_warned
     cdef object environ
 
-    def __init__(self, Board board, host):
+    def __init__(self, Board board, host, uint64_t loaded_limit_bytes=0):
         self.board = board
         self.host = host
         self.notified_ns = monotonic_ns()
@@ -170,6 +175,7 @@ cdef class Runner:
         self.received_values = {}
         self._functions = {}
         self.kept = KeptValues()
+        self.loaded = LoadedObjects(loaded_limit_bytes)
         self.environ = os.environ
 
     def note_environment(self):
@@ -237,6 +243,8 @@ cdef class Runner:
         if self.forked:
             self.host.leave_fork()
         current.ended = monotonic_ns()
+        if not current.is_plain and self.loaded.has_news:
+            self.loaded.settle()
         current.is_kept = (
             current.shares and current.status == SUCCESS
             and self.kept.add_array(ObjectKey(current.session, current.task()), current.result)
@@ -256,6 +264,7 @@ cdef class Runner:
         _write_parent(current.prefix, current.task(), current.suffix)
         if current.is_measured:
             self.kept.clear()
+            self.loaded.keep_only(() if current.is_plain else current.slots(current.index))
             self.host.unmap_unused()
         if current.is_profiled:
             self.host.memory_peak(True)
@@ -380,20 +389,46 @@ cdef class Runner:
         cdef list values = []
         cdef object serializer = current.serializer
         for slot in slots:
-            if type(slot) is ObjectKey:
-                if current.shares:
-                    value = self.kept.array(slot)
-                    if value is not None:
-                        values.append(value)
-                        continue
-                slot = self._object(slot)
-                values.append(load(slot) if serializer is None else serializer.deserialize(bytes(slot)))
-            else:
+            if type(slot) is not ObjectKey:
                 values.append(loads(slot) if serializer is None else serializer.deserialize(bytes(slot)))
+            elif slot[1] >> 63:
+                values.append(self._uploaded(current, slot))
+            else:
+                values.append(self._value(current, slot))
         if current.keywords:
             current.named = dict(zip(current.keywords, values[current.positional:]))
             del values[current.positional:]
         current.arguments = tuple(values)
+
+    cdef object _uploaded(self, RunUnderWay current, key):
+        """What a client has sent. Tasks share it if it was sent for that, or if it cannot be changed and is used more
+        than once."""
+        cdef object serializer = current.serializer
+        cdef bint is_shared = <uint64_t> key[1] < PRIVATE_NUMBER
+        cdef bint is_counted
+        known = self.loaded.find(key, current.names[1])
+        if known is not None:
+            return known.value
+        data = self.host.shared_object(key) if is_shared else self.host.object(key)
+        is_counted = len(data) >= COUNTED_FROM_BYTES
+        blocks = getallocatedblocks() if is_counted else 0
+        if serializer is not None:
+            value = serializer.deserialize(bytes(data))
+        else:
+            value = load_read_only(data) if is_shared else load(data)
+        if is_shared or (self.loaded.was_seen(key) and is_immutable(value)):
+            blocks = getallocatedblocks() - blocks if is_counted else 0
+            self.loaded.add(key, current.names[1], value, len(data), blocks)
+        return value
+
+    cdef object _value(self, RunUnderWay current, key):
+        """The value of a graph's node, or of another task."""
+        if current.shares:
+            value = self.kept.array(key)
+            if value is not None:
+                return value
+        data = self._object(key)
+        return load(data) if current.serializer is None else current.serializer.deserialize(bytes(data))
 
     cdef object _object(self, key):
         """A value that was made here, that came with the tasks, or that is in memory shared with the agent."""
@@ -406,8 +441,6 @@ cdef class Runner:
             try:
                 value = self.host.object(key)
             except ObjectMissingError:
-                if key[1] >> 63:
-                    raise
                 raise TaskCancelled("an input has failed") from None  # the agent gives this task back
         return value
 

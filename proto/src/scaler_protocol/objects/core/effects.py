@@ -79,7 +79,8 @@ class AskSource:
 
 @dataclass(slots=True)
 class SendPiece:
-    """Send a chunk of an object of ``size`` bytes to another store."""
+    """Send a chunk of an object of ``size`` bytes to another store. ``direct``: on the bulk connection; then
+    ``on_piece_sent``."""
 
     peer: int
     key: ObjectKey
@@ -87,8 +88,10 @@ class SendPiece:
     size: int
     offset: int
     length: int
+    direct: bool = False
 
 
 Effect = Union[
-    StoreAnswer, MakeSegment, CloseSegment, Punch, Spill, Load, RemoveFile, OpenSource, CloseSource, AskSource, SendPiece,
+    StoreAnswer, MakeSegment, CloseSegment, Punch, Spill, Load, RemoveFile, OpenSource, CloseSource, AskSource,
+    SendPiece,
 ]  # fmt: skip

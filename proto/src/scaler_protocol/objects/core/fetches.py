@@ -2,14 +2,24 @@
 
 Each is asked of one source at a time, in the order in which the sources were named: the next one when that does not
 have it, cannot be reached or stalls. Another source starts from the beginning, since its copy may have been made
-by another attempt.
+by another attempt; what a client has sent is the same everywhere, and continues where it stopped.
+
+A client that keeps an object itself is a source that connects here (OWNER_SOURCE): it offers the object, and is asked.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scaler_protocol.messages import CREDIT_WITHOUT_END, ObjectChunk, ObjectCredit, ObjectKey, ObjectRequest
+from scaler_protocol.messages import (
+    CREDIT_WITHOUT_END,
+    OWNER_SOURCE,
+    UPLOAD_NUMBER,
+    ObjectChunk,
+    ObjectCredit,
+    ObjectKey,
+    ObjectRequest,
+)
 from scaler_protocol.objects.core.effects import AskSource, CloseSource, Effect, OpenSource
 
 FIRST_CHUNK_SECONDS = 3.0
@@ -29,6 +39,12 @@ CONNECT_SECONDS = 2.0
 
 AVOID_SECONDS = 30.0
 
+OWNER_SECONDS = 4.0
+"""An owner gets so long to connect and to offer the object."""
+
+OFFERS_LIMIT = 1024
+"""Offers that are remembered because nothing here has asked for the object yet."""
+
 
 @dataclass(slots=True, eq=False)
 class _Fetch:
@@ -44,6 +60,7 @@ class _Fetch:
 @dataclass(slots=True, eq=False)
 class _Source:
     store: bytes = b""  # its id; empty: not connected
+    is_peer: bool = False  # it has connected here
     fetches: dict[ObjectKey, _Fetch] = field(default_factory=dict)
     closes: float = 0.0  # when nothing is fetched
 
@@ -58,6 +75,7 @@ class Fetches:
         self._fetches: dict[ObjectKey, _Fetch] = {}
         self._sources: dict[str, _Source] = {}
         self._avoided: dict[str, float] = {}  # endpoints that could not be connected to, and until when
+        self._offers: dict[ObjectKey, str] = {}  # by which peer
 
     def __contains__(self, key: ObjectKey) -> bool:
         return key in self._fetches
@@ -78,7 +96,7 @@ class Fetches:
     def remove(self, key: ObjectKey, now: float) -> list[int]:
         """It has come, or is not wanted any more; whom to tell."""
         fetch = self._fetches.pop(key)
-        if fetch.started and fetch.sources and key in self._sources[fetch.sources[0]].fetches:
+        if fetch.started and fetch.sources and fetch.sources[0] != OWNER_SOURCE:
             self._leave(fetch, fetch.received < fetch.size, now)
         return fetch.peers
 
@@ -99,8 +117,14 @@ class Fetches:
         source.store = store
         for fetch in source.fetches.values():
             if not is_same:
-                fetch.received = 0
+                self._begin_again(fetch)
             self._request(endpoint, fetch, now)
+
+    def on_opening(self, endpoint: str, now: float) -> None:
+        """The source answers, and its bulk connection is opened before anything is asked."""
+        source = self._sources.get(endpoint)
+        for fetch in source.fetches.values() if source is not None else ():
+            fetch.deadline = max(fetch.deadline, now + FIRST_CHUNK_SECONDS)
 
     def on_cut(self, endpoint: str, now: float) -> None:
         """Its connection is gone, and is tried again."""
@@ -119,6 +143,23 @@ class Fetches:
             self._next(fetch, now)
         self._close(endpoint)
 
+    def on_offered(self, endpoint: str, key: ObjectKey, now: float) -> None:
+        """An owner has connected here, and can push an object; it may come before the object is fetched."""
+        fetch = self._fetches.get(key)
+        while len(self._offers) >= OFFERS_LIMIT:
+            del self._offers[next(iter(self._offers))]
+        self._offers[key] = endpoint
+        if fetch is not None and fetch.started and fetch.sources[:1] == [OWNER_SOURCE]:
+            self._ask(fetch, now)
+
+    def on_offerer_lost(self, endpoint: str, now: float) -> None:
+        """Its connection is gone. It may connect again, and continues where it stopped."""
+        self._offers = {key: offered_by for key, offered_by in self._offers.items() if offered_by != endpoint}
+        source = self._sources.pop(endpoint, None)
+        for fetch in source.fetches.values() if source is not None else ():
+            fetch.sources[0] = OWNER_SOURCE
+            self._ask(fetch, now)
+
     def on_missing(self, endpoint: str, key: ObjectKey, now: float) -> None:
         fetch = self._asked(endpoint, key)
         if fetch is not None:
@@ -132,12 +173,26 @@ class Fetches:
         if chunk.size != fetch.size or len(chunk.data) > fetch.size - fetch.received:
             self._next(fetch, now)
             return False
-        fetch.received += len(chunk.data)
-        fetch.deadline = now + STALL_SECONDS
-        self.received_bytes += len(chunk.data)
+        self._take(fetch, len(chunk.data), now)
         if fetch.received < fetch.size:
             self._effects.append(AskSource(endpoint, ObjectCredit(fetch.key, fetch.received)))
         return True
+
+    def wants(self, endpoint: str, key: ObjectKey, size: int, offset: int) -> bool:
+        """Whether the byte at ``offset``, which has come on a bulk connection, is the next one of what is wanted."""
+        fetch = self._asked(endpoint, key)
+        return fetch is not None and fetch.size == size and fetch.received == offset
+
+    def on_bytes(self, endpoint: str, key: ObjectKey, count: int, now: float) -> None:
+        """So many more bytes of what is wanted have come on a bulk connection."""
+        fetch = self._asked(endpoint, key)
+        if fetch is not None:
+            self._take(fetch, min(count, fetch.size - fetch.received), now)
+
+    def _take(self, fetch: _Fetch, count: int, now: float) -> None:
+        fetch.received += count
+        fetch.deadline = now + STALL_SECONDS
+        self.received_bytes += count
 
     def is_complete(self, key: ObjectKey) -> bool:
         fetch = self._fetches.get(key)
@@ -146,7 +201,7 @@ class Fetches:
     def on_deadline(self, now: float) -> None:
         for fetch in list(self._fetches.values()):
             if fetch.started and now >= fetch.deadline:
-                if not self._sources[fetch.sources[0]].store:
+                if fetch.sources[0] != OWNER_SOURCE and not self._sources[fetch.sources[0]].store:
                     self._avoid(fetch.sources[0], now)
                 self._next(fetch, now)
         for endpoint, source in list(self._sources.items()):
@@ -154,6 +209,8 @@ class Fetches:
                 self._close(endpoint)
 
     def next_deadline(self) -> float | None:
+        if not self._fetches and not self._sources:
+            return None
         deadlines = [fetch.deadline for fetch in self._fetches.values() if fetch.started]
         deadlines += [source.closes for source in self._sources.values() if not source.fetches]
         return min(deadlines, default=None)
@@ -164,12 +221,17 @@ class Fetches:
 
     def _ask(self, fetch: _Fetch, now: float) -> None:
         """Ask the first source of a fetch; without a source, the fetch fails."""
-        fetch.received = 0
+        self._begin_again(fetch)
         fetch.deadline = now + CONNECT_SECONDS
         fetch.sources = [each for each in fetch.sources if self._avoided.get(each, 0.0) <= now]
         if not fetch.sources:
             self.failed.append(fetch.key)
             return
+        if fetch.sources[0] == OWNER_SOURCE:
+            if fetch.key not in self._offers:
+                fetch.deadline = now + OWNER_SECONDS
+                return
+            fetch.sources[0] = self._accept_offer(fetch.key)
         endpoint = fetch.sources[0]
         source = self._sources.get(endpoint)
         if source is None:
@@ -179,12 +241,24 @@ class Fetches:
         if source.store:
             self._request(endpoint, fetch, now)
 
+    def _accept_offer(self, key: ObjectKey) -> str:
+        endpoint = self._offers.pop(key)
+        if endpoint not in self._sources:
+            self._sources[endpoint] = _Source(store=endpoint.encode(), is_peer=True)
+        return endpoint
+
+    def _begin_again(self, fetch: _Fetch) -> None:
+        """Another source, or another copy. Those of an object that a client has sent are all the same."""
+        if fetch.key.number < UPLOAD_NUMBER:
+            fetch.received = 0
+
     def _request(self, endpoint: str, fetch: _Fetch, now: float) -> None:
         fetch.deadline = now + FIRST_CHUNK_SECONDS
         self._effects.append(AskSource(endpoint, ObjectRequest(fetch.key, False, fetch.received)))
 
     def _next(self, fetch: _Fetch, now: float) -> None:
-        self._leave(fetch, True, now)
+        if fetch.sources[0] != OWNER_SOURCE:
+            self._leave(fetch, True, now)
         del fetch.sources[0]
         self._ask(fetch, now)
 
@@ -193,7 +267,7 @@ class Fetches:
         endpoint = fetch.sources[0]
         source = self._sources[endpoint]
         del source.fetches[fetch.key]
-        if tell and source.store:
+        if source.is_peer or (tell and source.store):
             self._effects.append(AskSource(endpoint, ObjectCredit(fetch.key, CREDIT_WITHOUT_END)))
         source.closes = now + IDLE_SECONDS
 
@@ -212,4 +286,5 @@ class Fetches:
         for key, fetch in self._fetches.items():
             assert key == fetch.key and 0 <= fetch.received <= fetch.size
             asked = [source for source in self._sources.values() if key in source.fetches]
-            assert len(asked) == (fetch.started and bool(fetch.sources))
+            is_asked = fetch.started and bool(fetch.sources) and fetch.sources[0] != OWNER_SOURCE
+            assert len(asked) == is_asked

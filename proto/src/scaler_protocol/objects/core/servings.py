@@ -1,7 +1,11 @@
-"""Objects on their way from here to other stores, a window at a time."""
+"""Objects on their way from here to other stores.
+
+They travel as chunks, a window at a time, or on a bulk connection, a few pieces at a time.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 from scaler_protocol.messages import (
@@ -11,69 +15,127 @@ from scaler_protocol.messages import (
     ObjectCredit,
     ObjectKey,
 )
+from scaler_protocol.objects.bulk_frames import PIECE_BYTES
 from scaler_protocol.objects.core.effects import Effect, SendPiece, StoreAnswer
 from scaler_protocol.objects.core.space import Extent
+
+PIECES_AHEAD = 2
+"""How many pieces of one object wait on a bulk connection, so that the objects of one peer take turns."""
+
+_Name = tuple[int, ObjectKey]
 
 
 @dataclass(slots=True)
 class _Serving:
+    """``waiting``: pieces that are on the bulk connection and have not been sent."""
+
     extent: Extent
     size: int
     pin: int
     offset: int
     limit: int
+    direct: bool
+    waiting: int = 0
 
 
 class Servings:
-    """Each holds a pin until its last byte was sent."""
+    """Each holds a pin until its last byte was sent. Methods return the pins that are not needed any more."""
 
     def __init__(self, effects: list[Effect]) -> None:
         self.sent_bytes = 0
         self._effects = effects
-        self._asked: dict[tuple[int, ObjectKey], int] = {}  # where to begin
-        self._servings: dict[tuple[int, ObjectKey], _Serving] = {}
+        self._asked: dict[_Name, tuple[int, bool]] = {}  # where to begin, and whether on the bulk connection
+        self._servings: dict[_Name, _Serving] = {}
+        self._ending: dict[_Name, deque[_Serving]] = {}  # given up; some of their pieces have not been sent
 
-    def ask(self, peer: int, key: ObjectKey, offset: int) -> int | None:
-        """``peer`` requests it from ``offset`` on. Returns the pin that an earlier request of the peer has left."""
-        self._asked[peer, key] = offset
-        old = self._servings.pop((peer, key), None)
-        return old.pin if old is not None else None
+    def ask(self, peer: int, key: ObjectKey, offset: int, direct: bool) -> list[int]:
+        """``peer`` requests the object from ``offset`` on, which replaces its previous request."""
+        self._asked[peer, key] = offset, direct
+        return self._end(peer, key)
 
     def decline(self, peer: int, key: ObjectKey) -> None:
         self._asked.pop((peer, key), None)
 
-    def start(self, peer: int, key: ObjectKey, extent: Extent, size: int, pin: int) -> int | None:
-        """Its bytes are pinned; the pin when it is not needed any more."""
-        offset = min(self._asked.pop((peer, key), size), size)
+    def start(self, peer: int, key: ObjectKey, extent: Extent, size: int, pin: int) -> list[int]:
+        """Its bytes are pinned."""
+        offset, direct = self._asked.pop((peer, key), (size, False))
+        offset = min(offset, size)
         if not size:
             self._effects.append(StoreAnswer(peer, ObjectChunk(key, 0, 0, b"")))
-        self._servings[peer, key] = _Serving(extent, size, pin, offset, offset + OBJECT_WINDOW_BYTES)
-        return self._send(peer, key)
+        direct = direct and offset < size
+        self._servings[peer, key] = _Serving(extent, size, pin, offset, offset + OBJECT_WINDOW_BYTES, direct)
+        return self._send_directly(peer, key) if direct else self._send(peer, key)
 
-    def on_credit(self, peer: int, credit: ObjectCredit) -> int | None:
-        """As ``start``."""
+    def on_credit(self, peer: int, credit: ObjectCredit) -> list[int]:
         serving = self._servings.get((peer, credit.key))
         if serving is None:
-            return None
+            return []
         if credit.offset >= serving.size:
-            del self._servings[peer, credit.key]
-            return serving.pin
+            return self._end(peer, credit.key)
         serving.limit = max(serving.limit, credit.offset + OBJECT_WINDOW_BYTES)
-        return self._send(peer, credit.key)
+        return [] if serving.direct else self._send(peer, credit.key)
+
+    def on_piece_sent(self, peer: int, key: ObjectKey) -> list[int]:
+        """The oldest piece of the object that was on the peer's bulk connection."""
+        ending = self._ending.get((peer, key))
+        if ending:
+            ending[0].waiting -= 1
+            return self._take_ended(peer, key)
+        serving = self._servings.get((peer, key))
+        if serving is None or not serving.direct:
+            return []
+        serving.waiting -= 1
+        return self._send_directly(peer, key)
+
+    def on_bulk_lost(self, peer: int) -> list[int]:
+        """The peer's bulk connection is gone, with the pieces on it. The peer asks again for what it still needs."""
+        names = [name for name, serving in self._servings.items() if name[0] == peer and serving.direct]
+        ended = [self._servings.pop(name) for name in names]
+        for name in [name for name in self._ending if name[0] == peer]:
+            ended += self._ending.pop(name)
+        return [serving.pin for serving in ended]
 
     def remove_peer(self, peer: int) -> None:
         """Its pins go with it."""
         self._servings = {name: serving for name, serving in self._servings.items() if name[0] != peer}
-        self._asked = {name: offset for name, offset in self._asked.items() if name[0] != peer}
+        self._ending = {name: ending for name, ending in self._ending.items() if name[0] != peer}
+        self._asked = {name: asked for name, asked in self._asked.items() if name[0] != peer}
 
-    def _send(self, peer: int, key: ObjectKey) -> int | None:
+    def _end(self, peer: int, key: ObjectKey) -> list[int]:
+        """Its pin stays as long as pieces of it wait to be sent."""
+        serving = self._servings.pop((peer, key), None)
+        if serving is None:
+            return []
+        if not serving.waiting:
+            return [serving.pin]
+        self._ending.setdefault((peer, key), deque()).append(serving)
+        return []
+
+    def _take_ended(self, peer: int, key: ObjectKey) -> list[int]:
+        ending = self._ending[peer, key]
+        if ending[0].waiting:
+            return []
+        pin = ending.popleft().pin
+        if not ending:
+            del self._ending[peer, key]
+        return [pin]
+
+    def _send(self, peer: int, key: ObjectKey) -> list[int]:
         serving = self._servings[peer, key]
         while serving.offset < min(serving.size, serving.limit):
-            length = min(CHUNK_SIZE_BYTES, serving.size - serving.offset)
-            self._effects.append(SendPiece(peer, key, serving.extent, serving.size, serving.offset, length))
-            serving.offset += length
-            self.sent_bytes += length
-        if serving.offset < serving.size:
-            return None
-        del self._servings[peer, key]
-        return serving.pin
+            self._send_piece(peer, key, serving, CHUNK_SIZE_BYTES)
+        return [] if serving.offset < serving.size else self._end(peer, key)
+
+    def _send_directly(self, peer: int, key: ObjectKey) -> list[int]:
+        serving = self._servings[peer, key]
+        while serving.offset < serving.size and serving.waiting < PIECES_AHEAD:
+            serving.waiting += 1
+            self._send_piece(peer, key, serving, PIECE_BYTES)
+        return [] if serving.waiting else self._end(peer, key)
+
+    def _send_piece(self, peer: int, key: ObjectKey, serving: _Serving, limit: int) -> None:
+        length = min(limit, serving.size - serving.offset)
+        place = serving.extent, serving.size, serving.offset, length
+        self._effects.append(SendPiece(peer, key, *place, direct=serving.direct))
+        serving.offset += length
+        self.sent_bytes += length

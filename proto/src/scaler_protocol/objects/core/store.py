@@ -18,6 +18,7 @@ from scaler_protocol.messages import (
     ObjectKey,
     ObjectMissing,
     ObjectRequest,
+    ObjectStored,
     StoreAbandon,
     StoreCreate,
     StoreDrop,
@@ -40,6 +41,7 @@ from scaler_protocol.messages import (
     StoreStatus,
     StoreStatusRequest,
 )
+from scaler_protocol.objects.bulk_frames import label_of
 from scaler_protocol.objects.core.effects import CloseSegment, Effect, StoreAnswer
 from scaler_protocol.objects.core.fetches import Fetches
 from scaler_protocol.objects.core.memory import Memory, Refusal
@@ -112,6 +114,7 @@ class StoreCore:
         self._store_handlers: dict[type, Callable[[StorePeer, Any, float], None]] = {
             ObjectRequest: self._on_request,
             ObjectCredit: self._on_credit,
+            ObjectStored: self._on_offered,
         }
 
     # ---- the contract of all cores -------------------------------------------------------------------------------
@@ -138,6 +141,8 @@ class StoreCore:
             self._stop_writing(lost, written, now)
         self._give_back_region(lost, now)
         self.servings.remove_peer(peer)
+        if peer < _ITSELF:
+            self.fetches.on_offerer_lost(label_of(peer), now)
         for key in self.fetches.remove_peer(peer):
             self._end_fetch(key, None, now)
         self.memory.serve(now)
@@ -167,8 +172,8 @@ class StoreCore:
         self._after(now)
 
     def next_deadline(self) -> float | None:
-        deadlines = (self.memory.next_deadline(), self.fetches.next_deadline())
-        return min((each for each in deadlines if each is not None), default=None)
+        one, other = self.memory.next_deadline(), self.fetches.next_deadline()
+        return other if one is None else one if other is None else min(one, other)
 
     def take_effects(self) -> list[Effect]:
         for effect in list(self.memory.effects):
@@ -357,9 +362,13 @@ class StoreCore:
             self._on_create(self._itself, StoreCreate(body.key, body.size), now)
 
     def on_source_welcomed(self, endpoint: str, store: bytes, now: float) -> None:
-        """The connection to another store was made, or made again. ``store`` is its id."""
+        """The connection to another store was made, perhaps again. ``store`` is its id."""
         self.fetches.on_welcomed(endpoint, store, now)
         self._after(now)
+
+    def on_source_opening(self, endpoint: str, now: float) -> None:
+        """It answers; ``on_source_welcomed`` follows when its bulk connection was opened, or cannot be."""
+        self.fetches.on_opening(endpoint, now)
 
     def on_source_cut(self, endpoint: str, now: float) -> None:
         """The connection is gone, and is tried again."""
@@ -379,6 +388,26 @@ class StoreCore:
         wanted = self.fetches.on_chunk(endpoint, chunk, now)
         self._after(now)
         return self._itself.writing[chunk.key].extent if wanted else None
+
+    def bulk_extent(self, endpoint: str, key: ObjectKey, size: int, offset: int) -> Extent | None:
+        """Where to write bytes that come on a bulk connection; None: they are not wanted. Valid until the core is
+        called again; then ``on_bulk_received`` and ``on_piece_written``."""
+        is_wanted = self.fetches.wants(endpoint, key, size, offset)
+        return self._itself.writing[key].extent if is_wanted else None
+
+    def on_bulk_received(self, endpoint: str, key: ObjectKey, count: int, now: float) -> None:
+        self.fetches.on_bytes(endpoint, key, count, now)
+
+    def on_piece_sent(self, peer: int, key: ObjectKey, now: float) -> None:
+        """A piece that was on a bulk connection."""
+        self._let_servings_go(self._peers[peer], self.servings.on_piece_sent(peer, key), now)
+        self._after(now)
+
+    def on_bulk_lost(self, peer: int, now: float) -> None:
+        """The bulk connection of a peer is gone, and what was on it."""
+        self.fetches.on_offerer_lost(label_of(peer), now)
+        self._let_servings_go(self._peers[peer], self.servings.on_bulk_lost(peer), now)
+        self._after(now)
 
     def on_piece_written(self, key: ObjectKey, now: float, failed: bool = False) -> None:
         """``failed``: the host has no memory left."""
@@ -404,14 +433,17 @@ class StoreCore:
             self._answer(peer, body)
 
     def _on_request(self, peer: StorePeer, body: ObjectRequest, now: float) -> None:
-        self._let_serving_go(peer, self.servings.ask(peer.number, body.key, body.offset), now)
+        self._let_servings_go(peer, self.servings.ask(peer.number, body.key, body.offset, body.direct), now)
         self._on_get(peer, StoreGet(body.key), now)
 
-    def _on_credit(self, peer: StorePeer, body: ObjectCredit, now: float) -> None:
-        self._let_serving_go(peer, self.servings.on_credit(peer.number, body), now)
+    def _on_offered(self, peer: StorePeer, body: ObjectStored, now: float) -> None:
+        self.fetches.on_offered(label_of(peer.number), body.key, now)
 
-    def _let_serving_go(self, peer: StorePeer, pin: int | None, now: float) -> None:
-        if pin is not None:
+    def _on_credit(self, peer: StorePeer, body: ObjectCredit, now: float) -> None:
+        self._let_servings_go(peer, self.servings.on_credit(peer.number, body), now)
+
+    def _let_servings_go(self, peer: StorePeer, pins: list[int], now: float) -> None:
+        for pin in pins:
             self._unpin(peer.pins.pop(pin), now)
 
     def _take_inner(self, number: int, body: Any, now: float) -> None:
@@ -424,8 +456,8 @@ class StoreCore:
         elif isinstance(body, StoreExtent):
             pinned = peer.pins[body.pin]
             assert pinned.extent is not None
-            pin = self.servings.start(number, body.key, pinned.extent, body.size, body.pin)
-            self._let_serving_go(peer, pin, now)
+            pins = self.servings.start(number, body.key, pinned.extent, body.size, body.pin)
+            self._let_servings_go(peer, pins, now)
         else:
             self.servings.decline(number, body.key)
             text = body.text if isinstance(body, (ObjectMissing, StoreRefused)) else ""

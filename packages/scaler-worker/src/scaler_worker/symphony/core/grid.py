@@ -236,6 +236,10 @@ class Grid:
                 self._give_up(sent, Status.CANCELLED, "")
         self._drop_counts(column)
 
+    def cancel_unstarted(self, column: TaskColumn) -> TaskColumn:
+        """Symphony does not say which tasks have started: all count as started."""
+        return column
+
     def _give_up(self, sent: Sent, status: Status, text: str) -> None:
         self.sent.end(sent)
         self._close(sent)

@@ -1,0 +1,370 @@
+"""The executor: Scaler behind the interface of ``concurrent.futures.Executor``."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Protocol, TypeVar
+
+from scaler.client.future import ScalerFuture, ask_to_cancel, cancel_unstarted
+from scaler.core.outcome import Outcome
+from scaler.shell.client_io import ClientIO
+from scaler.utility.exceptions import ClientQuitException
+from scaler.utility.private_apis import call_before_exit
+from scaler_protocol.messages import Status
+
+if TYPE_CHECKING:
+    from scaler.cluster.combo import SchedulerClusterCombo
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+_AFTER_SHUTDOWN = "cannot schedule new futures after shutdown"
+_AFTER_EXIT = "cannot schedule new futures after interpreter shutdown"
+_CALLBACK_SECONDS = 0.001
+
+
+class ExecutorClient(Protocol):
+    """What an executor needs of its client."""
+
+    _client_io: ClientIO
+
+    @property
+    def address(self) -> str: ...
+
+    def submit_as(
+        self, future: ScalerFuture[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None: ...
+
+    def disconnect(self) -> None: ...
+
+
+class ExecutorFuture(ScalerFuture[T]):
+    """The future of an executor's call. Unlike the other futures of a client, ``cancel()`` does not interrupt a running
+    task. The cluster does not report the starts of tasks: ``running()`` is False until a cancel has found that the task
+    has started. ``finisher``: the thread that calls the callbacks."""
+
+    finisher = 0
+    _has_started = False
+
+    def __init__(self, client_io: ClientIO, work: Work) -> None:
+        super().__init__(client_io)
+        self._work = work
+
+    def cancel(self, running: bool = False) -> bool:
+        return super().cancel(running)
+
+    def running(self) -> bool:
+        return self._has_started and not self.done()
+
+    def note_started(self) -> None:
+        self._has_started = True
+
+    def settle(self, outcome: Outcome) -> bool:
+        self._work.note_outcome(self, outcome)
+        is_settled = super().settle(outcome)
+        if is_settled:
+            self._work.remove(self)
+        return is_settled
+
+    def finish(self, outcome: Outcome) -> None:
+        self._work.note_outcome(self, outcome)
+        self.finisher = threading.get_ident()
+        try:
+            super().finish(outcome)
+        finally:
+            self._work.remove(self)
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        super().set_exception(exception)
+        self._work.remove(self)
+
+    def _load(self, timeout: float | None) -> None:
+        try:
+            super()._load(timeout)
+        except ClientQuitException:
+            if not self._loaded:  # by the thread that has closed the client meanwhile
+                raise
+
+    def load_now(self) -> None:
+        """Fetch a large result while its cluster is there. A failure is kept for ``result``."""
+        try:
+            self._load(None)
+        except Exception as error:
+            self._exception, self._loaded = error, True
+
+    def __repr__(self) -> str:
+        state = self._state if self._has_started or self.is_settled() else "pending"
+        return f"<{type(self).__name__} at {id(self):#x} state={state.lower()}>"
+
+
+class Work:
+    """The calls of an executor that have not ended, and what they run on. It outlives an executor that is not waited
+    for: it closes when the last call has ended."""
+
+    def __init__(self, client_io: ClientIO, client: ExecutorClient | None, combo: SchedulerClusterCombo | None) -> None:
+        """``client`` and ``combo`` end with this work."""
+        self.client_io = client_io
+        self._client = client
+        self._combo = combo
+        self._unfinished: dict[int, ExecutorFuture[Any]] = {}
+        self._large: weakref.WeakSet[ExecutorFuture[Any]] = weakref.WeakSet()
+        self._closing = threading.RLock()
+        self._process = os.getpid()
+        _works.add(self)
+
+    def add(self, future: ExecutorFuture[Any]) -> None:
+        self._unfinished[id(future)] = future
+
+    def remove(self, future: ExecutorFuture[Any]) -> None:
+        self._unfinished.pop(id(future), None)
+
+    def note_outcome(self, future: ExecutorFuture[Any], outcome: Outcome) -> None:
+        """Called before other threads can see that the future has ended."""
+        if self._client is not None and outcome.status == Status.SUCCESS_LARGE:
+            self._large.add(future)
+
+    def cancel_unstarted(self) -> None:
+        cancel_unstarted(self.client_io, list(self._unfinished.values()))
+
+    def close(self) -> None:
+        """Wait for all calls, then end what belongs to this work. May be called twice and from several threads."""
+        if self._process != os.getpid():
+            return
+        with self._closing:
+            self._wait()
+            if self in _works:
+                self._end()
+            _works.discard(self)
+
+    def close_later(self) -> None:
+        """Close in another thread when all calls have ended."""
+        if self._client is None and not self._unfinished:
+            _works.discard(self)
+        elif self in _works:
+            try:
+                threading.Thread(target=self.close, name="scaler-executor", daemon=True).start()
+            except RuntimeError:
+                pass  # the interpreter exits, and closes this work
+
+    def _wait(self) -> None:
+        """Wait until all calls have ended and their callbacks have been called."""
+        for future in iter(self._next_unfinished, None):
+            try:
+                self.client_io.wait(future)
+            except ClientQuitException:
+                return
+            if future.finisher == threading.get_ident():
+                self.remove(future)  # this is one of its callbacks
+            elif id(future) in self._unfinished:
+                time.sleep(_CALLBACK_SECONDS)
+
+    def _next_unfinished(self) -> ExecutorFuture[Any] | None:
+        return next(iter(list(self._unfinished.values())), None)
+
+    def _end(self) -> None:
+        if self._client is None:
+            return
+        try:
+            for future in list(self._large):
+                future.load_now()
+            self._client.disconnect()
+        finally:
+            if self._combo is not None:
+                self._combo.shutdown()
+
+
+class Executor(concurrent.futures.Executor):
+    """A :class:`concurrent.futures.Executor` that runs its calls on the workers of a cluster.
+
+    ``address``: the scheduler of a running cluster. ``n_workers``: start a cluster of this many workers on this
+    machine, which ends with the executor (see :class:`SchedulerClusterCombo`). Give exactly one of them. For other
+    settings, use ``Client(...).as_executor()``.
+
+    Like the executors of the standard library, ``shutdown``, leaving ``with`` and the exit of the interpreter wait for
+    calls that have not ended."""
+
+    default_client: ClassVar[Callable[..., ExecutorClient]]
+    """The class of clients, which uses this class."""
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        n_workers: int | None = None,
+        timeout_seconds: float = 60,
+        stream_output: bool = False,
+    ) -> None:
+        if (address is None) == (n_workers is None):
+            raise ValueError("Cannot make an executor: give either an address or n_workers.")
+        if n_workers is not None and n_workers <= 0:
+            raise ValueError(f"Cannot make an executor with {n_workers} workers: n_workers must be greater than 0.")
+        combo = None if n_workers is None else _start_cluster(n_workers)
+        try:
+            client = Executor.default_client(
+                address if combo is None else combo.get_address(),
+                timeout_seconds=timeout_seconds,
+                stream_output=stream_output,
+            )
+            self._open(client, Work(client._client_io, client, combo))
+        except BaseException:
+            if combo is not None:
+                combo.shutdown()
+            raise
+
+    @classmethod
+    def of_client(cls, client: ExecutorClient) -> Executor:
+        """An executor that uses ``client`` and leaves it open at its end."""
+        executor = cls.__new__(cls)
+        executor._open(client, Work(client._client_io, None, None))
+        return executor
+
+    def _open(self, client: ExecutorClient, work: Work) -> None:
+        _close_works_at_exit()
+        self._client = client
+        self._work = work
+        self._is_shut_down = False
+        self._lock = threading.RLock()
+        weakref.finalize(self, work.close_later).atexit = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ScalerFuture[T]:
+        """Run ``fn(*args, **kwargs)`` on a worker. Raises RuntimeError after ``shutdown``, and TypeError at once if the
+        arguments do not fit the signature."""
+        with self._lock:
+            if self._is_shut_down:
+                raise RuntimeError(_AFTER_SHUTDOWN)
+            if _exit.is_near:
+                raise RuntimeError(_AFTER_EXIT)
+            future: ExecutorFuture[T] = ExecutorFuture(self._work.client_io, self._work)
+            self._work.add(future)
+            try:
+                self._client.submit_as(future, fn, args, kwargs)
+            except BaseException:
+                self._work.remove(future)
+                raise
+            return future
+
+    def map(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        buffersize: int | None = None,
+    ) -> Iterator[T]:
+        """Return an iterator over the results, in order. All calls are submitted now; with ``buffersize``, at most this
+        many are ahead of the results that are taken. ``chunksize``: calls per task. The iterator raises TimeoutError if
+        a result is not there ``timeout`` seconds after the call of ``map``. When it ends early, calls that have not
+        started are cancelled."""
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        if buffersize is not None and not isinstance(buffersize, int):
+            raise TypeError("buffersize must be an integer or None")
+        if buffersize is not None and buffersize < 1:
+            raise ValueError("buffersize must be None or > 0")
+        deadline = None if timeout is None else timeout + time.monotonic()
+        calls = zip(*iterables, strict=False)
+        if chunksize == 1:
+            return self._map(fn, calls, deadline, buffersize)
+        chunks = ((chunk,) for chunk in iter(lambda: list(islice(calls, chunksize)), []))
+        return chain.from_iterable(self._map(_chunk_function(fn), chunks, deadline, buffersize))
+
+    def _map(
+        self, fn: Callable[..., T], calls: Iterator[tuple[Any, ...]], deadline: float | None, buffersize: int | None
+    ) -> Generator[T, None, None]:
+        futures: deque[ScalerFuture[T]] = deque()
+        try:
+            futures.extend(self.submit(fn, *call) for call in islice(calls, buffersize))
+        except BaseException:
+            ask_to_cancel(self._work.client_io, futures)
+            raise
+        later = calls if buffersize is not None else iter(())
+        return _results(weakref.ref(self), self._work.client_io, fn, futures, later, deadline)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accept no more calls. ``wait``: return when all calls have ended. ``cancel_futures``: cancel the calls that
+        have not started."""
+        with self._lock:
+            self._is_shut_down = True
+        if cancel_futures:
+            self._work.cancel_unstarted()
+        if wait:
+            self._work.close()
+        else:
+            self._work.close_later()
+
+    def __repr__(self) -> str:
+        return f"Executor({self._client.address!r})"
+
+
+def _results(
+    executor: weakref.ref[Executor],
+    client_io: ClientIO,
+    fn: Callable[..., T],
+    futures: deque[ScalerFuture[T]],
+    later: Iterator[tuple[Any, ...]],
+    deadline: float | None,
+) -> Generator[T, None, None]:
+    """Yield the results. One of the ``later`` calls is submitted for each result that is taken."""
+    try:
+        while futures:
+            submitter = executor()
+            call = next(later, None) if submitter is not None else None
+            if submitter is not None and call is not None:
+                futures.append(submitter.submit(fn, *call))
+            del submitter
+            futures[0].result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            yield futures.popleft().result()  # without a reference to the future
+    finally:
+        ask_to_cancel(client_io, futures)
+        futures.clear()
+
+
+def _chunk_function(fn: Callable[..., T]) -> Callable[[list[tuple[Any, ...]]], list[T]]:
+    """A function of its own, which is sent by value: workers need not have this package."""
+
+    def run_chunk(calls: list[tuple[Any, ...]]) -> list[T]:
+        return [fn(*call) for call in calls]
+
+    return run_chunk
+
+
+def _start_cluster(n_workers: int) -> SchedulerClusterCombo:
+    from scaler.cluster.combo import SchedulerClusterCombo
+    from scaler.utility.siblings import require_siblings
+
+    require_siblings("Executor(n_workers=...)")
+    return SchedulerClusterCombo(n_workers)
+
+
+class _Exit:
+    """``is_near``: the interpreter exits and waits for the calls of all executors."""
+
+    is_known = False
+    is_near = False
+
+
+_exit = _Exit()
+_works: set[Work] = set()
+
+
+def _close_works_at_exit() -> None:
+    if _exit.is_known:
+        return
+    try:
+        call_before_exit(_close_works)
+    except RuntimeError:
+        raise RuntimeError(_AFTER_EXIT) from None
+    _exit.is_known = True
+
+
+def _close_works() -> None:
+    _exit.is_near = True
+    for work in list(_works):
+        work.close()

@@ -1,0 +1,102 @@
+"""The bytes of objects on a bulk connection: pieces, each behind a header. And how a bulk connection is offered.
+
+A header names the object, its size, where the piece begins and how long it is. Pieces of several objects may follow one
+another in any order, those of one object come in order.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from scaler_protocol.messages import ObjectKey
+
+PIECE_BYTES = 1024 * 1024
+"""The longest piece: what an object waits at most for another one."""
+
+NAME_BYTES = 16
+TOKEN_BYTES = 32
+FINGERPRINT_BYTES = 32
+FEATURE = "bulk"
+ACCEPTED = b"\x01"
+"""What the listener says to a peer that has shown its token."""
+
+_HEADER = struct.Struct("<16sQQQQ")
+HEADER_BYTES = _HEADER.size
+_SIZE_LIMIT = 2**62
+_LABEL = "peer:"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """``length`` bytes from ``offset`` of an object of ``size`` bytes."""
+
+    key: ObjectKey
+    size: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """The bytes of a piece: in a file from ``place`` on, and in memory."""
+
+    fd: int
+    place: int
+    view: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A peer may open one bulk connection to ``port``: there it shows ``name``, which is not secret, and then
+    ``token``. With a ``fingerprint``, TLS begins in between, with the certificate that has it."""
+
+    port: int
+    name: bytes
+    token: bytes
+    fingerprint: bytes = b""
+
+    def to_feature(self) -> str:
+        """As a feature of Welcome."""
+        return ":".join((FEATURE, str(self.port), self.name.hex(), self.token.hex(), self.fingerprint.hex()))
+
+
+def label_of(peer: int) -> str:
+    """What the bulk connection of a peer of this number is called; those that are dialed have the endpoint's name."""
+    return f"{_LABEL}{peer}"
+
+
+def peer_of(label: str) -> int:
+    """0: it was dialed from here."""
+    return int(label.removeprefix(_LABEL)) if label.startswith(_LABEL) else 0
+
+
+def offer_in(features: tuple[str, ...]) -> Offer | None:
+    """What the Welcome of a store offers; None: nothing that can be read."""
+    for feature in features:
+        label, *fields = feature.split(":")
+        if label == FEATURE and len(fields) == 4:
+            return _parse_offer(fields)
+    return None
+
+
+def _parse_offer(fields: list[str]) -> Offer | None:
+    try:
+        port, secrets = int(fields[0]), [bytes.fromhex(field) for field in fields[1:]]
+    except ValueError:
+        return None
+    name, token, fingerprint = secrets
+    is_valid = 0 < port < 2**16 and len(name) == NAME_BYTES and len(token) == TOKEN_BYTES
+    return Offer(port, name, token, fingerprint) if is_valid and len(fingerprint) in (0, FINGERPRINT_BYTES) else None
+
+
+def pack_header(piece: Piece) -> bytes:
+    return _HEADER.pack(piece.key.owner, piece.key.number, piece.size, piece.offset, piece.length)
+
+
+def parse_header(data: bytes | bytearray | memoryview) -> Piece:
+    """Raises ValueError when no piece can be like that."""
+    owner, number, size, offset, length = _HEADER.unpack(data)
+    if not 0 < length <= PIECE_BYTES or size > _SIZE_LIMIT or offset + length > size:
+        raise ValueError("Cannot read a bulk connection: the header of a piece is malformed.")
+    return Piece(ObjectKey(owner, number), size, offset, length)
