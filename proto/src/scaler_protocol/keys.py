@@ -1,4 +1,4 @@
-"""CURVE keys: what protects connections that other machines can reach.
+"""CURVE keys, which protect connections that other machines can reach.
 
 A directory named by $SCALER_KEYS holds one key per file: NAME.key is secret, NAME.pub is its public half. With it every
 tcp connection is encrypted, and what a peer may do is the role of its key:
@@ -106,7 +106,7 @@ class KnownKeys:
 
 @dataclass(frozen=True, slots=True)
 class ServerKeys:
-    """What a listener needs. ``admitted``: the roles that it lets in."""
+    """The keys of a listener. ``admitted``: the roles that it admits."""
 
     secret: bytes
     directory: Path
@@ -122,7 +122,7 @@ class ServerKeys:
 
 @dataclass(frozen=True, slots=True)
 class PeerKeys:
-    """What a peer needs: its secret key, of which the public one is made, and the public key of the other end."""
+    """The keys of a peer: its secret key, from which the public one is derived, and the public key of the other end."""
 
     secret: bytes
     server_public: bytes
@@ -134,7 +134,7 @@ def role_of_user(user: bytes) -> Role | None:
 
 
 def name_of_user(user: bytes) -> str:
-    """Whose key it is: ``alice`` for ``submit-alice``. Empty: it has no name, or there is no key."""
+    """The name of the owner of a key: ``alice`` for ``submit-alice``. Empty: it has no name, or there is no key."""
     parts = user.split(b":", 2)
     return parts[1].decode("utf-8", "backslashreplace") if len(parts) > 1 else ""
 
@@ -145,7 +145,7 @@ def key_of_user(user: bytes) -> bytes:
 
 
 def holder_of_user(user: bytes) -> str:
-    """Whom ``PublicKey.user`` names so, as the file is called: ``submit`` or ``submit-alice``."""
+    """The holder of a key as its file is named: ``submit`` or ``submit-alice``."""
     return "-".join(part.decode("utf-8", "backslashreplace") for part in user.split(b":", 2)[:2] if part)
 
 
@@ -168,7 +168,7 @@ def keys_directory() -> Path | None:
 
 
 def scheduler_keys(address: Address) -> ServerKeys | None:
-    """What a scheduler that listens on ``address`` needs; None without a directory, or off the network. Raises
+    """The keys of a scheduler that listens on ``address``; None without a directory, or off the network. Raises
     ValueError with a sentence when a key is missing or wrong, PermissionError when others can read it."""
     return _server_keys(address, SCHEDULER, frozenset(Role))
 
@@ -232,7 +232,7 @@ def _expiry(match: re.Match[str]) -> float:
 
 
 def peer_keys(address: Address, role: Role, directory: Path | None = None, server: str = SCHEDULER) -> PeerKeys | None:
-    """What a peer of this role needs that connects to ``address``: it uses admin.key when it has one, else the key of
+    """The keys of a peer of this role that connects to ``address``: admin.key if it has one, otherwise the key of
     its role. ``directory`` None: the one that $SCALER_KEYS names. Otherwise as ``scheduler_keys``."""
     directory = directory or keys_directory()
     if directory is None or address.scheme != "tcp":
@@ -258,7 +258,7 @@ worker_keys: Callable[[Address], PeerKeys | None] = partial(peer_keys, role=Role
 
 
 def store_peer_keys(address: Address) -> PeerKeys | None:
-    """What a store needs that fetches from another: hosts that only submit have stores, too."""
+    """The keys of a store that fetches from another one: hosts that only submit have stores, too."""
     directory = keys_directory()
     works = directory is not None and files_of_peer(directory, Role.WORK)[0].exists()
     return peer_keys(address, Role.WORK if works else Role.SUBMIT, server="work")

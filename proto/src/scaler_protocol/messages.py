@@ -103,7 +103,7 @@ UNITS_PER_WHOLE = 1_000_000
 
 @value(frozen=True, slots=True)
 class Capability:
-    """What a worker offers or a task requires. ``millionths`` add to ``amount``: a part of a device."""
+    """A named amount that a worker offers or a task requires. ``millionths`` add to ``amount``: a part of a device."""
 
     name: str
     amount: int = 1
@@ -475,7 +475,7 @@ class ClusterInfoReply:
 
 @value(frozen=True, slots=True)
 class Output:
-    """What a task wrote to stdout (1) or stderr (2), for the client that asked for it; or ``warnings`` that it raised:
+    """The output of a task to stdout (1) or stderr (2), for a client that requested it, or ``warnings`` that it issued:
     the pickle of a list of (pickled category, message, file, line, module)."""
 
     session: bytes
@@ -520,7 +520,7 @@ LOCK_NAME_LIMIT_BYTES = 1024
 
 
 class CoordinationKind(enum.IntEnum):
-    """What clients and tasks share by name."""
+    """Kinds of objects that clients and tasks share by name."""
 
     LOCK = 0
 

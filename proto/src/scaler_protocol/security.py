@@ -1,4 +1,5 @@
-"""Permissions to connect: the token file that peers of one user share, and the addresses a scheduler may listen on."""
+"""Permissions to connect: the token file that the peers of one user share, and the addresses at which a scheduler may
+listen."""
 
 from __future__ import annotations
 

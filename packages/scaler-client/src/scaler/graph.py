@@ -207,7 +207,7 @@ def _arranged(levels: Sequence[int], heights: Sequence[int], groups: Sequence[in
 
 
 class CallShape(NamedTuple):
-    """What the calls of one group have in common."""
+    """The properties that the calls of one group have in common."""
 
     kind: Any
     arity: int

@@ -81,8 +81,8 @@ def run(settings: SchedulerSettings) -> int:
 
 
 def _token_for(address: Address) -> bytes:
-    """What peers of this machine must prove to know. On the network they need none: it is there for those who ask for a
-    proof. Raises as ``ensure_token``."""
+    """The token that peers of this machine must know. Peers on the network need none: it is there for those that ask
+    for a proof. Raises as ``ensure_token``."""
     try:
         return ensure_token()
     except (ValueError, OSError):

@@ -153,7 +153,7 @@ class ChildCommand:
 
 
 _running: dict[int, ChildCommand] = {}
-"""What a script that forgets to stop its children leaves to its exit."""
+"""Children that a script has not stopped; they are stopped at its exit."""
 
 
 @atexit.register

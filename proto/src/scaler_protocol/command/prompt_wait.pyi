@@ -16,7 +16,8 @@ class Alarm:
         """None: never."""
 
 class PromptWait:
-    """What ``epoll`` watches and what is to be called at once. An exception of what is called is logged."""
+    """The descriptors that ``epoll`` watches, and callbacks to be called at once. An exception of a callback is
+    logged."""
 
     is_asked: bool
     """Set it to make ``wait`` return."""

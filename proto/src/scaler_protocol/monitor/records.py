@@ -1,4 +1,4 @@
-"""Event records: what happened, one record for all tasks of a message.
+"""Event records, one for all tasks of a message.
 
 A record is a header of 48 bytes and, for some kinds, a body; everything is little-endian, and the size of a record is
 a multiple of 8. Sessions, agents and functions are small numbers, counted from 0 within one epoch of a scheduler and
@@ -91,7 +91,7 @@ ENDINGS = (Kind.ENDED, Kind.RAN, Kind.STEPPED)
 
 
 class Naming(enum.IntEnum):
-    """What a NAME record names."""
+    """The kind of thing that a NAME record names."""
 
     SESSION = 0
     AGENT = 1

@@ -1,4 +1,4 @@
-"""Reads event logs: what the monitor stream said at any time of a recording."""
+"""Reads event logs: the monitor stream at any time of a recording."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ cdef class Painter:
         return 0
 
     cdef int take_run(self, TaskPage page, Run* run, uint32_t row, uint64_t first_serial) except -1:
-        """What taking its rows one by one would do."""
+        """Equivalent to taking its rows one by one."""
         cdef Pixel* pixel = self.open_pixel(row, self.place_of(run.earliest_start_us))
         add_to(
             pixel, run.count, run.busy_us * self.scale, run.longest_us, page.functions[run.start],

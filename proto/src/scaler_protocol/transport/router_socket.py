@@ -109,8 +109,8 @@ class RouterSocket(RouterFrames):
     # ---- peers ---------------------------------------------------------------------------------------------------
 
     def unauthenticated_messages(self) -> Iterator[tuple[bytes, list[bytes]]]:
-        """What peers say that were not admitted: for a short time only, after all that ``receive_many`` gave. Frames
-        are empty for what is no Hello and was dropped. With keys there are no such peers."""
+        """Messages of peers that were not admitted: for a short time only, after all that ``receive_many`` returned.
+        Frames are empty for a message that was not a Hello and was dropped. With keys there are no such peers."""
         return iter(()) if self.listener is None else self.listener.unauthenticated_messages()
 
     def answer(self, peer: bytes, frames: Sequence[bytes]) -> str:

@@ -1,4 +1,4 @@
-"""Whose a socket of this machine is, as the kernel says: who listens at a port, who is at the other end.
+"""The owner of a socket of this machine, according to the kernel: of a listening port, or of the other end.
 
 For unix sockets it is in their credentials. For tcp the kernel is asked by netlink (sock_diag), which answers about one
 socket in some microseconds, or else by /proc/net/tcp, which lists them all. Only what is in this network namespace can

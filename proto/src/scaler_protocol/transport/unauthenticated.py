@@ -1,4 +1,4 @@
-"""Connections of peers that have not authenticated: what they may cost.
+"""Connections of peers that have not authenticated, and the limits of their cost.
 
 Any process that can connect may flood. So only the start of one small message is kept for each connection, connections
 are few and short-lived, and only a share of the time is spent on them (``time_share``), after authenticated peers were

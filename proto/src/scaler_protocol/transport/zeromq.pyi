@@ -20,7 +20,7 @@ class Socket:
 class DealerFrames(Socket):
     @property
     def stream(self) -> ZmtpConnection | None:
-        """What it speaks through in place of the socket."""
+        """The connection that it uses instead of the socket."""
 
     def use(self, stream: ZmtpConnection | None) -> None:
         """Speak through ``stream`` from now on; None: through the socket."""
@@ -43,7 +43,7 @@ class DealerFrames(Socket):
 class RouterFrames(Socket):
     @property
     def listener(self) -> ZmtpListener | None:
-        """What it speaks through in place of a socket."""
+        """The listener that it uses instead of a socket."""
 
     def serve(self, listener: ZmtpListener | None) -> None: ...
     def send(self, peer: bytes, frames: Sequence[bytes]) -> Literal["sent", "full", "gone"]:

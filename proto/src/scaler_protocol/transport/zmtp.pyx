@@ -145,7 +145,7 @@ cdef class ZmtpConnection:
         self.epoll = epoll
 
     cdef void watch_again(self) noexcept:
-        """What to watch for has changed."""
+        """Note that the events to watch for have changed."""
         if self.epoll >= 0:
             watch(self.epoll, CHANGE, self.fd, READABLE | (WRITABLE if self.waiting_bytes else 0))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class LockClient(Protocol):
-    """What a lock needs of a client."""
+    """The interface of a client to its locks."""
 
     @property
     def _client_io(self) -> ClientIO: ...

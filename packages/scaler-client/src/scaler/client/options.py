@@ -83,7 +83,7 @@ def shared(options: TaskOptions) -> TaskOptions:
 
 
 def capabilities_of(wanted: Mapping[str, float] | Sequence[str] | None) -> tuple[Capability, ...]:
-    """What a worker must have: names, each with an amount when ``wanted`` is a mapping."""
+    """The capabilities that a task requires: names, each with an amount if ``wanted`` is a mapping."""
     if not wanted:
         return ()
     if isinstance(wanted, (str, bytes)) or not all(isinstance(name, str) for name in wanted):

@@ -105,7 +105,7 @@ class TableModel(QAbstractTableModel):
         return None if row is None else row[self.spec.index(key)]
 
     def key_of(self, number: int) -> tuple[Any, ...] | None:
-        """What tells the row apart from others, wherever it stands later."""
+        """The key that identifies the row, wherever it is later."""
         row = self.row(number)
         return None if row is None else tuple(row[index] for index in self._key)
 

@@ -296,7 +296,7 @@ class StreamDrawing(QWidget):
         return self.chosen.bar(self.bars, workers.index(self.chosen.worker), pixel)
 
     def cursor_text(self) -> str:
-        """What there is to say of the chosen task; empty when none is, or it is out of sight."""
+        """The description of the selected task; empty if there is none, or it is not visible."""
         bar = self.cursor_bar()
         return "" if bar is None or self.bars is None else stream_rows.tip(self.monitor.model, self.bars, bar)
 

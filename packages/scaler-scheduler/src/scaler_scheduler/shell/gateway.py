@@ -40,7 +40,7 @@ _DISCONNECT_SECONDS = 0.1
 """Time that the messages sent last have to leave."""
 
 _KEYS_SECONDS = 1.0
-"""How often it is looked for keys that are gone, or have expired."""
+"""The interval of checks for keys that were removed or have expired."""
 
 _ANSWERS = frozenset((Challenge, Refused, Welcome, WhoAreYou))
 """Bodies for a connection that may not have authenticated."""

@@ -38,7 +38,7 @@ _SUFFIX = "_monitor"
 _TEMPORARY = re.compile(r"\.(\d+)")
 _LAST_FOLDER = "/tmp/scaler-{user}"
 _ANSWERING = (0, errno.EAGAIN, errno.EACCES, errno.EPERM)
-"""What ``connect`` gives when a process listens, or when that cannot be known."""
+"""Results of ``connect`` if a process listens, or if that cannot be known."""
 
 
 class MonitorSocket:

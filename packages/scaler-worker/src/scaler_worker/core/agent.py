@@ -81,7 +81,7 @@ KEY_REFUSED_SECONDS = 2.0
 
 BAD_INPUT_CODE = 2
 OUTPUT_BUDGET_BYTES = 4 * 1024 * 1024
-"""What tasks have printed and the scheduler has not yet received; beyond it, tasks that print wait."""
+"""Limit of output that the scheduler has not yet received; beyond it, tasks that print wait."""
 
 OUTPUT_MESSAGE_BYTES = 64 * 1024
 STDERR = 2
@@ -94,8 +94,8 @@ FAREWELL_SECONDS = 0.5
 
 
 class AgentCore:
-    """What an agent does wherever its tasks run, which is the part of its ``backend``. The ``AgentRules`` of its hot
-    path are here."""
+    """The part of an agent that does not depend on where its tasks run, which is the responsibility of its ``backend``.
+    The ``AgentRules`` of its hot path are here."""
 
     def __init__(
         self,
@@ -384,8 +384,8 @@ class AgentCore:
     # ---- objects ---------------------------------------------------------------------------------------------
 
     def _find(self, keys: list[ObjectKey]) -> None:
-        """What tasks here need: perhaps it is in the host's store, else the scheduler knows where it is. Functions
-        travel by the scheduler."""
+        """Find objects that tasks here need: in the host's store, or else through the scheduler. Functions
+        always come through the scheduler."""
         stored = [key for key in keys if key.number] if self._cluster else []
         if stored:
             self._state.outbox.add(FindStored(stored))
@@ -567,7 +567,7 @@ class AgentCore:
         self._say_hello(now)
 
     def on_not_carried_out(self, effect: Any, now: float) -> None:
-        """What rests on it must not wait for it."""
+        """Continue without the effect: nothing may wait for it."""
         if isinstance(effect, Send):
             self.on_not_taken_in(now)
 

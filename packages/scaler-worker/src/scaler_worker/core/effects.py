@@ -73,7 +73,7 @@ class FindStored:
 
 @dataclass(slots=True)
 class ReadOutput:
-    """What tasks print is taken again: listen to the worker processes that had to wait."""
+    """Output is accepted again: listen to the worker processes that had to wait."""
 
 
 @dataclass(slots=True)

@@ -42,7 +42,7 @@ class Nodes:
         ``room`` tasks; ``estimate(function)`` is a task's seconds, if known."""
 
     def values(self, runs: list[TaskRun]) -> tuple[list[ResultRun], list[ObjectKey]]:
-        """What a worker process needs for ``runs``: small values as results, keys of large ones."""
+        """The values that a worker process needs for ``runs``: small values as results, keys of large ones."""
 
     def harvested(self, kept: list[tuple[TaskRun, int, int, bytes]]) -> tuple[list[TaskRun], list[Named]]:
         """Rows (run, task, status, payload) of nodes that ended: (runs that may be queued, nodes to give back)."""

@@ -245,7 +245,7 @@ cdef class Nodes:
         return True
 
     def values(self, list runs):
-        """What a worker process needs for ``runs``: (result runs with small values, keys of large ones)."""
+        """The values that a worker process needs for ``runs``: (result runs with small values, keys of large ones)."""
         cdef dict builders = {}
         cdef dict seen = {}
         cdef list large = []

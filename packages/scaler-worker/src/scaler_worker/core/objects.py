@@ -76,7 +76,7 @@ class ObjectExchange:
         self.store = store
         self._complete: set[ObjectKey] = set()
         self.stored: dict[ObjectKey, bool] = {}
-        """What the host's store has; for reading."""
+        """The objects in the host's store; read-only."""
         self._rows: dict[ObjectKey, Row] = {}
         self._incoming: dict[ObjectKey, _Incoming] = {}
         self._arrived: list[ObjectKey] = []

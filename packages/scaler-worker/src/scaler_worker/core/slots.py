@@ -147,7 +147,7 @@ class Slots:
             self._state.outbox.add(Kill(number))
 
     def end_broken(self, process: WorkerProcess) -> None:
-        """What it wrote to its board cannot be true: nothing it says from now on can be relied on."""
+        """End a process that wrote impossible values to its board: none of its messages can be relied on."""
         assert process.board is not None
         if not process.dying:
             text = _broken_text(process.board.broken or "")

@@ -22,7 +22,7 @@ from scaler_worker.core.effects import Reconnect
 
 
 class ConversingCore(Protocol):
-    """What a conversation needs of a core."""
+    """The interface of a core to a conversation."""
 
     def on_connected(self, token: bytes, now: float) -> None: ...
     def on_peer_lost(self, peer: bytes, now: float) -> None: ...

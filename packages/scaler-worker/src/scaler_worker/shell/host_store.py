@@ -21,7 +21,7 @@ Use = Callable[[AgentConnection | None], None]
 
 
 class StoreEvents(Protocol):
-    """What the store of the host answers."""
+    """Answers of the host's store."""
 
     def store_status(self, status: StoreStatus) -> None: ...
     def store_lost(self) -> None:

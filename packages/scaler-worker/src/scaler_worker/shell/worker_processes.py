@@ -37,7 +37,7 @@ tasks, for objects."""
 
 
 class WorkerProcessEvents(Protocol):
-    """What happens to worker processes."""
+    """Events of worker processes."""
 
     def started(self, number: int, board: Board, pid: int) -> None:
         """The process exists."""
@@ -87,7 +87,7 @@ class WorkerProcesses:
         self._cluster = b""
         self.processes: dict[int, WorkerProcessHandle] = {}
         self.unread: dict[int, WorkerProcessHandle] = {}
-        """Whose tasks print too much: nothing is read from these."""
+        """Worker processes whose tasks print too much: their output is not read."""
         self._zygote = zygote
         zygote.attach(loop, self._on_forked, self._on_lost)
         self._out_of_memory_kills = out_of_memory_kills()

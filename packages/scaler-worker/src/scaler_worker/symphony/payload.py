@@ -92,7 +92,8 @@ def describe_text(error: Any) -> str:
 
 
 def _environment(call: Call, scheduler_address: str, worker_name: str) -> dict[str, str | None]:
-    """What a client inside the task needs to know. There is no agent on the host: it connects by itself."""
+    """The environment that a client inside the task needs. There is no agent on the host, so the client connects by
+    itself."""
     return {
         "SCALER_SCHEDULER_ADDRESS": scheduler_address,
         "SCALER_PARENT": f"{call.session.hex()}:{call.task}:{call.attempt}:{call.depth}",

@@ -57,7 +57,7 @@ class Soam:
         return embedded if isinstance(embedded, BaseException) and package != self._api.__name__ else None
 
     def output(self, handle: Any) -> bytes:
-        """What the service returned."""
+        """The output of the service."""
         message = self._message_class()
         handle.populate_task_output(message)
         return bytes(message.payload)

@@ -185,7 +185,7 @@ class WorkerProcessMain:
         os.eventfd_write(self._news_fd, 1)
 
     def keep_large(self, key: ObjectKey, sequence: int, payload: bytes | ObjectLayout) -> tuple[bytes, bytes | None]:
-        """What stands for a large result in its record; and its bytes, when they are not in the host's store but on
+        """The reference to a large result for its record, and its bytes if they are not in the host's store but on
         their way to the agent. Raises StoreFull."""
         place = self._store.put(key, payload)
         if place is not None:

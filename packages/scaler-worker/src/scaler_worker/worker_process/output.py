@@ -1,4 +1,4 @@
-"""What a task prints, for the client that asked for it."""
+"""The output of a task, for a client that requested it."""
 
 from __future__ import annotations
 

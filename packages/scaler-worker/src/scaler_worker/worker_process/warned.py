@@ -42,7 +42,7 @@ class TaskWarnings:
         self._listens = True
 
     def take(self) -> bytes:
-        """What the task has raised. Its successor in this process may raise the same."""
+        """The warnings of the task. The next task in this process may issue the same ones."""
         taken, left_out = self._taken, self._left_out
         self._taken, self._left_out = [], 0
         warnings.simplefilter("default", append=True)  # changes nothing, but Python forgets what it has shown

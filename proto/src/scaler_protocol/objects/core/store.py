@@ -558,7 +558,7 @@ class StoreCore:
                 self._pin(peer, known)
 
     def _after(self, now: float) -> None:
-        """What the last call led to: memory that was got or refused, answers to the store itself, fetches that fail."""
+        """Handle the consequences of a call: granted or refused memory, answers to the store itself, failed fetches."""
         while self.memory.granted or self._inner or self.fetches.failed:
             self._take_granted(now)
             inner, self._inner = self._inner, []
