@@ -329,5 +329,5 @@ def test_what_fails_at_the_beginning_is_bad_input(api: Api, monkeypatch: pytest.
         api.failures = [RuntimeError("no\nlogin")]
     else:
         monkeypatch.setattr(soamapi, where, fail)
-    with pytest.raises(BadInput, match="RuntimeError: no login; (set up|check)"):
+    with pytest.raises(BadInput, match="RuntimeError: no login. (Set up|Check)"):
         SymphonyGateway("ScalerService", "tcp://127.0.0.1:1", "w", lambda event: None).connect()

@@ -161,9 +161,11 @@ def _start_metrics(settings: SchedulerSettings, monitor_address: str) -> Metrics
     if settings.prometheus_address is None:
         return None
     metrics = MetricsServer(settings.prometheus_address, monitor_address, settings.prometheus_token_file)
-    logging.info(f"Scheduler: figures for Prometheus are at {metrics.start()}")
+    logging.info(f"Scheduler: metrics for Prometheus are at {metrics.start()}")
     if metrics.is_open_to_others:
-        logging.warning("Scheduler: other machines can read these figures; --prometheus-token-file asks for a token")
+        logging.warning(
+            "Scheduler: other machines can read these metrics. Set --prometheus-token-file to require a token."
+        )
     return metrics
 
 

@@ -30,5 +30,7 @@ def _uvloop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
     except ImportError:
-        raise BadInput("--event-loop uvloop needs the package uvloop: pip install uvloop") from None
+        raise BadInput(
+            "Cannot use --event-loop uvloop: the package uvloop is missing. Run pip install uvloop."
+        ) from None
     return uvloop.new_event_loop()

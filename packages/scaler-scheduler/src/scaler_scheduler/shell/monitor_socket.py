@@ -110,7 +110,7 @@ def listen_by_default(scheduler_address: str) -> MonitorSocket:
         return MonitorSocket(listener, f"ipc://{link or path}", path, link)
     raise sentence(
         errno.ENOENT,
-        f"there is no place for the monitors' socket ({'; '.join(reasons)}): choose one with --monitor-address",
+        f"cannot create the monitors' socket: {'; '.join(reasons)}. Choose its place with --monitor-address.",
     )
 
 

@@ -293,7 +293,7 @@ class AgentCore:
             self._epoch = 0
             self._say_hello(now)
             return
-        self.exit(1, f"the scheduler refuses this worker: {refused.text}")
+        self.exit(1, f"the scheduler has refused this worker: {refused.text}")
 
     # ---- tasks -----------------------------------------------------------------------------------------------
 
@@ -661,7 +661,7 @@ class AgentCore:
         if self._state.welcomed:
             self._heartbeats.keep_alive(now, self._has_nothing())
         elif self._away_since is not None and now >= self._away_since + self._settings.death_timeout_seconds:
-            self.exit(1, f"the scheduler is away for {self._settings.death_timeout_seconds:g} seconds")
+            self.exit(1, f"no connection to the scheduler for {self._settings.death_timeout_seconds:g} seconds")
         elif self._connected and now >= self._hello_again_at:
             self._say_hello_again(now)
         elif self._reconnect_at is not None and now >= self._reconnect_at:

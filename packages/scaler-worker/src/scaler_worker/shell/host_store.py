@@ -155,7 +155,7 @@ class AgentHostStore:
         except StoreUnavailable as error:
             logging.debug(str(error))
         except Exception as error:
-            logging.warning(f"The object store of this host cannot be reached: {error}")
+            logging.warning(f"Cannot reach the object store of this host: {error}")
         finally:
             try:
                 self._loop.call_soon_threadsafe(self._opened, attempt, may_start, connection)

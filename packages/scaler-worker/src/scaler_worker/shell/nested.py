@@ -84,7 +84,7 @@ class NestedListener:
         try:
             self._on_readable(connection)
         except Exception:
-            logging.exception("a client inside a task is disconnected")
+            logging.exception("disconnecting a client inside a task")
             self._end(connection)
 
     def _on_readable(self, connection: StreamConnection) -> None:

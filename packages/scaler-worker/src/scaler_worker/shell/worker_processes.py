@@ -169,7 +169,7 @@ class WorkerProcesses:
             return
         process.reason = f"A task has written to descriptors that belong to its worker: {error}."
         trace = None if isinstance(error, ChannelError) else error
-        logging.error(f"worker process {process.pid} is killed. {process.reason}", exc_info=trace)
+        logging.error(f"killing worker process {process.pid}. {process.reason}", exc_info=trace)
         self._loop.remove_reader(process.connection.fd)
         self._loop.remove_reader(process.stderr_fd)
         self.kill(process.number)
@@ -235,7 +235,7 @@ class WorkerProcesses:
         if process.maps_board:
             self._loop.call_later(DEAF_SECONDS, self._end_deaf, process)
             return
-        logging.warning(f"worker process {process.pid} has become another program: it is killed")
+        logging.warning(f"worker process {process.pid} has executed another program: killing it")
         self.kill(process.number)
 
     def read_on(self) -> None:

@@ -92,7 +92,7 @@ class SymphonyAgent:
 
     def _exit(self, effect: Exit) -> None:
         if not self._ended.done():
-            logging.log(logging.ERROR if effect.code else logging.INFO, f"ClusterProcess: ends, {effect.text}")
+            logging.log(logging.ERROR if effect.code else logging.INFO, f"ClusterProcess: exiting: {effect.text}")
             self._ended.set_result(effect.code)
 
     # ---- what Symphony says ----------------------------------------------------------------------------------

@@ -224,20 +224,20 @@ class SymphonyGateway:
         self._thread = threading.Thread(target=self._work, name="symphony", daemon=True)
 
     def connect(self) -> None:
-        """Opens session 1, in the caller's thread. Raises BadInput: a user can mend what is wrong at the beginning."""
+        """Opens session 1, in the caller's thread. Raises BadInput: a user can correct mistakes at the start."""
         try:
             self._soam.initialize()
         except Exception as error:
             raise BadInput(
-                f"Symphony's API does not start: {describe(error)}; set up the environment of its client first "
+                f"Cannot start Symphony's API: {describe(error)}. Set up the environment of Symphony's client first "
                 "(cshrc.platform or profile.platform)."
             ) from None
         try:
             self._open(1)
         except Exception as error:
             raise BadInput(
-                f"Symphony gives no session of the service {self._service}: {describe(error)}; check that the service "
-                "is registered and enabled under this name, and that the user Guest may use it."
+                f"Cannot open a session of the Symphony service {self._service}: {describe(error)}. Check that the "
+                "service is registered and enabled under this name, and that the user Guest may use it."
             ) from None
 
     def start(self) -> None:
@@ -277,7 +277,7 @@ class SymphonyGateway:
         try:
             self._open(number)
         except Exception as error:
-            self._post(Ended(number, f"Symphony gives no session of {self._service}, tried again: {describe(error)}"))
+            self._post(Ended(number, f"Cannot open a session of {self._service}, will retry: {describe(error)}"))
             return
         self._post(Opened(number))
 

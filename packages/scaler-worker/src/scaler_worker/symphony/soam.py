@@ -66,16 +66,17 @@ class Soam:
 def _import() -> Any:
     try:
         api = importlib.import_module("soamapi")
-    except Exception as error:  # it is no Python of ours: libraries that are missing end it in ways of their own
+    except Exception as error:  # it is third-party code: missing libraries make it fail in many ways
         raise BadInput(
-            f"soamapi, the Python API of IBM Spectrum Symphony, cannot be imported ({error}): install Symphony's "
-            "client on this host and put the directory of its Python API into PYTHONPATH."
+            f"Cannot import soamapi, the Python API of IBM Spectrum Symphony: {error}. Install Symphony's client on "
+            "this host and put the directory of its Python API into PYTHONPATH."
         ) from None
     missing = [name for name in _NAMES if not hasattr(api, name)]
     if missing:
         raise BadInput(
-            f"the module soamapi in {getattr(api, '__file__', None) or 'no file'} is not the Python API of IBM "
-            f"Spectrum Symphony: it has no {missing[0]}; put the directory of Symphony's into PYTHONPATH first."
+            f"Cannot use the module soamapi in {getattr(api, '__file__', None) or 'no file'}: it is not the Python "
+            f"API of IBM Spectrum Symphony, because it has no {missing[0]}. Put the directory of Symphony's first into "
+            "PYTHONPATH."
         )
     return api
 

@@ -146,7 +146,7 @@ class WorkerProcessMain:
         serializer = self.serializer(run)
         data = self._definition_bytes(run.function)
         if digest(data) != run.function:  # whichever client sent it
-            raise ObjectMissingError("The function that arrived is not the one that is meant.")
+            raise ObjectMissingError("The received function does not match its digest.")
         function: Callable[..., Any] = pickle.loads(data) if serializer is None else serializer.deserialize(bytes(data))
         self._objects.pop(ObjectKey(run.function, 0), None)
         return function
@@ -291,7 +291,7 @@ class WorkerProcessMain:
         try:
             return self._objects[ObjectKey(name, 0)]
         except KeyError:
-            raise ObjectMissingError("The function did not arrive.") from None
+            raise ObjectMissingError("The function was not received.") from None
 
     # ---- memory ----------------------------------------------------------------------------------------------
 
