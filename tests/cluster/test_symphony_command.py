@@ -83,7 +83,7 @@ def test_a_module_that_is_no_soamapi(content: str, text: str, tmp_path: Path) ->
 
 def test_an_unknown_service(symphony: Symphony) -> None:
     text = refusal(symphony, free_address(), "NoSuchService")
-    assert "application NoSuchService is not registered" in text and "check that the service is registered" in text
+    assert "application NoSuchService is not registered" in text and "Check that the service is registered" in text
 
 
 def test_a_refused_login(tmp_path: Path) -> None:
