@@ -91,7 +91,7 @@ def test_a_key_that_only_observes_does_not_submit(public_address: str, submitter
 
 def test_a_worker_needs_a_key_that_works(public_address: str, submitter: Path) -> None:
     refused = run_command("scaler_cluster", public_address, "-n", 1)
-    assert refused.returncode == 2 and "work.key is missing" in refused.stderr
+    assert refused.returncode == 2 and "work.key: it is missing" in refused.stderr
     for half in ("key", "pub"):
         shutil.copy2(submitter / f"submit.{half}", submitter / f"work.{half}")
     refused = run_command("scaler_cluster", public_address, "-n", 1)
@@ -148,7 +148,7 @@ def test_a_public_address_without_keys_is_refused(monkeypatch: pytest.MonkeyPatc
     hidden = [*command[:3], "tcp://127.0.0.1:0", "--monitor-address", "tcp://0.0.0.0:0"]
     done = subprocess.run(hidden, capture_output=True, text=True, timeout=15)
     assert done.returncode == 2 and "--insecure" in done.stderr, done.stderr
-    for directory, reason in ((None, "--insecure"), (tmp_path / "nothing here", "scheduler.key is missing")):
+    for directory, reason in ((None, "--insecure"), (tmp_path / "nothing here", "scheduler.key: it is missing")):
         if directory is not None:
             monkeypatch.setenv("SCALER_KEYS", str(directory))
         done = subprocess.run(command, capture_output=True, text=True, timeout=15)
@@ -169,7 +169,7 @@ def test_monitors_need_the_keys_too_and_say_so(tmp_path: Path, monkeypatch: pyte
             monkeypatch.setenv("SCALER_KEYS", str(folder))
             assert sentence in refusal(monitor_address, 1)
         monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "missing"))
-        assert "is missing: make keys with scaler_keygen" in refusal(monitor_address, 2)
+        assert "is missing. Make keys with scaler_keygen" in refusal(monitor_address, 2)
         monkeypatch.delenv("SCALER_KEYS")
         assert "set SCALER_KEYS" in refusal(monitor_address, 1)
 

@@ -35,7 +35,7 @@ from tests.support.commands import (
 from tests.support.waiting import wait_until
 
 ANY_PORT = ("--prometheus-address", "127.0.0.1:0")
-URL = re.compile(r"figures for Prometheus are at (http://\S+)")
+URL = re.compile(r"metrics for Prometheus are at (http://\S+)")
 
 
 def url_of(scheduler: Command) -> str:

@@ -57,7 +57,7 @@ def refusal(symphony: Symphony, *arguments: object, **environment: str) -> str:
 def test_without_soamapi() -> None:
     done = run_command("scaler_symphony_cluster", free_address(), SERVICE)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "soamapi" in done.stderr and "install Symphony's client on this host" in done.stderr
+    assert "soamapi" in done.stderr and "Install Symphony's client on this host" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,12 @@ def test_without_soamapi() -> None:
     [
         (
             "raise OSError('libsoam.so: no such file')",
-            "cannot be imported (libsoam.so: no such file): install Symphony's",
+            "the Python API of IBM Spectrum Symphony: libsoam.so: no such file. Install Symphony's",
         ),
-        ("", "soamapi.py is not the Python API of IBM Spectrum Symphony: it has no Message; put the directory"),
+        (
+            "",
+            "soamapi.py: it is not the Python API of IBM Spectrum Symphony, because it has no Message.",
+        ),
     ],
 )
 def test_a_module_that_is_no_soamapi(content: str, text: str, tmp_path: Path) -> None:
@@ -80,7 +83,7 @@ def test_a_module_that_is_no_soamapi(content: str, text: str, tmp_path: Path) ->
 
 def test_an_unknown_service(symphony: Symphony) -> None:
     text = refusal(symphony, free_address(), "NoSuchService")
-    assert "application NoSuchService is not registered" in text and "check that the service is registered" in text
+    assert "application NoSuchService is not registered" in text and "Check that the service is registered" in text
 
 
 def test_a_refused_login(tmp_path: Path) -> None:
@@ -171,7 +174,7 @@ def test_log_lines(symphony: Symphony, tmp_path: Path) -> None:
         "ClusterProcess: starting 2 workers, heartbeat_interval_seconds=3, object_retention_seconds=3600",
         r"Worker\[0\] started",
         r"Worker\[1\] started",
-        "ClusterProcess: ends, stopped",
+        "ClusterProcess: exiting: stopped",
     ]
     assert [bool(re.fullmatch(stamp + text, line)) for text, line in zip(expected, lines, strict=True)] == [True] * 6
 
@@ -181,7 +184,9 @@ def test_the_logging_level(symphony: Symphony) -> None:
         "scaler_symphony_cluster", free_address(), SERVICE, "-ll", "ERROR", "-ds", "0.5", **symphony.environment
     )
     assert done.returncode == 1
-    assert re.fullmatch(r"\[ERROR\]\S+ \S+: ClusterProcess: ends, the scheduler is away for 0.5 seconds\n", done.stdout)
+    assert re.fullmatch(
+        r"\[ERROR\]\S+ \S+: ClusterProcess: exiting: no connection to the scheduler for 0.5 seconds\n", done.stdout
+    )
 
 
 def test_a_logging_configuration_file(symphony: Symphony, tmp_path: Path) -> None:
@@ -224,7 +229,7 @@ def test_a_scheduler_that_stays_away(symphony: Symphony) -> None:
     watch = Stopwatch()
     with start_symphony_cluster(symphony, free_address(), "--death-timeout-seconds", "0.7") as command:
         assert command.wait() == 1 and watch.seconds < 10
-        assert "the scheduler is away for 0.7 seconds" in command.output
+        assert "no connection to the scheduler for 0.7 seconds" in command.output
 
 
 def test_a_symphony_that_stays_away() -> None:

@@ -232,14 +232,14 @@ def test_other_terminals(serving: Feed, term: str) -> None:
 def test_an_unknown_terminal_is_one_line(serving: Feed) -> None:
     with Tmux(top(serving), term="no-such-terminal") as terminal:
         assert terminal.wait_for_exit() == 2
-        assert "this terminal cannot be used" in terminal.screen
+        assert "Cannot use this terminal" in terminal.screen
         assert "Traceback" not in terminal.screen
 
 
 def test_a_terminal_that_cannot_place_text_is_one_line(serving: Feed) -> None:
     with Tmux(top(serving), term="dumb") as terminal:
         assert terminal.wait_for_exit() == 2
-        assert "TERM is dumb, which cannot place text on a screen" in " ".join(terminal.lines)
+        assert "TERM is dumb, which cannot position text" in " ".join(terminal.lines)
 
 
 def test_names_that_the_locale_does_not_have_keep_their_columns(feed: Feed) -> None:

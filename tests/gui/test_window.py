@@ -364,7 +364,7 @@ def test_a_place_that_is_no_address(window: MainWindow) -> None:
 
 def test_keys_that_are_not_there(window: MainWindow, tmp_path: Path) -> None:
     window.connect_to(RecentAddress("tcp://127.0.0.1:1", str(tmp_path)))
-    assert window.banner.isVisible() and f"{tmp_path}/observe.key is missing" in window.banner.text()
+    assert window.banner.isVisible() and f"{tmp_path}/observe.key: it is missing" in window.banner.text()
 
 
 def test_a_restarted_scheduler_is_said_and_counted_anew(busy_window: MainWindow) -> None:

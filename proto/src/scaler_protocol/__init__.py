@@ -1,3 +1,3 @@
-"""What two peers of Scaler must agree on: messages, codec, addresses, transport and security."""
+"""Everything on which two peers of Scaler must agree: messages, codec, addresses, transport and security."""
 
 __version__ = "1.0.0"

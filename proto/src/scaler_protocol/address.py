@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 FORMS = "tcp://host:port, ipc://path or inproc://name"
 _PATH_LIMIT_BYTES = 107
-"""What the kernel takes in a socket address."""
+"""The longest path that the kernel accepts in a socket address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ def parse_address(text: str) -> Address:
     """Raises ValueError with one plain sentence when ``text`` is none of the three forms."""
     scheme, separator, rest = str(text).partition("://")
     if not separator:
-        raise ValueError(f"{text!r} is not an address: expected {FORMS}.")
+        raise ValueError(f"Cannot use {text!r}: it is not an address. Write {FORMS}.")
     if scheme == "tcp":
         return _parse_tcp(text, rest)
     if scheme == "ipc":
         return _parse_ipc(text, rest)
     if scheme == "inproc":
         return _parse_inproc(text, rest)
-    raise ValueError(f"{text!r} has the unknown scheme {scheme!r}: expected {FORMS}.")
+    raise ValueError(f"Cannot use {text!r}: it has the unknown scheme {scheme!r}. Write {FORMS}.")
 
 
 def default_monitor_address(address: Address | str) -> str:
@@ -61,36 +61,40 @@ def parse_watched_address(text: str) -> Address:
     """A monitor address that a program of its own can watch. Raises ValueError with one plain sentence."""
     parsed = parse_address(text)
     if parsed.scheme == "inproc":
-        raise ValueError(f"{text!r} cannot be reached from another process: expected tcp://host:port or ipc://path.")
+        raise ValueError(
+            f"Cannot watch {text!r}: it cannot be reached from another process. Use tcp://host:port or ipc://path."
+        )
     return parsed
 
 
 def _parse_tcp(text: str, rest: str) -> Address:
     host, separator, port = rest.rpartition(":")
     if not separator or not host:
-        raise ValueError(f"{text!r} has no port: expected tcp://host:port.")
+        raise ValueError(f"Cannot use {text!r}: it has no port. Write tcp://host:port.")
     if not (port.isascii() and port.isdigit() and int(port) <= 65535):
-        raise ValueError(f"{text!r} has the port {port!r}: expected a number from 0 to 65535.")
+        raise ValueError(f"Cannot use {text!r}: it has the port {port!r}. Use a number from 0 to 65535.")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ValueError(f"{text!r} has an IPv6 host without brackets: write tcp://[{host}]:{port}.")
+        raise ValueError(f"Cannot use {text!r}: it has an IPv6 host without brackets. Write tcp://[{host}]:{port}.")
     if not host or any(character.isspace() or character in "/?#@[]" for character in host):
-        raise ValueError(f"{text!r} has the host {host!r}, which is not a valid host name: expected tcp://host:port.")
+        raise ValueError(f"Cannot use {text!r}: {host!r} is not a valid host name. Write tcp://host:port.")
     return Address("tcp", host=host, port=int(port))
 
 
 def _parse_ipc(text: str, path: str) -> Address:
     if not path or "\0" in path:
-        raise ValueError(f"{text!r} has no path: expected ipc://path.")
+        raise ValueError(f"Cannot use {text!r}: it has no path. Write ipc://path.")
     if len(path.encode("utf-8", "surrogateescape")) > _PATH_LIMIT_BYTES:
-        raise ValueError(f"{text!r} is too long: the path of a socket has at most {_PATH_LIMIT_BYTES} bytes.")
+        raise ValueError(
+            f"Cannot use {text!r}: its path is too long. Use a path of at most {_PATH_LIMIT_BYTES} bytes for a socket."
+        )
     return Address("ipc", path=path)
 
 
 def _parse_inproc(text: str, name: str) -> Address:
     if not name:
-        raise ValueError(f"{text!r} has no name: expected inproc://name.")
+        raise ValueError(f"Cannot use {text!r}: it has no name. Write inproc://name.")
     return Address("inproc", path=name)
 
 

@@ -897,7 +897,7 @@ cdef Extent extent_of(object run):
 
 
 cdef uint64_t shape_cost(TaskRun run) except? 0:
-    """What the names and options of a run take, once per slice."""
+    """The bytes of the names and options of a run, once per slice."""
     return run.shape_bytes()
 
 

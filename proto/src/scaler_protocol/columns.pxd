@@ -1,4 +1,4 @@
-"""What runs of tasks and of results are made of: columns that grow, the ends of pieces in a payload, and limits.
+"""The elements of runs of tasks and results: columns that grow, the ends of pieces in a payload, and limits.
 
 Inline functions only.
 """

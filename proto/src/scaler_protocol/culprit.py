@@ -134,7 +134,7 @@ def _groups_of_object(value: Any) -> Iterator[Iterator[Part]]:
 
 
 def _groups_of_state(value: Any, name: str) -> Iterator[Iterator[Part]]:
-    """What ``__reduce_ex__`` says the object is made of."""
+    """The parts of the object, according to ``__reduce_ex__``."""
     reduced = value.__reduce_ex__(_PROTOCOL)
     if not isinstance(reduced, tuple):
         return
@@ -203,7 +203,7 @@ def _short(key: object) -> str:
 
 
 def _text_of(error: Exception) -> str:
-    """What it says; with its type, if that says more."""
+    """The text of the error, with its type if the type is informative."""
     try:
         text = str(error)
     except Exception:

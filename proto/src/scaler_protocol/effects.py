@@ -1,4 +1,4 @@
-"""Effects that every core has: what it wants its shell to do. Plain values, compared with ``==``."""
+"""Effects that every core has: actions that it requests from its shell. Plain values, compared with ``==``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Hot messages, what every message is put into, and the wish to send it: made for each message, so they cost little."""
+"""Messages of the hot path, the envelope of each message, and the effect that sends it. All are cheap to create."""
 
 cimport cython
 

@@ -1,4 +1,4 @@
-"""Groups and weights: what a client may ask for when workers are shared."""
+"""Groups and weights that a client may request for sharing the workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hello: what a peer says first, whether it is welcome, and how both ends prove that they are who they should be.
+"""Hello: the first message of a peer, the decision about it, and the proofs by which both ends authenticate.
 
 On addresses of this machine peers of one user share a token, which is never sent. Each end proves that it knows the
 token by an HMAC over fresh nonces of both:
@@ -110,7 +110,7 @@ def refusal_for(hello: Hello, user: bytes = b"") -> Refused | None:
 
 
 def place_of(address: Address | str) -> str:
-    """What both ends call an address in their proofs. A path may be another one in a container, so it does not count;
+    """The name of an address in the proofs of both ends. A path may differ in a container, so it does not count;
     empty: nothing is proved within one process."""
     parsed = parse_address(address) if isinstance(address, str) else address
     if parsed.scheme != "tcp":
@@ -124,7 +124,7 @@ def place_of(address: Address | str) -> str:
 
 
 def places_of(address: Address | str) -> tuple[str, ...]:
-    """What peers of this machine may call the address at which a scheduler listens."""
+    """The names that peers of this machine may use for the address at which a scheduler listens."""
     parsed = parse_address(address) if isinstance(address, str) else address
     if parsed.is_local:
         return (place_of(parsed),)
@@ -199,8 +199,8 @@ class PeerHandshake:
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerHandshake:
     """The end that listens: a scheduler's, or a store's. ``seed``: random bytes, new with each start. ``places``: what
-    peers may call the address. ``is_required``: who proves nothing is refused; otherwise a proof is given to whoever
-    asks for one."""
+    peers may call the address. ``is_required``: a peer without a proof is refused; otherwise a proof is given
+    to each peer that asks for one."""
 
     token: bytes
     seed: bytes
@@ -247,7 +247,7 @@ class ServerHandshake:
         return hmac.compare_digest(hello.challenge, self._nonce(hello, window))
 
     def _place(self, hello: Hello) -> str | None:
-        """What the peer calls this address; None: it does not know the token, or means another address."""
+        """The peer's name for this address; None: it does not know the token, or means another address."""
         for place in self.places:
             if hmac.compare_digest(hello.proof, _peer_proof(self.token, place, hello)):
                 return place

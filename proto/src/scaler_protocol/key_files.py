@@ -26,7 +26,7 @@ def generate(directory: Path, new_pair: NewPair, names: Sequence[str] = (), expi
     paths = [directory / f"{name}.key" for name in names or (SCHEDULER, *ROLE_NAMES)]
     for path in (*paths, *(path.with_suffix(".pub") for path in paths)):
         if path.exists():
-            raise FileExistsError(f"{path} already exists: remove it first, or choose another directory.")
+            raise FileExistsError(_exists_text(path))
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in paths:
         public, secret = new_pair()
@@ -39,9 +39,9 @@ def generate(directory: Path, new_pair: NewPair, names: Sequence[str] = (), expi
 def name_of_file(role: str, name: str) -> str:
     """ROLE or ROLE-NAME. Raises ValueError."""
     if role not in ROLE_NAMES:
-        raise ValueError(f"{role!r} is not a role: expected {', '.join(ROLE_NAMES)}.")
+        raise ValueError(f"Cannot make a key: {role!r} is not a role. Use one of {', '.join(ROLE_NAMES)}.")
     if name and not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} cannot be the name of a key: use letters, digits and _ . @ + -")
+        raise ValueError(f"Cannot name a key {name!r}. Begin with a letter or digit; use letters, digits and _ . @ + -")
     return f"{role}-{name}" if name else role
 
 
@@ -56,7 +56,10 @@ def rotate(
     present = {path.stem for path in directory.glob("*.pub") if _is_of_peer(path)}
     missing = set(names) - present
     if missing or not present:
-        raise ValueError(f"{directory} has no {' and no '.join(sorted(missing)) or 'submit'}.pub to replace.")
+        names_text = " and no ".join(sorted(missing)) or "submit"
+        raise ValueError(
+            f"Cannot replace keys in {directory}: it has no {names_text}.pub. Make keys with scaler_keygen."
+        )
     changed = sorted(set(names) or present)
     for name in changed:
         _rotate_one(directory / f"{name}.key", new_pair, now + keep_seconds, expires)
@@ -106,4 +109,8 @@ def _moment(seconds: float) -> datetime:
 
 def _write(path: Path, data: bytes) -> None:
     if not create_private_file(path, data):
-        raise FileExistsError(f"{path} already exists: remove it first, or choose another directory.")
+        raise FileExistsError(_exists_text(path))
+
+
+def _exists_text(path: Path) -> str:
+    return f"Cannot write {path}: it already exists. Remove it first, or choose another directory."

@@ -1,4 +1,4 @@
-"""CURVE keys: what protects connections that other machines can reach.
+"""CURVE keys, which protect connections that other machines can reach.
 
 A directory named by $SCALER_KEYS holds one key per file: NAME.key is secret, NAME.pub is its public half. With it every
 tcp connection is encrypted, and what a peer may do is the role of its key:
@@ -42,6 +42,7 @@ _MISSED_SECONDS = 0.1
 
 _KEY = re.compile(rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")  # Z85
 _DAY_SECONDS = 24 * 60 * 60.0
+_EXPIRY_ADVICE = "Write a second line such as 'expires 2027-01-31', in UTC."
 _EXPIRES = re.compile(r"expires (\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})Z)?")
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)
 """Errors that a file did not cause."""
@@ -105,7 +106,7 @@ class KnownKeys:
 
 @dataclass(frozen=True, slots=True)
 class ServerKeys:
-    """What a listener needs. ``admitted``: the roles that it lets in."""
+    """The keys of a listener. ``admitted``: the roles that it admits."""
 
     secret: bytes
     directory: Path
@@ -113,7 +114,7 @@ class ServerKeys:
     known: KnownKeys = field(compare=False)
 
     def user_of(self, public: bytes) -> bytes | None:
-        """Names whoever has the secret half of ``public``; None: it is not let in. Keys can be added and taken away
+        """The user that has the secret half of ``public``; None: it is not admitted. Keys can be added and removed
         while the listener runs. OSError: they cannot be read now."""
         found = self.known.find(public)
         return found.user if found is not None and found.role in self.admitted else None
@@ -121,7 +122,7 @@ class ServerKeys:
 
 @dataclass(frozen=True, slots=True)
 class PeerKeys:
-    """What a peer needs: its secret key, of which the public one is made, and the public key of the other end."""
+    """The keys of a peer: its secret key, from which the public one is derived, and the public key of the other end."""
 
     secret: bytes
     server_public: bytes
@@ -133,7 +134,7 @@ def role_of_user(user: bytes) -> Role | None:
 
 
 def name_of_user(user: bytes) -> str:
-    """Whose key it is: ``alice`` for ``submit-alice``. Empty: it has no name, or there is no key."""
+    """The name of the owner of a key: ``alice`` for ``submit-alice``. Empty: it has no name, or there is no key."""
     parts = user.split(b":", 2)
     return parts[1].decode("utf-8", "backslashreplace") if len(parts) > 1 else ""
 
@@ -144,7 +145,7 @@ def key_of_user(user: bytes) -> bytes:
 
 
 def holder_of_user(user: bytes) -> str:
-    """Whom ``PublicKey.user`` names so, as the file is called: ``submit`` or ``submit-alice``."""
+    """The holder of a key as its file is named: ``submit`` or ``submit-alice``."""
     return "-".join(part.decode("utf-8", "backslashreplace") for part in user.split(b":", 2)[:2] if part)
 
 
@@ -167,7 +168,7 @@ def keys_directory() -> Path | None:
 
 
 def scheduler_keys(address: Address) -> ServerKeys | None:
-    """What a scheduler that listens on ``address`` needs; None without a directory, or off the network. Raises
+    """The keys of a scheduler that listens on ``address``; None without a directory, or off the network. Raises
     ValueError with a sentence when a key is missing or wrong, PermissionError when others can read it."""
     return _server_keys(address, SCHEDULER, frozenset(Role))
 
@@ -189,8 +190,8 @@ def _server_keys(address: Address, name: str, admitted: frozenset[Role]) -> Serv
     secret = read_key(directory / f"{name}.key")
     if not public_keys(directory):
         raise ValueError(
-            f"{directory} has no public key of a peer, such as submit.pub, so no peer could connect. "
-            "Make keys with scaler_keygen."
+            f"Cannot use the keys in {directory}: it has no public key of a peer, such as submit.pub, so no peer could "
+            "connect. Make keys with scaler_keygen."
         )
     return ServerKeys(secret, directory, admitted, KnownKeys(directory))
 
@@ -211,14 +212,14 @@ def parse_public_key(path: Path, content: bytes) -> tuple[bytes, float]:
     """The key, and when it expires. ValueError, with a sentence, for what is neither."""
     first, _, rest = content.partition(b"\n")
     if not _KEY.fullmatch(first.strip()):
-        raise ValueError(f"{path} is not a key. Make keys with scaler_keygen.")
+        raise ValueError(f"Cannot use {path}: it is not a key. Make keys with scaler_keygen.")
     match = _EXPIRES.fullmatch(rest.decode(errors="replace").strip())
     if rest.strip() and match is None:
-        raise ValueError(f"{path}: expected a second line such as 'expires 2027-01-31', in UTC.")
+        raise ValueError(f"Cannot use {path}: its second line is not an expiry. {_EXPIRY_ADVICE}")
     try:
         return first.strip(), _expiry(match) if match is not None else float("inf")
     except ValueError as error:
-        raise ValueError(f"{path}: {error}.") from None
+        raise ValueError(f"Cannot use {path}: {error}. {_EXPIRY_ADVICE}") from None
 
 
 def _expiry(match: re.Match[str]) -> float:
@@ -231,7 +232,7 @@ def _expiry(match: re.Match[str]) -> float:
 
 
 def peer_keys(address: Address, role: Role, directory: Path | None = None, server: str = SCHEDULER) -> PeerKeys | None:
-    """What a peer of this role needs that connects to ``address``: it uses admin.key when it has one, else the key of
+    """The keys of a peer of this role that connects to ``address``: admin.key if it has one, otherwise the key of
     its role. ``directory`` None: the one that $SCALER_KEYS names. Otherwise as ``scheduler_keys``."""
     directory = directory or keys_directory()
     if directory is None or address.scheme != "tcp":
@@ -257,7 +258,7 @@ worker_keys: Callable[[Address], PeerKeys | None] = partial(peer_keys, role=Role
 
 
 def store_peer_keys(address: Address) -> PeerKeys | None:
-    """What a store needs that fetches from another: hosts that only submit have stores, too."""
+    """The keys of a store that fetches from another one: hosts that only submit have stores, too."""
     directory = keys_directory()
     works = directory is not None and files_of_peer(directory, Role.WORK)[0].exists()
     return peer_keys(address, Role.WORK if works else Role.SUBMIT, server="work")
@@ -270,7 +271,7 @@ def read_key(path: Path) -> bytes:
     """A secret key. Raises as ``scheduler_keys``."""
     key = _read_file(path)
     if not _KEY.fullmatch(key):
-        raise ValueError(f"{path} is not a key. Make keys with scaler_keygen.")
+        raise ValueError(f"Cannot use {path}: it is not a key. Make keys with scaler_keygen.")
     return key
 
 
@@ -282,12 +283,12 @@ def read_public_file(path: Path) -> bytes:
 def _read_file(path: Path) -> bytes:
     content = read_private_file(path, is_secret=path.suffix == ".key")
     if content is None:
-        raise ValueError(f"{path} is missing: make keys with scaler_keygen, or unset {VARIABLE}.")
+        raise ValueError(f"Cannot use {path}: it is missing. Make keys with scaler_keygen, or unset {VARIABLE}.")
     return content
 
 
 def _read_if_good(path: Path) -> bytes:
-    """Empty for a file that has just been put there wrongly: it shuts nobody else out."""
+    """Empty for a file that was just put there with errors, so that the keys of other peers stay valid."""
     try:
         content = read_public_file(path)
         parse_public_key(path, content)

@@ -64,7 +64,7 @@ class StructLayout:
         return 2 * larger
 
     def _leave_holes(self, bits: int, place: int) -> None:
-        """What a field leaves of its new word."""
+        """Note the bits that a field leaves unused in its new word."""
         while bits < _WORD_BITS:
             self._holes[bits] = place
             bits, place = 2 * bits, (place + 1) // 2

@@ -30,7 +30,7 @@ KEYWORDS_LIMIT = 16_384
 """Keyword arguments of one call."""
 
 SHAPE_LIMIT_BYTES = 65_536
-"""What the names, keywords and capabilities of one run of tasks take: each part of a run carries all of them."""
+"""Limit of the names, keywords and capabilities of one run of tasks: each part of a run carries all of them."""
 
 SOURCES_LIMIT = 64
 """Endpoints of stores in one message."""

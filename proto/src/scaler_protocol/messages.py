@@ -103,7 +103,7 @@ UNITS_PER_WHOLE = 1_000_000
 
 @value(frozen=True, slots=True)
 class Capability:
-    """What a worker offers or a task requires. ``millionths`` add to ``amount``: a part of a device."""
+    """A named amount that a worker offers or a task requires. ``millionths`` add to ``amount``: a part of a device."""
 
     name: str
     amount: int = 1
@@ -135,7 +135,7 @@ class TaskOptions:
 
 
 DEFAULT_OPTIONS = TaskOptions()
-"""Nearly all tasks have these: whoever passes this very object spares a comparison for each message."""
+"""Nearly all tasks have these options: a caller that passes this very object saves a comparison for each message."""
 
 
 @value(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class TaskColumn:
 @value(frozen=True, slots=True)
 class Cancel:
     """Client to scheduler, scheduler to agent. An agent answers each with a result of status CANCELLED unless the task
-    ended otherwise first. For a graph task that succeeded there it means that nobody needs the value any more (with
+    ended otherwise first. For a graph task that succeeded there it means that the value is not needed any more (with
     attempt 0 also a value that was fetched); that is not answered."""
 
     columns: tuple[TaskColumn, ...]
@@ -475,7 +475,7 @@ class ClusterInfoReply:
 
 @value(frozen=True, slots=True)
 class Output:
-    """What a task wrote to stdout (1) or stderr (2), for the client that asked for it; or ``warnings`` that it raised:
+    """The output of a task to stdout (1) or stderr (2), for a client that requested it, or ``warnings`` that it issued:
     the pickle of a list of (pickled category, message, file, line, module)."""
 
     session: bytes
@@ -520,7 +520,7 @@ LOCK_NAME_LIMIT_BYTES = 1024
 
 
 class CoordinationKind(enum.IntEnum):
-    """What clients and tasks share by name."""
+    """Kinds of objects that clients and tasks share by name."""
 
     LOCK = 0
 
@@ -669,7 +669,7 @@ class StoreGet:
 @value(frozen=True, slots=True)
 class StoreExtent:
     """The bytes of an object. They stay where they are until the pin is released or its connection ends. ``copied``: so
-    much is pinned that whoever may keep this for long should copy it instead, and release the pin."""
+    much is pinned that a peer that may keep this for long should copy it instead, and release the pin."""
 
     key: ObjectKey
     segment: int

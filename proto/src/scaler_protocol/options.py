@@ -1,4 +1,4 @@
-"""Options: what a field of a settings dataclass says about itself, for every place that reads or shows it.
+"""Options: the metadata of a field of a settings dataclass, for every place that reads or shows it.
 
 A field is one line. From it come the command-line option, the environment variable, the key in a TOML file, the
 parameter of a Python class, the row in the documentation and, for a field of a core's options, the core's setting and
@@ -19,7 +19,7 @@ METADATA_KEY = "scaler.setting"
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What the writer of a settings class says about one field."""
+    """The description of one field by the author of a settings class."""
 
     help: str
     short: str | None = None

@@ -1,4 +1,5 @@
-"""Permissions to connect: the token file that peers of one user share, and the addresses a scheduler may listen on."""
+"""Permissions to connect: the token file that the peers of one user share, and the addresses at which a scheduler may
+listen."""
 
 from __future__ import annotations
 
@@ -77,6 +78,6 @@ def check_bind_allowed(address: Address | str, insecure: bool) -> None:
     if parsed.is_local or insecure or keys is not None:
         return
     raise ValueError(
-        f"{parsed} can be reached from other machines: set up CURVE keys (scaler_keygen DIR, then SCALER_KEYS=DIR), "
-        "or pass --insecure to let anyone on the network run code here."
+        f"Cannot listen on {parsed}: other machines can reach it. Set up CURVE keys (scaler_keygen DIR, then "
+        "SCALER_KEYS=DIR), or pass --insecure to let anyone on the network run code here."
     )

@@ -25,7 +25,7 @@ class TaskRun:
     payload_bytes: int
     has_references: bool
     names_bytes: int
-    """What its names and options take in a message, at most: each part of a run carries them."""
+    """The maximum size of its names and options in a message: each part of a run carries them."""
 
     frame_bytes: int
     """Of the frames in which its columns and its payload are, and which it keeps in memory."""

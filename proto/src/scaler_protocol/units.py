@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Unit:
-    """What a number counts.
+    """The unit of a number.
 
     ``factors`` has, for each suffix in lower case, the numerator and the denominator that turn a number with this
     suffix into a number of this unit. ``suffixes`` are those that users see, from small to large. ``symbol`` is the
@@ -36,7 +36,7 @@ class Unit:
 
     @property
     def advice(self) -> str:
-        """What to give instead of a text that is not a number of this unit."""
+        """Advice for a text that is not a number of this unit."""
         return f"Give {self.name.lower()}, or a number with a unit ({', '.join(self.suffixes)})."
 
     def show(self, value: float) -> str:

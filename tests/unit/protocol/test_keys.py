@@ -78,14 +78,14 @@ def test_without_a_directory_there_are_none(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_wrong_directory_is_told(directory: Path) -> None:
     good = (directory / "submit.pub").read_text()
     (directory / "submit.pub").write_text("short")
-    with pytest.raises(ValueError, match="submit.pub is not a key"):
+    with pytest.raises(ValueError, match="submit.pub: it is not a key"):
         check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
     (directory / "submit.pub").write_text("~" * 40)
-    with pytest.raises(ValueError, match="submit.pub is not a key"):
+    with pytest.raises(ValueError, match="submit.pub: it is not a key"):
         check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
     (directory / "submit.pub").write_text(good)
     (directory / "scheduler.pub").unlink()
-    with pytest.raises(ValueError, match="scheduler.pub is missing"):
+    with pytest.raises(ValueError, match="scheduler.pub: it is missing"):
         keys.client_keys(NETWORK)
     (directory / "admin.key").chmod(0o644)
     with pytest.raises(PermissionError, match="chmod 600"):
@@ -106,9 +106,9 @@ def test_a_peer_uses_the_key_of_its_role_or_that_of_an_administrator(directory: 
     assert used_by(keys.worker_keys) == used_by(keys.store_peer_keys) == public("work")
     (directory / "work.key").unlink()
     assert used_by(keys.store_peer_keys) == public("submit")
-    with pytest.raises(ValueError, match="work.key is missing"):
+    with pytest.raises(ValueError, match="work.key: it is missing"):
         keys.worker_keys(NETWORK)
-    with pytest.raises(ValueError, match="work.key is missing"):
+    with pytest.raises(ValueError, match="work.key: it is missing"):
         keys.store_keys(NETWORK)
 
 
@@ -373,7 +373,7 @@ def test_a_store_keeps_out_whose_key_it_does_not_know(
 def test_missing_keys_stop_a_peer_at_once(context: Any, directory: Path) -> None:
     (directory / "admin.key").unlink()
     (directory / "submit.key").unlink()
-    with pytest.raises(ValueError, match="submit.key is missing"):
+    with pytest.raises(ValueError, match="submit.key: it is missing"):
         DealerConnection(context, "tcp://127.0.0.1:9", new_session())
 
 

@@ -138,7 +138,7 @@ def test_without_any_place_it_is_one_sentence(
     for variable in ("XDG_RUNTIME_DIR", "SCALER_HOME"):
         monkeypatch.setenv(variable, str(tmp_path / "file"))
     monkeypatch.setattr(monitor_socket, "_LAST_FOLDER", f"{tmp_path}/file/last")
-    with pytest.raises(OSError, match="^there is no place for the monitors' socket .*: choose one with --monitor-add"):
+    with pytest.raises(OSError, match="^cannot create the monitors' socket: .*. Choose its place with --monitor-add"):
         open_for(name)
 
 

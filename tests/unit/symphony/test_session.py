@@ -129,7 +129,7 @@ def gateway(api: Api, posted: Posted) -> Iterator[SymphonyGateway]:
     made = SymphonyGateway("ScalerService", "tcp://127.0.0.1:1", "w", posted.events.append)
     made.connect()
     made.start()
-    made.wish(OpenSession(1))
+    made.request(OpenSession(1))
     posted.wait_for(Opened)
     yield made
     made.stop()
@@ -139,7 +139,7 @@ def gateway(api: Api, posted: Posted) -> Iterator[SymphonyGateway]:
 
 def send(gateway: SymphonyGateway, *numbers: int, session: int = 1) -> None:
     for number in numbers:
-        gateway.wish(SendInput(number, session, CALL))
+        gateway.request(SendInput(number, session, CALL))
 
 
 def test_an_answer_before_the_id_is_known(api: Api, gateway: SymphonyGateway, posted: Posted) -> None:
@@ -192,7 +192,7 @@ def test_the_end_is_told_once_and_nothing_counts_after_it(api: Api, gateway: Sym
     first.answer(1)
     assert posted.of(Ended) == [Ended(1, "RuntimeError: first")] and not posted.of(Answered)
     send(gateway, 2)  # meant for the dead one
-    gateway.wish(OpenSession(2))
+    gateway.request(OpenSession(2))
     posted.wait_for(Opened, 2)
     send(gateway, 1, session=2)
     posted.wait_for(Taken, 2)
@@ -212,10 +212,10 @@ def test_a_session_that_ends_while_it_is_opened(api: Api, gateway: SymphonyGatew
 
     api.sessions[0].callback.on_exception(RuntimeError("gone"))
     api._create = create_and_end  # type: ignore[method-assign]
-    gateway.wish(OpenSession(2))
+    gateway.request(OpenSession(2))
     assert "at once" in posted.wait_for(Ended, 2)[1].text and len(posted.of(Opened)) == 1
     api._create = create  # type: ignore[method-assign]
-    gateway.wish(OpenSession(3))
+    gateway.request(OpenSession(3))
     posted.wait_for(Opened, 2)
     assert api.connections == 3, "each session has a connection of its own"
 
@@ -329,5 +329,5 @@ def test_what_fails_at_the_beginning_is_bad_input(api: Api, monkeypatch: pytest.
         api.failures = [RuntimeError("no\nlogin")]
     else:
         monkeypatch.setattr(soamapi, where, fail)
-    with pytest.raises(BadInput, match="RuntimeError: no login; (set up|check)"):
+    with pytest.raises(BadInput, match="RuntimeError: no login. (Set up|Check)"):
         SymphonyGateway("ScalerService", "tcp://127.0.0.1:1", "w", lambda event: None).connect()

@@ -196,14 +196,14 @@ def test_an_answer() -> None:
 @pytest.mark.parametrize(
     ("output", "text"),
     [
-        (b"", "0 bytes that are no pickle"),
+        (b"", "0 bytes that are not a pickle"),
         (pickle.dumps("text"), "a value of type str"),
         (pickle.dumps(Fraction), "a pickle that names fractions.Fraction"),
         (pickle.dumps(b"short"), "an answer of 5 bytes"),
-        (pickle.dumps(bytes(100)), "no answer"),
+        (pickle.dumps(bytes(100)), "not an answer"),
         (good_output(6), "the answer of another task"),
-        (pickle.dumps(struct.pack(shim.HEADER, shim.MAGIC, 5, 4, 0, 0, 0, 0, 0)), "no answer"),
-        (pickle.dumps(struct.pack(shim.HEADER, shim.MAGIC, 5, 0, 0, 0, 0, 1, 0)), "no answer"),
+        (pickle.dumps(struct.pack(shim.HEADER, shim.MAGIC, 5, 4, 0, 0, 0, 0, 0)), "not an answer"),
+        (pickle.dumps(struct.pack(shim.HEADER, shim.MAGIC, 5, 0, 0, 0, 0, 1, 0)), "not an answer"),
     ],
 )
 def test_garbage_is_told_apart(output: bytes, text: str) -> None:

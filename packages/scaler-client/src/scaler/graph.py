@@ -83,7 +83,7 @@ def _check_keys(graph: Mapping[str, Any], keys: Sequence[str]) -> None:
     if len(set(keys)) != len(keys):
         seen: set[str] = set()
         twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise KeyError(f"{twice!r} is asked for twice.")
+        raise KeyError(f"{twice!r} is requested twice.")
 
 
 class _Numbers(dict[str, int]):
@@ -207,7 +207,7 @@ def _arranged(levels: Sequence[int], heights: Sequence[int], groups: Sequence[in
 
 
 class CallShape(NamedTuple):
-    """What the calls of one group have in common."""
+    """The properties that the calls of one group have in common."""
 
     kind: Any
     arity: int

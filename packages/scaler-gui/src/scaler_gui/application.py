@@ -35,7 +35,7 @@ def run_application(settings: GuiSettings) -> int:
 
 
 def _begin(window: MainWindow, settings: GuiSettings) -> None:
-    """What takes time, once the window is there."""
+    """Run the slow part of the start, once the window is shown."""
     if settings.replay is not None:
         window.replay(settings.replay)
     elif settings.address is not None:

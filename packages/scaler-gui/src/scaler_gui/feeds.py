@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from scaler_gui.monitor import Monitor
 
 TURN_SECONDS = 0.02
-"""After so long, keys and paintings get their turn before the next message."""
+"""After this long, key presses and painting get their turn before the next message."""
 
 REPLAY_TICK_MILLISECONDS = 100
 
 LOOK_MILLISECONDS = 1000
-"""How soon it is noticed that the scheduler lets nobody in, of which the descriptor does not tell."""
+"""How soon it is noticed that the scheduler admits no monitor, which the descriptor does not show."""
 
 
 class LiveFeed(QObject):
@@ -75,8 +75,8 @@ class LiveFeed(QObject):
 
 
 class ReplayFeed(QObject):
-    """Plays a recording; whoever moves through it moves ``player``. ValueError or OSError with a sentence when there is
-    nothing to play."""
+    """Plays a recording. To move through it, move ``player``. Raises ValueError or OSError, with a sentence, when there
+    is nothing to play."""
 
     def __init__(self, folder: str, monitor: Monitor) -> None:
         super().__init__(monitor)

@@ -17,7 +17,7 @@ class Notifier:
         self._window = window
         self._tray: QSystemTrayIcon | None = None
         self.last = ""
-        """What was told last."""
+        """The text of the last notification."""
 
     def tell(self, title: str, text: str) -> None:
         self.last = text

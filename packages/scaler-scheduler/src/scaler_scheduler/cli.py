@@ -81,8 +81,8 @@ def run(settings: SchedulerSettings) -> int:
 
 
 def _token_for(address: Address) -> bytes:
-    """What peers of this machine must prove to know. On the network they need none: it is there for those who ask for a
-    proof. Raises as ``ensure_token``."""
+    """The token that peers of this machine must know. Peers on the network need none: it is there for those that ask
+    for a proof. Raises as ``ensure_token``."""
     try:
         return ensure_token()
     except (ValueError, OSError):
@@ -161,9 +161,11 @@ def _start_metrics(settings: SchedulerSettings, monitor_address: str) -> Metrics
     if settings.prometheus_address is None:
         return None
     metrics = MetricsServer(settings.prometheus_address, monitor_address, settings.prometheus_token_file)
-    logging.info(f"Scheduler: figures for Prometheus are at {metrics.start()}")
+    logging.info(f"Scheduler: metrics for Prometheus are at {metrics.start()}")
     if metrics.is_open_to_others:
-        logging.warning("Scheduler: other machines can read these figures; --prometheus-token-file asks for a token")
+        logging.warning(
+            "Scheduler: other machines can read these metrics. Set --prometheus-token-file to require a token."
+        )
     return metrics
 
 

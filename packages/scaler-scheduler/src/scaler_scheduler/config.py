@@ -58,7 +58,10 @@ class SchedulerSettings(SchedulerOptions, LoggingSettings):
         False, help="Listen on a public address without keys: anyone who can reach it can run code on this host."
     )
     io_threads: int = option(
-        1, "-it", minimum=1, help="Number of ZeroMQ I/O threads. More help only above 100,000 messages a second."
+        1,
+        "-it",
+        minimum=1,
+        help="Use this many ZeroMQ I/O threads. More than 1 help only above 100,000 messages a second.",
     )
     event_loop: str = option(
         "builtin", "-e", choices=EVENT_LOOPS, help="Select the event loop; uvloop needs scaler-scheduler[uvloop]."

@@ -33,7 +33,7 @@ class Scheduler:
         grace_seconds (seconds): Give running tasks this long to finish when the scheduler is stopped. Default: 10s.
         insecure: Listen on a public address without keys: anyone who can reach it can run code on this host. Default:
             False.
-        io_threads: Number of ZeroMQ I/O threads. More help only above 100,000 messages a second. Default: 1.
+        io_threads: Use this many ZeroMQ I/O threads. More than 1 help only above 100,000 messages a second. Default: 1.
         event_loop: Select the event loop; uvloop needs scaler-scheduler[uvloop]. Default: builtin.
         protected: Refuse a client's request to shut the scheduler down. Default: True.
         max_number_of_tasks_waiting: Limit the number of queued tasks. Further tasks are accepted but held back, which
@@ -45,12 +45,12 @@ class Scheduler:
         object_retention_seconds (seconds): Keep a large result that no client fetches for this long. Default: 3600s.
         load_balance_seconds (seconds): Wait this long before asking a host again for queued tasks, after it had none to
             return. Default: 1s.
-        load_balance_trigger_times: Number of consecutive empty replies before that pause applies. Default: 2.
-        per_worker_queue_size: Maximum number of tasks queued at one worker. How many are queued depends on how long
-            tasks take. Default: 1000.
+        load_balance_trigger_times: Apply that pause after this many consecutive empty replies. Default: 2.
+        per_worker_queue_size: Queue at most this many tasks at one worker. The actual number depends on how long tasks
+            take. Default: 1000.
         aging_seconds (seconds): Raise the priority of a client's waiting tasks by one step whenever none of them has
             been started for this long. 0 = never. Default: 0.
-        group_weights: Give these groups another share of the workers than the weight of 1 that every group has.
+        group_weights: Weigh the shares of these groups differently. Every other group has the weight 1.
         group_limits: Limit how many workers these groups may use at a time.
         logging_paths: Write log lines to these files. Default: /dev/stdout.
         logging_level: Log messages of this level and above. Default: INFO.

@@ -27,14 +27,14 @@ class Handed:
     def end_sequence(self) -> int: ...
 
 class Harvest:
-    """What a worker process finished since the last harvest."""
+    """The results of a worker process since the last harvest."""
 
     runs: list[ResultRun]
     totals: list[tuple[Handed, int, float]]  # tasks finished, seconds they took
     interrupted: list[tuple[Handed, int, int]]  # sequence, duration in microseconds; not among the runs
-    large: list[tuple[Handed, int]]  # sequence; the bytes travel beside the board
+    large: list[tuple[Handed, int]]  # sequence; the bytes travel outside the board
     kept: list[tuple[TaskRun, int, int, bytes]]  # nodes of graphs: task, status, payload
-    has_more: bool  # something about these tasks was sent beside the board
+    has_more: bool  # something about these tasks was sent outside the board
 
 class Board:
     def __init__(self, memory: Any) -> None:
@@ -47,7 +47,8 @@ class Board:
     def is_open(self, sequence: int) -> bool: ...
     @property
     def broken(self) -> str | None:
-        """What the worker process wrote that cannot be true. Nothing is read any more, and there is no room."""
+        """The impossible value that the worker process wrote, or None. After that nothing is read, and there is no
+        room."""
 
     def cell(self, sequence: int) -> int: ...
     @property

@@ -417,7 +417,7 @@ cdef class Board:
         self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
         uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more
     ) noexcept nogil:
-        """Only after ``has_room``. ``has_more``: something about the task was sent beside the board, before."""
+        """Only after ``has_room``. ``has_more``: something about the task was sent outside the board, before."""
         cdef uint64_t size = _padded(RECORD_BYTES + payload_bytes)
         cdef uint64_t offset = self._head & (ARENA_SIZE - 1)
         cdef uint8_t* record

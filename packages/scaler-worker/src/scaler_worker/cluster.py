@@ -24,7 +24,7 @@ class Cluster:
 
     Args:
         address: Connect to the scheduler at this address, such as tcp://127.0.0.1:2345.
-        n_workers: Number of workers on this host, each of which runs one task at a time.
+        n_workers: Run this many workers on this host, each of which runs one task at a time.
         worker_names: Name the workers, one name for each: a,b. Default: numbers.
         heartbeat_interval_seconds (seconds): Report the state of this host to the scheduler at this interval. Default:
             2s.
@@ -40,11 +40,12 @@ class Cluster:
         hard_processor_suspend: Suspend (SIGSTOP) the worker process of a task that waits for nested tasks. Default:
             False.
         event_loop: Select the event loop; uvloop needs scaler-worker[uvloop]. Default: builtin.
-        worker_io_threads: Number of ZeroMQ I/O threads. Default: 1.
+        worker_io_threads: Use this many ZeroMQ I/O threads. Default: 1.
         preload: Call this function in each worker process when it starts, for example to load a model.
         object_store_memory (bytes): Limit the memory of this host's object store. 0 = half of the memory of the host or
             its control group. Default: 0.
-        spill_directory: Directory for objects that do not fit into the object store's memory. Default: /var/tmp.
+        spill_directory: Move objects that do not fit into the object store's memory to this directory. Default:
+            /var/tmp.
         echo_streamed_output: Also write here the warnings and the streamed output of tasks, which their client shows.
             Default: True.
         per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1. A

@@ -64,7 +64,7 @@ class AgentOptions(ConnectionOptions, LoggingSettings):
     event_loop: str = option(
         "builtin", "-el", choices=EVENT_LOOPS, help="Select the event loop; uvloop needs scaler-worker[uvloop]."
     )
-    io_threads: int = option(1, "-it", minimum=1, help="Number of ZeroMQ I/O threads.")
+    io_threads: int = option(1, "-it", minimum=1, help="Use this many ZeroMQ I/O threads.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         minimum=1,
         maximum=WORKERS_LIMIT,
         default_text=DEFAULT_WORKERS_TEXT,
-        help="Number of workers on this host, each of which runs one task at a time.",
+        help="Run this many workers on this host, each of which runs one task at a time.",
     )
     worker_names: tuple[str, ...] = option(
         (), "-wn", metavar="NAME", parse=_name, default_text="numbers", help="Name the workers, one name for each: a,b."
@@ -112,7 +112,7 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         metavar="DIR",
         default_text="/var/tmp",
         see="objects.md",
-        help="Directory for objects that do not fit into the object store's memory.",
+        help="Move objects that do not fit into the object store's memory to this directory.",
     )
     per_worker_loaded_objects_size: int = option(
         512 * 1024 * 1024,

@@ -1,4 +1,4 @@
-"""What Linux says and offers, beyond the standard library."""
+"""Information and services of Linux, beyond the standard library."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ EXIT_TIMEOUT_SECONDS = 2.0
 
 
 class ChildCommand:
-    """Runs ``python -m module arguments`` beside the calling script. No main guard is needed: the script is not
+    """Runs ``python -m module arguments`` while the calling script runs. No main guard is needed: the script is not
     imported again. The child ends with the script, however the script ends."""
 
     def __init__(self, module: str, arguments: Sequence[str]) -> None:
@@ -153,7 +153,7 @@ class ChildCommand:
 
 
 _running: dict[int, ChildCommand] = {}
-"""What a script that forgets to stop its children leaves to its exit."""
+"""Children that a script has not stopped; they are stopped at its exit."""
 
 
 @atexit.register

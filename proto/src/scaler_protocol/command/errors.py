@@ -1,4 +1,4 @@
-"""What a command says when its user made a mistake."""
+"""The message of a command to a user who made a mistake."""
 
 from __future__ import annotations
 

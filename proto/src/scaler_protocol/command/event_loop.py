@@ -21,7 +21,7 @@ def new_event_loop(name: str) -> asyncio.AbstractEventLoop:
 
 
 def _builtin() -> asyncio.AbstractEventLoop:
-    from scaler_protocol.command.prompt_loop import PromptEventLoop  # not by whoever only names the loops
+    from scaler_protocol.command.prompt_loop import PromptEventLoop  # not for callers that only name the loops
 
     return PromptEventLoop()
 
@@ -30,5 +30,7 @@ def _uvloop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
     except ImportError:
-        raise BadInput("--event-loop uvloop needs the package uvloop: pip install uvloop") from None
+        raise BadInput(
+            "Cannot use --event-loop uvloop: the package uvloop is missing. Run pip install uvloop."
+        ) from None
     return uvloop.new_event_loop()

@@ -16,7 +16,8 @@ class Alarm:
         """None: never."""
 
 class PromptWait:
-    """What ``epoll`` watches and what is to be called at once. An exception of what is called is logged."""
+    """The descriptors that ``epoll`` watches, and callbacks to be called at once. An exception of a callback is
+    logged."""
 
     is_asked: bool
     """Set it to make ``wait`` return."""
@@ -29,5 +30,5 @@ class PromptWait:
 
     def add_alarm(self, alarm: Alarm) -> None: ...
     def wait(self, deadline: float) -> list[tuple[int, int]]:
-        """Serve and ring until something that nobody serves is ready, which is returned with its events, until it is
+        """Serve and ring until a descriptor without a server is ready, which is returned with its events, until it is
         asked to end, or until the deadline."""

@@ -120,7 +120,7 @@ def _help(setting: CommandSetting) -> str:
 
 
 def _given(parser: _Parser, settings: Sequence[CommandSetting], arguments: Sequence[str]) -> dict[str, Any]:
-    """What the command line says: lists of texts by field name, and the path of ``config``."""
+    """The values on the command line: lists of texts by field name, and the path of ``config``."""
     namespace, extra = parser.parse_known_args(_with_switch_values(settings, arguments))
     if extra:
         raise BadInput(_unknown_argument(extra[0], settings))
@@ -170,7 +170,7 @@ def _unknown_argument(word: str, settings: Iterable[CommandSetting]) -> str:
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
-    """What to do about an unknown word."""
+    """Advice about an unknown word."""
     import difflib  # only after a mistake
 
     by_letters = {each.strip("-"): each for each in known}

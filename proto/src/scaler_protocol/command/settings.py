@@ -68,7 +68,7 @@ class CommandSetting:
 
     @property
     def metavar(self) -> str:
-        """What stands for the value in the help, such as BYTES."""
+        """The placeholder for the value in the help, such as BYTES."""
         description = self.description
         if description.unit is not None:
             return description.unit.name

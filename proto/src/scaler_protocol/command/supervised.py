@@ -42,7 +42,7 @@ class RestartPolicy:
 
 
 class SupervisedCommand(ChildCommand):
-    """As ChildCommand. One that ends because it is broken (code 70), or that is killed by somebody else, is started
+    """As ChildCommand. A child that ends because it is broken (code 70), or that another process kills, is started
     again: a thread waits for that. ``name`` is for log lines; ``renewed`` tells the arguments of the next start from
     what the first one reported, such as the port that it found."""
 

@@ -1,6 +1,6 @@
 """Ends a process whose turns keep failing.
 
-A process that fails in every turn neither works nor ends, and nobody notices. One failed turn is logged and survived,
+A process that fails in every turn neither works nor ends, and no peer notices. One failed turn is logged and survived,
 because the next one may succeed; several in a row mean that the state is broken. The process then exits with a
 diagnosis, its peers recover as from any death, and its parent, if it has one, starts another.
 """

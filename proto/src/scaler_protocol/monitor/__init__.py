@@ -1,1 +1,1 @@
-"""What monitors see: the messages of the monitor stream, their encoding, and the model behind every screen."""
+"""Everything that monitors use: the messages of the monitor stream, their encoding, and the model of every screen."""

@@ -1,4 +1,4 @@
-"""What happened, from event records: tasks that ended, failures, graphs, who came and who left.
+"""Activity, computed from event records: tasks that ended, failures, graphs, peers that joined and left.
 
 Nothing here is done once per task: a record holds a whole run of tasks, and its columns go into the log as they are.
 Sessions and functions keep the indices that records use; workers get one of the model's own.

@@ -41,11 +41,11 @@ _ERRORS: dict[int, str] = {
     Status.NO_WORKER: "NoWorkerError",
     Status.NOT_FOUND: "TaskNotFoundError",
 }
-"""What the client raises, where the payload is a sentence."""
+"""The exception that the client raises if the payload is a sentence."""
 
 STATUS_NAMES = {status: status.name.lower().replace("_", " ") for status in Status}
 STATUS_NAMES[Status.SUCCESS_LARGE] = STATUS_NAMES[Status.SUCCESS]
-"""How screens write the end of a task; where its result lies is no difference to them."""
+"""The words of screens for the end of a task; where its result is stored makes no difference to them."""
 
 
 class Failure(NamedTuple):
@@ -70,7 +70,7 @@ class Failure(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """What makes failures alike."""
+    """The properties that equal failures have in common."""
 
     status: int
     type: str

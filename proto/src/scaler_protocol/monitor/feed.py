@@ -4,7 +4,7 @@ One ZeroMQ message has two frames: its topic (what a watcher subscribes to) and 
 (``schemas/monitor.capnp``). The same bytes go through the pipe between a scheduler and its publisher.
 
 A watcher subscribes to ``SNAPSHOT_KIND``, and to ``EVENTS_KIND`` if it wants these, too: events are recorded only while
-somebody does. One that also wants what happened before it came subscribes, before these, to a topic of its own:
+a watcher does. One that also wants earlier events subscribes, before these, to a topic of its own:
 ``new_history_topic()``. It gets, once, what the publisher has kept: Events with all names, then recent ones.
 """
 
@@ -63,7 +63,7 @@ _VERSION_HINT = "use both from the same release"
 
 
 class FeedError(ValueError):
-    """What arrived is not a monitor message that can be shown; the text is one plain sentence."""
+    """The received bytes are not a monitor message that can be shown; the text is one plain sentence."""
 
 
 class RefusedError(FeedError):
@@ -121,7 +121,7 @@ def _words_to_read(payload: bytes) -> int:
 
 @functools.cache
 def _library() -> tuple[Any, Any]:
-    """pycapnp and the schema, loaded at first use: a scheduler serves before it tells anybody how it is."""
+    """pycapnp and the schema, loaded at first use: a scheduler serves before it reports its state."""
     import capnp
 
     return capnp, capnp.load(str(Path(__file__).parent.parent / "schemas" / "monitor.capnp"))

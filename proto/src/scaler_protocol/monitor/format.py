@@ -1,4 +1,4 @@
-"""How every screen writes a number."""
+"""The format of numbers on every screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of graphs, and how far their nodes are."""
+"""The shape of graphs, and the states of their nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a value went: recent samples as they came, older ones as means of ever longer spans."""
+"""The history of a value: recent samples unchanged, older ones as means of increasingly long spans."""
 
 from __future__ import annotations
 

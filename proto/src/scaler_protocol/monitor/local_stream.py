@@ -27,7 +27,7 @@ REFUSED_RETRY_SECONDS = 1.0
 """How soon after it was refused it connects again."""
 
 BROKEN_LIMIT = 5
-"""So many handshakes in a row that broke off are no accident, such as a scheduler that ends."""
+"""This many broken handshakes in a row are not an accident, such as a scheduler that ends."""
 
 HANDSHAKE_SECONDS = 0.2
 """How long the first handshake is waited for."""

@@ -25,7 +25,7 @@ SNAPSHOT, EVENTS = 1, 2
 """Kinds of frames."""
 
 PAYLOAD_LIMIT_BYTES = MESSAGE_LIMIT_BYTES
-"""What a frame may hold, uncompressed."""
+"""Limit of the uncompressed contents of a frame."""
 
 _HEADER = struct.Struct("<IIBd")
 _CHECKED = struct.Struct("<Bd")

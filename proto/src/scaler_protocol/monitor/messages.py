@@ -191,7 +191,7 @@ class Snapshot:
     wait_count: int = 0
     graph_count: int = 0
     trouble: str = ""
-    """What the scheduler cannot do now, though it goes on: a plain sentence."""
+    """A problem that does not stop the scheduler, as a sentence."""
 
     def with_process(self, cpu_percent: float, rss_bytes: int) -> Snapshot:
         """The same snapshot with what the operating system says of the scheduler's process."""

@@ -1,4 +1,4 @@
-"""The model behind every screen: what a watcher knows, from the messages that it got.
+"""The model of every screen: the state of the cluster, computed from the messages of the stream.
 
 Pure: time is an argument, and screens differ only in how they draw. ``tables`` says which tables there are, ``rows``
 what stands in them; histories, the task log and the task stream are filled as messages arrive.
@@ -130,7 +130,7 @@ class Model:
 
     @property
     def late_text(self) -> str:
-        """Beside the log of tasks: that some had ended before the first that was seen here. Empty when none had."""
+        """A note for the log of tasks: some had ended before the first that was seen here. Empty when none had."""
         if self.snapshot is None or not self._unseen:
             return ""
         return f"{format_count(ended_count(self.snapshot.tasks))} tasks ended in all; the earliest are not listed"
@@ -171,7 +171,8 @@ class Model:
         return sorted(rows, key=lambda row: _place(row.worker))
 
     def bars(self, start: float, stop: float, width: int, workers: Sequence[int]) -> task_stream.Bars:
-        """What ``width`` pixels show of the time from ``start`` to ``stop`` (unix seconds); see ``task_stream``."""
+        """The bars that ``width`` pixels show of the time from ``start`` to ``stop`` (unix seconds); see
+        ``task_stream``."""
         return task_stream.bars(self.log, int(start * 1e6), int(stop * 1e6), width, workers)
 
     def graph(self, session: bytes, number: int) -> tuple[WatchedGraph, list[GraphNode]] | None:

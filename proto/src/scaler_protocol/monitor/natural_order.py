@@ -13,7 +13,7 @@ NaturalKey = tuple[tuple[str | tuple[int, str], ...], str]
 
 @lru_cache(_REMEMBERED)
 def natural_key(name: str) -> NaturalKey:
-    """What to sort a name by: its numbers by their values, whatever the case of the rest."""
+    """The sort key of a name: numbers count by their values, letters without their case."""
     parts = _NUMBER.split(name.casefold())
     return tuple(_number(part) if index % 2 else part for index, part in enumerate(parts)), name
 

@@ -22,14 +22,14 @@ _RECONNECT_LIMIT_MILLISECONDS = 500
 _HEARTBEAT_INTERVAL_MILLISECONDS = 500
 _HEARTBEAT_TIMEOUT_MILLISECONDS = 3000
 _HEARTBEAT_LIFE_MILLISECONDS = 5000
-"""When no heartbeat came from this watcher for so long, its publisher closes the connection, and frees the queue."""
+"""Without a heartbeat of this watcher for this long, its publisher closes the connection and frees the queue."""
 
 _RETRY_SECONDS = 1.0
 """How soon after it was refused it connects again."""
 
 _NEED = f"set {VARIABLE} to their directory"
 _BROKEN_LIMIT = 5
-"""So many handshakes in a row that broke off are no accident, such as a scheduler that ends."""
+"""This many broken handshakes in a row are not an accident, such as a scheduler that ends."""
 
 _HANDSHAKES = (
     zmq.EVENT_CONNECTED

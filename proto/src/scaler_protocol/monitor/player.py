@@ -115,7 +115,7 @@ class Player:
 
     @property
     def problem(self) -> str:
-        """What of the recording cannot be read, in plain sentences; empty when all can."""
+        """The parts of the recording that cannot be read, in sentences; empty if there are none."""
         problems = self._replay.problems
         others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return f"{problems[-1].rstrip('.')}{others}. The rest is shown." if problems else ""

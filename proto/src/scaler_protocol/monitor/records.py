@@ -1,4 +1,4 @@
-"""Event records: what happened, one record for all tasks of a message.
+"""Event records, one for all tasks of a message.
 
 A record is a header of 48 bytes and, for some kinds, a body; everything is little-endian, and the size of a record is
 a multiple of 8. Sessions, agents and functions are small numbers, counted from 0 within one epoch of a scheduler and
@@ -43,7 +43,7 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
   task, then for each edge u64 node, u64 the node whose result it needs. With CUT the edges are left out: the graph has
   more than 10,000 nodes.
 * AGENT_JOINED, AGENT_LOST, CLIENT_JOINED, CLIENT_LEFT: ``agent`` or ``session``.
-* GAP: ``first`` records before this one are lost: nobody took them in time. Only between scheduler and publisher; what
+* GAP: ``first`` records before this one are lost: they were taken too late. Only between scheduler and publisher; what
   watchers get, and logs, says so with the number of the first record of a batch.
 """
 
@@ -91,7 +91,7 @@ ENDINGS = (Kind.ENDED, Kind.RAN, Kind.STEPPED)
 
 
 class Naming(enum.IntEnum):
-    """What a NAME record names."""
+    """The kind of thing that a NAME record names."""
 
     SESSION = 0
     AGENT = 1

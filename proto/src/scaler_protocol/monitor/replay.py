@@ -1,4 +1,4 @@
-"""Reads event logs: what the monitor stream said at any time of a recording."""
+"""Reads event logs: the monitor stream at any time of a recording."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Replay:
         return (step.message for step in self.steps(start, stop) if step.message is not None)
 
     def steps(self, start: float, stop: float) -> Iterator[Step]:
-        """What :meth:`messages` gives, but never more than one frame is read for a step: for whoever has something else
-        to do meanwhile. Reading that was given up leaves nothing to go on from."""
+        """As :meth:`messages`, but at most one frame is read for a step: for callers with other work to do meanwhile.
+        Reading that was given up cannot be continued."""
         goes_on = self._read_to == start
         first = 0 if start <= self.start and not goes_on else bisect_right(self._times, start)
         last = bisect_right(self._times, stop)
@@ -131,7 +131,7 @@ class Replay:
             self._places.append(place)
 
     def _context(self, first: int) -> Iterator[Step]:
-        """What was known before the frame at ``first``."""
+        """The state known before the frame at ``first``."""
         snapshot = yield from self._last_snapshot(first)
         yield from self._read_names(first)
         epoch = snapshot.scheduler.epoch if snapshot is not None else self._epoch

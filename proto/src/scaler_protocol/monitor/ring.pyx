@@ -238,7 +238,7 @@ cdef class RingWriter:
 cdef inline void fill_alike(
     Header* header, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, uint32_t function
 ) noexcept nogil:
-    """What a header says of tasks in a row that ended alike."""
+    """The header of consecutive tasks that ended alike."""
     header.flags = run.statuses[0]
     header.count = run.count
     header.time = time

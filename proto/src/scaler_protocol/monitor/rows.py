@@ -1,4 +1,4 @@
-"""What stands in the tables: a row of plain values per thing, in the order of the table's columns."""
+"""The rows of the tables: plain values, in the order of the table's columns."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _ordered(table: TableSpec, rows: list[Row], key: str, descending: bool) -> l
 
 
 def _value_of(table: TableSpec, key: str) -> Callable[[Row], Any]:
-    """What to sort by."""
+    """The value by which a row is sorted."""
     index = table.index(key)
     if table.columns[index].kind == "text":
         return lambda row: natural_key(row[index])
@@ -216,7 +216,7 @@ def _task_rows(
 
 
 def _names_in_log(model: Model, key: str) -> dict[int, str] | None:
-    """What the indices in a column of the log mean; None: its values are what they are."""
+    """The names of the indices in a column of the log; None: its values are not indices."""
     activity = model.activity
     if key == "session":
         return {index: each.session.hex() for index, each in activity.sessions.items()}
@@ -243,7 +243,7 @@ def _ranks(names: Mapping[int, str]) -> tuple[int, array[int]]:
 
 
 def _log_filter(model: Model, text: str) -> dict[str, Any]:
-    """What of the log a text means: the number of a task, or part of a name of anything that has one."""
+    """The filter of the log for a text: the number of a task, or part of any name."""
     if not text:
         return {}
     wanted, activity = text.casefold(), model.activity

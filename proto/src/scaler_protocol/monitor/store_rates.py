@@ -1,4 +1,4 @@
-"""How fast object stores spill, send and receive: from totals, over the last seconds. Pure."""
+"""The rates at which object stores spill, send and receive, from totals over the last seconds. Pure."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ __all__ = ["RefusedError", "Subscription"]
 
 class Subscription:
     """Reconnects by itself. ``socket`` is for a ``zmq.Poller``, ``fileno`` for other event loops, which
-    call ``receive`` once at the start and then until there is nothing. ValueError for what is no address, and for keys
+    call ``receive`` once at the start and then until there is nothing. ValueError for invalid addresses, and for keys
     that cannot be used; ``keys`` is their folder, None: the one that $SCALER_KEYS names.
 
     With ``events`` it first gets the recent past, then what happens; otherwise snapshots only, which costs the

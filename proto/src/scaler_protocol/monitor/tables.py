@@ -1,4 +1,4 @@
-"""The tables that every screen shows: their names, columns and order. What stands in them is the model's.
+"""The tables that every screen shows: their names, columns and order. Their contents come from the model.
 
 A row is a tuple of plain values, one per column; ``format.format_value(column.kind, value)`` writes one. The columns of
 ``TableSpec.key`` tell rows apart, so that a selection stays where it was when values change.
@@ -25,7 +25,7 @@ Kind = Literal[
     "flag",
 ]
 """How a value is meant: ``duration``, ``latency`` and ``age`` are seconds, ``time`` is unix seconds, ``share`` is from
-0 to 1, ``id`` is a number that is no quantity, ``byte_rate`` is bytes per second,
+0 to 1, ``id`` is a number that is not a quantity, ``byte_rate`` is bytes per second,
 ``flag`` is true or false."""
 
 Row = tuple[Any, ...]

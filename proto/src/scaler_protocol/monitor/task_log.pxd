@@ -41,8 +41,8 @@ cdef struct Stretch:
 
 
 cdef struct Run:
-    # Rows of a page that are alike in worker, function and status, added up: whoever draws them into one pixel need
-    # not look at each.
+    # Rows of a page that are alike in worker, function and status, added up: code that draws them into one pixel
+    # need not look at each.
     uint32_t start
     uint32_t count
     uint32_t longest_row

@@ -24,6 +24,6 @@ class Bars:
     def __len__(self) -> int: ...
 
 def bars(log: TaskLog, start_us: int, stop_us: int, width: int, workers: Sequence[int]) -> Bars:
-    """What ``width`` pixels show of the time from ``start_us`` to ``stop_us``, a row for each of ``workers``. Tasks
-    that are narrower than a pixel are merged with their neighbours, so that at most 2 * width bars come out for each
-    row, however many tasks there are."""
+    """The bars that ``width`` pixels show of the time from ``start_us`` to ``stop_us``, a row for each of ``workers``.
+    Tasks that are narrower than a pixel are merged with their neighbours, so that at most 2 * width bars come out for
+    each row, however many tasks there are."""

@@ -61,7 +61,7 @@ cdef class Bars:
     cdef readonly uint64_t tasks
 
     def __cinit__(self, size=0):
-        """Room for so many; memory that is not used is never touched."""
+        """Room for ``size`` bars; memory that is not used is never touched."""
         self.row_array, self.function_array, self.count_array = room("I", size), room("I", size), room("I", size)
         self.x0_array, self.x1_array, self.busy_array = room("f", size), room("f", size), room("f", size)
         self.status_array, self.serial_array = room("B", size), room("Q", size)
@@ -226,7 +226,7 @@ cdef class Painter:
         return 0
 
     cdef int take_run(self, TaskPage page, Run* run, uint32_t row, uint64_t first_serial) except -1:
-        """What taking its rows one by one would do."""
+        """Equivalent to taking its rows one by one."""
         cdef Pixel* pixel = self.open_pixel(row, self.place_of(run.earliest_start_us))
         add_to(
             pixel, run.count, run.busy_us * self.scale, run.longest_us, page.functions[run.start],

@@ -164,7 +164,7 @@ class AgentConnection:
 
     def on_period(self) -> list[AgentAnswer]:
         """To be called every ``PERIOD_SECONDS`` of ``silence``: asks for a sign of life. A store that has not given one
-        for too long is ended, and ``lost``. What has come, as from ``on_readable``."""
+        for too long is ended, and ``lost``. Returns the answers, as ``on_readable``."""
         answers = self.on_readable()
         if self._has_heard:
             self._silence.end()
@@ -182,7 +182,7 @@ class AgentConnection:
     # ---- answers -------------------------------------------------------------------------------------------------
 
     def on_readable(self) -> list[AgentAnswer]:
-        """What has come. Check ``lost`` after it."""
+        """The answers that have arrived. Check ``lost`` after it."""
         answers: list[AgentAnswer] = []
         while (frames := self._stream.receive()) is not None:
             self._has_heard = True

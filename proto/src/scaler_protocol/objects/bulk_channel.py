@@ -89,7 +89,7 @@ class Channel:
 
     @property
     def events(self) -> int:
-        """What to wait for."""
+        """The events to wait for."""
         wants_write = self._wants_write or (self.is_open and bool(self._outgoing))
         return select.EPOLLIN | (select.EPOLLOUT if wants_write else 0)
 

@@ -19,7 +19,7 @@ TOKEN_BYTES = 32
 FINGERPRINT_BYTES = 32
 FEATURE = "bulk"
 ACCEPTED = b"\x01"
-"""What the listener says to a peer that has shown its token."""
+"""The listener's answer to a peer that has shown its token."""
 
 _HEADER = struct.Struct("<16sQQQQ")
 HEADER_BYTES = _HEADER.size
@@ -62,7 +62,7 @@ class Offer:
 
 
 def label_of(peer: int) -> str:
-    """What the bulk connection of a peer of this number is called; those that are dialed have the endpoint's name."""
+    """The name of the bulk connection of the peer with this number; dialed ones have the name of their endpoint."""
     return f"{_LABEL}{peer}"
 
 
@@ -72,7 +72,7 @@ def peer_of(label: str) -> int:
 
 
 def offer_in(features: tuple[str, ...]) -> Offer | None:
-    """What the Welcome of a store offers; None: nothing that can be read."""
+    """The offer in the Welcome of a store; None: it has no readable one."""
     for feature in features:
         label, *fields = feature.split(":")
         if label == FEATURE and len(fields) == 4:

@@ -1,6 +1,6 @@
-"""Objects on disk: in one file that has no name, so that nothing is left whoever dies.
+"""Objects on disk: in one file without a name, so that nothing is left whichever process dies.
 
-A thread of its own moves the bytes. Where there is room in the file is known to whoever asks.
+A thread of its own moves the bytes. The caller knows where there is room in the file.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Disk:
                 self._finish(Done(job.number, job.is_spill, "", self._move(job)))
             except OSError as error:
                 self._finish(Done(job.number, job.is_spill, f"{self._directory}: {error.strerror}"))
-            except Exception as error:  # whoever waits for the bytes is told in any case
+            except Exception as error:  # peers that wait for the bytes get an answer in any case
                 self._finish(Done(job.number, job.is_spill, f"{type(error).__name__}: {error}"))
 
     def _move(self, job: _Job) -> int:

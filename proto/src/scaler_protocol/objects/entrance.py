@@ -1,5 +1,5 @@
-"""Who is let in to the store of a host: processes of its user that know the user's token, which they prove, and to whom
-the store proves that it knows it."""
+"""Admission to the store of a host: only processes of its user that prove that they know the user's token are admitted.
+The store proves the same to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong between a store and its peers. Each text is one sentence for users."""
+"""Errors between a store and its peers. Each text is one sentence for users."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class StoreError(Exception):
 
 
 class MissingObject(StoreError):
-    """The store does not have the object, and nobody writes it."""
+    """The store does not have the object, and no peer writes it."""
 
 
 class StoreFull(StoreError):

@@ -1,7 +1,7 @@
 """Other stores: the socket where they fetch from this one, and the connections to those it fetches from.
 
 The same sockets and keys as everywhere. An endpoint is ``tcp://host:port#ticket``: a peer that knows the ticket, which
-the scheduler tells the agents of its cluster, may read objects. It is not sent: both ends prove that they know it.
+the scheduler sends to the agents of its cluster, may read objects. It is not sent: both ends prove that they know it.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class HostStore:
             connection.allow_start()
 
     def drop(self, keys: Sequence[ObjectKey]) -> None:
-        """Nobody needs these any more."""
+        """Drop objects that are no longer needed."""
         if self._writer is not None and self._writer.store:
             try:
                 self._writer.drop(keys)
@@ -98,12 +98,12 @@ class HostStore:
                 pass
 
     def unmap_unused(self) -> None:
-        """What is kept mapped for objects to come."""
+        """Unmap segments that are kept mapped for later objects."""
         if self._writer is not None:
             self._writer.unmap_unused()
 
     def close(self) -> None:
-        """What is mapped stays."""
+        """Close the connection; mapped memory stays."""
         if self._writer is not None:
             self._writer.close()
 

@@ -1,4 +1,4 @@
-"""What is in an object: a pickle and, beside it, the buffers of its arrays, written where they will be read.
+"""The layout of an object: a pickle and, behind it, the buffers of its arrays, written where they will be read.
 
 Little-endian: magic (8 bytes), u32 number of buffers, u32 zero, u64 size of the pickle, for each buffer u64 where it
 begins and u64 its size; the pickle; the buffers, each from a multiple of 64 bytes. No pickle begins with the magic, so

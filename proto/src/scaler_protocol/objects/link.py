@@ -53,7 +53,7 @@ class StoreLink:
         self.segments = Segments()
         self.lost = False
         self.region: StoreRegion | None = None
-        """Where its small objects go. Whoever places one holds a lock of the caller's."""
+        """Where its small objects go. A thread that places one holds a lock of the caller."""
         self.region_asked = False
         self._stream = reached.stream
         self._silence = silence.Silence(reached.stream.plain_socket)
@@ -231,7 +231,7 @@ class StoreLink:
             raise LinkLost(self._why_lost) from None  # closed meanwhile by another thread
 
     def write(self, place: StoreGranted | StoreRegion, parts: Sequence[Part]) -> None:
-        """What was granted. Raises LinkLost, and OSError when the host has no memory left."""
+        """Write to the granted place. Raises LinkLost, and OSError when the host has no memory left."""
         try:
             self.segments.write(place.segment, place.offset, parts, place.fresh)
         except KeyError:
@@ -258,8 +258,8 @@ class StoreLink:
             self._releases.silence()
 
     def close(self, is_inherited: bool = False) -> None:
-        """What is mapped stays. Threads that wait are woken, unless the connection ``is_inherited``: then it is this
-        process's copy that ends."""
+        """Close the connection; mapped memory stays. Waiting threads are woken, unless the connection ``is_inherited``:
+        then only the copy of this process ends."""
         self._retired = True
         if not is_inherited:
             self._stream.shut_down()

@@ -4,7 +4,7 @@
 AVAILABLE: bool
 
 class Descriptor:
-    """Owns ``fd``, and closes it when nothing uses this any more: so nobody writes to what has got its number since."""
+    """Owns ``fd``, and closes it when nothing uses this any more, so that no write reaches a later user of it."""
 
     def __init__(self, fd: int) -> None: ...
     @property
@@ -33,8 +33,8 @@ class Releases:
         """Close the pipe, now or with the last mapping that has a pin on it."""
 
 class Kept:
-    """A few large private mappings that nothing uses and nobody has written to: what is written into the same pages of
-    the file next is seen through them at once, without a fault for each page."""
+    """A few large private mappings that are unused and were never written to: later writes to the same pages of the
+    file are seen through them at once, without a fault for each page."""
 
     def clear(self) -> None:
         """Unmap them all."""
@@ -48,7 +48,7 @@ class Kept:
 class Mapping:
     """``size`` bytes of a descriptor from ``offset`` (a multiple of the page size), as a writable buffer. It needs
     neither the descriptor nor the file's name after this, and is unmapped when nothing uses it any more. ``private``:
-    what is written is seen by nobody else."""
+    writes are invisible to other processes."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Mapping:
         """Copy ``data`` there. Others may run meanwhile. Raises ValueError when it does not fit."""
 
     def populate(self, offset: int, size: int) -> None:
-        """Enter pages that the file has into this mapping, for writing, at once instead of one by one. A wish."""
+        """Enter pages that the file has into this mapping, for writing, at once instead of one by one. Best effort."""
 
 def punch(fd: int, offset: int, size: int) -> None:
     """Give these pages back to the system; the file keeps its size. Raises OSError."""

@@ -27,7 +27,7 @@ cdef extern from *:
     #include <time.h>
     #include <unistd.h>
     #define SCALER_MEMORY 1
-    /* Bytes written, or -1. A reader that is gone is no signal, whatever this process has made of SIGPIPE. */
+    /* Bytes written, or -1. A reader that is gone causes no signal, however this process handles SIGPIPE. */
     static int64_t scaler_tell(int fd, const void *data, uint64_t size) {
         sigset_t pipe, before, pending;
         struct timespec now = {0, 0};
@@ -109,7 +109,7 @@ cdef enum:
     PAGE = 4096
     COPY_ALONE = 262144  # bytes from which a copy takes longer than handing the interpreter over
     KEPT = 16
-    LEAST_KEPT = 1048576  # bytes: smaller ones are mapped anew in no time
+    LEAST_KEPT = 1048576  # bytes: smaller ones are quickly mapped again
 
 AVAILABLE = bool(SCALER_MEMORY)
 

@@ -1,5 +1,5 @@
 """Waiting for one descriptor. ``select`` cannot watch numbers above 1,023. One that another thread has closed (below 0)
-is ready: whoever uses it will see."""
+is ready: its user finds out when it uses it."""
 
 from __future__ import annotations
 

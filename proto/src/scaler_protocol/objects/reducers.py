@@ -1,7 +1,7 @@
 """How NumPy's arrays are pickled where NumPy itself would write more than there is, or write it twice.
 
 An array that repeats itself (``numpy.broadcast_to``; what ``dask.array.ones`` is made of) stays one: what it repeats
-travels. A piece of a larger array is gathered once, so that it can lie beside the pickle as other arrays do.
+travels. A piece of a larger array is gathered once, so that it can lie outside the pickle as other arrays do.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _reduce(array: Any) -> Any:
 
 
 def _repeats(array: Any) -> bool:
-    """Nobody can tell it from one that was made anew by ``broadcast_to``: it cannot be written to, either."""
+    """Whether it cannot be told from a new array made by ``broadcast_to``, which is read-only as well."""
     if 0 not in array.strides or not array.size or array.flags.writeable:
         return False
     return any(not stride and length > 1 for stride, length in zip(array.strides, array.shape, strict=True))

@@ -2,7 +2,7 @@
 
 What writing costs depends on the pages. Those that the system has not reserved yet are written by system call, which
 reserves them (a mapping would kill the process if there was no memory left). Those that are new to this process are
-entered into its mapping at once. What was written before through this mapping takes no more than the copy.
+entered into its mapping at once. Pages written before through this mapping cost no more than the copy.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Segments:
         return number in self._segments
 
     def remove(self, number: int) -> None:
-        """Whoever is reading or writing it may end that."""
+        """Remove a segment; reads and writes of it that are in progress can still finish."""
         self._segments.pop(number, None)
         self._kept.forget(number)
 

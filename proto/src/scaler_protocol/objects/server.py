@@ -186,7 +186,7 @@ class ObjectServer:
             self._end(number, error)
 
     def _end(self, number: int, error: Exception) -> None:
-        logging.warning(f"A peer of the object store is disconnected: {error}", exc_info=error)
+        logging.warning(f"Disconnecting a peer of the object store: {error}", exc_info=error)
         if number in self._streams:
             self._lose(number)
 
@@ -215,7 +215,7 @@ class ObjectServer:
                 else:
                     self._on_hello(number, decode_hello(frames))
         except (MalformedMessage, MalformedRequest) as error:
-            logging.warning(f"A peer of the object store is disconnected: {error}")
+            logging.warning(f"Disconnecting a peer of the object store: {error}")
             self._lose(number)
             return
         if stream.eof or len(stream.received_fds) > _DESCRIPTORS_LIMIT:
@@ -267,7 +267,7 @@ class ObjectServer:
         except BlockingIOError:
             return
         except Exception as error:
-            logging.warning(f"A peer of the object store is no longer read: {error}")
+            logging.warning(f"Stopped reading from a peer of the object store: {error}")
         self._poll.unregister(pipe)
         os.close(pipe)
         del self._holders[pipe]
@@ -321,7 +321,7 @@ class ObjectServer:
                 self._directory.withdraw(*change.key)
 
     def _not_done(self, effect: Effect, error: Exception) -> None:
-        """Whoever waits for it is told, or sent away."""
+        """The peer that waits for the effect gets an answer, or its connection ends."""
         if isinstance(effect, MakeSegment):
             reason = getattr(error, "strerror", None) or str(error)
             self._core.on_segment_failed(effect.number, reason, time.monotonic())
@@ -330,7 +330,7 @@ class ObjectServer:
         elif isinstance(effect, (StoreAnswer, SendPiece)):
             self._forget_store(effect.peer)
         else:
-            self._guard.failed(f"{type(effect).__name__} could not be carried out.", error)
+            self._guard.failed(f"Cannot carry out {type(effect).__name__}.", error)
 
     def _do(self, effect: Effect) -> None:
         if isinstance(effect, StoreAnswer):
@@ -406,7 +406,7 @@ class ObjectServer:
         try:
             self._exchanging().open(endpoint)
         except (OSError, ValueError) as error:
-            logging.warning(f"No objects can be fetched from another store: {error}")
+            logging.warning(f"Cannot fetch objects from another store: {error}")
             self._core.on_source_lost(endpoint, time.monotonic())
 
     def _answer_store(self, peer: int, body: Any) -> None:
@@ -429,7 +429,7 @@ class ObjectServer:
         self._watch(exchange)
 
     def _watch(self, exchange: Exchange) -> None:
-        """Descriptors are used again, so after a change all are registered anew."""
+        """Descriptors are used again, so after a change all are registered again."""
         if self._exchange_version == exchange.version:
             return
         self._exchange_version = exchange.version
@@ -461,7 +461,7 @@ class ObjectServer:
 
     def _distrust(self, arrival: Arrival, error: Exception) -> None:
         """Another store said what cannot be: it is not heard any more, or not asked."""
-        logging.warning(f"Another object store is no longer read: {error}", exc_info=error)
+        logging.warning(f"Stopped reading from another object store: {error}", exc_info=error)
         if arrival.peer:
             self._forget_store(arrival.peer)
         else:

@@ -1,7 +1,7 @@
 """Whether a store that says nothing will ever say something again. One that is stopped, or stuck, is ended, and what
 follows is what follows the death of a store.
 
-Time is counted in periods of whoever asks, each ``PERIOD_SECONDS`` of its own running time: when both were stopped, or
+Time is counted in periods of the process that asks, ``PERIOD_SECONDS`` of its running time: when both were stopped, or
 the machine slept, no time has passed. A store that is at work, or waits for a disk, gets more of it.
 """
 
@@ -57,8 +57,8 @@ class Silence:
         return fields[0] == "D" or 0 <= before < self._cpu_ticks
 
     def _kill(self) -> None:
-        """While the connection stands its process lives, so the number means nobody else when it is taken before. One
-        in another namespace (a container) cannot be ended from here, and 0 would mean all of our own group."""
+        """While the connection stands its process lives, so the number names no other process if it is taken before. A
+        process in another namespace (a container) cannot be ended from here, and 0 would mean all of our own group."""
         if not self.pid:
             return
         try:

@@ -43,7 +43,7 @@ class RemoteStore:
         self._dealer.close()
 
     def bodies(self) -> Iterator[Any]:
-        """What came from it, CUT for each connection that ended, GONE when nothing more is to be expected."""
+        """Bodies that arrived from it, CUT for each connection that ended, GONE when no more are to be expected."""
         for event in self._dealer.connection_events():
             self._is_welcome = False
             if event == "connected":

@@ -125,7 +125,7 @@ def _first(stream: StreamConnection, deadline: float) -> Body | None:
 
 def _start(cluster: bytes, deadline: float) -> None:
     """It listens, or lost to another, when the process started here has ended: what serves is that one's child, in a
-    session of its own, so nobody waits for it or takes it along."""
+    session of its own, so no process waits for it or ends it by ending."""
     command, environment = module_command(_MODULE, cluster.hex())
     process = subprocess.Popen(
         command,

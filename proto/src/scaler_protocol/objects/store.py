@@ -1,6 +1,6 @@
 """``python -m scaler_protocol.objects.store CLUSTER``: the store process of this host and cluster.
 
-Whoever needs a store first starts one. The process that was started ends as soon as its child listens, or as another
+The first process that needs a store starts one. The started process ends as soon as its child listens, or as another
 store does already; the child lives in a session of its own and ends when its last peer is gone.
 """
 

@@ -34,7 +34,7 @@ class Acceptor:
         return self._listening.fileno()
 
     def accept(self) -> Iterator[socket.socket]:
-        """Connections of this user's processes; after ``ACCEPTED_AT_ONCE`` of anybody's the rest waits."""
+        """Connections of this user's processes; after ``ACCEPTED_AT_ONCE`` of all users the rest waits."""
         for _ in range(ACCEPTED_AT_ONCE):
             try:
                 connected, _ = self._listening.accept()

@@ -143,7 +143,7 @@ class DealerConnection(DealerFrames):
         return self._libzmq.monitor_fd
 
     def connection_events(self) -> list[ConnectionEvent]:
-        """What happened to the connection since the last call, in order. Say Hello at each "connected"; at
+        """The events of the connection since the last call, in order. Say Hello at each "connected"; at
         "key_refused" nothing more happens until ``reconnect``."""
         if self._retry is not None and self._retry.take():
             self._look()

@@ -1,4 +1,4 @@
-"""How a peer reaches a scheduler on another host without libzmq: a TCP connection that is served by the threads that
+"""The route to a scheduler on another host without libzmq: a TCP connection that is served by the threads that
 use it.
 
 Such a peer cannot answer while user code holds the GIL. Its READY says so, and the scheduler then relies on the peer's

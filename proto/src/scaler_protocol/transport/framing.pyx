@@ -106,7 +106,7 @@ cdef class Incoming:
         return 0
 
     cdef int restore(self, size_t used) except -1:
-        """What follows a message that came in pieces is fresh again, when there is room for it."""
+        """Bytes after a message that arrived in pieces are fresh again, when there is room for them."""
         cdef size_t rest = len(self._pending) - used
         if rest <= READ_SIZE:
             memcpy(<char*> self._fresh, <char*> self._pending + used, rest)
@@ -145,7 +145,7 @@ cdef class Incoming:
         return frames
 
     cdef list refuse(self):
-        """What came is no message of ours: the stream cannot be trusted any further."""
+        """The received bytes are not a message of ours: the stream cannot be trusted any further."""
         self.broken = True
         self._start = self._end = 0
         self._pending.clear()

@@ -26,7 +26,7 @@ class LocalRoute(NamedTuple):
 
 
 def find_route(address: Address, avoid_stream: bool) -> LocalRoute:
-    """``avoid_stream``: the unix socket beside a port was of no use just now. Raises OSError where no descriptor is
+    """``avoid_stream``: the unix socket next to a port just failed. Raises OSError where no descriptor is
     left."""
     if address.scheme == "ipc":
         return _route_to(address, unix_name(address))

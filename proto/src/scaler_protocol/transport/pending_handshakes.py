@@ -1,4 +1,4 @@
-"""Connections that have not authenticated yet: how many there may be, and for how long."""
+"""Limits of connections that have not authenticated yet, in number and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to the connections of a scheduler's socket."""
+"""Events of the connections of a scheduler's socket."""
 
 from __future__ import annotations
 

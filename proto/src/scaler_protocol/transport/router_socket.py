@@ -1,5 +1,5 @@
 """The scheduler's socket. With keys, and within one process, it is ZeroMQ's ROUTER. Otherwise it is served without
-libzmq (``zmtp_listener``), which can be told what peers that have not authenticated may cost. Beside a loopback port
+libzmq (``zmtp_listener``), which can be told what peers that have not authenticated may cost. Next to a loopback port
 there is its ``local_socket`` then, which peers of the same user find by themselves.
 
 Without ``ROUTER_HANDOVER`` a peer that reconnects can be ignored indefinitely.
@@ -31,8 +31,8 @@ _HANDSHAKE_MILLISECONDS = 10_000
 
 
 class RouterSocket(RouterFrames):
-    """A peer is named by its routing id, which is its session. ``keys`` tells the CURVE keys for an address. Whoever
-    connects over the network and is not admitted is cut off before long."""
+    """A peer is named by its routing id, which is its session. ``keys`` tells the CURVE keys for an address. A peer
+    that connects over the network and is not admitted is soon disconnected."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class RouterSocket(RouterFrames):
         return bound
 
     def reserve(self, address: Address | str) -> str:
-        """As ``bind``; but peers cannot connect before ``listen``, so nobody can take what the caller still needs to
-        start, such as descriptors."""
+        """As ``bind``; but peers cannot connect before ``listen``, so they cannot take what the caller still needs
+        to start, such as descriptors."""
         wanted = parse_address(address) if isinstance(address, str) else address
         self._keys = self._keys_of(wanted)
         if wanted.scheme == "inproc" or sys.platform != "linux":
@@ -109,8 +109,8 @@ class RouterSocket(RouterFrames):
     # ---- peers ---------------------------------------------------------------------------------------------------
 
     def unauthenticated_messages(self) -> Iterator[tuple[bytes, list[bytes]]]:
-        """What peers say that were not admitted: for a short time only, after all that ``receive_many`` gave. Frames
-        are empty for what is no Hello and was dropped. With keys there are no such peers."""
+        """Messages of peers that were not admitted: for a short time only, after all that ``receive_many`` returned.
+        Frames are empty for a message that was not a Hello and was dropped. With keys there are no such peers."""
         return iter(()) if self.listener is None else self.listener.unauthenticated_messages()
 
     def answer(self, peer: bytes, frames: Sequence[bytes]) -> str:

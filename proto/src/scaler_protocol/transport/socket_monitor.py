@@ -1,4 +1,4 @@
-"""What libzmq reports about the connections of one socket."""
+"""Reports of libzmq about the connections of one socket."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def set_options(target: zmq.Socket[bytes]) -> None:
     target.setsockopt(zmq.HEARTBEAT_TTL, _HEARTBEAT_LIFE_MILLISECONDS)
     target.setsockopt(zmq.LINGER, 0)
     target.setsockopt(zmq.RCVHWM, 0)
-    target.setsockopt(zmq.MAXMSGSIZE, 4 * MESSAGE_LIMIT_BYTES)  # of a frame; more than that nobody sends
+    target.setsockopt(zmq.MAXMSGSIZE, 4 * MESSAGE_LIMIT_BYTES)  # of a frame; no peer sends more
     target.setsockopt(zmq.SNDHWM, _SEND_QUEUE_LENGTH)
 
 

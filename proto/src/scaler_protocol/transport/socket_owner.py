@@ -1,4 +1,4 @@
-"""Whose a socket of this machine is, as the kernel says: who listens at a port, who is at the other end.
+"""The owner of a socket of this machine, according to the kernel: of a listening port, or of the other end.
 
 For unix sockets it is in their credentials. For tcp the kernel is asked by netlink (sock_diag), which answers about one
 socket in some microseconds, or else by /proc/net/tcp, which lists them all. Only what is in this network namespace can
@@ -62,15 +62,15 @@ class PeerOwners:
 
 def credentials_of(connected: socket.socket) -> tuple[int, int]:
     """The process at the other end of a unix socket, or 0 when it cannot be seen from here, and its user. At the end
-    that connected: whoever listens there."""
+    that connected: the process that listens there."""
     data = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     process, user, _ = _CREDENTIALS.unpack(data)
     return process, user
 
 
 def is_trusted(owner: int | None) -> bool:
-    """Whether what this user says may be listened to: our own, root, and whoever cannot be seen, who has to prove
-    what it knows."""
+    """Whether messages of this user may be read: our own user, root, and a user that cannot be seen, whose process has
+    to prove what it knows."""
     return owner is None or owner in (os.geteuid(), 0)
 
 

@@ -11,8 +11,8 @@ SIZE_LIMIT_BYTES: int
 """A larger message is invalid: the connection ends."""
 
 class StreamConnection:
-    """Both ends of a connected stream socket, which it owns from now on. Never blocks, but in ``wait``. What cannot be
-    written at once waits here: while ``wants_write``, watch the descriptor for writing and call ``flush``."""
+    """Both ends of a connected stream socket, which it owns from now on. Never blocks, except in ``wait``. Bytes that
+    cannot be written at once wait here: while ``wants_write``, watch the descriptor for writing and call ``flush``."""
 
     def __init__(self, connected: socket.socket) -> None: ...
     @classmethod
@@ -33,8 +33,8 @@ class StreamConnection:
 
     @property
     def received_fds(self) -> deque[int]:
-        """Descriptors received, in order; those of a message are here when ``receive`` returns it. Whoever takes one
-        closes it; those nobody took are closed by ``close``."""
+        """Descriptors received, in order; those of a message are here when ``receive`` returns it. The taker of one
+        closes it; those not taken are closed by ``close``."""
 
     @property
     def eof(self) -> bool:
@@ -68,8 +68,8 @@ class StreamConnection:
         meanwhile."""
 
     def shut_down(self) -> None:
-        """End the connection for both ends and all processes that have it; ``close`` is still to be called. Whoever
-        waits for it in another thread wakes up."""
+        """End the connection for both ends and all processes that have it; ``close`` is still to be called. A thread
+        that waits for it wakes up."""
 
     def close(self) -> None:
         """May be called twice."""

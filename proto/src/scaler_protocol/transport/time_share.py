@@ -1,4 +1,4 @@
-"""How much of a process's time something may take that must not hold up its real work.
+"""A limit on the part of a process's time that secondary work may take.
 
 Time is credited as a share of the time that passes, up to a burst, and paid for as it is used: what comes now and then
 is served at once, what comes without end gets its share.

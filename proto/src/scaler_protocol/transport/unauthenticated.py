@@ -1,4 +1,4 @@
-"""Connections of peers that have not authenticated: what they may cost.
+"""Connections of peers that have not authenticated, and the limits of their cost.
 
 Any process that can connect may flood. So only the start of one small message is kept for each connection, connections
 are few and short-lived, and only a share of the time is spent on them (``time_share``), after authenticated peers were
@@ -37,7 +37,7 @@ _BACKLOG = 4096
 
 
 class Listening(NamedTuple):
-    """A socket that listens. ``needs_process``: whoever cannot be seen from here is turned away."""
+    """A socket that listens. ``needs_process``: a process that cannot be seen from here is turned away."""
 
     socket: socket.socket
     is_local: bool = True
@@ -83,8 +83,8 @@ class Unauthenticated:
         self._epoll.register(listening.socket.fileno(), select.EPOLLIN)
 
     def messages(self, deadline: float) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Who says what, until nothing waits or the deadline has passed. The frames are empty for what was no Hello and
-        was dropped."""
+        """Senders and their frames, until nothing waits or the deadline has passed. The frames are empty for a message
+        that was not a Hello and was dropped."""
         while ready := self._epoll.poll(0, _EVENTS_LIMIT):
             for fd, _ in ready:
                 message = self._serve(fd)
@@ -184,7 +184,8 @@ class Unauthenticated:
         return 0
 
     def _turn_away(self, listening: Listening) -> None:
-        """This process has no descriptor left: who waits is to know, rather than wait, and wake this one, for ever."""
+        """This process has no descriptor left: close a waiting connection, so that its peer does not wait indefinitely,
+        and wake this process again and again."""
         if self._spare_fd >= 0:
             os.close(self._spare_fd)
         self._spare_fd = -1

@@ -5,7 +5,7 @@ could have it fill the memory of its process. The kernel knows how much a connec
 """
 
 BYTES_LIMIT: int
-"""What one may send. Said before a Welcome: a Hello, and what was on its way to a scheduler that has just gone."""
+"""Limit of one peer's bytes before a Welcome: a Hello, and messages in transit to a scheduler that has just ended."""
 
 TOTAL_BYTES_LIMIT: int
 """Limit for the bytes of all connections; beyond it, the connection that has sent most is closed."""

@@ -20,7 +20,7 @@ class Socket:
 class DealerFrames(Socket):
     @property
     def stream(self) -> ZmtpConnection | None:
-        """What it speaks through in place of the socket."""
+        """The connection that it uses instead of the socket."""
 
     def use(self, stream: ZmtpConnection | None) -> None:
         """Speak through ``stream`` from now on; None: through the socket."""
@@ -43,7 +43,7 @@ class DealerFrames(Socket):
 class RouterFrames(Socket):
     @property
     def listener(self) -> ZmtpListener | None:
-        """What it speaks through in place of a socket."""
+        """The listener that it uses instead of a socket."""
 
     def serve(self, listener: ZmtpListener | None) -> None: ...
     def send(self, peer: bytes, frames: Sequence[bytes]) -> Literal["sent", "full", "gone"]:
@@ -53,9 +53,9 @@ class RouterFrames(Socket):
         """One message and its sender; None: nothing waiting. Liveness probes are swallowed."""
 
     def receive_many(self, limit: int) -> list[tuple[bytes, list[bytes], bytes]]:
-        """What waits, in order: sender, frames, and the user whose key its connection showed, as a CurveAuthenticator
-        named it (empty: there are no keys). Reads on until it has ``limit`` messages, which may be
-        passed by what one reading gives; nothing waits once it is empty."""
+        """Waiting messages, in order. Each is a sender, frames, and the user of the key that its connection showed, as
+        a CurveAuthenticator named it (empty: there are no keys). Reads until it has ``limit`` messages; one read may
+        exceed the limit. No message waits once it returns an empty list."""
 
     def name_users(self) -> None:
         """Connections show keys: from now on each message comes with its user."""

@@ -28,7 +28,7 @@ cdef enum:
     SEND_MORE = 2
     FRAMES_ON_STACK = 4
     LOOK_SECONDS = 1
-    INTERRUPTION_LIMIT = 100  # libzmq answers EINTR for ever in a forked child, which has no business here
+    INTERRUPTION_LIMIT = 100  # in a forked child, which must not be here, libzmq always answers EINTR
 
 
 cdef struct Message:  # zmq_msg_t
@@ -48,7 +48,7 @@ ctypedef const char* (*PropertyFunction)(const Message*, const char*) noexcept n
 
 
 def _library():
-    """pyzmq's extension, whose dependency libzmq is searched with it; on Windows, the library beside the package."""
+    """pyzmq's extension, whose dependency libzmq is searched with it; on Windows, the library next to the package."""
     extension = ctypes.CDLL(_backend.__file__)
     if hasattr(extension, "zmq_msg_recv"):
         return extension

@@ -15,7 +15,7 @@ cdef class ZmtpConnection:
     cdef object process  # that made it: a forked child closes its own descriptors, and nothing else
     cdef int epoll
     cdef readonly bint is_limited
-    # What came
+    # Received
     cdef bint was_heard
     cdef readonly bint has_far_process  # its kernel is asked for signs of life
     cdef bint is_skipping  # a message of a limited connection
@@ -35,7 +35,7 @@ cdef class ZmtpConnection:
     cdef uint64_t size
     cdef uint64_t size_limit  # of a message
     cdef bint is_publisher  # what subscribes may come as a command
-    # What waits to be written
+    # Waiting to be written
     cdef object waiting
     cdef Py_ssize_t written
     cdef readonly uint64_t waiting_bytes

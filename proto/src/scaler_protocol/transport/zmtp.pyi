@@ -61,7 +61,7 @@ class ZmtpConnection:
 
     @property
     def identity(self) -> bytes:
-        """What the other end calls itself."""
+        """The identity that the other end has stated."""
 
     @property
     def waiting_bytes(self) -> int:

@@ -145,7 +145,7 @@ cdef class ZmtpConnection:
         self.epoll = epoll
 
     cdef void watch_again(self) noexcept:
-        """What to watch for has changed."""
+        """Note that the events to watch for have changed."""
         if self.epoll >= 0:
             watch(self.epoll, CHANGE, self.fd, READABLE | (WRITABLE if self.waiting_bytes else 0))
 
@@ -255,7 +255,7 @@ cdef class ZmtpConnection:
                 count = receive_bytes(self.fd, room, size, False)
                 if count > 0:
                     self.feed(room, count)
-        except MemoryError:  # what has been read is lost: others do not suffer, and this one begins anew
+        except MemoryError:  # the bytes read are lost: others go on, and this one starts again
             self.fail()
             return False
         self.is_drained = 0 < count < size and not self.is_limited
@@ -477,7 +477,7 @@ cdef class ZmtpConnection:
         return 0
 
     cdef int keep(self, Part* parts, Py_ssize_t count, uint64_t skip, uint64_t total) except -1:
-        """What is behind the first ``skip`` bytes is written when the kernel takes it."""
+        """Keep the bytes after the first ``skip``; they are written when the kernel accepts them."""
         cdef bint is_first = not self.waiting_bytes
         cdef bytearray piece = self.waiting[len(self.waiting) - 1] if self.waiting else None
         cdef Py_ssize_t place
@@ -547,7 +547,7 @@ cdef class ZmtpConnection:
         self.waiting_bytes = 0
 
     def _leave(self, seconds):
-        """Whoever else has inherited the descriptor does not hold the connection up."""
+        """Another process that has inherited the descriptor does not hold the connection up."""
         deadline = time.monotonic() + seconds
         poll = select.poll()
         poll.register(self.fd, select.POLLOUT)

@@ -73,7 +73,7 @@ cdef class ZmtpListener:
     # ---- messages ------------------------------------------------------------------------------------------------
 
     cdef list receive_many(self):
-        """What one reading of each connection that has something gives: peer, frames, no user. More may wait, then ``fd``
+        """The messages of one read of each ready connection: peer, frames, no user. More may wait, then ``fd``
         is readable still; so it is not looked at again before it was found empty, or said so."""
         cdef int fds[READY_LIMIT]
         cdef int count
@@ -107,7 +107,7 @@ cdef class ZmtpListener:
         return 0  # else it has ended just now
 
     cdef int take_from(self, ZmtpConnection connection, list messages) except -1:
-        """What one reading gives, so that no connection keeps the others waiting."""
+        """Take the messages of one read, so that no connection keeps the others waiting."""
         if connection.waiting_bytes:
             connection.flush()
         connection.pull()
@@ -214,7 +214,7 @@ cdef class ZmtpListener:
             self.beat.set(BEAT_SECONDS)
 
     def _on_process_ended(self, ZmtpConnection connection, list messages):
-        """What it has said before, and no more."""
+        """Take the messages that were sent before the process ended, and no more."""
         while connection.pull():
             pass
         self.add_messages(connection, messages)

@@ -52,7 +52,7 @@ class Arguments:
     def explain(
         self, error: Exception, callable_: Callable[..., Any], values: Sequence[Any], keywords: Sequence[str]
     ) -> Exception:
-        """What to raise in place of ``error``, which was raised when these arguments of a call were encoded: it names
+        """The exception to raise instead of ``error``, which occurred while arguments of a call were encoded: it names
         the argument and the part of it that cannot be sent."""
         if isinstance(error, ScalerError):
             return error

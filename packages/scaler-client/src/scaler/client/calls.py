@@ -70,7 +70,7 @@ class Encoder:
             return payload
         if isinstance(payload, (bytes, bytearray, memoryview)):
             return bytes(payload)
-        raise TypeError(f"{type(self._serializer).__name__}.serialize gave {type(payload).__name__}, not bytes.")
+        raise TypeError(f"{type(self._serializer).__name__}.serialize() returned {type(payload).__name__}, not bytes.")
 
     def _decode_custom(self, payload: bytes) -> Any:
         return self._serializer.deserialize(bytes(payload))
@@ -146,6 +146,6 @@ def _check_keywords(keywords: tuple[str, ...]) -> None:
     try:
         size = sum(len(name.encode()) for name in keywords)
     except UnicodeEncodeError as error:
-        raise ValueError(f"The keyword argument {error.object!r} has no name in UTF-8.") from None
+        raise ValueError(f"The name of the keyword argument {error.object!r} cannot be encoded as UTF-8.") from None
     if size > _KEYWORDS_LIMIT_BYTES:
         raise ValueError(f"The names of the keyword arguments have {size} bytes, over {_KEYWORDS_LIMIT_BYTES}.")

@@ -18,7 +18,7 @@ _POOL_LIMIT = 4
 
 
 class ClientParts(NamedTuple):
-    """What a client works with."""
+    """The parts of a client."""
 
     arguments: Arguments
     functions: FunctionBook

@@ -40,7 +40,7 @@ _new_tuple = tuple.__new__  # an Outcome without the Python call that its constr
 
 @dataclass(frozen=True, slots=True)
 class ProfilingInfo:
-    """What the task used while it ran. ``memory_peak`` is None unless profiling was requested."""
+    """The resources that the task used while it ran. ``memory_peak`` is None unless profiling was requested."""
 
     duration_us: int
     cpu_time_s: float

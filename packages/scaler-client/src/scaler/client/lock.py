@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class LockClient(Protocol):
-    """What a lock needs of a client."""
+    """The interface of a client to its locks."""
 
     @property
     def _client_io(self) -> ClientIO: ...
@@ -51,7 +51,9 @@ class Lock:
         deadline = None if timeout == -1 else time.monotonic() + timeout
         client_io = self._client_io()
         if client_io.is_mine():
-            raise RuntimeError("A lock cannot be waited for where the garbage collector interrupted the client.")
+            raise RuntimeError(
+                "Cannot wait for a lock here: the garbage collector has interrupted the client. Do not wait in __del__."
+            )
         answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
         claim = Claim(self.name, task_of(client_io), blocking, answer)
 

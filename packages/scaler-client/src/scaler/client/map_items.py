@@ -10,7 +10,7 @@ from scaler.client.argument_lists import Groups
 from scaler.client.signatures import function_name
 
 _SHOWN_MODULES = frozenset({"builtins", "datetime", "decimal", "fractions", "pathlib", "uuid", "numpy"})
-"""Whose objects are shown as they are. Those of others may take long to say what they are, or do something by that."""
+"""Objects of these modules are shown by their ``repr``. That of others may be slow or have side effects."""
 
 
 class ItemFailure(Exception):

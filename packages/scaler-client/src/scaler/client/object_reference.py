@@ -26,7 +26,7 @@ else:
 
 
 class ObjectReference(_StandsForValue[T]):
-    """What ``Client.send_object`` returns for a ``T``: use it as a top-level argument or as an item of a map. The
+    """The result of ``Client.send_object`` for a ``T``: use it as a top-level argument or as an item of a map. The
     object stays with the cluster while the reference, or a task that uses it, lives; ``Client.clear`` drops it."""
 
     __slots__ = ("_name", "_owner", "_number", "_upload", "__weakref__")

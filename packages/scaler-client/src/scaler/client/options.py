@@ -83,13 +83,13 @@ def shared(options: TaskOptions) -> TaskOptions:
 
 
 def capabilities_of(wanted: Mapping[str, float] | Sequence[str] | None) -> tuple[Capability, ...]:
-    """What a worker must have: names, each with an amount when ``wanted`` is a mapping."""
+    """The capabilities that a task requires: names, each with an amount if ``wanted`` is a mapping."""
     if not wanted:
         return ()
     if isinstance(wanted, (str, bytes)) or not all(isinstance(name, str) for name in wanted):
         raise TypeError(f"capabilities must be a mapping or a sequence of names, not {wanted!r}.")
     if len(wanted) > CAPABILITIES_LIMIT:
-        raise ValueError(f"A task may ask for at most {CAPABILITIES_LIMIT} capabilities, not {len(wanted)}.")
+        raise ValueError(f"A task may require at most {CAPABILITIES_LIMIT} capabilities, not {len(wanted)}.")
     if not all(_is_name(name) for name in wanted):
         raise ValueError(f"The name of a capability has 1 to {NAME_LIMIT_BYTES} bytes of UTF-8: {list(wanted)!r}.")
     if isinstance(wanted, Mapping):

@@ -10,5 +10,7 @@ def progress_bar(total: int, title: str) -> Any:
     try:
         from tqdm.auto import tqdm
     except ImportError:
-        raise ImportError("A progress bar needs tqdm: pip install 'scaler-client[progress]'") from None
+        raise ImportError(
+            "Cannot show a progress bar: tqdm is not installed. Run pip install 'scaler-client[progress]'."
+        ) from None
     return tqdm(total=total, desc=title, unit="task")

@@ -31,12 +31,13 @@ class SchedulerClusterCombo:
     both commands have applies to both. Durations and sizes are numbers, or texts with a unit such as "30s" and "4GiB".
 
     Args:
-        n_workers: Number of workers on this host, each of which runs one task at a time.
+        n_workers: Run this many workers on this host, each of which runs one task at a time.
         address: Listen on this address, such as tcp://127.0.0.1:2345. Default: a free port of the loopback interface.
         monitor_address: Accept scaler_top, scaler_ui and scaler_gui on this address. Default: a private socket that a
             path in /tmp links to.
-        worker_io_threads: Number of ZeroMQ I/O threads. Default: 1.
-        scheduler_io_threads: Number of ZeroMQ I/O threads. More help only above 100,000 messages a second. Default: 1.
+        worker_io_threads: Use this many ZeroMQ I/O threads. Default: 1.
+        scheduler_io_threads: Use this many ZeroMQ I/O threads. More than 1 help only above 100,000 messages a second.
+            Default: 1.
         max_number_of_tasks_waiting: Limit the number of queued tasks. Further tasks are accepted but held back, which
             is slightly slower; submit never blocks. Graph nodes and nested tasks are exempt. -1 = unlimited. Default:
             -1.
@@ -52,13 +53,13 @@ class SchedulerClusterCombo:
             Default: 300s.
         load_balance_seconds (seconds): Wait this long before asking a host again for queued tasks, after it had none to
             return. Default: 1s.
-        load_balance_trigger_times: Number of consecutive empty replies before that pause applies. Default: 2.
+        load_balance_trigger_times: Apply that pause after this many consecutive empty replies. Default: 2.
         garbage_collect_interval_seconds (seconds): Collect garbage in idle worker processes at this interval. Default:
             30s.
         trim_memory_threshold_bytes (bytes): Return free memory to the system when a worker process uses more than this.
             Default: 1GiB.
-        per_worker_queue_size: Maximum number of tasks queued at one worker. How many are queued depends on how long
-            tasks take. Default: 1000.
+        per_worker_queue_size: Queue at most this many tasks at one worker. The actual number depends on how long tasks
+            take. Default: 1000.
         hard_processor_suspend: Suspend (SIGSTOP) the worker process of a task that waits for nested tasks. Default:
             False.
         protected: Refuse a client's request to shut the scheduler down. Default: True.
@@ -82,13 +83,14 @@ class SchedulerClusterCombo:
             False.
         aging_seconds (seconds): Raise the priority of a client's waiting tasks by one step whenever none of them has
             been started for this long. 0 = never. Default: 0.
-        group_weights: Give these groups another share of the workers than the weight of 1 that every group has.
+        group_weights: Weigh the shares of these groups differently. Every other group has the weight 1.
         group_limits: Limit how many workers these groups may use at a time.
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
         worker_names: Name the workers, one name for each: a,b. Default: numbers.
         object_store_memory (bytes): Limit the memory of this host's object store. 0 = half of the memory of the host or
             its control group. Default: 0.
-        spill_directory: Directory for objects that do not fit into the object store's memory. Default: /var/tmp.
+        spill_directory: Move objects that do not fit into the object store's memory to this directory. Default:
+            /var/tmp.
         per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
             loaded, for its next tasks. 0 = none. Default: 512MiB.
     """

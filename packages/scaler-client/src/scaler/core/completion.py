@@ -1,4 +1,4 @@
-"""What follows when a task has ended: its objects are released, and its range ends with its last task."""
+"""The steps after a task has ended: its objects are released, and its range ends with its last task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a task ended, as the client keeps it until somebody asks."""
+"""The outcome of a task, which the client keeps until its result is requested."""
 
 from __future__ import annotations
 

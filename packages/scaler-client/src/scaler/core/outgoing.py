@@ -1,4 +1,4 @@
-"""What waits to leave a session, in the order in which it leaves."""
+"""Messages and tasks that wait to leave a session, in the order in which they leave."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class Function:
 
 
 class Shape:
-    """What the tasks of one run share. ``open`` is the run that is being collected, if any. ``new_builder`` makes an
-    empty builder; the session sets it when it first needs one."""
+    """The data that the tasks of one run share. ``open`` is the run that is being collected, if any. ``new_builder``
+    makes an empty builder; the session sets it when it first needs one."""
 
     __slots__ = ("function", "arity", "keywords", "options", "open", "new_builder")
 

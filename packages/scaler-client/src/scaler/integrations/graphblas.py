@@ -75,8 +75,8 @@ def _ancestors(needs: Any, targets: Sequence[int], steps: int) -> Any:
 
 
 def _ways(needs: Any, kept: Any, steps: int) -> Any:
-    """For each kept call, the calls on the longest way to it; -1: not kept. None: a cycle, or longer than so many
-    steps."""
+    """For each kept call, the number of calls on the longest path to it; -1: not kept. None: there is a cycle, or a
+    path is longer than ``steps``."""
     inner = Matrix(bool, needs.nrows, needs.ncols)
     inner << needs
     if kept.nvals < needs.nrows:

@@ -71,9 +71,9 @@ _LOOP_MILLISECONDS = 2
 """An event loop that watches the connection has this long to receive before the background thread does."""
 
 _GLANCE_SECONDS = 0.0002
-_FORKED = "This client was made before its process was forked: make a new Client in the child."
+_FORKED = "Cannot use this client here: it was created before its process was forked. Create a new Client in the child."
 STOPPED = "client is already stopped."
-_NOT_HERE = "A result cannot be waited for where the garbage collector interrupted the client: not in __del__."
+_NOT_HERE = "Cannot wait for a result here: the garbage collector has interrupted the client. Do not wait in __del__."
 
 
 class ClientIO:
@@ -595,7 +595,7 @@ class ClientIO:
             except ClientQuitException:
                 pass  # the client has ended: nothing is left to do
             except Exception:
-                _futures_logger.exception("exception doing later what an object asked for at its end")
+                _futures_logger.exception("exception in a deferred action of a finalizer")
 
     def _end_rest(self) -> None:
         with self.lock:
@@ -656,7 +656,7 @@ class ClientIO:
         try:
             self.settle_notices()
         except BaseException:  # a callback that exits does not end this thread, which others rely on
-            _futures_logger.exception("exception calling back from the client's thread")
+            _futures_logger.exception("exception in a callback of the client's thread")
 
 
 def _check_deadline(target: Target, deadline: float | None) -> None:

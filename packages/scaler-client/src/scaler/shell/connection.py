@@ -16,8 +16,8 @@ PARENT_VARIABLE = "SCALER_PARENT"
 
 
 class ClientConnection(Protocol):
-    """What the client's I/O needs. ``fd`` may be edge-triggered: receive until None, also after a send. ``place``,
-    ``token`` and ``obstacle``: see DealerConnection."""
+    """The connection that the client's I/O uses. ``fd`` may be edge-triggered: receive until None, also after a send.
+    ``place``, ``token`` and ``obstacle``: see DealerConnection."""
 
     nested: bool
 

@@ -1,4 +1,4 @@
-"""What exceptions that signal handlers raise, such as that of Ctrl-C, must not break."""
+"""Protection of code from exceptions that signal handlers raise, such as KeyboardInterrupt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a thread of the client polls: its connection, and a descriptor by which other threads wake it."""
+"""The poller of a client's thread: its connection, and a descriptor by which other threads wake it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ DIRECT_BYTES = 1024 * 1024
 
 
 class Turns(Waiter, Protocol):
-    """What a retrieval needs of the client's input and output."""
+    """The interface of the client's I/O to a retrieval."""
 
     objects: ClientStore
 

@@ -1,4 +1,4 @@
-"""What a thread of the client can wait for."""
+"""Waiting of the client's threads."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from scaler.core.outcome import Outcome
 
 
 class Waits(enum.IntEnum):
-    """What a thread waits for. A task that waits lends its worker to tasks that are nested deeper. A task that waits
-    for a lock lends it to any task if nothing else runs on its host."""
+    """The reason why a thread waits. A task that waits lends its worker to tasks that are nested deeper. A task that
+    waits for a lock lends it to any task if nothing else runs on its host."""
 
     NOT_AT_ALL = 0  # or not for long
     FOR_TASKS = 1
@@ -33,7 +33,7 @@ class Target(Protocol):
 
 
 class Waiter(Protocol):
-    """What an answer needs of the client's input and output."""
+    """The interface of the client's I/O to an answer."""
 
     def wait(self, target: Target, timeout_seconds: float | None = None, kind: Waits = Waits.FOR_TASKS) -> None: ...
 

@@ -1,1 +1,2 @@
-"""What the panes show, without widgets: rows, series, positions. Only QtCore is used here, and only for tables."""
+"""The contents of the panes, without widgets: rows, series, positions. Only QtCore is used here, and only for
+tables."""

@@ -1,4 +1,4 @@
-"""Where the nodes of a graph stand: in layers from left to right, each edge pointing right.
+"""The positions of a graph's nodes: in layers from left to right, each edge pointing right.
 
 Layers by longest path, order inside a layer by the mean place of the neighbours (a few sweeps both ways), places as
 near to the neighbours as order and distance allow. 10,000 nodes take well under a second.

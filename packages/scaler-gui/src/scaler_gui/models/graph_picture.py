@@ -42,7 +42,7 @@ class GraphPicture(NamedTuple):
 
 
 def picture(tasks: Sequence[int], names: Sequence[str], edges: Sequence[tuple[int, int]]) -> GraphPicture:
-    """``edges`` are (task, task whose result it needs); what is no node of the graph is left out."""
+    """``edges`` are (task, task whose result it needs); edges to tasks that are not nodes of the graph are left out."""
     place = {task: number for number, task in enumerate(tasks)}
     known = [(place[needed], place[task]) for task, needed in edges if task in place and needed in place]
     pairs = numpy.array(known, numpy.int64).reshape(-1, 2)

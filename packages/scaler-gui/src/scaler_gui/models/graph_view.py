@@ -1,4 +1,4 @@
-"""What part of a drawing is seen: a scale, and the point in the middle."""
+"""The visible part of a drawing: a scale, and the point in the middle."""
 
 from __future__ import annotations
 

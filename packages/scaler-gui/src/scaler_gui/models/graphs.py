@@ -1,4 +1,4 @@
-"""Which graph is drawn, and how far its nodes are."""
+"""The graph that is drawn, and the states of its nodes."""
 
 from __future__ import annotations
 

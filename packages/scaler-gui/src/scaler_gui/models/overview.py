@@ -75,7 +75,7 @@ def first_time(model: Model) -> float:
 
 
 class Overview:
-    """Which span of time the charts show."""
+    """The span of time that the charts show."""
 
     def __init__(self) -> None:
         self._seconds = _FIRST_SPAN

@@ -23,4 +23,5 @@ def _problem_of_keys(folder: str) -> str:
     missing = [path.name for path in files_of_peer(Path(folder), Role.OBSERVE) if not path.is_file()]
     if not missing:
         return ""
-    return f"{folder} has no {' and no '.join(missing)}: make keys with scaler_keygen and copy them from the scheduler."
+    names = " and no ".join(missing)
+    return f"Cannot use {folder}: it has no {names}. Make keys with scaler_keygen and copy them from the scheduler."

@@ -32,7 +32,7 @@ def to_text(places: Iterable[RecentAddress]) -> str:
 
 
 def from_text(text: str) -> list[RecentAddress]:
-    """What ``to_text`` wrote. Whatever else the text is, it holds no places: settings are files that people edit."""
+    """Read the output of ``to_text``. Any other text has no addresses: settings are files that people edit."""
     try:
         return [RecentAddress(str(each["address"]), str(each.get("keys", ""))) for each in json.loads(text)][:LIMIT]
     except (ValueError, TypeError, KeyError, AttributeError):

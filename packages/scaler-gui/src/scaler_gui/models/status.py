@@ -1,4 +1,4 @@
-"""How it stands with the stream, in one sentence."""
+"""The state of the stream, in one sentence."""
 
 from __future__ import annotations
 

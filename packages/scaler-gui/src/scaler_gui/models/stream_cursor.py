@@ -1,7 +1,7 @@
-"""The chosen task of the task stream, and which bar is beside it.
+"""The chosen task of the task stream, and the bar next to it.
 
-It is kept by its place in the task log, so that it stays chosen when bars are drawn anew; where it is only a part of a
-bar, that bar stands for it.
+The task is kept by its place in the task log, so that it stays chosen when bars are drawn again. Where it is only a
+part of a bar, that bar stands for it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def nearest(bars: Bars, row: int, pixel: float) -> int | None:
     return int(places[distance.argmin()]) if places.size else None
 
 
-def beside(bars: Bars, bar: int, step: int) -> int | None:
+def neighbor(bars: Bars, bar: int, step: int) -> int | None:
     """The bar before (-1) or after (1) another in its row."""
     places = _row(bars, bars.rows[bar])
     other = int(numpy.searchsorted(places, bar)) + step

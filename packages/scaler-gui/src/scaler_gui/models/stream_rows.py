@@ -1,4 +1,4 @@
-"""What the task stream says in words: rows, tips, the functions in sight."""
+"""The texts of the task stream: rows, tips, the visible functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bar_at(bars: Bars, row: int, x: float) -> int | None:
 
 
 def tip(model: Model, bars: Bars, bar: int) -> str:
-    """What a bar stands for, on a few lines."""
+    """The description of a bar, on a few lines."""
     serial = int(bars.serials[bar])
     if model.log.row(serial) is None:
         return ""

@@ -1,4 +1,4 @@
-"""Which part of the task stream is seen: a span of time and some of the rows."""
+"""The visible part of the task stream: a span of time and some of the rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StreamWindow:
         return ROW_HEIGHTS[self._height_index]
 
     def set_data(self, oldest: float, newest: float) -> None:
-        """What there is to see."""
+        """Set the available span of time."""
         self._oldest, self._newest = oldest, newest
         if self.follows:
             self.end = newest

@@ -13,7 +13,7 @@ from scaler_protocol.monitor.tables import Row, TableSpec
 
 PAGE_ROWS = 256
 MOST_ROWS = 2_000_000
-"""More are not shown: a view keeps a little for each row. The total beside the table is true."""
+"""More rows are not shown, because a view keeps some memory for each. The total next to the table counts them all."""
 
 _Index = QModelIndex | QPersistentModelIndex
 _ROOT = QModelIndex()
@@ -105,7 +105,7 @@ class TableModel(QAbstractTableModel):
         return None if row is None else row[self.spec.index(key)]
 
     def key_of(self, number: int) -> tuple[Any, ...] | None:
-        """What tells the row apart from others, wherever it stands later."""
+        """The key that identifies the row, wherever it is later."""
         row = self.row(number)
         return None if row is None else tuple(row[index] for index in self._key)
 

@@ -86,7 +86,7 @@ class Chart(QWidget):
         plot.setContentsMargins(2, 2, 10, 2)
         self._scale.setWidth(62)
         for axis in (self._clock, self._scale):
-            axis.enableAutoSIPrefix(False)  # axes have no titles, which it would write anew at every step
+            axis.enableAutoSIPrefix(False)  # it would rewrite the title at every step, and axes have none
         self._mark = pyqtgraph.InfiniteLine(angle=90, movable=False)
         self._mark.hide()
         plot.addItem(self._mark, ignoreBounds=True)
@@ -215,7 +215,7 @@ def _axis_text(kind: str, value: float) -> str:
 
 
 def _decimated(line: Line, start: float, end: float, width: int) -> tuple[Any, Any]:
-    """What is in sight and a sample to each side, as the highest of every pixel."""
+    """The visible samples and one more on each side, reduced to the highest of each pixel."""
     times, values = numpy.asarray(line.times, float), numpy.asarray(line.values, float)
     first, last = numpy.searchsorted(times, (start, end))
     times, values = times[max(0, first - 1) : last + 1], values[max(0, first - 1) : last + 1]

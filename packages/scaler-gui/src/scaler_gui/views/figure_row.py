@@ -1,4 +1,4 @@
-"""Numbers that are always in sight, beside each other; in several rows where one has no room for all."""
+"""Numbers that are always in sight, next to each other; in several rows where one row is too narrow for all."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class FigureRow(QWidget):
         return card
 
     def _show(self, number: QLabel, figure: Figure) -> None:
-        """Numbers change each second; what stands beside them should not move with them: widths only grow."""
+        """Numbers change each second, and their neighbors should not move with them: widths only grow."""
         if number.text() != figure.text:
             number.setText(figure.text)
             number.setMinimumWidth(max(number.minimumWidth(), number.sizeHint().width()))

@@ -90,7 +90,7 @@ class OverviewPane(Pane):
 
     @property
     def span(self) -> tuple[float, float]:
-        """What the charts show, in unix seconds."""
+        """The span that the charts show, in unix seconds."""
         return self._state.span(self.monitor.now, first_time(self.monitor.model))
 
     def _make_charts(self) -> None:

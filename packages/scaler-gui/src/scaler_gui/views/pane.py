@@ -62,10 +62,10 @@ class Pane(QWidget):
         if kind == ".csv":
             table = self.csv()
             if table is None:
-                raise ValueError(f"{self.title} cannot be written as a table: choose a name that ends in .png.")
+                raise ValueError(f"Cannot write {self.title} as a table. Choose a name that ends in .png.")
             write_csv(path, *table)
         elif kind == ".png":
             if not self.picture().save(path, "PNG"):
                 raise OSError(f"Cannot write {path}.")
         else:
-            raise ValueError(f"{path} must end in .png or .csv.")
+            raise ValueError(f"Cannot write {path}: the type is unknown. Choose a name that ends in .png or .csv.")

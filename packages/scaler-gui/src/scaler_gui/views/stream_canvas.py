@@ -15,7 +15,7 @@ from scaler_gui.views.stream_drawing import StreamDrawing
 
 _WHEEL_FACTOR = 0.8
 _STEPS = {Qt.Key.Key_Left: (-1, 0), Qt.Key.Key_Right: (1, 0), Qt.Key.Key_Up: (0, -1), Qt.Key.Key_Down: (0, 1)}
-"""What keys do: one task on, one row on."""
+"""The steps of the arrow keys, in tasks and rows."""
 
 
 class StreamCanvas(StreamDrawing):
@@ -83,7 +83,7 @@ class StreamCanvas(StreamDrawing):
         elif across:
             self._walk_rows(across)
         else:
-            other = stream_cursor.beside(self.bars, bar, along)
+            other = stream_cursor.neighbor(self.bars, bar, along)
             self._choose(int(self.bars.serials[other]) if other is not None else self._beyond(along))
 
     def _look_for_bar(self) -> int | None:
@@ -195,7 +195,7 @@ class StreamCanvas(StreamDrawing):
         return super().event(event)
 
     def text_at(self, position: QPoint) -> str:
-        """What the bar there stands for; empty when there is none."""
+        """The description of the bar there; empty if there is none."""
         bar = self._bar_at(position)
         return "" if bar is None or self.bars is None else stream_rows.tip(self.monitor.model, self.bars, bar)
 

@@ -38,7 +38,7 @@ _LEGEND_MOST = 10
 
 
 class StreamDrawing(QWidget):
-    """What is drawn; see ``StreamCanvas`` for how it is moved. :meth:`look` reads and draws again."""
+    """Draws the task stream; ``StreamCanvas`` moves it. :meth:`look` reads and draws again."""
 
     def __init__(self, monitor: Monitor) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class StreamDrawing(QWidget):
         self.window_shown = StreamWindow()
         self.chosen = StreamCursor()
         self.bars: Bars | None = None
-        """What was painted last."""
+        """The bars that were painted last."""
 
         self.rows: list[StreamRow] = []
         self._labels: list[str] = []
@@ -296,7 +296,7 @@ class StreamDrawing(QWidget):
         return self.chosen.bar(self.bars, workers.index(self.chosen.worker), pixel)
 
     def cursor_text(self) -> str:
-        """What there is to say of the chosen task; empty when none is, or it is out of sight."""
+        """The description of the selected task; empty if there is none, or it is not visible."""
         bar = self.cursor_bar()
         return "" if bar is None or self.bars is None else stream_rows.tip(self.monitor.model, self.bars, bar)
 

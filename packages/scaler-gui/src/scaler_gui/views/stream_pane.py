@@ -18,7 +18,7 @@ class StreamPane(Pane):
     title = "Task stream"
     shows_events = True
     keys = (
-        ("arrows", "go from task to task; what there is to say of it stands beside it"),
+        ("arrows", "go from task to task and show the details of each"),
         ("Enter, double click", "the task in the task log"),
         ("Shift+Left, Shift+Right, drag", "move to older or newer times"),
         ("+ and -, wheel, Shift+drag", "zoom; zoom to what is marked"),

@@ -110,8 +110,8 @@ class TableWidget(QTableView):
         header.setResizeContentsPrecision(_FITTED_ROWS)
         for number, column in enumerate(self.table.spec.columns):
             least = self.fontMetrics().horizontalAdvance(column.title + "000") + 12
-            wish = self.sizeHintForColumn(number) + 16
-            header.resizeSection(number, max(least, min(wish, _WIDEST_PIXELS)))
+            fitting = self.sizeHintForColumn(number) + 16
+            header.resizeSection(number, max(least, min(fitting, _WIDEST_PIXELS)))
         self._fitting = False
 
     def _on_resized(self) -> None:

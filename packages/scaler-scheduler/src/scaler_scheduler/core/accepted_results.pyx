@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What a run of results amounts to, row by row: which rows are forwarded or decided, what the agent has done, and what
-monitors are told. The table of tasks decides about each row; this module only keeps the accounts."""
+"""The accounts of a run of results, row by row: which rows are forwarded or decided, what the agent has done, and what
+monitors receive. The table of tasks decides about each row; this module only keeps the accounts."""
 
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t

@@ -13,12 +13,10 @@ from scaler_scheduler.core.effects import Disconnect, Send
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.core.state import SchedulerState
 
-OTHERS_SESSION_TEXT = "This session began with another key, or that key may not have it any more."
-REVOKED_TEXT = (
-    "The scheduler does not know this peer's key any more, or it has expired: ask its operator for another one."
-)
+OTHERS_SESSION_TEXT = "This session began with another key, or that key no longer permits it."
+REVOKED_TEXT = "The scheduler does not know this peer's key any more, or it has expired. Ask its operator for another."
 _UNPROTECTED = Refused(
-    RefusalReason.TOKEN, "This scheduler cannot check who connects on its own machine: it was started without a token."
+    RefusalReason.TOKEN, "Cannot admit peers of the scheduler's machine: the scheduler was started without a token."
 )
 
 
@@ -38,12 +36,14 @@ def answer_to_hello(
     if hello.session != peer:
         return Refused(RefusalReason.SESSION, "The session in Hello is not the routing id of its connection.")
     if route is not None:  # its agent has proved who it is
-        return Refused(RefusalReason.ROLE, "A nested session is a client's.") if hello.role == Role.WORK else None
+        return (
+            Refused(RefusalReason.ROLE, "Only clients can have nested sessions.") if hello.role == Role.WORK else None
+        )
     refused = refusal_for(hello, user)
     if refused is not None:
         return refused
     if hello.role == Role.OBSERVE:
-        return Refused(RefusalReason.ROLE, "Monitors connect to the monitor address.")
+        return Refused(RefusalReason.ROLE, "Cannot serve monitors here. Connect to the monitor address.")
     if user:  # the key is the proof
         return None
     if settings.handshake is not None:
@@ -91,11 +91,13 @@ def _revoke(state: SchedulerState, known: ClientPeer | Agent, valid: list[bytes]
     if same_key:  # its file has another name by now
         known.user = same_key[0]
         return
-    shown = f"{holder_of_user(user)}: {peer.hex()[:8]} is disconnected"
+    holder, shown = holder_of_user(user), peer.hex()[:8]
     if any(is_same_holder(each, user) and may_act_as(role_of_user(each), role) for each in valid):
-        notices.log(state, f"A newer key has replaced that of {shown}, and may come back with it")
+        notices.log(
+            state, f"A newer key has replaced that of {holder}: {shown} is disconnected, and can return with it"
+        )
     else:
-        notices.log(state, f"The key is not valid any more of {shown}", "WARNING")
+        notices.log(state, f"The key of {holder} has expired or was removed: {shown} is disconnected", "WARNING")
         outbox.refuse(state, peer, Refused(RefusalReason.ROLE, REVOKED_TEXT), None)
         session_endings.end_session(state, peer, now)
     state.effects.append(Disconnect(peer))

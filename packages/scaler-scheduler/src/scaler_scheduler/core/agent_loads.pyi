@@ -1,4 +1,4 @@
-"""What an agent has, in counts and in estimated microseconds (contract of agent_loads.pyx).
+"""The load of an agent, in counts and in estimated microseconds (contract of agent_loads.pyx).
 
 An agent has room while a slot is free, or while what is queued there would last less than 5 ms; never for more than
 ``ceiling``. Tasks that are less deep than a new one do not count against it: they may be waiting for it.
@@ -9,7 +9,7 @@ from typing import Any
 from scaler_scheduler.core.priority_queues import QueueClass
 
 class AgentLoad:
-    """What an agent has, in counts and in estimated microseconds. ``outstanding`` and ``load_us`` change only with
+    """The load of an agent, in counts and in estimated microseconds. ``outstanding`` and ``load_us`` change only with
     its tasks."""
 
     index: int

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What an agent has, in counts and in estimated microseconds. See agent_loads.pyi for the contract."""
+"""The load of an agent, in counts and in estimated microseconds. See agent_loads.pyi for the contract."""
 
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t

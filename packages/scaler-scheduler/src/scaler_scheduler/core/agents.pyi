@@ -1,4 +1,4 @@
-"""What the scheduler knows of one agent (contract of agents.pyx).
+"""The scheduler's state of one agent (contract of agents.pyx).
 
 It is compiled because the hot path and placement read it with every message. The counters that change with every task
 are in ``load``.

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What the scheduler knows of one agent. See agents.pyi for the contract."""
+"""The scheduler's state of one agent. See agents.pyi for the contract."""
 
 from scaler_scheduler.core.connections cimport PeerConnection
 

@@ -1,4 +1,4 @@
-"""What one agent is assigned in one turn (contract of assignments.pyx).
+"""The tasks that one agent is assigned in one turn (contract of assignments.pyx).
 
 Each of the three functions assigns tasks to an agent until it is full, and returns task runs that are ready to be sent.
 Nodes of a graph that wait only for tasks of this agent are assigned with them. A task that needs many bytes is assigned

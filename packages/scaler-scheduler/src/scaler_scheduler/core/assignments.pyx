@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What one agent is assigned in one turn. See assignments.pyi for the contract."""
+"""The tasks that one agent is assigned in one turn. See assignments.pyi for the contract."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ cdef enum:
 
 @final
 cdef class Assignment:
-    """What one agent is assigned in one turn, and how much more it has room for."""
+    """The tasks that one agent is assigned in one turn, and how many more it has room for."""
     cdef AgentLoad agent
     cdef QueueClass source
     cdef DataLocations locations

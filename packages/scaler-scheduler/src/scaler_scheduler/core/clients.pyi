@@ -1,4 +1,4 @@
-"""What the scheduler knows of one client (contract of clients.pyx).
+"""The scheduler's state of one client (contract of clients.pyx).
 
 It is compiled because the hot path reads it with every message.
 """
@@ -59,7 +59,7 @@ class ClientPeer:
 
     stated_cancels: dict[int, bool]
     certificates: dict[int, list[bytes]]
-    """What agents reported about worker processes that died, by task."""
+    """The certificates of worker processes that died, by task, as agents reported them."""
 
     failures: dict[int, int]
     """How often a task has failed."""
@@ -83,7 +83,7 @@ class ClientPeer:
     """task, attempt, status, payload, duration, cpu time, memory peak"""
 
     deliveries: dict[int, tuple[list[Delivery], int]]
-    """What an unacknowledged message brings, and its bytes, by the number of the message."""
+    """The results in an unacknowledged message, and its bytes, by the number of the message."""
 
     unacknowledged_bytes: int
     is_paused: bool
@@ -122,7 +122,7 @@ class ClientPeer:
         """The client states what it has, and may state more: give it more time."""
 
     def take_note_of_left_out(self) -> bytes:
-        """What the client is told in place of output that it did not get."""
+        """The note that replaces output that the client did not get."""
 
     def forget(self, task: int) -> None:
         """A task has ended: drop what only few tasks have."""

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What the scheduler knows of one client. See clients.pyi for the contract."""
+"""The scheduler's state of one client. See clients.pyi for the contract."""
 
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""How a session is reached (contract of connections.pyx)."""
+"""The connection of a session (contract of connections.pyx)."""
 
 from scaler_protocol.link import Link
 

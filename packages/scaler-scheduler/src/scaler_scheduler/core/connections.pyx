@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""How a session is reached. See connections.pyi for the contract."""
+"""The connection of a session. See connections.pyi for the contract."""
 
 
 cdef class PeerConnection:

@@ -1,4 +1,4 @@
-"""Which agents there are, and where bytes are (contract of data_locations.pyx).
+"""The agents, and the locations of bytes (contract of data_locations.pyx).
 
 ``by_store`` lists the agents of a host, which share what is in its object store. Moving takes 1 ms and the bytes' time.
 """

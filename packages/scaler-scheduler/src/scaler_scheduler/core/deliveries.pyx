@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Which results of agents have reached their clients, so that agents may forget them."""
+"""The results of agents that have reached their clients, so that agents may release them."""
 
 from cython cimport final
 

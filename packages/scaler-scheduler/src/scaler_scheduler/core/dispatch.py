@@ -14,7 +14,7 @@ _TASK_BYTES = 8
 _DEFINITION_BYTES = 128
 CANCELS_PER_MESSAGE = 50_000
 _COLUMN_COST = 10
-"""What a column costs, in tasks."""
+"""The cost of a column, in tasks."""
 
 
 def task_messages(

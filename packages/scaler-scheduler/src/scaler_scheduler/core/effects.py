@@ -1,4 +1,4 @@
-"""What the scheduler's core asks of its shell, in addition to the effects of every core."""
+"""The effects of the scheduler's core, in addition to those of every core."""
 
 from __future__ import annotations
 

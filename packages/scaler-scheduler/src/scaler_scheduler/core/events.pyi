@@ -1,6 +1,6 @@
-"""What happened, written down for monitors while a monitor watches or a log is kept.
+"""Event records, written for monitors while a monitor watches or a log is kept.
 
-Contract of events.pyx; what the records hold: ``scaler_protocol.monitor.records``. Nothing is recorded, and next to
+Contract of events.pyx; the contents of records: ``scaler_protocol.monitor.records``. Nothing is recorded, and next to
 nothing is spent, while ``is_on`` is false. Sessions and functions are numbered when they are first met,
 agents by the core.
 """
@@ -21,7 +21,7 @@ class Recorder:
     def start(self, ring: RingWriter, clock_offset: float) -> None:
         """Record into ``ring``. ``clock_offset``: seconds since 1970 at the core's time 0."""
     def set_clock(self, clock_offset: float) -> None:
-        """What start was told has changed: clocks are set."""
+        """Replace the offset that ``start`` received, because the clock was set."""
     def stop(self) -> None: ...
     def name_session(self, number: int, value: dict[str, Any]) -> None: ...
     def name_agent(self, number: int, value: dict[str, Any]) -> None: ...

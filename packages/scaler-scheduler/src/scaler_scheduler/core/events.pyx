@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What happened, written down for monitors. See events.pyi for the contract."""
+"""Event records for monitors. See events.pyi for the contract."""
 
 import struct
 
@@ -90,7 +90,7 @@ cdef class Recorder:
         self.ring.write_plain(HANDED, stop - first, self.time(), session, first, function, agent, attempt)
 
     cdef results(self, run, uint32_t session, uint32_t agent, list segments, bytearray fates):
-        """What an agent says of tasks. ``segments`` and ``fates``: see the ring's ``write_ended``."""
+        """Record the results that an agent reports. ``segments`` and ``fates``: see the ring's ``write_ended``."""
         if self.ring.write_ended(run, self.time(), session, agent, segments, fates):
             self.failures_among(run, session, agent, segments, fates)
         if run.worker != NO_WORKER:

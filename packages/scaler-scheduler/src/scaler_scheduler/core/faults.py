@@ -22,7 +22,7 @@ _Peer = TypeVar("_Peer", Agent, ClientPeer)
 
 def on_message(state: SchedulerState, peer: bytes, kind: str, error: Exception, now: float) -> None:
     """A message of ``peer`` could not be handled."""
-    state.effects.append(Trouble(f"{kind} from {peer.hex()[:8]} could not be taken in", error))
+    state.effects.append(Trouble(f"Cannot process {kind} from {peer.hex()[:8]}", error))
     _end(state, peer, lambda: session_endings.on_malformed(state, peer, f"{kind} cannot be taken in.", now), now)
 
 
@@ -30,7 +30,7 @@ def on_nested_message(
     state: SchedulerState, agent: Agent, session: bytes, kind: str, error: Exception, now: float
 ) -> None:
     """A message of a nested client could not be handled. Its agent is not to blame."""
-    state.effects.append(Trouble(f"{kind} from {session.hex()[:8]} could not be taken in", error))
+    state.effects.append(Trouble(f"Cannot process {kind} from {session.hex()[:8]}", error))
     _end(
         state,
         session,

@@ -1,4 +1,4 @@
-"""What became of nodes of graphs while something else was handled (contract of graph_news.pyx).
+"""Changes of graph nodes that other events have caused (contract of graph_news.pyx).
 
 A table collects it, since one result can end, free or wake many nodes; the core takes it at the end of a drain, queues
 what is ready and tells agents and the client.
@@ -7,7 +7,7 @@ what is ready and tells agents and the client.
 from scaler_scheduler.core.run_records import Ranges
 
 class GraphNews:
-    """What became of nodes of graphs while something else was handled."""
+    """Changes of graph nodes that other events have caused."""
 
     ready: Ranges
     cancels: dict[int, tuple[list[int], list[int]]]

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""What became of nodes of graphs. See graph_news.pyi for the contract."""
+"""Changes of graph nodes. See graph_news.pyi for the contract."""
 
 from cython cimport final
 from libc.stdint cimport uint32_t, uint64_t
@@ -7,7 +7,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 @final
 cdef class GraphNews:
-    """What became of nodes of graphs while something else was handled; the core queues and tells it."""
+    """Changes of graph nodes that other events have caused; the core queues and reports them."""
 
     def __init__(self):
         self.ready = []

@@ -1,4 +1,4 @@
-"""What the operator says about groups: numbers by name."""
+"""The operator's settings of groups: numbers by name."""
 
 from __future__ import annotations
 

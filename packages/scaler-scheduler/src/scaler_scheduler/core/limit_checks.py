@@ -33,7 +33,7 @@ def on_tick(state: SchedulerState, now: float) -> None:
 
 
 def held_bytes(state: SchedulerState, client: ClientPeer) -> int:
-    """What the scheduler keeps in memory for a client."""
+    """The memory that the scheduler uses for a client."""
     objects = state.objects.held_bytes.get(client.session, 0)
     return client.table.held_bytes + client.definition_bytes + client.unacknowledged_bytes + objects
 

@@ -32,7 +32,7 @@ DEMANDS_LIMIT = 2_000
 """Combinations of capabilities and depth among the queued and running tasks of all clients."""
 
 FUNCTION_BYTES = 512
-"""What a function or a serializer takes in addition to its bytes."""
+"""The memory of a function or a serializer in addition to its bytes."""
 
 CERTIFICATE_LIMIT_BYTES = 65_536
 """For the report on the death of a worker process, which is kept until the task has ended."""

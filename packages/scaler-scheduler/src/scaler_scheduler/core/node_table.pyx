@@ -63,7 +63,7 @@ cdef class NodeTable(TaskColumns):
         return self.news
 
     def take_news(self):
-        """What became of nodes since the last call, or None; ``ready`` as [record, first, stop]."""
+        """The changes of nodes since the last call, or None; ``ready`` as [record, first, stop]."""
         cdef GraphNews news = self.news
         cdef RunRecord record
         cdef list ranges = []

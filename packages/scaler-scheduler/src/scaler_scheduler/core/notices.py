@@ -1,4 +1,4 @@
-"""What the scheduler writes to its log."""
+"""The lines that the scheduler writes to its log."""
 
 from __future__ import annotations
 

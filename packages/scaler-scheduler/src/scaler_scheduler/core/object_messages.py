@@ -1,4 +1,4 @@
-"""What clients and agents say about objects and about the object stores of hosts."""
+"""Messages of clients and agents about objects and the object stores of hosts."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def on_store_attached(state: SchedulerState, agent: Agent, body: StoreAttached, 
 
 
 def on_store_status(state: SchedulerState, agent: Agent, body: StoreStatus, now: float) -> None:
-    """What the store of an agent's host contains, for monitors."""
+    """Note the contents of the store of an agent's host, for monitors."""
     agent.store_status = body
 
 

@@ -45,7 +45,7 @@ PUSH_BYTES = 1024 * 1024
 """Smaller objects in a store of their owner's host that others cannot reach come through the scheduler."""
 
 OBJECT_BYTES = 1024
-"""What an object costs in addition to its bytes."""
+"""The memory of an object in addition to its bytes."""
 
 GONE_TEXT = "The object is not there: its owner is gone or has dropped it."
 LOST_TEXT = "The object is lost: the store that held it has died."

@@ -17,7 +17,7 @@ cdef inline uint32_t next_attempt(uint32_t attempt) noexcept:
     return attempt + 1 if attempt < ATTEMPT_LIMIT else ATTEMPT_LIMIT
 
 cdef inline uint32_t plausible(uint32_t attempt) noexcept:
-    """What an agent says that it has made of a task after a restart."""
+    """The attempt that an agent reports after a restart, limited to the range of attempts."""
     return min(max(attempt, 1), ATTEMPT_LIMIT)
 
 cdef struct Page:

@@ -1,4 +1,4 @@
-"""Which tasks may enter a queue of bounded length, and when the others may.
+"""The limit of queued tasks: which tasks may enter the queue, and when the others follow.
 
 The bound only applies to tasks that no running task waits for. A running task can wait for the tasks of its own
 sessions only, so these pass the bound: whatever runs can end, at any depth, and the queue empties. Nodes of graphs pass

@@ -80,7 +80,7 @@ class SchedulerCore:
         recording.stop(self.state, now)
 
     def snapshot(self, now: float) -> Snapshot:
-        """What monitors show, without message counts and the figures of the process, which the shell adds."""
+        """The snapshot for monitors, without message counts and the figures of the process, which the shell adds."""
         return snapshot.snapshot_of(self.state, now)
 
     def explain(self, session: bytes, task: int) -> str:

@@ -45,13 +45,13 @@ class SchedulerOptions:
         help="Wait this long before asking a host again for queued tasks, after it had none to return.",
     )
     load_balance_trigger_times: int = option(
-        2, "-lbt", minimum=1, help="Number of consecutive empty replies before that pause applies."
+        2, "-lbt", minimum=1, help="Apply that pause after this many consecutive empty replies."
     )
     per_worker_queue_size: int = option(
         1000,
         "-qs",
         minimum=1,
-        help="Maximum number of tasks queued at one worker. How many are queued depends on how long tasks take.",
+        help="Queue at most this many tasks at one worker. The actual number depends on how long tasks take.",
     )
     aging_seconds: float = option(
         0.0,
@@ -65,7 +65,7 @@ class SchedulerOptions:
         metavar="GROUP=WEIGHT,...",
         parse=weights_text,
         see="running.md",
-        help="Give these groups another share of the workers than the weight of 1 that every group has.",
+        help="Weigh the shares of these groups differently. Every other group has the weight 1.",
     )
     group_limits: str = option(
         "",

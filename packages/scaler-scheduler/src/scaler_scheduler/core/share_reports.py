@@ -1,4 +1,4 @@
-"""What clients get of the workers, for monitors and explanations."""
+"""Reports of the part of the workers that each client gets, for monitors and explanations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose turn it is, by running time (contract of shares.pyx).
+"""Sharing of the workers among clients, by running time (contract of shares.pyx).
 
 Sharing is stride scheduling on two levels. A group and a share each have a virtual time: the running time that they
 were charged, divided by their weight. The group with the least virtual time is served, and in it the share with the
@@ -27,7 +27,7 @@ class ShareGroup:
         """One more client uses a share of this group."""
 
 class Share:
-    """What a root client and the clients inside its tasks get. ``used_us``: the running time of its tasks."""
+    """The share of a root client and the clients inside its tasks. ``used_us``: the running time of its tasks."""
 
     group: ShareGroup
     weight: float

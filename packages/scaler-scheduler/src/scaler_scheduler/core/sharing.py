@@ -1,4 +1,4 @@
-"""To which share a client belongs."""
+"""The share to which a client belongs."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def on_request(state: SchedulerState, client: ClientPeer, body: ShutdownRequest,
         return
     outbox.send(state, client, ShutdownReply(True), now)
     state.shutdown_requested_by[client.session] = True
-    notices.log(state, "Scheduler: shutdown asked for by a client")
+    notices.log(state, "Scheduler: a client has requested the shutdown")
     state.is_stopping = True
     state.quit_at = now + STOP_SECONDS
     for agent in state.agents.values():

@@ -1,4 +1,4 @@
-"""What monitors show, read from the state."""
+"""The snapshot for monitors, read from the state."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class SchedulerState:
     """Sessions of which only a Hello is considered, oldest first."""
 
     unclaimed: Unclaimed
-    """What agents reported after a restart for clients that have not come back yet."""
+    """Reports of agents after a restart, for clients that have not come back yet."""
 
     # ---- functions and serializers ---------------------------------------------------------------------------------
 

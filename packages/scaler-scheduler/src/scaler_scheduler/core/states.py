@@ -38,7 +38,7 @@ class TaskState(enum.IntEnum):
 
 
 class Event(enum.IntEnum):
-    """What happens to a task. Results count only if the task is still with their agent, in the same attempt."""
+    """An event of a task. Results count only if the task is still with their agent, in the same attempt."""
 
     READY = 0
     """The queue has room again, or the hold after a restart is over."""
@@ -242,7 +242,7 @@ is lost does not count as a lost agent: only ``rerun=False`` keeps its node from
 
 
 def transition(table: Table, event: Event, state: TaskState) -> Transition:
-    """What an event does to a task in a state."""
+    """The transition of a task in a state when an event occurs."""
     return table[event].get(state, Transition(state))
 
 

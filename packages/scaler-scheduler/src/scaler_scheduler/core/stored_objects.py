@@ -50,7 +50,7 @@ class Assembly:
         return len(data)
 
     def pieces(self, key: ObjectKey, sent: int, limit: int) -> list[ObjectChunk]:
-        """What may be sent to a reader that has been sent ``sent`` bytes and may be sent up to ``limit``."""
+        """The pieces to send to a reader that has been sent ``sent`` bytes and may be sent up to ``limit``."""
         found = []
         while sent < min(self.received, limit):
             index = bisect_right(self.offsets, sent) - 1

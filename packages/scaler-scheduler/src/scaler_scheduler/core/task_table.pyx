@@ -66,7 +66,7 @@ from scaler_scheduler.core.transitions cimport OF_NODES, OF_TASKS, TRANSITIONS
 
 @final
 cdef class LostTasks:
-    """What becomes of the tasks of a lost agent. ``fatal``: nodes that end once their graphs are settled."""
+    """The outcome of the tasks of a lost agent. ``fatal``: nodes that end once their graphs are settled."""
 
     def __init__(self, uint32_t agent, bint blameless, int losses_limit, int status):
         self.agent = agent
@@ -85,7 +85,7 @@ cdef class LostTasks:
 
 @final
 cdef class CancelledTasks:
-    """What becomes of tasks that a client cancels: see ``TaskTable.cancel``."""
+    """The outcome of tasks that a client cancels: see ``TaskTable.cancel``."""
 
     def __init__(self):
         self.ended = []

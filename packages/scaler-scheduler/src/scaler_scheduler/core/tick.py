@@ -1,4 +1,4 @@
-"""Everything that is looked at regularly, and timers that are due."""
+"""Periodic checks, and timers that are due."""
 
 from __future__ import annotations
 

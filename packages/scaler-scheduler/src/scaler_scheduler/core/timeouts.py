@@ -1,4 +1,4 @@
-"""What ends by time for clients: absence, holds after a restart, large results that are not fetched."""
+"""Timeouts that concern clients: absence, holds after a restart, large results that are not fetched."""
 
 from __future__ import annotations
 

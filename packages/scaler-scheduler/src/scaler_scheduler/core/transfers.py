@@ -1,4 +1,4 @@
-"""How fast objects move between the stores of hosts, measured from their transfers."""
+"""The speed of objects between the stores of hosts, measured from their transfers."""
 
 from __future__ import annotations
 

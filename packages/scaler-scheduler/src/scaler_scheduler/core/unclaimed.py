@@ -1,4 +1,4 @@
-"""What agents report from before a restart for clients that have not come back yet."""
+"""Reports of agents from before a restart, for clients that have not come back yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tasks wait in a queue, for monitors (contract of waiting_tasks.pyx)."""
+"""The tasks that wait in a queue, for monitors (contract of waiting_tasks.pyx)."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Which tasks wait in a queue, for monitors. See waiting_tasks.pyi for the contract."""
+"""The tasks that wait in a queue, for monitors. See waiting_tasks.pyi for the contract."""
 
 from libc.stdint cimport int64_t, uint64_t
 from scaler_scheduler.core.pages cimport PAGE_SIZE, Page

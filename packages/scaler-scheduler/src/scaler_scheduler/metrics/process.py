@@ -34,7 +34,7 @@ from scaler_scheduler.metrics.http import Figures, HttpServer
 
 _STALE_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
-"""How often it is looked for news: they come once a second."""
+"""The interval of checks for snapshots, which arrive once a second."""
 
 
 class LastSnapshot:
@@ -71,8 +71,8 @@ class LastSnapshot:
 
 
 class TokenFile:
-    """What Prometheus must show, read again for each scrape, so that it can be replaced. No path: nothing is asked for.
-    Why it cannot be read is said once on stderr."""
+    """The token that Prometheus must send, read for each scrape, so that it can be replaced. No path: none is required.
+    If it cannot be read, the reason is written once to stderr."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path) if path else None
@@ -132,7 +132,7 @@ async def _serve(subscription: Subscription, scheduler: socket.socket, host: str
 
 
 def _reason(error: OSError) -> str:
-    """What the system says, without the sentence that asyncio makes of it."""
+    """The system's reason, without the sentence that asyncio builds around it."""
     is_of_system = error.errno is not None and error.errno > 0
     return os.strerror(error.errno) if is_of_system else error.strerror or str(error)  # type: ignore[arg-type]
 

@@ -31,7 +31,9 @@ class MetricsServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         if importlib.util.find_spec("prometheus_client") is None:
-            raise BadInput("--prometheus-address needs prometheus_client: pip install 'scaler-scheduler[prometheus]'")
+            raise BadInput(
+                "Cannot serve metrics: prometheus_client is missing. Run pip install 'scaler-scheduler[prometheus]'."
+            )
 
     def start(self) -> str:
         """Returns the URL once it listens. Raises BadInput when it cannot."""

@@ -40,7 +40,7 @@ _DISCONNECT_SECONDS = 0.1
 """Time that the messages sent last have to leave."""
 
 _KEYS_SECONDS = 1.0
-"""How often it is looked for keys that are gone, or have expired."""
+"""The interval of checks for keys that were removed or have expired."""
 
 _ANSWERS = frozenset((Challenge, Refused, Welcome, WhoAreYou))
 """Bodies for a connection that may not have authenticated."""
@@ -152,7 +152,7 @@ class Gateway:
             if admission.knows(self.core.state, peer):  # since this Hello
                 self.core.on_fault(peer, Hello.__name__, error, now)
             else:  # it has proved nothing, so the session that it names is not touched
-                logging.exception(f"A Hello from {peer.hex()[:8]} could not be taken in")
+                logging.exception(f"Cannot process a Hello from {peer.hex()[:8]}")
 
     def _feed(self, peer: bytes, frames: list[bytes], now: float) -> None:
         self._peers[peer] = None
@@ -207,7 +207,7 @@ class Gateway:
                 else:
                     self._carry_out(effect)
             except Exception as error:  # the others are not to suffer
-                logging.exception(f"{type(effect).__name__} could not be carried out")
+                logging.exception(f"Cannot carry out {type(effect).__name__}")
                 if type(effect) is Send:
                     self.core.on_unsendable(effect.peer, error, now)
 
@@ -244,7 +244,7 @@ class Gateway:
         try:
             users = self._router.users()
         except OSError as error:
-            logging.warning(f"The scheduler's keys cannot be read: {error}")
+            logging.warning(f"Cannot read the scheduler's keys: {error}")
             users = self._users
         else:
             if users is None:

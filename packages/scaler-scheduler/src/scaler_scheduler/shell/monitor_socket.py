@@ -38,7 +38,7 @@ _SUFFIX = "_monitor"
 _TEMPORARY = re.compile(r"\.(\d+)")
 _LAST_FOLDER = "/tmp/scaler-{user}"
 _ANSWERING = (0, errno.EAGAIN, errno.EACCES, errno.EPERM)
-"""What ``connect`` gives when a process listens, or when that cannot be known."""
+"""Results of ``connect`` if a process listens, or if that cannot be known."""
 
 
 class MonitorSocket:
@@ -110,7 +110,7 @@ def listen_by_default(scheduler_address: str) -> MonitorSocket:
         return MonitorSocket(listener, f"ipc://{link or path}", path, link)
     raise sentence(
         errno.ENOENT,
-        f"there is no place for the monitors' socket ({'; '.join(reasons)}): choose one with --monitor-address",
+        f"cannot create the monitors' socket: {'; '.join(reasons)}. Choose its place with --monitor-address.",
     )
 
 

@@ -51,7 +51,7 @@ class Publisher:
         have so many bytes together at most, 0: without bound. ``monitor_socket``: where monitors connect; None: at
         ``address``. It is closed with this."""
         self.trouble = ""
-        """What the child cannot do now: a plain sentence."""
+        """The current problem of the child, as a sentence."""
 
         self.error: str | None = None
         """Why there can be no publisher; it did not even start."""
@@ -114,7 +114,7 @@ class Publisher:
         return self._children if self._wants_events else 0
 
     def take_warnings(self) -> list[str]:
-        """What the child complained of since the last call."""
+        """Warnings of the child since the last call."""
         warnings, self._warnings = self._warnings, []
         return warnings
 

@@ -41,7 +41,7 @@ DRAIN_MILLISECONDS = 100
 
 
 class Task(NamedTuple):
-    """What the scheduler asked of this process: its command line."""
+    """The command line, by which the scheduler passes its settings to this process."""
 
     scheduler: int
     address: str
@@ -103,7 +103,7 @@ class PublisherProcess:
             self._answer(request)
 
     def _answer(self, request: WatchRequest) -> None:
-        """What a new watcher gets at once."""
+        """Send a new watcher the messages that it gets at once."""
         if feed.is_history_topic(request.topic):
             for payload in self._stream.history():
                 self._watchers.reply(request.watcher, request.topic, payload)
@@ -111,7 +111,7 @@ class PublisherProcess:
             self._watchers.reply(request.watcher, feed.SNAPSHOT_KIND, self._last)
 
     def _send_subscriptions(self) -> None:
-        """What the scheduler is to send, if that has changed."""
+        """Tell the scheduler which messages are needed, if that has changed."""
         events = self._log is not None or self._watchers.wants(feed.EVENTS_KIND)
         watched = events or self._watchers.wants(feed.SNAPSHOT_KIND)
         if watched != self._watched:

@@ -29,7 +29,7 @@ def dump(snapshot: Snapshot, sequence: int) -> bytes:
 
 
 def load(data: bytes | mmap.mmap) -> tuple[Snapshot, int]:
-    """What ``dump`` got. The bytes must come from the scheduler itself."""
+    """Restore the arguments of ``dump``. The bytes must come from the scheduler itself."""
     rest, sequence, agent_rows, packed = pickle.loads(data)
     agents = tuple(map(_agent, agent_rows, marshal.loads(packed)))
     return dataclasses.replace(rest, agents=agents), sequence

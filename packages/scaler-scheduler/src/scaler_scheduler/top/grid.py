@@ -93,7 +93,7 @@ def _least(column: Column, ideal: int) -> int:
 
 
 def _shared(columns: Sequence[tuple[Column, int]], width: int) -> list[int]:
-    """What each column gets: at least its least, then texts from left to right what is left, evenly at first."""
+    """The width of each column: at least its minimum; texts share the rest from left to right, evenly at first."""
     widths = [_least(column, ideal) for column, ideal in columns]
     spare = width - sum(widths) - len(widths) + 1
     wanting = [index for index, (_, ideal) in enumerate(columns) if ideal > widths[index]]

@@ -1,4 +1,4 @@
-"""What ``?`` shows: every key."""
+"""The help page of ``?``: every key."""
 
 from __future__ import annotations
 

@@ -109,12 +109,13 @@ def table_body(model: Model, view: View, width: int, height: int) -> Body:
 
 
 def _selected(page: str, row: Row) -> Hashable:
-    """What tells this row from others as long as it is there."""
+    """The key that identifies this row as long as it exists."""
     return row[-1] if page == "failures" else tuple(row[TABLES[page].index(part)] for part in TABLES[page].key)
 
 
 def _details_height(model: Model, view: View, width: int, height: int, rows: int) -> int:
-    """What the table leaves; on a tall screen it leaves half. A reason needs no more than its lines, and gets half."""
+    """The height that the table leaves; on a tall screen it leaves half. A reason needs no more than its lines, and
+    gets half."""
     left = height - 3 - max(1, rows)
     if view.page == "waits":
         needed = max([0, *(1 + len(_wait_lines(row, width)) for row in model.rows("waits", view.filter_text)[0])])
@@ -181,7 +182,7 @@ def _totals(model: Model, snapshot: Snapshot, width: int) -> Line:
 
 
 def _note(model: Model, view: View, total: int) -> Line:
-    """How much of the truth the table holds."""
+    """A note if the table does not contain all rows."""
     snapshot, page = model.snapshot, view.page
     assert snapshot is not None
     truths = {"functions": snapshot.function_count, "waits": snapshot.wait_count, "graphs": snapshot.graph_count}

@@ -41,7 +41,7 @@ class Screen:
     """How many rows there are to move in."""
 
     selected: Hashable = None
-    """What the cursor stands on."""
+    """The key of the row under the cursor."""
 
 
 def draw(
@@ -123,7 +123,7 @@ def _finished(lines: Sequence[Line], width: int, height: int, page_rows: int = 1
 
 
 def _lines_above(snapshot: Snapshot, width: int, height: int) -> list[Line]:
-    """What stands over the status line: nothing that would leave no room for workers."""
+    """The lines above the status line, unless they would leave no room for workers."""
     room = height - len(OWN_LINES) - LEAST_WORKER_ROWS
     shortcuts = [_shortcut_line(width)] if room >= 1 else []
     if room < 4:

@@ -1,4 +1,4 @@
-"""Where a screen's model comes from: a scheduler that is watched, or a recording."""
+"""The source of a screen's model: a scheduler, or a recording."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TURN_SECONDS = 0.05
 
 
 class ScreenSource(Protocol):
-    """What the application draws."""
+    """The source of the model that the application draws."""
 
     @property
     def repaint_seconds(self) -> float:
@@ -33,7 +33,7 @@ class ScreenSource(Protocol):
         """By the clock that the model goes by."""
 
     def register(self, poller: zmq.Poller) -> None:
-        """What wakes the application."""
+        """Register the descriptors that wake the application."""
 
     def take(self) -> None:
         """Everything that has come."""

@@ -18,7 +18,7 @@ DELAY_SECONDS = 0.5
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _SHADES = ((0.6, "█"), (0.35, "▓"), (0.15, "▒"), (0.0, "░"))
-"""What stands for a cell, by the part of it that was spent in tasks."""
+"""The character of a cell, by the part of its time that was spent in tasks."""
 
 
 def stream_body(model: Model, view: View, width: int, height: int, blocks: bool) -> Body:
@@ -95,7 +95,7 @@ def _axis(start: float, stop: float, indent: int, width: int) -> Line:
 
 
 def _legend(model: Model, bars: Bars, blocks: bool, width: int) -> Line:
-    """What colours mean: the functions on the screen come with most tasks first."""
+    """The legend of colours: the functions on the screen, those with most tasks first."""
     counts: Counter[int] = Counter()
     for function, count in zip(bars.functions, bars.counts, strict=True):
         counts[function] += count

@@ -82,7 +82,7 @@ class Terminal:
             _check_places_text()
             self._window = curses.initscr()
         except curses.error as error:
-            raise TerminalError(f"this terminal cannot be used: {error}") from None
+            raise TerminalError(f"Cannot use this terminal: {error}") from None
         try:
             self._prepare()
         except BaseException:
@@ -218,8 +218,8 @@ def _check_places_text() -> None:
     if curses.tigetstr("cup") is None:
         name = os.environ.get("TERM", "")
         raise TerminalError(
-            f"this terminal cannot be used: TERM is {name}, which cannot place text on a screen; "
-            "set TERM to what the terminal is, or use --json"
+            f"Cannot use this terminal: TERM is {name}, which cannot position text. "
+            "Set TERM to the type of the terminal, or use --json."
         )
 
 

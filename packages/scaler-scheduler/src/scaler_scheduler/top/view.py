@@ -65,7 +65,7 @@ class View:
 
     tables: Mapping[str, TableView] = field(default_factory=dict)
     details_of: Hashable = None
-    """What fills the screen: a group of failures, or of tasks that wait."""
+    """The group of failures, or of waiting tasks, that fills the screen."""
 
     first_line: int = 0
     """Of the details or the help."""

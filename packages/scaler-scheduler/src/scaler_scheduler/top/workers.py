@@ -21,7 +21,7 @@ from scaler_protocol.monitor.workers import Order, SortKey, WorkerRow, WorkerTot
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
 
 HOST_WIDTH, NAME_WIDTH = 12, 4
-"""What host and name get where there is no room to spare."""
+"""The minimum widths of host and name."""
 
 HOST_WIDTH_LIMIT, NAME_WIDTH_LIMIT, HOST_WIDTH_LEAST = 32, 40, 4
 

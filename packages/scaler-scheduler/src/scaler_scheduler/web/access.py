@@ -44,7 +44,7 @@ class Access:
         return self._token is not None
 
     def address(self, base: str) -> str:
-        """What to open in a browser."""
+        """The address to open in a browser."""
         return base if self._token is None else f"{base}?{urlencode({'token': self._token})}"
 
     def shows_token(self, query: Mapping[str, str], headers: Mapping[str, str]) -> bool:

@@ -112,7 +112,7 @@ def _cell(spec: TableSpec, column: Column, value: Any, colours: Mapping[str, str
 
 
 def _note(model: Model, table: str) -> str:
-    """What a table does not show."""
+    """A note about the rows that a table does not show."""
     if table == "tasks" and model.late_text:
         return model.late_text
     if table == "tasks" and model.log.total > len(model.log):

@@ -16,7 +16,7 @@ ADMIT_SECONDS = 10.0
 """How long a connection may take to show that it may be there."""
 
 ADMIT_BYTES = 64 * 1024
-"""What it may send until then."""
+"""Limit of the bytes that it may send until then."""
 
 
 class Door:

@@ -26,7 +26,7 @@ QUICK_TURNS = 4
 """So many turns make the second after which everything that is visible is looked at again."""
 
 MESSAGE_LIMIT_BYTES = 64 * 1024
-"""What a page may send in one message."""
+"""Limit of one message from a page."""
 
 HEARTBEAT_SECONDS = 20.0
 """A page that does not answer for so long is gone."""

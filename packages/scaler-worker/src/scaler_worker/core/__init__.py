@@ -1,1 +1,1 @@
-"""What an agent decides: pure state machines, fed with messages and the time, answering with effects."""
+"""The decisions of an agent: pure state machines, which receive messages and the time and return effects."""

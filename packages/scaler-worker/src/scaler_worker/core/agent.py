@@ -81,7 +81,7 @@ KEY_REFUSED_SECONDS = 2.0
 
 BAD_INPUT_CODE = 2
 OUTPUT_BUDGET_BYTES = 4 * 1024 * 1024
-"""What tasks have printed and the scheduler has not yet received; beyond it, tasks that print wait."""
+"""Limit of output that the scheduler has not yet received; beyond it, tasks that print wait."""
 
 OUTPUT_MESSAGE_BYTES = 64 * 1024
 STDERR = 2
@@ -94,8 +94,8 @@ FAREWELL_SECONDS = 0.5
 
 
 class AgentCore:
-    """What an agent does wherever its tasks run, which is the part of its ``backend``. The ``AgentRules`` of its hot
-    path are here."""
+    """The part of an agent that does not depend on where its tasks run, which is the responsibility of its ``backend``.
+    The ``AgentRules`` of its hot path are here."""
 
     def __init__(
         self,
@@ -293,7 +293,7 @@ class AgentCore:
             self._epoch = 0
             self._say_hello(now)
             return
-        self.exit(1, f"the scheduler refuses this worker: {refused.text}")
+        self.exit(1, f"the scheduler has refused this worker: {refused.text}")
 
     # ---- tasks -----------------------------------------------------------------------------------------------
 
@@ -368,7 +368,7 @@ class AgentCore:
         self._release_freed()
 
     def _release_freed(self) -> None:
-        """Large values that nobody needs any more."""
+        """Release large values that are no longer needed."""
         freed, self._state.freed[:] = self._state.freed[:], []
         for key in freed:
             self._state.objects.give_up(key)
@@ -384,8 +384,8 @@ class AgentCore:
     # ---- objects ---------------------------------------------------------------------------------------------
 
     def _find(self, keys: list[ObjectKey]) -> None:
-        """What tasks here need: perhaps it is in the host's store, else the scheduler knows where it is. Functions
-        travel by the scheduler."""
+        """Find objects that tasks here need: in the host's store, or else through the scheduler. Functions
+        always come through the scheduler."""
         stored = [key for key in keys if key.number] if self._cluster else []
         if stored:
             self._state.outbox.add(FindStored(stored))
@@ -483,7 +483,7 @@ class AgentCore:
             self._state.unsent.append(ObjectRequest(key, relayed))
 
     def on_stored_view(self, key: ObjectKey, view: memoryview | None, now: float) -> None:
-        """The bytes of what somebody has asked for; None: the store does not have it."""
+        """The bytes of an object that was requested; None: the store does not have it."""
         relayed = self._relayed.pop(key, True)
         if view is None or relayed or self._state.host_store is None:
             self._answer_request(key, None if view is None else self._state.objects.begin(key, view))
@@ -575,7 +575,7 @@ class AgentCore:
         self._say_hello(now)
 
     def on_not_carried_out(self, effect: Any, now: float) -> None:
-        """What rests on it must not wait for it."""
+        """Continue without the effect: nothing may wait for it."""
         if isinstance(effect, Send):
             self.on_not_taken_in(now)
 
@@ -606,7 +606,7 @@ class AgentCore:
         self.give_back()
 
     def give_back(self) -> None:
-        """What waits: here already, sent before the scheduler knew, or left by a worker process that died."""
+        """Waiting tasks: here already, sent before the scheduler knew, or left by a worker process that died."""
         columns = [*self._withdraw_everything(), *self._withdraw_waiting()]
         if columns:
             self._state.unsent.append(Withdrawn(tuple(columns), leaving=True))
@@ -669,7 +669,7 @@ class AgentCore:
         if self._state.welcomed:
             self._heartbeats.keep_alive(now, self._has_nothing())
         elif self._away_since is not None and now >= self._away_since + self._settings.death_timeout_seconds:
-            self.exit(1, f"the scheduler is away for {self._settings.death_timeout_seconds:g} seconds")
+            self.exit(1, f"no connection to the scheduler for {self._settings.death_timeout_seconds:g} seconds")
         elif self._connected and now >= self._hello_again_at:
             self._say_hello_again(now)
         elif self._reconnect_at is not None and now >= self._reconnect_at:
@@ -683,7 +683,7 @@ class AgentCore:
         return is_empty and self._backend.is_idle
 
     def send_unsent(self, now: float) -> None:
-        """Send what has gathered beside results; those made here join the others."""
+        """Send the messages that have gathered in addition to results; those made here join the others."""
         if self._state.given_back:
             self._state.unsent.append(Withdrawn(tuple(columns_of((), self._state.given_back))))
             self._state.given_back.clear()

@@ -10,8 +10,8 @@ class DispatchTasks:
     tasks: Tasks
     objects: list[ObjectKey]
     values: list[ResultRun] | None
-    """Nodes of graphs: small values that these tasks need, beside results that the process has not been harvested
-    of. Those with sequences below ``watermark`` it may forget."""
+    """Nodes of graphs: small values that these tasks need, in addition to results not yet harvested from the process.
+    Those with sequences below ``watermark`` it may forget."""
     watermark: int
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What must go with tasks to a worker process: definitions and objects that it has not seen, values of graphs."""
+"""The contents that accompany tasks to a worker process: definitions and objects that it lacks, values of graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent's core wants done, beside the effects that all cores share."""
+"""The effects of the agent's core, in addition to those that all cores share."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class FindStored:
 
 @dataclass(slots=True)
 class ReadOutput:
-    """What tasks print is taken again: listen to the worker processes that had to wait."""
+    """Output is accepted again: listen to the worker processes that had to wait."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What the compiled hot path (core/hot_path.pyx) asks of the rules in Python: all of it, and nothing else."""
+"""The complete interface through which the compiled hot path (core/hot_path.pyx) calls the rules in Python."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class NestedClients:
         self._clients[session] = NestedClient(session, number)
 
     def close(self, session: bytes) -> int | None:
-        """The worker process that nobody waits in any more, if that changed."""
+        """The worker process in which no client waits any more, if that changed."""
         client = self._clients.pop(session, None)
         if client is None or not client.waits or client.number is None:
             return None

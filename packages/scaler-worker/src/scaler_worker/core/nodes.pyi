@@ -2,7 +2,7 @@
 
 A node waits until the values of its inputs are here, then it is ready and in the queue, or until all inputs that have
 no value are handed to one worker process: then it may go right behind them, and the process fills in their results
-itself. The value of a finished node is kept until the scheduler says (with a Cancel) that nobody needs it; a value
+itself. The value of a finished node is kept until the scheduler says (with a Cancel) that it is not needed; a value
 made elsewhere is fetched, and kept the same way. A node whose input ends here without a value is given back.
 """
 
@@ -42,13 +42,13 @@ class Nodes:
         ``room`` tasks; ``estimate(function)`` is a task's seconds, if known."""
 
     def values(self, runs: list[TaskRun]) -> tuple[list[ResultRun], list[ObjectKey]]:
-        """What a worker process needs for ``runs``: small values as results, keys of large ones."""
+        """The values that a worker process needs for ``runs``: small values as results, keys of large ones."""
 
     def harvested(self, kept: list[tuple[TaskRun, int, int, bytes]]) -> tuple[list[TaskRun], list[Named]]:
         """Rows (run, task, status, payload) of nodes that ended: (runs that may be queued, nodes to give back)."""
 
     def arrived(self, key: ObjectKey) -> list[TaskRun] | None:
-        """A fetched value is in the store; the runs that may be queued. None: nobody waits for it."""
+        """A fetched value is in the store; the runs that may be queued. None: no node waits for it."""
 
     def gone(self, session: bytes, tasks: Iterable[int]) -> list[Named]:
         """These ended without a value, or left this host. What waited for them and must leave, too."""

@@ -245,7 +245,7 @@ cdef class Nodes:
         return True
 
     def values(self, list runs):
-        """What a worker process needs for ``runs``: (result runs with small values, keys of large ones)."""
+        """The values that a worker process needs for ``runs``: (result runs with small values, keys of large ones)."""
         cdef dict builders = {}
         cdef dict seen = {}
         cdef list large = []
@@ -291,7 +291,7 @@ cdef class Nodes:
         return self.made_ready(woken), back
 
     def arrived(self, key):
-        """A value that was fetched is in the store; the runs that may be queued. None: nobody waits for it."""
+        """A value that was fetched is in the store; the runs that may be queued. None: no node waits for it."""
         cdef Node node = self.find(key[0], key[1])
         cdef list woken = []
         if node is None or node.state != FETCHING:
@@ -321,7 +321,7 @@ cdef class Nodes:
         node.dependants = None
 
     cdef remove(self, Node node, list back):
-        """Its attempt here is over, without a value. What waits here for it cannot run; it is added to ``back``."""
+        """Its attempt here ended without a value. Nodes that wait here for it cannot run and are added to ``back``."""
         cdef list stack = [node]
         cdef Node dependant
         cdef dict table = self.tables.get(node.session)
@@ -386,7 +386,7 @@ cdef class Nodes:
     def cancel(self, bytes session, tasks, attempts):
         """Stop what waits, free what is held. Returns (tasks and attempts that waited, tasks and attempts that are
         somewhere else, keys of large values that are free, what waited for the cancelled ones and must leave)."""
-        cdef list waited = [], elsewhere = [], large = [], back = [], doomed = []
+        cdef list waited = [], elsewhere = [], large = [], back = [], ended = []
         cdef dict table = self.tables.get(session)
         cdef Node node
         for task, attempt in zip(tasks, attempts):
@@ -395,7 +395,7 @@ cdef class Nodes:
                 elsewhere.append((task, attempt))
             elif node.state == FETCHING:
                 large.append(ObjectKey(node.session, node.task))
-                doomed.append(node)
+                ended.append(node)
             elif node.state == DONE:
                 if not attempt or node.is_copy or node.attempt == <uint32_t> attempt:
                     self.release(table, node, large)
@@ -403,12 +403,12 @@ cdef class Nodes:
                 continue
             elif node.state == WAITING and not node.lacks_objects:
                 waited.append((node.task, node.attempt))
-                doomed.append(node)
+                ended.append(node)
             else:
                 elsewhere.append((task, attempt))
         if table is not None and not table:
             self.tables.pop(session, None)
-        for node in doomed:
+        for node in ended:
             if node.state != GONE:
                 self.remove(node, back)
         named = set(waited)

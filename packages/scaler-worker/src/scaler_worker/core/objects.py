@@ -38,7 +38,7 @@ class Store(Protocol):
 
 
 class WrongBytes(Exception):
-    """What has come is not the object that was asked for."""
+    """The received bytes are not the object that was requested."""
 
 
 @dataclass(slots=True)
@@ -69,14 +69,14 @@ class _Outgoing:
 
 
 class ObjectExchange:
-    """Fetches what tasks need and sends what others ask for, a window at a time. What is in the host's store is known
-    here by name only."""
+    """Fetches objects that tasks need and sends objects that others request, a window at a time. Objects in the host's
+    store are known here by name only."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._complete: set[ObjectKey] = set()
         self.stored: dict[ObjectKey, bool] = {}
-        """What the host's store has; for reading."""
+        """The objects in the host's store; read-only."""
         self._rows: dict[ObjectKey, Row] = {}
         self._incoming: dict[ObjectKey, _Incoming] = {}
         self._arrived: list[ObjectKey] = []
@@ -112,8 +112,8 @@ class ObjectExchange:
         return key in self._incoming
 
     def on_found(self, key: ObjectKey) -> list[TaskRun]:
-        """It is in the host's store; the runs that need nothing more. What has come of it by another way is only a
-        part."""
+        """The object is in the host's store. Returns the runs that need nothing more. Bytes of it that arrived another
+        way are only a part, and are dropped."""
         incoming = self._incoming.get(key)
         if incoming is None:
             return []
@@ -123,7 +123,7 @@ class ObjectExchange:
         return self._completed(key)
 
     def give_up(self, key: ObjectKey) -> None:
-        """Nobody here waits for it any more."""
+        """No task here waits for it any more."""
         incoming = self._incoming.pop(key, None)
         if incoming is not None and incoming.size is not None:
             self.store.drop(key)
@@ -173,7 +173,7 @@ class ObjectExchange:
         return ready
 
     def on_missing(self, key: ObjectKey) -> list[TaskRun]:
-        """Nobody has it: the runs that waited for it."""
+        """No peer has the object. Returns the runs that waited for it."""
         incoming = self._incoming.get(key)
         if incoming is None:
             return []
@@ -207,7 +207,7 @@ class ObjectExchange:
         return runs
 
     def held_uploads(self) -> list[tuple[ObjectKey, int, bool]]:
-        """What is here of what clients sent: its size (0: unknown), and whether it is in the host's store."""
+        """The objects of clients that are here: key, size (0: unknown), and whether it is in the host's store."""
         keys = [key for key in sorted(self._complete) if key.number == 0 or key.number >= UPLOAD_NUMBER]
         return [(key, self.store.size(key) or 0, key in self.stored) for key in keys]
 
@@ -254,7 +254,7 @@ class ObjectExchange:
         return lost
 
     def catch_up(self, number: int) -> None:
-        """Take in what a worker process sent beside its board."""
+        """Take in the messages that a worker process sent outside its board."""
         self.store.catch_up(number)
 
     def on_request(self, key: ObjectKey) -> list[ObjectChunk] | None:
@@ -296,7 +296,7 @@ class ObjectExchange:
         return chunks
 
     def release(self, key: ObjectKey) -> bool:
-        """Nobody needs it. Whether the host's store is to drop it."""
+        """The object is not needed. Returns whether the host's store is to drop it."""
         self._outgoing.pop(key, None)
         self._rows.pop(key, None)
         if key not in self._complete:
@@ -309,7 +309,7 @@ class ObjectExchange:
 
 
 def _check_function(incoming: _Incoming, chunk: ObjectChunk) -> None:
-    """Whoever sent it first: the bytes of a function are those that its digest names, or it is not run."""
+    """Whichever client sent it first, a function is run only if its bytes are those that its digest names."""
     if chunk.key.number:
         return
     if chunk.offset == 0 or incoming.hasher is None:

@@ -42,7 +42,7 @@ cdef class Prefetcher:
         cdef Py_ssize_t position, count
         if not self.may_start():
             return
-        idle = sorted(self._roster.idle)  # lowest first: the others stay out of the way of whoever shares the host
+        idle = sorted(self._roster.idle)  # lowest first: the others leave room for other users of the host
         count = len(idle)
         for position in range(count):
             self.dispatch(self._roster.idle[idle[position]], self._roster.depth_needed(1), count - position)

@@ -1,6 +1,6 @@
 """The worker processes of one host and what they run.
 
-A process holds, beside the task it runs, about two milliseconds of work, and at least one task more, so that it never
+A process holds, besides its current task, about two milliseconds of work and at least one task more, so that it never
 waits for its agent. That costs nothing: what has not started can be taken back through the board, for another process
 that has nothing to do, for another agent, or because it was cancelled.
 
@@ -147,7 +147,7 @@ class Slots:
             self._state.outbox.add(Kill(number))
 
     def end_broken(self, process: WorkerProcess) -> None:
-        """What it wrote to its board cannot be true: nothing it says from now on can be relied on."""
+        """End a process that wrote impossible values to its board: none of its messages can be relied on."""
         assert process.board is not None
         if not process.dying:
             text = _broken_text(process.board.broken or "")
@@ -328,7 +328,7 @@ class Slots:
             row = None if entry.is_node else rows.get(key)
             self._state.objects.add_result(process.number, sequence, key, row)
             if entry.is_node and self._state.objects.is_stored(key):
-                process.objects.add(key)  # it may keep it until it is told that nobody needs it
+                process.objects.add(key)  # it may keep it until a DROP message
 
     def _take_interrupted(self, process: WorkerProcess, harvest: Harvest) -> None:
         for entry, sequence, duration in harvest.interrupted:
@@ -496,7 +496,7 @@ def _broken_text(why: str) -> str:
 
 
 def _large_rows(runs: list[ResultRun]) -> dict[ObjectKey, Row]:
-    """What is said of large results."""
+    """The rows of large results, by object."""
     return {
         ObjectKey(run.session, row[0]): (*row[:3], bytes(row[3]), *row[4:])
         for run in runs

@@ -59,7 +59,7 @@ class Starts:
             self._outbox.add(Log("ERROR", f"{process.name} cannot be started, {again}: {text}"))
 
     def failed(self, certificate: dict[str, Any], now: float) -> None:
-        """Processes that die before they look at a task would be started for ever in a tight loop."""
+        """Delay the next start: processes that die before they look at a task would be started in an endless loop."""
         self.failures += 1
         if self.failures >= 3:
             self.after = now + RESTART_AFTER_SECONDS

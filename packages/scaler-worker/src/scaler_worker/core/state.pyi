@@ -96,7 +96,7 @@ class AgentState:
     def nested(self) -> NestedClients: ...
 
     lent: tuple[int, int, bool]
-    """What the scheduler was last told of lent slots: how many there are, the depth that a task must exceed to use one,
+    """The last report to the scheduler about lent slots: their number, the depth that a task must exceed to use one,
     and whether any depth will do."""
 
     # ---- leaving -----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ class WorkerProcess:
     """None: a spare one."""
     name: str
     handed: list[Handed]
-    """What it was given and has not finished, oldest first."""
+    """Unfinished tasks that it was given, oldest first."""
     next_sequence: int
     ending: dict[int, Ending]
     blocked_sequence: int | None

@@ -1,1 +1,1 @@
-"""What an agent does: sockets, processes, timers. No decision is made here."""
+"""The actions of an agent: sockets, processes, timers. No decision is made here."""

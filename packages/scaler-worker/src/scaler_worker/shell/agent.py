@@ -98,7 +98,7 @@ class AgentShell:
         self._ended = loop.create_future()
 
     def _effects(self) -> dict[type, Callable[[Any], None]]:
-        """How each of the core's wishes is carried out."""
+        """The function that carries out each kind of effect of the core."""
         return {
             DispatchTasks: self._dispatch,
             StartWorkerProcess: lambda effect: self._worker_processes.start(effect.number, effect.name),
@@ -183,7 +183,7 @@ class AgentShell:
             if effect.code == BAD_INPUT_CODE:
                 self.bad_input = effect.text
             else:
-                logging.log(logging.ERROR if effect.code else logging.INFO, f"ClusterProcess: ends, {effect.text}")
+                logging.log(logging.ERROR if effect.code else logging.INFO, f"ClusterProcess: exiting: {effect.text}")
             if not self._ended.done():
                 self._ended.set_result(effect.code)
 
@@ -356,7 +356,7 @@ def _end_quietly(end: Callable[[], None]) -> None:
     try:
         end()
     except Exception:
-        logging.exception("the agent could not end in good order")
+        logging.exception("the agent failed to shut down cleanly")
 
 
 def _core_settings(settings: ClusterSettings, worker_count: int, *, fixed_slots: bool) -> AgentSettings:

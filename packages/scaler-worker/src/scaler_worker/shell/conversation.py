@@ -22,7 +22,7 @@ from scaler_worker.core.effects import Reconnect
 
 
 class ConversingCore(Protocol):
-    """What a conversation needs of a core."""
+    """The interface of a core to a conversation."""
 
     def on_connected(self, token: bytes, now: float) -> None: ...
     def on_peer_lost(self, peer: bytes, now: float) -> None: ...
@@ -54,7 +54,7 @@ class SchedulerConnection:
 
 
 RETRY_SECONDS = 0.1
-"""After a turn that failed, the next one comes after so long, or when something happens."""
+"""After a failed turn, the next one begins after this long, or when something happens."""
 
 _TURN = "turn"
 
@@ -105,7 +105,7 @@ class Conversation:
         self._alarm.set(None)
 
     def disconnect(self) -> None:
-        """What was sent last has a moment to leave."""
+        """Disconnect; the last messages have a moment to leave."""
         self._loop.remove_prompt_reader(self._connection.fd)
         self._loop.remove_reader(self._connection.monitor_fd)
         self._scheduler.close(linger_milliseconds=200)
@@ -133,7 +133,7 @@ class Conversation:
             try:
                 envelope = decode(frames)
             except MalformedMessage as error:
-                logging.error(f"the scheduler sent what is no message: {error}")
+                logging.error(f"the scheduler sent data that is not a message: {error}")
             else:
                 self._take_in(envelope, now)
             frames = self._connection.receive()

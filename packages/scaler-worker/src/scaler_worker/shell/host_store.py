@@ -21,7 +21,7 @@ Use = Callable[[AgentConnection | None], None]
 
 
 class StoreEvents(Protocol):
-    """What the store of the host answers."""
+    """Answers of the host's store."""
 
     def store_status(self, status: StoreStatus) -> None: ...
     def store_lost(self) -> None:
@@ -157,7 +157,7 @@ class AgentHostStore:
         except StoreUnavailable as error:
             logging.debug(str(error))
         except Exception as error:
-            logging.warning(f"The object store of this host cannot be reached: {error}")
+            logging.warning(f"Cannot reach the object store of this host: {error}")
         finally:
             try:
                 self._loop.call_soon_threadsafe(self._opened, attempt, may_start, connection)

@@ -1,4 +1,4 @@
-"""Where clients inside tasks connect: an abstract socket, which leaves no file behind."""
+"""The socket to which clients inside tasks connect. It is abstract, so it leaves no file behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RELAYED_LIMIT_BYTES = HARD_LIMIT_BYTES - 4096
 
 
 class NestedEvents(Protocol):
-    """What happens to clients inside tasks."""
+    """Events of clients inside tasks."""
 
     def nested_opened(self, session: bytes, parent: TaskColumn) -> None:
         """A client has connected; ``parent`` names the one task in which it lives."""
@@ -80,11 +80,11 @@ class NestedListener:
             self._loop.add_reader(connection.fd, self._charge, connection)
 
     def _charge(self, connection: StreamConnection) -> None:
-        """What goes wrong with one connection costs that connection."""
+        """Close a connection on which an error occurred."""
         try:
             self._on_readable(connection)
         except Exception:
-            logging.exception("a client inside a task is disconnected")
+            logging.exception("disconnecting a client inside a task")
             self._end(connection)
 
     def _on_readable(self, connection: StreamConnection) -> None:
@@ -94,7 +94,7 @@ class NestedListener:
                 break
             self._handle(connection, frames)
         else:
-            self._loop.call_soon(self._charge, connection)  # what has been read and not handled wakes nobody
+            self._loop.call_soon(self._charge, connection)  # messages already read cause no further event
             return
         if connection.eof:
             self._end(connection)

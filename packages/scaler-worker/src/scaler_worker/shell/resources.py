@@ -1,4 +1,4 @@
-"""What the agent measures of its host and processes."""
+"""Measurements of the agent's host and processes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class _File:
 
 
 class MemoryFileStore:
-    """``drain(number)`` reads what a worker process has sent: its large results come beside their records."""
+    """``drain(number)`` reads what a worker process has sent: its large results come apart from their records."""
 
     def __init__(self, drain: Callable[[int], None]) -> None:
         self._drain = drain
@@ -60,7 +60,7 @@ class MemoryFileStore:
         self._drain(number)
 
     def name_result(self, number: int, sequence: int, key: ObjectKey) -> bool:
-        """False: nothing came beside its record."""
+        """False: only the record came, without a file."""
         if (number, sequence) not in self._results:
             self._drain(number)
         file = self._results.pop((number, sequence), None)
@@ -71,7 +71,7 @@ class MemoryFileStore:
         return True
 
     def forget_results(self, number: int) -> None:
-        """The worker process is gone: what it sent and never recorded is nobody's."""
+        """The worker process is gone: close the files that it sent and never recorded."""
         for name in [name for name in self._results if name[0] == number]:
             os.close(self._results.pop(name).fd)
 

@@ -78,7 +78,7 @@ class WorkerProcessHandle:
         self.child_fds = []
 
     def close(self) -> None:
-        """All descriptors; nobody watches them any more."""
+        """Close all descriptors, which are no longer watched."""
         self.state = ProcessState.ENDED
         self.close_child_fds()
         self.connection.close()
@@ -133,7 +133,7 @@ def prepare(number: int) -> WorkerProcessHandle:
 
 
 def _new_board() -> int:
-    """Nobody who gets the descriptor can make it smaller: that would kill whoever reads the board."""
+    """Sealed, so that no process with the descriptor can shrink it: that would kill processes that read it."""
     fd = os.memfd_create(BOARD_NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(fd, BOARD_BYTES)

@@ -37,7 +37,7 @@ tasks, for objects."""
 
 
 class WorkerProcessEvents(Protocol):
-    """What happens to worker processes."""
+    """Events of worker processes."""
 
     def started(self, number: int, board: Board, pid: int) -> None:
         """The process exists."""
@@ -87,7 +87,7 @@ class WorkerProcesses:
         self._cluster = b""
         self.processes: dict[int, WorkerProcessHandle] = {}
         self.unread: dict[int, WorkerProcessHandle] = {}
-        """Whose tasks print too much: nothing is read from these."""
+        """Worker processes whose tasks print too much: their output is not read."""
         self._zygote = zygote
         zygote.attach(loop, self._on_forked, self._on_lost)
         self._out_of_memory_kills = out_of_memory_kills()
@@ -169,7 +169,7 @@ class WorkerProcesses:
             return
         process.reason = f"A task has written to descriptors that belong to its worker: {error}."
         trace = None if isinstance(error, ChannelError) else error
-        logging.error(f"worker process {process.pid} is killed. {process.reason}", exc_info=trace)
+        logging.error(f"killing worker process {process.pid}. {process.reason}", exc_info=trace)
         self._loop.remove_reader(process.connection.fd)
         self._loop.remove_reader(process.stderr_fd)
         self.kill(process.number)
@@ -224,7 +224,7 @@ class WorkerProcesses:
     def _on_stream_end(self, process: WorkerProcessHandle) -> None:
         self._loop.remove_reader(process.connection.fd)
         if process.connection.broken:
-            raise ChannelError("it sent what is not a message")
+            raise ChannelError("it sent data that is not a message")
         self._loop.call_later(DEAF_SECONDS, self._end_deaf, process)
 
     def _end_deaf(self, process: WorkerProcessHandle) -> None:
@@ -235,7 +235,7 @@ class WorkerProcesses:
         if process.maps_board:
             self._loop.call_later(DEAF_SECONDS, self._end_deaf, process)
             return
-        logging.warning(f"worker process {process.pid} has become another program: it is killed")
+        logging.warning(f"worker process {process.pid} has executed another program: killing it")
         self.kill(process.number)
 
     def read_on(self) -> None:
@@ -246,7 +246,7 @@ class WorkerProcesses:
             self._loop.call_soon(self._read_rest, process)
 
     def _read_rest(self, process: WorkerProcessHandle) -> None:
-        """Messages that have been read and not handled wake nobody."""
+        """Continue later: messages that have been read and not handled cause no further event."""
         if process.is_forked and not process.reason and process.number not in self.unread:
             self._charge(process, self._on_readable)
 
@@ -261,7 +261,7 @@ class WorkerProcesses:
                 self._loop.remove_reader(process.connection.fd)
                 return False
             if len(process.connection.received_fds) > RECEIVED_FDS_LIMIT:
-                raise ChannelError("it sent descriptors that nobody wants")
+                raise ChannelError("it sent more descriptors than its messages need")
         return False
 
     def _drain_by_number(self, number: int) -> None:
@@ -284,7 +284,7 @@ class WorkerProcesses:
         elif isinstance(said, channel.Warned):
             self._agent.warned(process.number, said.sequence, said.data)
         elif process.ready:
-            raise ChannelError("it says again how its start went")
+            raise ChannelError("it reported its start twice")
         elif isinstance(said, channel.Ready):
             process.ready = True
             if not process.has_ended:
@@ -308,7 +308,7 @@ class WorkerProcesses:
         process = self.processes.get(number)
         if process is not None and process.is_forked:
             try:
-                os.kill(process.pid, signal_number)  # nobody else's number: it is buried when it is reaped
+                os.kill(process.pid, signal_number)  # still its own number: reaping also removes it from here
             except ProcessLookupError:
                 pass
 

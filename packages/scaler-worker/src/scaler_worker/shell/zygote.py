@@ -106,7 +106,7 @@ class Zygote:
         if not self._asked or self._closing or self._process is None:
             return
         if self._answers == answers_before:
-            logging.warning(f"the zygote has not answered for {ANSWER_SECONDS:g} s: it is killed")
+            logging.warning(f"the zygote has not answered for {ANSWER_SECONDS:g} s: killing it")
             self._process.kill()
         self._expect_answer()
 
@@ -166,7 +166,7 @@ class Zygote:
         try:
             self.start()
         except OSError as error:
-            logging.error(f"the zygote cannot be started: {error}")
+            logging.error(f"cannot start the zygote: {error}")
             self._restart_later()
             return
         lost, self._asked = self._asked, []

@@ -54,8 +54,8 @@ class SymphonyAgent:
         hello = make_hello(Role.WORK, session, distribution="scaler-worker")
         self._core = SymphonyCore(_core_settings(settings), hello, time.monotonic(), connection.handshake)
         effects: dict[type, Callable[[Any], None]] = {
-            OpenSession: gateway.wish,
-            SendInput: gateway.wish,
+            OpenSession: gateway.request,
+            SendInput: gateway.request,
             Exit: self._exit,
         }
         self._conversation = Conversation(self._core, connection, guarded, effects)
@@ -92,7 +92,7 @@ class SymphonyAgent:
 
     def _exit(self, effect: Exit) -> None:
         if not self._ended.done():
-            logging.log(logging.ERROR if effect.code else logging.INFO, f"ClusterProcess: ends, {effect.text}")
+            logging.log(logging.ERROR if effect.code else logging.INFO, f"ClusterProcess: exiting: {effect.text}")
             self._ended.set_result(effect.code)
 
     # ---- what Symphony says ----------------------------------------------------------------------------------

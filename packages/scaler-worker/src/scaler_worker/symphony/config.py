@@ -37,7 +37,7 @@ class SymphonySettings(AgentOptions):
         minimum=1,
         maximum=NO_WORKER,
         default_text=DEFAULT_WORKERS_TEXT,
-        help="Maximum number of tasks in Symphony at the same time, not counting nested tasks.",
+        help="Run at most this many tasks in Symphony at the same time, not counting nested tasks.",
     )
     worker_name: str | None = option(
         None,

@@ -21,7 +21,7 @@ class Inbox(Generic[_T]):
         self._take: Callable[[list[_T]], None] | None = None
 
     def post(self, event: _T) -> None:
-        """In any thread. After the loop's end nobody hears it."""
+        """Callable from any thread. After the loop has ended the event is ignored."""
         with self._lock:
             self._events.append(event)
             if self._is_woken or self._take is None:

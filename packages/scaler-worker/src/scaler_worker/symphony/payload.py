@@ -23,7 +23,7 @@ _HEADER_SIZE_BYTES = struct.calcsize(shim.HEADER)
 
 
 class Garbage(ValueError):
-    """What came back is no answer of the shim; a sentence says what it is."""
+    """The output is not an answer of the shim. The text says what it is instead."""
 
 
 def pack_call(number: int, call: Call, scheduler_address: str, worker_name: str) -> bytes:
@@ -38,7 +38,7 @@ def pack_call(number: int, call: Call, scheduler_address: str, worker_name: str)
 
 
 def _as_pickle(data: bytes) -> bytes:
-    """An argument as a plain pickle: the shim knows nothing of buffers that lie beside one."""
+    """An argument as a plain pickle: the shim cannot read buffers that are stored next to one."""
     if not data.startswith(MAGIC):
         return data
     return load(memoryview(bytearray(data)), _joined)
@@ -60,14 +60,14 @@ class _Beside:
 
 
 def unpack_answer(output: bytes, number: int) -> SymphonyAnswer:
-    """Raises Garbage. Loads nothing but bytes: the service may be anybody's."""
+    """Raises Garbage. Loads nothing but bytes, because any user may have written the service."""
     data = _loads_bytes(output)
     if len(data) < _HEADER_SIZE_BYTES:
         raise Garbage(f"an answer of {len(data)} bytes")
     magic, told, status, duration, cpu, peak, stdout, stderr = struct.unpack_from(shim.HEADER, data)
     payload_at = _HEADER_SIZE_BYTES + stdout + stderr
     if magic != shim.MAGIC or status not in _STATUSES or payload_at > len(data):
-        raise Garbage("bytes that are no answer")
+        raise Garbage("bytes that are not an answer")
     if told != number:
         raise Garbage("the answer of another task")
     texts_at = _HEADER_SIZE_BYTES + stdout
@@ -77,7 +77,7 @@ def unpack_answer(output: bytes, number: int) -> SymphonyAnswer:
 
 
 def failure_report(error: BaseException, text: str) -> bytes:
-    """What is told of a task that raised ``error``, with ``text`` in place of its traceback. Nothing when the exception
+    """The report of a task that raised ``error``, with ``text`` in place of its traceback. Empty when the exception
     cannot be pickled."""
     data = shim.pickled(error)
     return pickle.dumps((data, type(error).__qualname__, describe_text(error), text)) if data else b""
@@ -92,7 +92,8 @@ def describe_text(error: Any) -> str:
 
 
 def _environment(call: Call, scheduler_address: str, worker_name: str) -> dict[str, str | None]:
-    """What a client inside the task needs to know. There is no agent on the host: it connects by itself."""
+    """The environment that a client inside the task needs. There is no agent on the host, so the client connects by
+    itself."""
     return {
         "SCALER_SCHEDULER_ADDRESS": scheduler_address,
         "SCALER_PARENT": f"{call.session.hex()}:{call.task}:{call.attempt}:{call.depth}",
@@ -143,7 +144,7 @@ def _loads_bytes(output: bytes) -> bytes:
     except Garbage:
         raise
     except Exception as error:
-        raise Garbage(f"{len(output)} bytes that are no pickle ({type(error).__name__})") from None
+        raise Garbage(f"{len(output)} bytes that are not a pickle ({type(error).__name__})") from None
     if type(data) is not bytes:
         raise Garbage(f"a value of type {type(data).__name__}")
     return data

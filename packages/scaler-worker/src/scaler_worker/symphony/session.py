@@ -220,55 +220,55 @@ class SymphonyGateway:
         self._post = post
         self._soam = Soam(service)
         self._session: ServiceSession | None = None
-        self._wishes: queue.SimpleQueue[OpenSession | SendInput | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[OpenSession | SendInput | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="symphony", daemon=True)
 
     def connect(self) -> None:
-        """Opens session 1, in the caller's thread. Raises BadInput: a user can mend what is wrong at the beginning."""
+        """Opens session 1, in the caller's thread. Raises BadInput: a user can correct mistakes at the start."""
         try:
             self._soam.initialize()
         except Exception as error:
             raise BadInput(
-                f"Symphony's API does not start: {describe(error)}; set up the environment of its client first "
+                f"Cannot start Symphony's API: {describe(error)}. Set up the environment of Symphony's client first "
                 "(cshrc.platform or profile.platform)."
             ) from None
         try:
             self._open(1)
         except Exception as error:
             raise BadInput(
-                f"Symphony gives no session of the service {self._service}: {describe(error)}; check that the service "
-                "is registered and enabled under this name, and that the user Guest may use it."
+                f"Cannot open a session of the Symphony service {self._service}: {describe(error)}. Check that the "
+                "service is registered and enabled under this name, and that the user Guest may use it."
             ) from None
 
     def start(self) -> None:
         self._thread.start()
 
-    def wish(self, effect: OpenSession | SendInput) -> None:
-        self._wishes.put(effect)
+    def request(self, effect: OpenSession | SendInput) -> None:
+        self._requests.put(effect)
 
     def stop(self) -> None:
         """Nothing more is sent. What Symphony is doing for a call of ours is not waited for."""
-        self._wishes.put(None)
+        self._requests.put(None)
         if self._session is not None:
             self._session.close()
 
     def _work(self) -> None:
-        while (wish := self._wishes.get()) is not None:
-            if isinstance(wish, SendInput):
-                self._send(wish)
+        while (request := self._requests.get()) is not None:
+            if isinstance(request, SendInput):
+                self._send(request)
             else:
-                self._try_to_open(wish.session)
+                self._try_to_open(request.session)
 
-    def _send(self, wish: SendInput) -> None:
+    def _send(self, request: SendInput) -> None:
         session = self._session
-        if session is None or session.number != wish.session:
+        if session is None or session.number != request.session:
             return  # it was meant for one that has ended
         try:
-            payload = pack_call(wish.number, wish.call, self._scheduler_address, self._worker_name)
+            payload = pack_call(request.number, request.call, self._scheduler_address, self._worker_name)
         except Exception as error:  # memory, most likely
-            self._post(NotTaken(wish.number, describe(error)))
+            self._post(NotTaken(request.number, describe(error)))
             return
-        session.send(wish.number, payload)
+        session.send(request.number, payload)
 
     def _try_to_open(self, number: int) -> None:
         if self._session is not None and self._session.number == number:
@@ -277,7 +277,7 @@ class SymphonyGateway:
         try:
             self._open(number)
         except Exception as error:
-            self._post(Ended(number, f"Symphony gives no session of {self._service}, tried again: {describe(error)}"))
+            self._post(Ended(number, f"Cannot open a session of {self._service}, will retry: {describe(error)}"))
             return
         self._post(Opened(number))
 

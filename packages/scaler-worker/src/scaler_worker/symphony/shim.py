@@ -44,7 +44,7 @@ def run_call(
     profiling: bool,
     stream_output: bool,
 ) -> bytes:
-    """What ``HEADER`` describes. Never raises: whatever the task raises is its result."""
+    """The answer that ``HEADER`` describes. Never raises: any exception of the task is its result."""
     with _environment(environment), _output(stream_output) as outputs:
         if profiling:
             _memory_peak(True)
@@ -194,7 +194,7 @@ def _set(variables: dict[str, str | None]) -> None:
 
 @contextlib.contextmanager
 def _output(wanted: bool) -> Iterator[tuple[io.StringIO, io.StringIO]]:
-    """What the task writes to stdout and stderr, which get it, too."""
+    """Collect the output of the task; stdout and stderr receive it as well."""
     kept = io.StringIO(), io.StringIO()
     if not wanted:
         yield kept

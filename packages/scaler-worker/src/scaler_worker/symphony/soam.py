@@ -52,12 +52,12 @@ class Soam:
         return session.send_task_input(attributes).get_id()
 
     def users_own(self, embedded: Any) -> BaseException | None:
-        """What is embedded in a failure when it is an exception that clients know, too: not one of the API's own."""
+        """The exception embedded in a failure, if clients know it, too: not one of the API's own."""
         package = type(embedded).__module__.partition(".")[0].lstrip("_")
         return embedded if isinstance(embedded, BaseException) and package != self._api.__name__ else None
 
     def output(self, handle: Any) -> bytes:
-        """What the service returned."""
+        """The output of the service."""
         message = self._message_class()
         handle.populate_task_output(message)
         return bytes(message.payload)
@@ -66,16 +66,17 @@ class Soam:
 def _import() -> Any:
     try:
         api = importlib.import_module("soamapi")
-    except Exception as error:  # it is no Python of ours: libraries that are missing end it in ways of their own
+    except Exception as error:  # it is third-party code: missing libraries make it fail in many ways
         raise BadInput(
-            f"soamapi, the Python API of IBM Spectrum Symphony, cannot be imported ({error}): install Symphony's "
-            "client on this host and put the directory of its Python API into PYTHONPATH."
+            f"Cannot import soamapi, the Python API of IBM Spectrum Symphony: {error}. Install Symphony's client on "
+            "this host and put the directory of its Python API into PYTHONPATH."
         ) from None
     missing = [name for name in _NAMES if not hasattr(api, name)]
     if missing:
         raise BadInput(
-            f"the module soamapi in {getattr(api, '__file__', None) or 'no file'} is not the Python API of IBM "
-            f"Spectrum Symphony: it has no {missing[0]}; put the directory of Symphony's into PYTHONPATH first."
+            f"Cannot use the module soamapi in {getattr(api, '__file__', None) or 'no file'}: it is not the Python "
+            f"API of IBM Spectrum Symphony, because it has no {missing[0]}. Put the directory of Symphony's first into "
+            "PYTHONPATH."
         )
     return api
 

@@ -1,4 +1,4 @@
-"""What an agent, its zygote and its worker processes say to each other beside task messages.
+"""The messages between an agent, its zygote and its worker processes, in addition to task messages.
 
 From the agent to a worker process: START, before which it does nothing; then an encoded Tasks message, or OBJECT (key,
 size, with a descriptor), DROP (keys), STORE (the name of the cluster, by which the host's object store is found),
@@ -128,7 +128,7 @@ def unpack_key(frame: bytes) -> ObjectKey:
 
 
 def read_from_worker_process(frames: list[bytes]) -> Said:
-    """What a worker process said to its agent. Raises ChannelError."""
+    """The message that a worker process sent to its agent. Raises ChannelError."""
     kind, *fields = frames
     reader = _READERS.get(kind)
     if reader is None or len(fields) != reader[0]:

@@ -21,8 +21,8 @@ WORKER_NAME_VARIABLE = "SCALER_WORKER_NAME"
 
 
 class _LiveEnvironment(dict):
-    """What ``os.environ`` keeps its variables in. SCALER_PARENT is read when it is asked for; ``on_change`` is called
-    when one of ``own`` is set or deleted."""
+    """The dict in which ``os.environ`` keeps its variables. SCALER_PARENT is computed when it is read; ``on_change`` is
+    called when one of ``own`` is set or deleted."""
 
     __slots__ = ("on_change", "own", "read_parent")
     read_parent: Callable[[], bytes]

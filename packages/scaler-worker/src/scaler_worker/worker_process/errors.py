@@ -1,4 +1,4 @@
-"""How a task's failure becomes bytes."""
+"""Serialization of a task's failure."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def unsendable_result(error: BaseException, function_name: str, result: object, is_default: bool) -> BaseException:
-    """What to raise for a result that could not be serialized: it names the function and the part. ``is_default``: by
+    """The exception for a result that could not be serialized: it names the function and the part. ``is_default``: by
     the default serializer, so that parts can be tried."""
     if not isinstance(error, Exception):
         return error

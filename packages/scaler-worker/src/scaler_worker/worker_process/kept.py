@@ -1,8 +1,8 @@
-"""What nodes of graphs have made in this worker process, for those of its next tasks that need it.
+"""Values that graph nodes have produced in this worker process, for those of its next tasks that need them.
 
-It is also in the host's store, so nothing is lost with it; but to ask there takes longer than to copy a small value.
-Large ones are not kept: the store's are mapped without a copy, and the next array is made faster in memory that has
-just become free.
+They are also in the host's store, so nothing is lost with them; a request takes longer than copying a small value.
+Large ones are not kept: those in the store are mapped without a copy, and the next array is made faster in memory that
+has just become free.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _written(layout: ObjectLayout) -> bytearray:
 
 
 def _own_bytes(value: Any) -> int | None:
-    """How much memory lives as long as ``value``; None: it is no array, or part of something else."""
+    """How much memory lives as long as ``value``; None: it is not an array, or part of something else."""
     kind = type(value)
     if kind.__name__ != "ndarray" or kind.__module__ != "numpy" or value.dtype.hasobject:
         return None

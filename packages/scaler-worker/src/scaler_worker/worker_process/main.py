@@ -145,8 +145,8 @@ class WorkerProcessMain:
     def function(self, run: Any) -> Callable[..., Any]:
         serializer = self.serializer(run)
         data = self._definition_bytes(run.function)
-        if digest(data) != run.function:  # from whomever of its users it came
-            raise ObjectMissingError("The function that arrived is not the one that is meant.")
+        if digest(data) != run.function:  # whichever client sent it
+            raise ObjectMissingError("The received function does not match its digest.")
         function: Callable[..., Any] = pickle.loads(data) if serializer is None else serializer.deserialize(bytes(data))
         self._objects.pop(ObjectKey(run.function, 0), None)
         return function
@@ -176,7 +176,7 @@ class WorkerProcessMain:
         return (self.object(key) if kept is None else kept).toreadonly()
 
     def unmap_unused(self) -> None:
-        """What is kept mapped for later tasks is not to count as memory of the next."""
+        """Unmap objects kept for later tasks, so that they do not count as memory of the next task."""
         self._store.unmap_unused()
 
     def notify(self) -> None:
@@ -185,7 +185,7 @@ class WorkerProcessMain:
         os.eventfd_write(self._news_fd, 1)
 
     def keep_large(self, key: ObjectKey, sequence: int, payload: bytes | ObjectLayout) -> tuple[bytes, bytes | None]:
-        """What stands for a large result in its record; and its bytes, when they are not in the host's store but on
+        """The reference to a large result for its record, and its bytes if they are not in the host's store but on
         their way to the agent. Raises StoreFull."""
         place = self._store.put(key, payload)
         if place is not None:
@@ -209,7 +209,7 @@ class WorkerProcessMain:
             self.wait(0.01)
 
     def wait(self, seconds: float) -> None:
-        """Until the agent says something, or for so long; what waits to be written goes out meanwhile."""
+        """Wait for a message of the agent, at most this long. Pending output is written meanwhile."""
         if self._connection.eof:
             os._exit(0)
         self._connection.wait(seconds)
@@ -291,7 +291,7 @@ class WorkerProcessMain:
         try:
             return self._objects[ObjectKey(name, 0)]
         except KeyError:
-            raise ObjectMissingError("The function did not arrive.") from None
+            raise ObjectMissingError("The function was not received.") from None
 
     # ---- memory ----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What a task prints, for the client that asked for it."""
+"""The output of a task, for a client that requested it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scaler_worker.worker_process import channel
 PIECE_CHARACTERS = 16 * 1024
 
 OUTGOING_LIMIT_BYTES = 64 * 1024
-"""Who prints faster than the agent takes it waits here."""
+"""A task waits at this limit when it prints faster than the agent reads."""
 
 WAIT_MILLISECONDS = 50
 
@@ -39,7 +39,7 @@ class Shield:
 
 class OutputChannel:
     """The way of one task's output to the agent, for all threads of the task. Closed, it takes nothing more: threads
-    that outlive their task print for nobody, and so do forks of the process: the stream is not theirs."""
+    that outlive their task print to nothing, and so do forks of the process: the stream is not theirs."""
 
     def __init__(self, sequence: int, connection: StreamConnection, shield: Shield) -> None:
         self._sequence = channel.pack_number(sequence)

@@ -1,4 +1,4 @@
-"""What tasks may need later, imported while nobody waits."""
+"""Imports modules that tasks may need later, while no task waits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 
 IDLE_SECONDS = 0.2
-"""Who has had nothing to do for so long may use the time."""
+"""A process that was idle for this long may use the time for imports."""
 
 _MODULES = ("concurrent.futures.thread", "scaler_protocol.transport.dealer_connection", "scaler")
 """The last is the client, for tasks that have tasks of their own: it may be installed here or not."""

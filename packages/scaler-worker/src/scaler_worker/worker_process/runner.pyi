@@ -27,7 +27,7 @@ class Runner:
 
     def take_values(self, runs: list[ResultRun]) -> None: ...
     def note_environment(self) -> None:
-        """What tasks need in their environment was changed: it is restored before the next one."""
+        """Note that a task changed the environment that tasks need: it is restored before the next one."""
 
     def note_warning(self) -> None:
         """The task under way has raised a warning."""

@@ -87,7 +87,7 @@ cdef void _write_parent(bytes prefix, uint64_t task, bytes suffix) noexcept:
 
 @cython.final
 cdef class RunUnderWay:
-    """What the tasks of one run share, and the values of the task under way."""
+    """The data that the tasks of one run share, and the values of the running task."""
 
     cdef object run
     cdef bytes session
@@ -179,7 +179,7 @@ cdef class Runner:
         self.environ = os.environ
 
     def note_environment(self):
-        """What tasks need in it was changed, or may have been."""
+        """Note that the environment that tasks need was, or may have been, changed."""
         self.environment_changed = True
 
     def note_warning(self):
@@ -401,7 +401,7 @@ cdef class Runner:
         current.arguments = tuple(values)
 
     cdef object _uploaded(self, RunUnderWay current, key):
-        """What a client has sent. Tasks share it if it was sent for that, or if it cannot be changed and is used more
+        """An object from a client. Tasks share it if it was sent for that, or if it cannot be changed and is used more
         than once."""
         cdef object serializer = current.serializer
         cdef bint is_shared = <uint64_t> key[1] < PRIVATE_NUMBER

@@ -22,7 +22,7 @@ class _NeedsCloudpickle(Exception):
 
 
 class _BuiltinPickler(pickle.Pickler):
-    """Writes values made of exact builtin types only: those the C pickler writes without asking anybody."""
+    """Writes values made of exact builtin types only: those the C pickler writes without calling Python code."""
 
     def reducer_override(self, obj: object) -> Any:
         raise _NeedsCloudpickle

@@ -1,7 +1,7 @@
 """Warnings that tasks raise, on their way to the client.
 
 Python shows a warning once per place and process. A client cannot know which of its tasks was the first in its process,
-so here each task counts anew, and the client, which has filters of its own, decides what is shown.
+so here each task starts again, and the client, which has filters of its own, decides what is shown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TaskWarnings:
         self._listens = True
 
     def take(self) -> bytes:
-        """What the task has raised. Its successor in this process may raise the same."""
+        """The warnings of the task. The next task in this process may issue the same ones."""
         taken, left_out = self._taken, self._left_out
         self._taken, self._left_out = [], 0
         warnings.simplefilter("default", append=True)  # changes nothing, but Python forgets what it has shown

@@ -1,1 +1,1 @@
-"""What the store decides. Nothing here touches memory, sockets or clocks."""
+"""The decisions of the store. Nothing here uses memory, sockets or clocks."""

@@ -1,4 +1,4 @@
-"""What the store's core wants done. Plain values, carried out in order."""
+"""The effects of the store's core: plain values, carried out in order."""
 
 from __future__ import annotations
 

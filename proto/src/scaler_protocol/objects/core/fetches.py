@@ -35,7 +35,7 @@ IDLE_SECONDS = 10.0
 """A connection to another store is kept for so long after its last use."""
 
 CONNECT_SECONDS = 2.0
-"""One that cannot be connected to is given up after so long, and not tried again for ``AVOID_SECONDS``."""
+"""A store that cannot be reached is given up after this long, and not tried again for ``AVOID_SECONDS``."""
 
 AVOID_SECONDS = 30.0
 

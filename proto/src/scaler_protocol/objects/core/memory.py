@@ -1,7 +1,7 @@
-"""Who gets memory, and what has to leave for it.
+"""Decides which object gets memory, and which objects have to leave for it.
 
-A wish for room is met at once, or waits: first memory that is in no extent is given back to the system, then the
-objects that were used least recently go to disk. Wishes are met in the order in which they came.
+A request for room is granted at once, or waits: first memory that is in no extent is given back to the system, then the
+objects that were used least recently go to disk. Requests are granted in the order in which they arrived.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from scaler_protocol.objects.core.object import Object
 from scaler_protocol.objects.core.space import Extent, Space, pages
 
 FULL_SECONDS = 10.0
-"""How long a wish waits for others to let go of memory, when no object can leave for the disk."""
+"""How long a request waits for others to release memory, when no object can leave for the disk."""
 
 IDLE_SECONDS = 10.0
-"""Memory that was in no extent for so long is given back to the system."""
+"""Memory that was in no extent for this long is given back to the system."""
 
 _PIECE_BYTES = 64 * 1024 * 1024
 
@@ -44,7 +44,7 @@ PINNED_SHARE = 2
 
 
 @dataclass(slots=True, eq=False)
-class Wish:
+class RoomRequest:
     """Room for ``object``, to be written or to come back from the disk."""
 
     object: Object
@@ -68,7 +68,7 @@ class Memory:
         """To be carried out in order, before the effects and before any byte is written into an extent."""
         self.granted: list[tuple[Object, Refusal | None]] = []
         self.spilled_bytes = 0
-        self._wishes: deque[Wish] = deque()
+        self._requests: deque[RoomRequest] = deque()
         self._idle: OrderedDict[int, Object] = OrderedDict()  # by number, the least recently used first
         self._moving: dict[int, Object] = {}  # by number
         self._leaving_bytes = 0
@@ -82,12 +82,12 @@ class Memory:
         if pages(wanted.size) > self.capacity_bytes:
             self.granted.append((wanted, self._too_large(wanted.size)))
             return
-        self._wishes.append(Wish(wanted, now + FULL_SECONDS))
+        self._requests.append(RoomRequest(wanted, now + FULL_SECONDS))
         self.serve(now)
 
     def cancel(self, unwanted: Object) -> None:
         """It needs no room any more."""
-        self._wishes = deque(wish for wish in self._wishes if wish.object is not unwanted)
+        self._requests = deque(request for request in self._requests if request.object is not unwanted)
 
     @property
     def pinned_limit_bytes(self) -> int:
@@ -95,23 +95,23 @@ class Memory:
 
     def region(self, size: int, now: float) -> Extent | None:
         """Room ahead of need: only what is there."""
-        if self._wishes:
+        if self._requests:
             return None
         limit = self.capacity_bytes // REGION_SHARE
         return self._take(pages(min(size, limit)), now) if limit >= pages(1) else None
 
     def serve(self, now: float) -> None:
-        """Meet the wishes that can be met, the first first."""
-        while self._wishes:
-            wish = self._wishes[0]
-            extent = self._take(pages(wish.object.size), now)
-            if extent is None and not self._make_room(pages(wish.object.size)):
+        """Grant the requests that can be granted, the oldest first."""
+        while self._requests:
+            request = self._requests[0]
+            extent = self._take(pages(request.object.size), now)
+            if extent is None and not self._make_room(pages(request.object.size)):
                 break
             if extent is not None:
-                self._wishes.popleft()
-                wish.object.extent = extent
-                self.granted.append((wish.object, None))
-                self._load(wish.object)
+                self._requests.popleft()
+                request.object.extent = extent
+                self.granted.append((request.object, None))
+                self._load(request.object)
 
     def _take(self, size: int, now: float) -> Extent | None:
         extent = self.space.find(size)
@@ -154,10 +154,10 @@ class Memory:
         self.free(object.extent, written, now)
         object.extent = None
 
-    # ---- memory nobody uses --------------------------------------------------------------------------------------
+    # ---- memory without users ------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
-        deadlines = [self._wishes[0].deadline] if self._wishes else []
+        deadlines = [self._requests[0].deadline] if self._requests else []
         if self.space.reserved_bytes > self.space.used_bytes or self.space.empty_segments():
             deadlines.append(self._touched + IDLE_SECONDS)
         return min(deadlines, default=None)
@@ -165,7 +165,7 @@ class Memory:
     def on_deadline(self, now: float) -> None:
         if now >= self._touched + IDLE_SECONDS:
             self._give_back_some()
-        while self._wishes and now >= self._wishes[0].deadline and not self._moving:
+        while self._requests and now >= self._requests[0].deadline and not self._moving:
             self._refuse_first()
         self.serve(now)
 
@@ -198,7 +198,7 @@ class Memory:
     # ---- objects that may leave ----------------------------------------------------------------------------------
 
     def rest(self, object: Object) -> None:
-        """Nobody uses it now."""
+        """The object is not in use now."""
         if object.is_idle:
             self._idle[object.number] = object
 
@@ -239,9 +239,9 @@ class Memory:
         return freed
 
     def _refuse_first(self) -> None:
-        wish = self._wishes.popleft()
-        self.granted.append((wish.object, Refusal(StoreFailure.FULL, self._full_text(wish.object.size))))
-        if not self._wishes:
+        request = self._requests.popleft()
+        self.granted.append((request.object, Refusal(StoreFailure.FULL, self._full_text(request.object.size))))
+        if not self._requests:
             self._disk_text = ""  # the next may try the disk again
 
     # ---- the disk ------------------------------------------------------------------------------------------------
@@ -342,5 +342,5 @@ class Memory:
         assert self._leaving_bytes == sum(
             each.extent.size for each in self._moving.values() if each.extent is not None and not each.on_disk
         )
-        for wish in self._wishes:
-            assert wish.object.extent is None
+        for request in self._requests:
+            assert request.object.extent is None

@@ -1,4 +1,4 @@
-"""One object, from the first wish to write it until nobody maps it any more."""
+"""One object, from the first request to write it until no process maps it any more."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Space:
     # ---- giving back ---------------------------------------------------------------------------------------------
 
     def free(self, extent: Extent) -> None:
-        """Joined with the holes beside it; its pages stay warm."""
+        """Join the extent with adjacent holes; its pages stay warm."""
         segment = self.segments[extent.segment]
         offset, size = extent.offset, extent.size
         if extent.end in segment.holes:

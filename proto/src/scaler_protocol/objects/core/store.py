@@ -1,7 +1,7 @@
 """The store's decisions: what each message does.
 
 A peer that is told of bytes holds a pin until it releases it or its connection ends; memory is used again only when
-nobody holds one. An object that several peers write at once is the one that is sealed first. Of two messages on two
+no peer holds one. An object that several peers write at once is the one that is sealed first. Of two messages on two
 connections the store may read the later one first, so an unknown key is looked up once more after everything that
 waited was read (``settle``).
 """
@@ -310,7 +310,7 @@ class StoreCore:
             self._doubts.append((peer.number, body))
 
     def _look_up(self, peer: StorePeer, body: StoreFind | StoreGet, now: float) -> bool:
-        """Answer now or when it can be answered; False: nobody has it or writes it."""
+        """Answer now or when it can be answered; False: the object is neither here nor being written."""
         known = self._objects.get(body.key)
         if known is None:
             if body.key not in self._writers:
@@ -496,7 +496,7 @@ class StoreCore:
         self._drop_known((*self._owners.get(body.owner, ()), *written), now)
 
     def _drop_known(self, keys: tuple[ObjectKey, ...], now: float) -> list[ObjectKey]:
-        """The keys that nobody knows."""
+        """Drop the objects that are known; returns the other keys."""
         unknown = []
         for key in keys:
             known = self._objects.pop(key, None)
@@ -565,7 +565,7 @@ class StoreCore:
                 self._pin(peer, known)
 
     def _after(self, now: float) -> None:
-        """What the last call led to: memory that was got or refused, answers to the store itself, fetches that fail."""
+        """Handle the consequences of a call: granted or refused memory, answers to the store itself, failed fetches."""
         while self.memory.granted or self._inner or self.fetches.failed:
             self._take_granted(now)
             inner, self._inner = self._inner, []
@@ -602,7 +602,7 @@ class StoreCore:
             self._stop_writing(peer, wanted, now)
 
     def on_segment_failed(self, number: int, reason: str, now: float) -> None:
-        """The system gave no memory for a new segment: whoever was promised a part of it is refused."""
+        """The system gave no memory for a new segment: peers that were promised a part of it are refused."""
         while (wanted := self._first_in(number)) is not None:  # what one leaves, another may be given
             if wanted.moving:
                 self.memory.on_not_loaded(wanted, now)
@@ -693,6 +693,6 @@ class StoreCore:
         assert sorted(each.number for writers in self._writers.values() for each in writers) == sorted(
             each.number for each in writing
         )
-        assert not [key for key in self._waiting if key not in self._writers], "a peer waits for nobody"
+        assert not [key for key in self._waiting if key not in self._writers], "a peer waits for no writer"
         pinned = {each.number: each for each in pins}
         assert self._pinned_bytes == sum(each.extent.size for each in pinned.values() if each.extent is not None)

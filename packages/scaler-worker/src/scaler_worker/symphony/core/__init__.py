@@ -1,1 +1,1 @@
-"""What the Symphony agent decides. Pure: no clock, no sockets, no threads, and nothing of Symphony's."""
+"""The decisions of the Symphony agent. Pure: no clock, no sockets, no threads, no part of Symphony."""

@@ -1,4 +1,4 @@
-"""What came back for one execution."""
+"""The answer to one execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Symphony agent's core wants done, beside the effects of every agent."""
+"""The effects of the Symphony agent's core, in addition to those of every agent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One execution of one task, with everything it needs beside the shim that runs it. ``slots`` are its positional
+    """One execution of one task, with everything it needs except the shim that runs it. ``slots`` are its positional
     arguments, then one for each of ``keywords``; all of them, and function and serializer, are serialized."""
 
     function: bytes | bytearray
@@ -25,7 +25,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class SendInput:
-    """Give ``call`` to the open session. ``number`` names this execution for ever: no other has it."""
+    """Give ``call`` to the open session. ``number`` names this execution only, and is never used again."""
 
     number: int
     session: int

@@ -1,4 +1,4 @@
-"""What waits for Symphony and what is there.
+"""The tasks that wait for Symphony and those that are there.
 
 At most ``base concurrency`` tasks are in Symphony, except that a task that is nested deeper than all that run passes:
 those may be waiting for it. The deepest task that runs never waits for one that may not run, so recursion ends with any

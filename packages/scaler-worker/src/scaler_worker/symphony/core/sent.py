@@ -1,4 +1,4 @@
-"""What is in Symphony: executions by number, and the slots that they take."""
+"""The executions in Symphony, by number, and the slots that they take."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SentTasks:
 
     @property
     def deepest(self) -> int:
-        """Of those whose clients wait: what is over holds up no deeper task."""
+        """The depth of the deepest task whose client waits. A task that is over holds up no deeper one."""
         return max(self._live_by_depth, default=0)
 
     def live(self) -> list[Sent]:

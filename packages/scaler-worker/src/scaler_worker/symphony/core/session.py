@@ -22,7 +22,7 @@ class SessionState:
         self._refusals = 0
 
     def opened(self, number: int) -> bool:
-        """False: it is one that nobody waits for any more."""
+        """False: this session is no longer awaited."""
         if number != self.number or self.is_open:
             return False
         self.is_open = True

@@ -35,7 +35,7 @@ class MemoryStore:
         return None if content is None else len(content)
 
     def catch_up(self, number: int) -> None:
-        """Nothing comes beside an answer."""
+        """Nothing to do: an answer contains everything."""
 
     def name_result(self, number: int, sequence: int, key: ObjectKey) -> bool:
         self._contents[key] = self._results.pop(number)
