@@ -29,7 +29,7 @@ class Cause(NamedTuple):
     """The first line of the message, masked."""
 
 
-class Kind(NamedTuple):
+class CauseKind(NamedTuple):
     """What causes share that differ only in their messages."""
 
     status: int
@@ -45,8 +45,8 @@ def cause_of(status: int, type_name: str, message: str, details: str) -> Cause:
     return Cause(status, shown_text(type_name), place_of(details), masked(shown))
 
 
-def kind_of(cause: Cause) -> Kind:
-    return Kind(cause.status, cause.type, cause.place)
+def kind_of(cause: Cause) -> CauseKind:
+    return CauseKind(cause.status, cause.type, cause.place)
 
 
 def masked(text: str) -> str:

@@ -120,8 +120,8 @@ def _note(model: Model, table: str) -> str:
     if table == "failures" and model.snapshot is not None:
         seen, failed = model.activity.failures.total, model.snapshot.tasks.failed
         dropped = model.activity.failures.dropped_text
-        shown = f"causes of {_plural(seen, 'failed execution')} seen"
-        return ", ".join(filter(None, (shown, dropped, f"{_plural(failed, 'task')} failed")))
+        seen_text = f"causes of {_plural(seen, 'failed execution')} seen"
+        return ", ".join(filter(None, (seen_text, dropped, f"{_plural(failed, 'task')} failed")))
     counts = {"functions": "function_count", "waits": "wait_count", "graphs": "graph_count"}
     if model.snapshot is None or table not in counts:
         return ""
