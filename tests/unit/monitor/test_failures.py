@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import pickle
+import uuid
 from pathlib import Path
 
 import pytest
 
 from scaler_protocol.messages import Status
+from scaler_protocol.monitor.causes import masked, place_of
 from scaler_protocol.monitor.failures import (
     EXAMPLE_LIMIT,
     GROUP_LIMIT,
@@ -15,6 +17,7 @@ from scaler_protocol.monitor.failures import (
     details_text,
     read_payload,
 )
+from scaler_protocol.monitor.payloads import FAILURE_LIMIT_BYTES, kept_payload
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "job.py", line 7, in run\nValueError: no such price\n'
 
@@ -101,12 +104,121 @@ def test_alike_failures_are_one_group_with_where_and_when() -> None:
     assert failures.total == 11
 
 
+def test_values_in_a_message_make_no_new_group() -> None:
+    failures = Failures()
+    for number in range(20):
+        failures.add(failure(number, message=f"no price of {uuid.UUID(int=number)} in row {number} of 'file {number}'"))
+    (group,) = failures.groups
+    assert (group.count, group.message) == (20, "no price of <id> in row # of '…'")
+
+
+def test_a_message_is_shown_as_it_is_while_all_are_equal() -> None:
+    failures = Failures()
+    failures.add(failure(message="row 11"))
+    failures.add(failure(message="row 11"))
+    assert failures.groups[0].message == "row 11"
+    failures.add(failure(message="row 12"))
+    assert failures.groups[0].message == "row #"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("row 1,234.5e-6 of -3", "row # of #"),
+        ("'a' is not \"b\" or b'c'", "'…' is not '…' or '…'"),
+        ("can't read the user's file", "can't read the user's file"),
+        ("unclosed 'text 12", "unclosed '…'"),
+        ("object at 0x7f00deadbeef, digest 12ab34cd56", "object at <id>, digest <id>"),
+        ("float64 is not facade", "float# is not facade"),
+        ("", ""),
+    ],
+)
+def test_masked(text: str, shown: str) -> None:
+    assert masked(text) == shown
+
+
+def test_one_message_from_two_lines_is_two_groups() -> None:
+    failures = Failures()
+    failures.add(failure())
+    failures.add(failure()._replace(details=TRACEBACK.replace("line 7", "line 8")))
+    assert [group.cause.place for group in failures.groups] == ["job.py:7 in run", "job.py:8 in run"]
+    assert "raised at job.py:8 in run" in details_text(failures.groups[1])
+
+
+def test_the_innermost_frame_is_the_place() -> None:
+    inner = '  File "lib.py", line 3, in parse\n    File "no", line 1, in message\n'
+    assert place_of(TRACEBACK.replace("ValueError", inner + "ValueError")) == "no:1 in message"
+    assert place_of("no traceback") == ""
+
+
+def word(number: int) -> str:
+    """Letters only, so that masking keeps words apart."""
+    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
+
+
+def died(number: int, message: str) -> Failure:
+    return failure(number, "ProcessorDiedError", message)._replace(status=Status.PROCESSOR_DIED, details="stderr: x")
+
+
 def test_groups_are_bounded_and_every_failure_is_counted() -> None:
     failures = Failures()
     for number in range(GROUP_LIMIT + 50):
-        failures.add(failure(number, message=f"number {number}"))
-    assert len(failures.groups) == GROUP_LIMIT + 1
-    assert sum(group.count for group in failures.groups) == failures.total == GROUP_LIMIT + 50
+        failures.add(failure(number, message=word(number)))
+    assert len(failures.groups) == GROUP_LIMIT
+    assert sum(group.count for group in failures.groups) + failures.dropped == failures.total == GROUP_LIMIT + 50
+    assert failures.dropped_text == "50 of rare causes are no longer listed"
+
+
+def test_a_flood_of_messages_removes_neither_frequent_groups_nor_other_kinds() -> None:
+    failures = Failures()
+    for number in range(3):
+        failures.add(failure(number, message="frequent"))
+    deaths = ["SIGSEGV", "SIGKILL", "exit code 3", "exit code 4"]
+    for text in deaths:
+        failures.add(died(1, text))
+    for number in range(3 * GROUP_LIMIT):
+        failures.add(failure(number, message=word(number)))
+    for text in ("SIGABRT", "exit code 5"):
+        failures.add(died(1, text))
+    messages = [group.message for group in failures.groups]
+    assert {*deaths, "frequent", "SIGABRT", "exit code 5"} <= set(messages)
+    assert len(messages) == GROUP_LIMIT
+    last = failures.groups[-1]
+    assert failures.group(last.number) is last
+    assert failures.group(10) is None
+
+
+def test_a_failure_with_a_long_message_keeps_its_ends() -> None:
+    message = "first words " + "x" * 500_000 + " last words"
+    kept = kept_payload(Status.EXCEPTION, pickle.dumps((b"e" * 500_000, "ValueError", message, TRACEBACK + message)))
+    assert len(kept) <= FAILURE_LIMIT_BYTES
+    kind, shown, details = read_payload(Status.EXCEPTION, kept)
+    assert kind == "ValueError"
+    assert shown.startswith("first words") and shown.endswith("last words") and "bytes are left out" in shown
+    assert place_of(details) == "job.py:7 in run"
+
+
+def test_an_exception_with_a_large_payload_keeps_its_whole_traceback() -> None:
+    kept = kept_payload(Status.EXCEPTION, pickle.dumps((b"e" * 500_000, "ValueError", "no such price", TRACEBACK)))
+    assert read_payload(Status.EXCEPTION, kept) == ("ValueError", "no such price", TRACEBACK)
+
+
+def test_long_death_certificates_keep_their_cause() -> None:
+    death = {"signal": "SIGSEGV", "peak_memory": 5, "stderr": [f"{number} {'y' * 2000}" for number in range(20)]}
+    kept = kept_payload(Status.PROCESSOR_DIED, json.dumps([death] * 5).encode())
+    assert len(kept) <= FAILURE_LIMIT_BYTES
+    _, shown, details = read_payload(Status.PROCESSOR_DIED, kept)
+    assert shown == "SIGSEGV"
+    assert details.count("peak memory") == 4 and "bytes are left out" in details
+
+
+@pytest.mark.parametrize("status", list(Status))
+@pytest.mark.parametrize("start", [b"", b"\x80\x05\xff\xff", b"{", b"[1, 2]", b"[" * 9, b"\xff", b"0", b"\x80\x04N("])
+def test_long_nonsense_is_kept_within_the_limit(status: Status, start: bytes) -> None:
+    for filler in (b"\xff", b"0", b"[", b" "):
+        kept = kept_payload(status, start + filler * 100_000)
+        assert len(kept) <= FAILURE_LIMIT_BYTES
+        assert len(read_payload(status, kept)) == 3
 
 
 def test_details_name_everything() -> None:

@@ -4,7 +4,9 @@ import struct
 
 import pytest
 
+from scaler_protocol.messages import Status
 from scaler_protocol.monitor import records
+from scaler_protocol.monitor.payloads import FAILURE_LIMIT_BYTES
 from scaler_protocol.monitor.records import NONE, BadRecord, Kind, Naming
 
 
@@ -65,12 +67,13 @@ def test_steps_that_cannot_be_are_bad(durations: list[int], steps: list[int], ex
         records.ended_columns(record)
 
 
-def test_a_long_failure_keeps_its_start_and_its_size() -> None:
-    payload = b"x" * 100_000
-    (record,) = records.records(records.failed_record(2, payload, time=1, session=0, task=77, attempt=1))
+def test_a_long_failure_keeps_its_ends_and_its_size() -> None:
+    payload = b"first" + b"x" * 100_000 + b"last"
+    (record,) = records.records(records.failed_record(Status.TIMED_OUT, payload, time=1, session=0, task=77, attempt=1))
     size, kept = records.failure_of(record)
-    assert (record.first, record.flags, size) == (77, 2, len(payload))
-    assert kept == payload[: records.FAILURE_LIMIT_BYTES]
+    assert (record.first, record.flags, size) == (77, Status.TIMED_OUT, len(payload))
+    assert len(kept) <= FAILURE_LIMIT_BYTES
+    assert kept.startswith(b"first") and kept.endswith(b"last") and b"bytes are left out" in kept
 
 
 def test_any_cut_of_records_is_records_or_bad() -> None:

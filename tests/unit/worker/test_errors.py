@@ -109,3 +109,14 @@ class Numbered(Exception):
 def test_an_exception_that_cannot_be_made_without_its_arguments_keeps_its_type(error: Exception) -> None:
     status, received, _, _ = sent(raised(error))
     assert (status, type(received), received.args) == (Status.EXCEPTION, type(error), error.args)
+
+
+def test_a_long_message_leaves_the_place_and_its_last_words() -> None:
+    try:
+        raise RuntimeError("first words " + "x" * 500_000 + " last words")
+    except RuntimeError as error:
+        _, payload = exception_payload(error)
+    _, _, message, text = pickle.loads(payload)
+    for part in (message, text):
+        assert "first words" in part and part.rstrip().endswith("last words") and "are left out" in part
+    assert "Traceback" in text and len(message) < 17_000 and len(text) < 66_000

@@ -6,18 +6,19 @@ theirs: a pickle is never carried out, only read for its texts, and one that was
 
 from __future__ import annotations
 
-import contextlib
 import json
-import pickletools
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor.bounds import shown_text
-from scaler_protocol.monitor.format import format_bytes
+from scaler_protocol.monitor.causes import Cause, cause_of, kind_of
+from scaler_protocol.monitor.format import format_bytes, format_count
+from scaler_protocol.monitor.payloads import PICKLED, exception_texts
 
 GROUP_LIMIT = 500
-"""Groups kept; failures of further kinds are counted in a last one."""
+"""Groups kept. A further one takes the place of a rare one, of the kind that has the most groups."""
 
 EXAMPLE_LIMIT = 3
 """Failures of a group that are kept whole: the first one and the latest others."""
@@ -30,8 +31,6 @@ _NOT_KEPT = "(Its details are not kept: there are too many failures.)"
 NAME_LIMIT = 5
 """Functions and hosts named in a row."""
 
-_PICKLED = (Status.EXCEPTION, Status.EXCEPTION_NOT_SERIALIZABLE, Status.DESERIALIZE_FAILED)
-_OTHERS_TYPE = "(others)"
 _DEATH_TYPE = "ProcessorDiedError"
 _ERRORS: dict[int, str] = {
     Status.TIMED_OUT: "TaskTimeoutError",
@@ -69,20 +68,15 @@ class Failure(NamedTuple):
         return len(self.message) + len(self.details)
 
 
-class Cause(NamedTuple):
-    """The properties that equal failures have in common."""
-
-    status: int
-    type: str
-    message: str
-
-
 @dataclass(slots=True)
 class FailureGroup:
     """Failures with one cause."""
 
     number: int
     cause: Cause
+    message: str
+    """What the table shows: the message itself, or the masked one when messages differ."""
+
     count: int = 0
     first_time: float = 0.0
     last_time: float = 0.0
@@ -95,12 +89,18 @@ class FailureGroup:
         if not self.count:
             self.first_time = failure.time
         self.count += 1
+        if shown_text(first_line(failure.message)) != self.message:
+            self.message = self.cause.message
         self.last_time = max(self.last_time, failure.time)
         _note(self.functions, failure.function)
         _note(self.hosts, failure.host)
         self.examples.append(failure)
         dropped = self.examples.pop(1) if len(self.examples) > EXAMPLE_LIMIT else None
         return failure.size - (dropped.size if dropped is not None else 0)
+
+    @property
+    def size(self) -> int:
+        return sum(example.size for example in self.examples)
 
 
 class Failures:
@@ -109,30 +109,54 @@ class Failures:
 
     def __init__(self) -> None:
         self.total = 0
-        self.groups: list[FailureGroup] = []
+        self.dropped = 0
+        """Of ``total``, those whose groups were dropped to make room for others."""
+
         self._by_cause: dict[Cause, FailureGroup] = {}
+        self._by_number: dict[int, FailureGroup] = {}
+        self._last_number = -1
         self._kept = 0
 
+    @property
+    def groups(self) -> list[FailureGroup]:
+        """In the order in which they began."""
+        return list(self._by_number.values())
+
+    @property
+    def dropped_text(self) -> str:
+        """For the line above the table: how many failures are not in it. Empty when all are."""
+        return f"{format_count(self.dropped)} of rare causes are no longer listed" if self.dropped else ""
+
     def add(self, failure: Failure) -> None:
-        cause = Cause(failure.status, shown_text(failure.type), shown_text(first_line(failure.message)))
+        message = first_line(failure.message)
+        cause = cause_of(failure.status, failure.type, message, failure.details)
         self.total += 1
         if self._kept > KEPT_LIMIT:
-            failure = failure._replace(message=cause.message, details=_NOT_KEPT)
-        self._kept += self._group(cause).add(failure)
+            failure = failure._replace(message=shown_text(message), details=_NOT_KEPT)
+        self._kept += self._group(cause, shown_text(message)).add(failure)
 
     def group(self, number: int) -> FailureGroup | None:
-        return self.groups[number] if 0 <= number < len(self.groups) else None
+        return self._by_number.get(number)
 
-    def _group(self, cause: Cause) -> FailureGroup:
+    def _group(self, cause: Cause, message: str) -> FailureGroup:
         group = self._by_cause.get(cause)
-        if group is None and len(self.groups) >= GROUP_LIMIT:
-            cause = Cause(cause.status, _OTHERS_TYPE, "more kinds of failures than are kept apart")
-            group = self._by_cause.get(cause)
         if group is None:
-            group = FailureGroup(len(self.groups), cause)
-            self.groups.append(group)
-            self._by_cause[cause] = group
+            if len(self._by_cause) >= GROUP_LIMIT:
+                self._drop_rare()
+            self._last_number += 1
+            group = FailureGroup(self._last_number, cause, message)
+            self._by_cause[cause] = self._by_number[group.number] = group
         return group
+
+    def _drop_rare(self) -> None:
+        """Of the kind with the most groups, so that a kind with many messages never removes one with few."""
+        kinds = Counter(map(kind_of, self._by_cause))
+        ((largest, _),) = kinds.most_common(1)
+        alike = [group for cause, group in self._by_cause.items() if kind_of(cause) == largest]
+        rarest = min(alike, key=lambda group: (group.count, group.last_time))
+        del self._by_cause[rarest.cause], self._by_number[rarest.number]
+        self._kept -= rarest.size
+        self.dropped += rarest.count
 
 
 def first_line(text: str) -> str:
@@ -142,7 +166,7 @@ def first_line(text: str) -> str:
 def read_payload(status: int, payload: bytes) -> tuple[str, str, str]:
     """Type, message and details of a failure. Never raises: what cannot be read is left out."""
     try:
-        if status in _PICKLED:
+        if status in PICKLED:
             return _read_exception(payload)
         if status == Status.PROCESSOR_DIED:
             return _read_certificates(payload)
@@ -172,9 +196,10 @@ def status_name(status: int) -> str:
 
 def _heading(group: FailureGroup) -> str:
     cause = group.cause
-    error = ": ".join(part for part in (cause.type, cause.message) if part) or status_name(cause.status)
+    error = ": ".join(part for part in (cause.type, group.message) if part) or status_name(cause.status)
     lines = [
         error,
+        *([f"raised at {cause.place}"] if cause.place else []),
         f"{status_name(cause.status)}, seen {'once' if group.count == 1 else f'{group.count:,} times'}",
         f"functions: {', '.join(group.functions) or '-'}",
         f"hosts: {', '.join(group.hosts) or '-'}",
@@ -199,31 +224,8 @@ def _note(names: list[str], name: str) -> None:
 
 def _read_exception(payload: bytes) -> tuple[str, str, str]:
     """Of the tuple (exception as bytes, type name, message, formatted traceback)."""
-    kind, message, details = (*_texts(payload), "", "", "")[:3]
+    kind, message, details = (*exception_texts(payload), "", "", "")[:3]
     return kind, message, details
-
-
-def _texts(payload: bytes) -> list[str]:
-    """The texts that a pickle is made of, up to where it was cut. It is read, never carried out: a pickle of some bytes
-    can ask for gigabytes."""
-    found: list[str] = []
-    remembered: list[str | None] = []
-    last: str | None = None
-    with contextlib.suppress(Exception):
-        for opcode, value, _ in pickletools.genops(payload):
-            if opcode.name == "MEMOIZE":
-                remembered.append(last)
-                continue
-            if opcode.name in ("BINGET", "LONG_BINGET"):
-                assert isinstance(value, int)
-                value = remembered[value]
-            last = value if isinstance(value, str) and opcode.name in _TEXT_OPCODES else None
-            if last is not None:
-                found.append(last)
-    return found
-
-
-_TEXT_OPCODES = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE", "BINGET", "LONG_BINGET")
 
 
 def _read_certificates(payload: bytes) -> tuple[str, str, str]:

@@ -36,9 +36,9 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
 * RAN: tasks ``first .. first + count - 1`` each ended at ``worker`` of ``agent``, all in attempt ``attempt`` and with
   the ``Status`` in the lower byte of ``flags``. Columns: duration, then age, as in ENDED; u16 with SHORT, else u32.
 * STEPPED: as RAN, with a body of about two bytes a task: see :mod:`scaler_protocol.steps`.
-* FAILED: why task ``first`` failed; ``flags`` is its ``Status``. The body: u32 size of the payload, u32 how much of it
-  follows (32 KiB at most), and that. Payloads: docs/protocol.md, "How a task ends". At most 100 of each status are
-  recorded a second.
+* FAILED: why task ``first`` failed; ``flags`` is its ``Status``. The body: u32 size of the payload, u32 size of what
+  follows (32 KiB at most): the payload, or the same with shorter texts (:mod:`scaler_protocol.monitor.payloads`).
+  Payloads: docs/protocol.md, "How a task ends". At most 100 of each status are recorded a second.
 * GRAPH: nodes ``first .. first + count - 1`` of a graph, all of ``function``. The body: u64 number of the graph's last
   task, then for each edge u64 node, u64 the node whose result it needs. With CUT the edges are left out: the graph has
   more than 10,000 nodes.
@@ -59,13 +59,13 @@ from typing import Any, NamedTuple
 from scaler_protocol import steps
 from scaler_protocol.limits import NO_WORKER as NO_WORKER
 from scaler_protocol.monitor.bounds import NAME_LIMIT_BYTES, RECORDS_LIMIT
+from scaler_protocol.monitor.payloads import FAILURE_LIMIT_BYTES, kept_payload
 
 NONE = 0xFFFFFFFF
 AGAIN = 0x80
 
 HEADER = struct.Struct("<HHIIIQQIIII")
 HEADER_SIZE = HEADER.size
-FAILURE_LIMIT_BYTES = 32 * 1024
 
 
 class Kind(enum.IntEnum):
@@ -270,7 +270,7 @@ def name_record(naming: Naming, index: int, value: dict[str, Any], *, time: int 
 
 def failed_record(status: int, payload: bytes, *, time: int, session: int, task: int, **header: int) -> bytes:
     """``header``: attempt, agent, function, worker."""
-    kept = payload[:FAILURE_LIMIT_BYTES]
+    kept = kept_payload(status, payload)
     body = struct.pack("<II", len(payload), len(kept)) + kept
     return record(Kind.FAILED, time=time, flags=status, count=1, session=session, first=task, body=body, **header)
 

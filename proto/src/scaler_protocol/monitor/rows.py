@@ -185,8 +185,9 @@ def _setting_rows(model: Model) -> list[Row]:
 def _failure_rows(model: Model) -> list[Row]:
     return [
         (
-            group.count, status_name(group.cause.status), group.cause.type, group.cause.message,
-            ", ".join(group.functions), ", ".join(group.hosts), group.first_time, group.last_time, group.number,
+            group.count, status_name(group.cause.status), group.cause.type, group.message,
+            group.cause.place, ", ".join(group.functions), ", ".join(group.hosts), group.first_time, group.last_time,
+            group.number,
         )
         for group in model.activity.failures.groups
     ]  # fmt: skip

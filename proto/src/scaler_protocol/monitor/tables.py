@@ -196,7 +196,8 @@ FAILURES = TableSpec(
         Column("count", "count", "count", 6, "failed executions; a task that died and ran again has several"),
         Column("status", "status", "text", 16, "what kind of end"),
         Column("type", "error", "text", 20, "the type of the exception"),
-        Column("message", "message", "text", 44, "the first line of its message"),
+        Column("message", "message", "text", 44, "the first line of its message; # for numbers that differ"),
+        Column("place", "raised at", "text", 24, "file, line and function that raised it"),
         Column("functions", "functions", "text", 20, "whose tasks"),
         Column("hosts", "hosts", "text", 16, "where they ran"),
         Column("first", "first", "time", 8, "when it happened first"),
@@ -206,7 +207,7 @@ FAILURES = TableSpec(
     "count",
     ("group",),
     descending=True,
-    help="failures that have the same cause",
+    help="failures of one type, raised at one line, with alike messages",
 )
 
 OBJECTS = TableSpec(

@@ -86,8 +86,8 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         if mmap_mode in _WRITABLE_MODES and max_nbytes is not None:
             raise ValueError(
-                f"Cannot map arrays with mmap_mode={mmap_mode!r}: tasks on several hosts cannot write to the same memory. "
-                'Use "r" or "c", and return what the tasks compute.'
+                f"Cannot map arrays with mmap_mode={mmap_mode!r}: tasks on several hosts cannot write to the same "
+                'memory. Use "r" or "c", and return what the tasks compute.'
             )
         self.parallel = parallel
         self._limit_bytes = max_nbytes if mmap_mode is not None else None
@@ -189,7 +189,8 @@ class _Pickler(cloudpickle.Pickler):
 
 @lru_cache(maxsize=256)
 def _batch_function(name: str) -> Callable[..., list[Any]]:
-    """A function of its own, which is sent by value: workers need joblib, but not this package. ``name``: for monitors."""
+    """A function of its own, which is sent by value: workers need joblib, but not this package. Monitors show
+    ``name``."""
 
     def run_batch(payload: bytes, *objects: Any) -> list[Any]:
         import io
@@ -223,7 +224,7 @@ def _name_of(batch: Any) -> str:
 
 
 class _NestedBackend:
-    """Stands for the backend of a ``Parallel`` inside a task. Where scaler-client is missing, that runs sequentially."""
+    """Stands for the backend of a ``Parallel`` inside a task, which runs sequentially where scaler-client is missing."""
 
     supports_retrieve_callback = True
 

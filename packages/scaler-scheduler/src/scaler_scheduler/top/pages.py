@@ -190,7 +190,8 @@ def _note(model: Model, view: View, total: int) -> Line:
         seen = model.activity.failures.total
         shown = f"{_counted(total, 'cause')} of {_counted(seen, 'failed execution')} seen"
         failed = _counted(snapshot.tasks.failed, "task")
-        return _noted(shown, f", {failed} failed   Enter: details")
+        dropped = model.activity.failures.dropped_text
+        return _noted(shown, f"{dropped and ', '}{dropped}, {failed} failed   Enter: details")
     shown = _counted(total, _COUNTED[page])
     if page == "tasks" and model.late_text:
         return _noted(shown, f"; {model.late_text}")

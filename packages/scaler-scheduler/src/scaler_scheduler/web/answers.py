@@ -119,7 +119,9 @@ def _note(model: Model, table: str) -> str:
         return f"the newest of {format_count(model.log.total)} that ended since this monitor looks"
     if table == "failures" and model.snapshot is not None:
         seen, failed = model.activity.failures.total, model.snapshot.tasks.failed
-        return f"causes of {_plural(seen, 'failed execution')} seen, {_plural(failed, 'task')} failed"
+        dropped = model.activity.failures.dropped_text
+        seen_text = f"causes of {_plural(seen, 'failed execution')} seen"
+        return ", ".join(filter(None, (seen_text, dropped, f"{_plural(failed, 'task')} failed")))
     counts = {"functions": "function_count", "waits": "wait_count", "graphs": "graph_count"}
     if model.snapshot is None or table not in counts:
         return ""

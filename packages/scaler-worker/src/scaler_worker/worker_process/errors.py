@@ -47,14 +47,22 @@ def _describe(error: BaseException) -> tuple[str, str, str]:
     """Never raises, whatever the exception's own methods do."""
     name = type(error).__qualname__
     try:
-        message = str(error)[:MESSAGE_LIMIT_CHARACTERS]
+        message = _ends(str(error), MESSAGE_LIMIT_CHARACTERS)
     except BaseException:
         message = "(its message could not be made)"
     try:
-        text = "".join(traceback.format_exception(error))[-TRACEBACK_LIMIT_CHARACTERS:]
+        text = _ends("".join(traceback.format_exception(error)), TRACEBACK_LIMIT_CHARACTERS)
     except BaseException:
         text = f"{name}: {message}\n"
     return name, message, text
+
+
+def _ends(text: str, limit: int) -> str:
+    """The beginning, with the frames of a traceback, and the end, with the last words of a message."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters are left out]\n{text[-half:]}"
 
 
 def _pickled(error: BaseException) -> bytes:
