@@ -36,6 +36,15 @@ def register() -> None:
     register_parallel_backend(NAME, ScalerBackend)
 
 
+class _Task:
+    """``client``: of the task that runs in this process, for a ``Parallel`` in it that names the backend; else None."""
+
+    client: Client | None = None
+
+
+_task = _Task()
+
+
 class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
     """``client``: runs the calls. ``n_jobs=-1``, the default, means all workers of its cluster.
 
@@ -49,6 +58,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
 
     def __init__(self, client: Client | None = None, *, nesting_level: int | None = None, **keywords: Any) -> None:
         super().__init__(nesting_level=nesting_level, **keywords)
+        client = client or _task.client
         if not isinstance(client, Client):
             raise TypeError('Cannot use joblib\'s backend "scaler": pass client=Client(...) to parallel_config.')
         self._client = client
@@ -209,7 +219,8 @@ def _batch_function(name: str) -> Callable[..., list[Any]]:
                 "Cannot run a call of joblib: this worker does not have joblib. Install it on all workers.",
                 name=error.name,
             ) from None
-        return batch()  # type: ignore[no-any-return]
+        results: list[Any] = batch()
+        return results
 
     run_batch.__name__ = run_batch.__qualname__ = name
     return run_batch
@@ -224,7 +235,7 @@ def _name_of(batch: Any) -> str:
 
 
 class _NestedBackend:
-    """Stands for the backend of a ``Parallel`` inside a task, which runs sequentially where scaler-client is missing."""
+    """Stands for the backend of a ``Parallel`` inside a task. Without scaler-client there, that runs sequentially."""
 
     supports_retrieve_callback = True
 
@@ -253,6 +264,8 @@ def _make_nested_backend() -> Callable[[bytes, int], Any]:
 def nested(client: bytes, nesting_level: int) -> ScalerBackend:
     """The backend inside a task. A call that does not state ``n_jobs`` runs sequentially: the cluster is busy with the
     other calls of the outer one."""
-    backend = ScalerBackend(pickle.loads(client), nesting_level=nesting_level)
+    _task.client = pickle.loads(client)
+    register()
+    backend = ScalerBackend(_task.client, nesting_level=nesting_level)
     backend.default_n_jobs = 1
     return backend

@@ -1,0 +1,176 @@
+"""joblib on real processes, and its own tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from tests.support.commands import child_environment
+from tests.support.waiting import wait_until
+
+joblib = pytest.importorskip("joblib")
+numpy = pytest.importorskip("numpy")
+
+from scaler.integrations.joblib import ScalerBackend, register  # noqa: E402  # needs joblib
+
+ROOT = Path(__file__).parent.parent.parent
+LARGE = 400_000
+
+
+@pytest.fixture
+def on_scaler(client: Client) -> Iterator[Client]:
+    wait_until(lambda: client.n_workers == 2)
+    register()
+    with joblib.parallel_config("scaler", client=client):
+        yield client
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def describe(array: Any) -> tuple[bool, float, int]:
+    return array.flags.writeable, float(array.sum()), os.getpid()
+
+
+def write(array: Any) -> float:
+    array[0] = 7.0
+    return float(array[0])
+
+
+def make(number: int) -> Any:
+    import numpy
+
+    return numpy.full(LARGE, number)
+
+
+def fail_at_three(number: int) -> int:
+    if number == 3:
+        raise KeyError("three")
+    time.sleep(30)
+    return number
+
+
+def squares_inside(count: int, n_jobs: int | None, backend: str | None = None) -> tuple[int, bool]:
+    """Their sum, and whether they ran in this process."""
+    import joblib
+
+    found = joblib.Parallel(n_jobs=n_jobs, backend=backend)(joblib.delayed(square_here)(i) for i in range(count))
+    return sum(each for each, _ in found), {process for _, process in found} == {os.getpid()}
+
+
+def square_here(number: int) -> tuple[int, int]:
+    return number * number, os.getpid()
+
+
+def run(function: Any, items: Any, *more: Any, **options: Any) -> Any:
+    return joblib.Parallel(**options)(joblib.delayed(function)(item, *more) for item in items)
+
+
+def test_calls_run_on_the_cluster_and_give_their_results_in_order(on_scaler: Client) -> None:
+    assert run(square, range(1000)) == [number * number for number in range(1000)]
+    assert os.getpid() not in {process for _, process in run(square_here, range(20))}
+
+
+def test_all_workers_are_used_by_default(on_scaler: Client) -> None:
+    assert joblib.effective_n_jobs(-1) == 2
+    assert joblib.Parallel()._effective_n_jobs() == 2
+
+
+def test_one_job_runs_here(on_scaler: Client) -> None:
+    assert {process for _, process in run(square_here, range(3), n_jobs=1)} == {os.getpid()}
+
+
+def test_large_arrays_are_mapped_read_only(on_scaler: Client) -> None:
+    array = numpy.ones(LARGE)
+    assert {found[:2] for found in run(describe, [array] * 8)} == {(False, float(LARGE))}
+    with pytest.raises(ValueError, match="read-only"):
+        run(write, [array] * 2)
+    array[0] = 3.0  # the next call sends it again
+    assert {found[1] for found in run(describe, [array] * 2)} == {LARGE + 2.0}
+
+
+def test_copy_on_write_arrays_may_be_changed(on_scaler: Client) -> None:
+    array = numpy.ones(LARGE)
+    assert run(write, [array] * 4, mmap_mode="c") == [7.0] * 4 and array[0] == 1.0
+    assert run(write, [array] * 4, max_nbytes=None) == [7.0] * 4 and array[0] == 1.0
+
+
+def test_memory_that_all_write_to_is_refused(on_scaler: Client) -> None:
+    with pytest.raises(ValueError, match="tasks on several hosts cannot write to the same memory"):
+        run(square, range(3), mmap_mode="r+")
+
+
+def test_objects_are_released_after_the_call(on_scaler: Client) -> None:
+    run(describe, [numpy.ones(LARGE)] * 4)
+    wait_until(lambda: on_scaler.cluster_info().stores[0].objects == 0)
+
+
+def test_large_results_arrive(on_scaler: Client) -> None:
+    assert [int(array[-1]) for array in run(make, range(6))] == list(range(6))
+
+
+def test_an_exception_cancels_the_other_calls(on_scaler: Client) -> None:
+    began = time.monotonic()
+    with pytest.raises(KeyError, match="three"):
+        run(fail_at_three, [3, 1, 2, 4])
+    assert time.monotonic() - began < 20
+    assert run(square, [5]) == [25]
+
+
+def test_a_timeout_ends_the_call(on_scaler: Client) -> None:
+    from multiprocessing import TimeoutError as JoblibTimeout
+
+    with pytest.raises(JoblibTimeout):
+        run(time.sleep, [20, 20], timeout=0.2)
+    assert run(square, [5]) == [25]
+
+
+def test_generators(on_scaler: Client) -> None:
+    assert list(run(square, range(5), return_as="generator")) == [0, 1, 4, 9, 16]
+    assert sorted(run(square, range(5), return_as="generator_unordered")) == [0, 1, 4, 9, 16]
+
+
+def test_a_context_of_parallel_serves_several_calls(on_scaler: Client) -> None:
+    with joblib.Parallel(n_jobs=2) as parallel:
+        for _ in range(3):
+            assert parallel(joblib.delayed(square)(number) for number in range(4)) == [0, 1, 4, 9]
+
+
+def test_nested_calls_use_the_cluster_if_they_say_so(on_scaler: Client) -> None:
+    """More of them than there are workers, each of which waits for others."""
+    assert run(squares_inside, [5] * 6, 2, batch_size=1) == [(30, False)] * 6
+    assert run(squares_inside, [5] * 6, 2, "scaler", batch_size=1) == [(30, False)] * 6
+    assert run(squares_inside, [5] * 6, None) == [(30, True)] * 6
+
+
+def test_the_backend_needs_a_client() -> None:
+    register()
+    with pytest.raises(TypeError, match=r"pass client=Client\(\.\.\.\) to parallel_config"):
+        joblib.parallel_config("scaler")
+    with pytest.raises(TypeError, match=r"pass client=Client\(\.\.\.\)"):
+        ScalerBackend(client="tcp://127.0.0.1:1")
+
+
+def test_joblibs_own_tests(combo: SchedulerClusterCombo, tmp_path: Path) -> None:
+    """Nested calls of other backends are left out: their processes do not know this one, or die with a worker."""
+    left_out = "nested_loop and (loky or multiprocessing or back_compat_backend)"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.joblib_backend", "-p", "no:cacheprovider"]
+    finished = subprocess.run(
+        [*command, "--pyargs", "joblib.test.test_parallel", "-k", f"scaler and not ({left_out})"],
+        cwd=tmp_path,
+        env={**child_environment(), "PYTHONPATH": str(ROOT), "SCALER_ADDRESS_OF_TESTS": combo.get_address()},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert finished.returncode == 0, finished.stdout[-5000:]
+    assert " failed" not in finished.stdout and " passed" in finished.stdout
