@@ -55,7 +55,7 @@ WORKLOADS = {
         ),
         Workload("latency", "submit and wait", latency.submit_and_wait, "engine", "p50_us", 2_000, 2.0, False),
         Workload(
-            "beside_bulk", "small tasks while 50 MB travel", latency.submit_beside_bulk, "engine", "delay_p50_ms",
+            "during_bulk", "small tasks while 50 MB travel", latency.submit_during_bulk, "engine", "delay_p50_ms",
             50_000_000, 1e9, False,
         ),
         Workload("makespan", "uneven sleeps", balance.makespan, "engine", "slow_first_ratio", -1, 0, False),

@@ -23,7 +23,7 @@ def submit_and_wait(engine: Engine, count: int) -> dict[str, float]:
     return {"p50_us": samples[count // 2], "p99_us": samples[count * 99 // 100]}
 
 
-def submit_beside_bulk(engine: Engine, size: int) -> dict[str, float]:
+def submit_during_bulk(engine: Engine, size: int) -> dict[str, float]:
     """Small tasks, first alone and then while an array of ``size`` bytes travels to another task. How much longer they
     take by the median, and the longest of both."""
     import numpy
@@ -36,11 +36,11 @@ def submit_beside_bulk(engine: Engine, size: int) -> dict[str, float]:
     bulk = threading.Thread(target=lambda: engine.submit(total, array).result())
     started = time.perf_counter()
     bulk.start()
-    beside = _while(engine, bulk.is_alive)
+    during = _while(engine, bulk.is_alive)
     return {
-        "delay_p50_ms": (beside[len(beside) // 2] - alone[len(alone) // 2]) * 1e3,
+        "delay_p50_ms": (during[len(during) // 2] - alone[len(alone) // 2]) * 1e3,
         "alone_longest_ms": alone[-1] * 1e3,
-        "beside_longest_ms": beside[-1] * 1e3,
+        "during_longest_ms": during[-1] * 1e3,
         "mb_per_second": size / (time.perf_counter() - started) / 1e6,
     }
 

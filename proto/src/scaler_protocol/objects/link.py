@@ -216,7 +216,7 @@ class StoreLink:
         self.tell(body)
 
     def ask_for(self, key: ObjectKey, timeout: float | None) -> Any:
-        """The answer to StoreGet. What was dropped before has been handled when it comes, since messages of one
+        """The answer to StoreGet. By then the store has handled the drops that were sent before, since messages of one
         connection have an order."""
         position = self._dropped.position
         answer = self.ask(key, StoreGet(key), timeout)

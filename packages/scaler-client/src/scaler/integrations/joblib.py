@@ -162,7 +162,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
             return indexes[id(value)]
 
         file = io.BytesIO()
-        _Pickler(file, index_of).dump(batch)
+        _BatchPickler(file, index_of).dump(batch)
         return file.getvalue()
 
     def _is_large(self, value: Any) -> bool:
@@ -186,7 +186,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         return sent[1]
 
 
-class _Pickler(cloudpickle.Pickler):
+class _BatchPickler(cloudpickle.Pickler):
     """``index_of``: the number of an object that travels on its own; None for all others."""
 
     def __init__(self, file: io.BytesIO, index_of: Callable[[Any], int | None]) -> None:
@@ -249,14 +249,19 @@ class _NestedBackend:
 
 @lru_cache(maxsize=1)
 def _make_nested_backend() -> Callable[[bytes, int], Any]:
+    """A function that is sent by value, like that of a batch."""
+    this_module = __name__
+
     def nested_backend(client: bytes, nesting_level: int) -> Any:
+        from importlib import import_module
+
         try:
-            from scaler.integrations.joblib import nested
+            integration = import_module(this_module)
         except ModuleNotFoundError:
             from joblib.parallel import SequentialBackend
 
             return SequentialBackend(nesting_level=nesting_level)
-        return nested(client, nesting_level)
+        return integration.nested(client, nesting_level)
 
     return nested_backend
 
