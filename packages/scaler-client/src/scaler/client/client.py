@@ -19,9 +19,10 @@ from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.client_pool import ClientParts
 from scaler.client.executor import Executor
-from scaler.client.future import ScalerFuture, cancel_futures
+from scaler.client.future import FutureInArgument, ScalerFuture, cancel_futures
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
+from scaler.client.inputs import InputCalls
 from scaler.client.lock import Lock
 from scaler.client.map_items import ItemFailure
 from scaler.client.mapping import MapCall
@@ -101,6 +102,7 @@ class Client:
     _functions: FunctionBook
     _known: dict[int, tuple[Callable[..., Any], Function]]
     _client_io: ClientIO
+    _inputs: InputCalls
 
     def __init__(
         self,
@@ -253,6 +255,9 @@ class Client:
         else:
             try:
                 slots = self._arguments.encode(values)
+            except FutureInArgument:
+                self._send_with_inputs(fn, shape, values, future)
+                return
             except Exception as error:
                 raise self._arguments.explain(error, fn, values, shape.keywords) from None
             size = sum(map(len, slots))
@@ -283,6 +288,13 @@ class Client:
             client_io.wake_background()
         if client_io.notices or client_io.leading:
             client_io.settle_notices()
+
+    def _send_with_inputs(
+        self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: ScalerFuture[Any]
+    ) -> None:
+        send = partial(self._inputs.send, fn, shape, values, future)
+        if not self._client_io.defers(send):
+            send()
 
     def _send_late_call(self, shape: Shape, payloads: Sequence[Payload], future: ScalerFuture[Any]) -> None:
         try:
@@ -757,6 +769,7 @@ class Client:
             parts = client_pool.reuse(self._kind(), parent_task()) if agent else None
             self._arguments, self._functions, client_io = parts or self._make_parts(agent)
             self._known = self._functions.by_reference
+            self._inputs = InputCalls(self._arguments, self._functions, client_io)
             self._client_io = client_io
 
     def _make_parts(self, agent: str | None) -> ClientParts:
@@ -858,7 +871,7 @@ Lock.default_client = Client
 Executor.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened
-_PARTS = ("_arguments", "_functions", "_known", "_client_io")
+_PARTS = ("_arguments", "_functions", "_known", "_inputs", "_client_io")
 
 
 def _renew_lock() -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from scaler.client.outcomes import failure_of, unloadable
 from scaler.core.effects import Finish
@@ -27,11 +27,30 @@ from scaler.utility.private_apis import (
 from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
-    from scaler.core.runs import Range
+    from scaler.core.runs import Range, TaskSink
     from scaler.core.session import Session
     from scaler.shell.client_io import ClientIO
 
 T = TypeVar("T")
+
+
+class UnsentCall(Protocol):
+    """A call that waits in the client for other futures, which are its arguments."""
+
+    @property
+    def function_name(self) -> str: ...
+
+    def end(self, outcome: Outcome) -> bool:
+        """End its future. False: it was sent or has ended before."""
+
+    def withdraw(self, session: Session) -> None:
+        """Within a turn: cancel it."""
+
+
+class FutureInArgument(TypeError):
+    """A future was serialized. ``submit`` catches this to send the result of the future in its place."""
+
+
 _logger = logging.getLogger("concurrent.futures")
 _CANCELLED = int(Status.CANCELLED)
 _new_tuple = tuple.__new__  # an Outcome without the Python call that its constructor is
@@ -71,6 +90,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
     task_index: int = 0
     _loaded = False
     _waits_in_task = False
+    held_call: UnsentCall | None = None
+    """The call of this future, while it waits here for other futures that are its arguments."""
+
+    _blamed: str = ""
 
     def __init__(self, client_io: ClientIO) -> None:  # does not call its base, which makes the condition
         self._client_io = client_io
@@ -125,6 +148,8 @@ class ScalerFuture(concurrent.futures.Future[T]):
             return self._cancel_unstarted()
         if client_io.defers(self.cancel):
             return True
+        if self.held_call is not None and self.held_call.end(CANCELLED):
+            return True
         must_finish = client_io.take_turn(lambda session: self._end_task() and not self.settle(CANCELLED))
         if must_finish:
             self.finish(CANCELLED)
@@ -139,7 +164,9 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def withdraw(self) -> None:
         """Within a turn: cancel the task of a future that no caller has."""
-        if self._end_task() and not self.settle(CANCELLED):
+        if self.held_call is not None:
+            self.held_call.withdraw(self._client_io.session)
+        elif self._end_task() and not self.settle(CANCELLED):
             self._client_io.notices.append(Finish(self, CANCELLED))
 
     def _end_task(self) -> bool:
@@ -166,7 +193,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
         return asyncio.wrap_future(self).__await__()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A future cannot be sent to a task: pass its result().")
+        raise FutureInArgument(
+            "A future can be an argument of a task, also inside of its arguments, but not a part of anything else that "
+            "is sent: pass its result()."
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {id(self):#x} state={self._state.lower()}>"
@@ -212,6 +242,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
     def is_settled(self) -> bool:
         return self._state is not RUNNING
 
+    @property
+    def is_unsettled(self) -> bool:
+        """Without a look at the connection."""
+        return self._state is RUNNING
+
     if not TYPE_CHECKING:  # which expect an attribute, as ``concurrent.futures.wait`` and ``as_completed`` do
 
         @property
@@ -250,7 +285,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if self._state is RUNNING:
             self._client_io.wait(self, timeout)
         if self._state is not FINISHED:
-            raise concurrent.futures.CancelledError()
+            raise self._with_note(concurrent.futures.CancelledError())
         outcome = self._outcome
         if self._loaded:  # by another thread, just now
             return
@@ -280,7 +315,18 @@ class ScalerFuture(concurrent.futures.Future[T]):
         client_io.take_turn(begin)
 
     def _failure(self, outcome: Outcome) -> BaseException:
-        return failure_of(outcome)
+        return self._with_note(failure_of(outcome))
+
+    def _with_note(self, error: BaseException) -> BaseException:
+        if self._blamed:
+            error.add_note(self._blamed)
+        return error
+
+    def blame(self, culprit: TaskSink) -> None:
+        """The task cannot run because ``culprit``, one of its arguments, did not succeed."""
+        name = _description(culprit)
+        root = getattr(culprit, "_blamed", "")
+        self._blamed = root or f"An input of {_description(self)} did not succeed: {name}."
 
     def _take(self, outcome: Outcome) -> None:
         status, payload, duration_us, cpu_time_us, memory_peak = outcome
@@ -300,9 +346,20 @@ class ScalerFuture(concurrent.futures.Future[T]):
             return
         self._result, self._exception = result, exception
         self._loaded = True
-        self._outcome = _new_tuple(Outcome, (status, b"", duration_us, cpu_time_us, memory_peak))
+        kept = payload if status else b""  # of a failure, for tasks that have this future as an argument
+        self._outcome = _new_tuple(Outcome, (status, kept, duration_us, cpu_time_us, memory_peak))
         if self._answer is not None:
             self._answer.outcome = self._outcome
+
+
+def _description(future: TaskSink) -> str:
+    """The call of a future, for a note."""
+    entry = future.task_range
+    if entry is None:
+        held: UnsentCall | None = getattr(future, "held_call", None)
+        return f"{held.function_name}()" if held is not None else "a call that was not sent"
+    number = f", task {entry.first + future.task_index}" if entry.first else ""
+    return f"{entry.shape.function.name}(){number}"
 
 
 def cancel_futures(client_io: ClientIO, futures: Iterable[ScalerFuture[Any]]) -> None:
