@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scaler import Client, SchedulerClusterCombo, Serializer
-from scaler.utility.exceptions import ClientQuitException
+from scaler.utility.exceptions import ClientQuitException, MissingObjects
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import free_address, start_cluster, start_scheduler
@@ -109,6 +109,56 @@ def test_large_values_are_freed_on_the_way(client: Client) -> None:
 def test_calls_of_imap_take_futures(client: Client) -> None:
     futures = [client.submit(functions.increment, number) for number in range(20)]
     assert list(client.imap(functions.square, futures)) == [(number + 1) ** 2 for number in range(20)]
+
+
+def test_items_of_maps_are_futures(client: Client) -> None:
+    items: list[Any] = [
+        client.submit(functions.increment, number) if number % 3 else number + 1 for number in range(50)
+    ]
+    assert client.map(functions.square, items) == [(number + 1) ** 2 for number in range(50)]
+    assert client.starmap(functions.add, [(item, item) for item in items]) == [2 * number + 2 for number in range(50)]
+    assert client.map(sum, [[item, 1] for item in items[:5]]) == [2, 3, 4, 5, 6]
+    items[7] = client.submit(functions.fail, "the item")
+    with pytest.raises(ValueError, match="the item") as caught:
+        client.map(functions.square, items)
+    assert any("item 7 of map()" in note for note in caught.value.__notes__)
+
+
+def test_gather_returns_the_same_containers(client: Client) -> None:
+    small, large = client.submit(functions.square, 3), client.submit(zeros, 100_000)
+    nested = {"a": [small, (large, 5)], "b": {small}}
+    assert client.gather(nested) == {"a": [9, (zeros(100_000), 5)], "b": {9}}
+    with pytest.raises(ValueError, match="why"):
+        client.gather([small, client.submit(functions.fail, "why")])
+
+
+def test_wait_is_that_of_the_standard_library(client: Client) -> None:
+    futures = [client.submit(functions.square, number) for number in range(5)]
+    done, unfinished = client.wait(futures, timeout=20)
+    assert done == set(futures) and not unfinished
+
+
+def test_scattered_values_are_arguments(client: Client) -> None:
+    small, large = client.scatter([3, zeros(1_000_000)])
+    assert client.submit(functions.square, small).result(timeout=20) == 9
+    assert client.submit(len, large).result(timeout=20) == 1_000_000
+    assert client.submit(sum, [small, small]).result(timeout=20) == 6
+    assert small.result() == 3
+    small.release()
+    with pytest.raises(MissingObjects, match="released"):
+        client.submit(functions.square, small).result(timeout=20)
+
+
+def test_a_released_result_stays_for_the_calls_that_need_it(client: Client) -> None:
+    for _ in range(2):
+        value = client.submit(zeros, 1_000_000)
+        calls = [client.submit(len, value)]
+        value.release()
+        assert calls[0].result(timeout=20) == 1_000_000
+        with pytest.raises(MissingObjects, match="released"):
+            value.result(timeout=20)
+        with pytest.raises(MissingObjects, match="released"):
+            client.submit(len, value).result(timeout=20)
 
 
 def test_targets_of_graphs_are_arguments(client: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import concurrent.futures
 import os
 import pickle
 import threading
@@ -20,6 +21,7 @@ from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.client_pool import ClientParts
 from scaler.client.executor import Executor
 from scaler.client.future import FutureInArgument, ScalerFuture, cancel_futures
+from scaler.client.gathering import ScatteredFuture, gather
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
 from scaler.client.inputs import InputCalls
@@ -456,11 +458,12 @@ class Client:
             check_call(fn, (None,) * arity, {})
             shaped.append((shape_of(function, arity, (), options), items))
         count = sum(len(items) for _, items in groups)
+        parts = (fn, self._arguments, self._client_io, count, partial(self._inputs.send, fn))
         try:
             if not progress:
-                return MapCall(fn, self._arguments, self._client_io, count).run(shaped)
+                return MapCall(*parts).run(shaped)
             with progress_bar(count, function.name) as bar:
-                return MapCall(fn, self._arguments, self._client_io, count, bar.update).run(shaped)
+                return MapCall(*parts, bar.update).run(shaped)
         except ItemFailure as caught:
             failure = caught.name_item(method, fn, groups)
         try:
@@ -646,6 +649,44 @@ class Client:
                 self._arguments.discard(upload.key)
             hide_frames(error)
             raise
+
+    def scatter(self, values: Iterable[T], *, shared: bool = True) -> list[ScalerFuture[T]]:
+        """Send each of the values once, and return futures that stand for them in arguments. ``shared`` as in
+        ``send_object``."""
+        try:
+            return [ScatteredFuture(self._client_io, self.send_object(each, shared=shared), each) for each in values]
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    # ---- futures -----------------------------------------------------------------------------------------------------
+
+    @overload
+    def gather(self, nested: dict[A, ScalerFuture[T]]) -> dict[A, T]: ...
+
+    @overload
+    def gather(self, nested: list[ScalerFuture[T]]) -> list[T]: ...
+
+    @overload
+    def gather(self, nested: Any) -> Any: ...
+
+    def gather(self, nested: Any) -> Any:
+        """Wait for all futures in lists, tuples, sets and dicts, at any depth, and return the same containers with
+        their results. Raises the first exception, in the order of the futures."""
+        try:
+            return gather(nested)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    def wait(
+        self,
+        futures: Iterable[ScalerFuture[T]],
+        timeout: float | None = None,
+        return_when: str = concurrent.futures.ALL_COMPLETED,
+    ) -> concurrent.futures._base.DoneAndNotDoneFutures[T]:
+        """``concurrent.futures.wait``."""
+        return concurrent.futures.wait(futures, timeout, return_when)
 
     def lock(self, name: str) -> Lock:
         """Make a lock that excludes all others of this name in the whole cluster. Use it like ``threading.Lock``. It

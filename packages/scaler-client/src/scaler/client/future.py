@@ -17,6 +17,7 @@ from scaler.core.large_results import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome, Sink
 from scaler.shell.interruptions import is_interruption
 from scaler.shell.waiting import PendingAnswer
+from scaler.utility.exceptions import MissingObjects
 from scaler.utility.private_apis import (
     CANCELLED_AND_NOTIFIED,
     FINISHED,
@@ -53,6 +54,7 @@ class FutureInArgument(TypeError):
 
 _logger = logging.getLogger("concurrent.futures")
 _CANCELLED = int(Status.CANCELLED)
+_RELEASED = Outcome(Status.SUCCESS, b"")
 _new_tuple = tuple.__new__  # an Outcome without the Python call that its constructor is
 
 
@@ -177,6 +179,23 @@ class ScalerFuture(concurrent.futures.Future[T]):
             and self._state is RUNNING
             and self._client_io.session.endings.cancel(entry, self.task_index)
         )
+
+    def release(self) -> None:
+        """Give up the result: the cluster frees it when no call needs it any more, and ``result`` raises
+        MissingObjects. The result of a task that has not ended is given up when it ends."""
+        if self._state is RUNNING:
+            self.add_done_callback(ScalerFuture.release)
+        elif self._state is FINISHED:
+            self._result, self._exception = None, MissingObjects("The result was released by release().")
+            self._loaded = True
+            self._outcome = _RELEASED if self._outcome is None else self._outcome._replace(status=0, payload=b"")
+
+    def fetch_ahead(self) -> None:
+        """Begin to fetch a large result, if the task has ended."""
+        outcome, client_io = self._outcome, self._client_io
+        if outcome is None or self._answer is not None or outcome.status != Status.SUCCESS_LARGE or client_io.unusable:
+            return
+        self._begin_fetch(outcome.payload)
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         if self._state is RUNNING:

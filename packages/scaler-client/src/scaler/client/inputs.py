@@ -16,6 +16,7 @@ import cloudpickle
 from scaler.client.arguments import Arguments
 from scaler.client.calls import FunctionBook, shape_of
 from scaler.client.future import FutureInArgument, ScalerFuture
+from scaler.client.gathering import ScatteredFuture
 from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.client.shims import call_with_inputs, pack_inputs
 from scaler.client.signatures import function_name
@@ -79,9 +80,15 @@ class InputCalls:
                 places.append(place)
             except Exception as error:
                 raise self._arguments.explain(error, fn, values, shape.keywords) from None
-        if not places:
-            return shape, parts
-        return self._with_inner(fn, shape, parts, places, list(inner.values()))
+        if places:
+            shape, parts = self._with_inner(fn, shape, parts, places, list(inner.values()))
+        return shape, [self._sent_before(part) for part in parts]
+
+    def _sent_before(self, part: Any) -> Any:
+        """The upload of a scattered value; other parts as they are."""
+        if isinstance(part, ScatteredFuture) and part.reference is not None and part._client_io is self._client_io:
+            return self._arguments.upload_of(part.reference)
+        return part
 
     def _with_inner(
         self, fn: Callable[..., Any], shape: Shape, parts: list[Any], places: list[int], inner: list[Future]
@@ -298,7 +305,7 @@ class HeldCall:
             self._must_turn = submissions.add(self._shape, slots, size, future)
         entry = future.task_range
         assert entry is not None
-        keepers = [_Keeper(each) for each in (*elsewhere, *nodes)] if elsewhere else []
+        keepers = [_Keeper(small[id(each)]) for each in (*elsewhere, *nodes)] if elsewhere else []
         if keepers or self._uploads:
             session.objects.refer(entry, future.task_index, [*self._uploads, *keepers])  # type: ignore[list-item]
         self._detach()
@@ -390,10 +397,10 @@ class _InputFailed(Exception):
 class _Keeper:
     """Keeps a large result in the cluster while a task uses it, in the place of an upload."""
 
-    __slots__ = ("future", "uses", "key")
+    __slots__ = ("result", "uses", "key")
 
-    def __init__(self, future: Future) -> None:
-        self.future = future
+    def __init__(self, result: LargeResult) -> None:
+        self.result = result
         self.uses = 1  # one more than tasks, so that it is never released as an upload
         self.key = None
 
