@@ -55,7 +55,7 @@ def is_clear(client: Client) -> bool:
     with client_io.lock:
         client_io.turn()
         session.check()
-        return not (session.ranges or session.objects.uploads or session.submissions.has_graphs)
+        return not (session.ranges or session.objects.uploads or session.submissions.graphs)
 
 
 # ---- values ----------------------------------------------------------------------------------------------------

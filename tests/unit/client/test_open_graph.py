@@ -96,7 +96,7 @@ def test_an_idle_graph_is_closed_after_a_while_and_another_one_opened(side: Sche
     side.exchange()
     side.say(Results([side.results((1, *success(1)), (2, *success(2)))]))
     assert not cancels_in(side.exchange()) and not side.session.has_unfinished
-    assert cancels_in(side.pass_time(0.1)) == [graph.last] and not side.session.submissions.has_graphs
+    assert cancels_in(side.pass_time(0.1)) == [graph.last] and not side.session.submissions.graphs
     assert send_node(side).task_range.group is not graph
 
 

@@ -193,10 +193,10 @@ class Session:
         connection = self._connection
         if connection.welcomed:
             due = connection.deadline_while_welcomed()
-            for other in (self._sender.cancels_due, self.submissions.graph_due):
-                if other is not None and other < due:
-                    due = other
-            return due
+            cancels_due, graph_due = self._sender.cancels_due, self.submissions.graph_due
+            if cancels_due is not None and cancels_due < due:
+                due = cancels_due
+            return due if graph_due is None or due < graph_due else graph_due
         return None if connection.refusal else connection.deadline_while_away(self._is_waiting)
 
     def take_effects(self, now: float) -> list[Effect]:
@@ -210,7 +210,7 @@ class Session:
                     self.submissions.close_batch()
                 else:
                     self.submissions.close_when_due()
-            if self.submissions.has_graphs:
+            if self.submissions.graphs:
                 self.submissions.close_graphs(now)
             self._sender.send(now)
             connection.acknowledge_when_due(now)

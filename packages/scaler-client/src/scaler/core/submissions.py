@@ -22,8 +22,8 @@ _IDLE_SECONDS = 0.05
 
 class Submissions:
     """``submitted`` counts all tasks. ``open_runs`` is the open batch: the runs that further tasks of their shapes
-    join. A closed run has ids and waits in ``outgoing``. ``graph_due``: when the open graph, which is idle, is to be
-    closed."""
+    join. A closed run has ids and waits in ``outgoing``. ``graphs`` are not closed yet: the open graph, and others that
+    get no more nodes. ``graph_due``: when the open graph, which is idle, is to be closed."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Submissions:
         self._last_batch: list[Range] = []
         self._last_batch_bytes = 0
         self._graph: OpenGraph | None = None
-        self._ended_graphs: list[OpenGraph] = []
+        self.graphs: list[OpenGraph] = []
         self.graph_due: float | None = None
         self._session = session
         self._connection = connection
@@ -124,7 +124,7 @@ class Submissions:
         for entry in opened:
             entry.shape.open = None
         self._graph = self.graph_due = None
-        self._ended_graphs.clear()
+        self.graphs.clear()
         return opened
 
     def _open_range(self, shape: Shape) -> FutureRange:
@@ -155,31 +155,31 @@ class Submissions:
         if graph is None:
             self.end_graph()
             graph = self._graph = OpenGraph(self._ranges.next_task, self._outgoing)
+            self.graphs.append(graph)
         return graph
 
     def end_graph(self) -> None:
         """No more nodes join the open graph. It is closed when it is idle."""
         self.close_batch()
-        if self._graph is not None and not self._graph.is_closed:
-            self._ended_graphs.append(self._graph)
         self._graph = None
 
     def close_graphs(self, now: float) -> None:
         """Close graphs that get no more nodes, and the open one when it has been idle for a while."""
-        for graph in [each for each in self._ended_graphs if each.is_idle]:
+        for graph in [each for each in self.graphs if each.is_idle]:
+            if graph is self._graph and not self._is_due(now):
+                continue
             graph.close()
-            self._ended_graphs.remove(graph)
+            self.graphs.remove(graph)
+        if self._graph is not None and self._graph.is_closed:
+            self._graph = None
         if self._graph is None or not self._graph.is_idle:
             self.graph_due = None
-        elif self.graph_due is None:
-            self.graph_due = now + _IDLE_SECONDS
-        elif now >= self.graph_due:
-            self._graph.close()
-            self._graph = self.graph_due = None
 
-    @property
-    def has_graphs(self) -> bool:
-        return self._graph is not None or bool(self._ended_graphs)
+    def _is_due(self, now: float) -> bool:
+        """Whether the open graph has been idle for long enough."""
+        if self.graph_due is None:
+            self.graph_due = now + _IDLE_SECONDS
+        return now >= self.graph_due
 
     def add_node(
         self,
