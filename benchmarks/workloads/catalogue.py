@@ -79,6 +79,13 @@ WORKLOADS = {
         Workload("layers", "20 layers of 200 nodes", graphs.layered, "engine", "nodes_per_second", 200, 1.0),
         Workload("chain", "chain of 1,000 nodes", graphs.long_chain, "engine", "nodes_per_second", 1_000),
         Workload(
+            "future_chain", "chain of 1,000 futures", graphs.chain_of_futures, "engine", "nodes_per_second", 1_000
+        ),
+        Workload(
+            "future_layers", "20 layers of 200 futures, 3 inputs", graphs.layers_of_futures, "engine",
+            "nodes_per_second", 200, 1.0,
+        ),
+        Workload(
             "fibonacci", "nested fibonacci", nested.fibonacci_numbers, "engine", "fibonacci_12_s", -1, 0, False, True
         ),
         Workload("cancel", "cancel endless loops", nested.cancel_loop, "engine", "free_again_s", -1, 0, False, True),

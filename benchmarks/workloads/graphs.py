@@ -88,3 +88,34 @@ def long_chain(engine: Engine, length: int) -> dict[str, float]:
     rate, result = _nodes_per_second(engine, graph, key)
     assert result == length
     return {"nodes_per_second": rate}
+
+
+def chain_of_futures(engine: Engine, length: int) -> dict[str, float]:
+    """Each call has the future of the one before as its argument."""
+
+    def run() -> float:
+        started = time.perf_counter()
+        future = engine.submit(increment, 0)
+        for _ in range(length - 1):
+            future = engine.submit(increment, future)
+        assert future.result() == length
+        return length / (time.perf_counter() - started)
+
+    first = run()
+    return {"nodes_per_second": run(), "first_nodes_per_second": first}
+
+
+def layers_of_futures(engine: Engine, width: int) -> dict[str, float]:
+    """As ``layered``, submitted call by call."""
+    choose = random.Random(1)
+
+    def run() -> float:
+        started = time.perf_counter()
+        layer = [engine.submit(increment, index) for index in range(width)]
+        for _ in range(19):
+            layer = [engine.submit(total, *choose.sample(layer, 3)) for _ in range(width)]
+        engine.gather(layer)
+        return 20 * width / (time.perf_counter() - started)
+
+    first = run()
+    return {"nodes_per_second": run(), "first_nodes_per_second": first}

@@ -173,6 +173,7 @@ class Lies:
             intermediate=chance.random() < 0.2,
             graph=chance.choice([0, 0, (first + 2) & 0xFFFFFFFF, 1, 2**32 - 1]),
             shares_values=chance.random() < 0.2,
+            grows=chance.random() < 0.2,
         )
 
     def result_run(self) -> ResultRun:

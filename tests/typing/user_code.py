@@ -96,6 +96,12 @@ def waits() -> None:
         assert_type(each.result(), int)
     done, unfinished = wait(futures, return_when=concurrent.futures.FIRST_COMPLETED)
     assert_type(done.pop().result(), int)
+    assert_type(client.gather(futures), list[int])
+    assert_type(client.gather({"a": futures[0]}), dict[str, int])
+    assert_type(client.scatter([1, 2]), list[ScalerFuture[int]])
+    assert_type(client.submit_verbose(add, (futures[0], 1)), ScalerFuture[int])
+    print(client.wait(futures, timeout=1.0).done)
+    futures[0].release()
     futures[0].add_done_callback(lambda future: print(future.result() + 1))
     by_future: dict[ScalerFuture[int], str] = dict.fromkeys(futures, "x")
     standard: concurrent.futures.Future[int] = futures[0]

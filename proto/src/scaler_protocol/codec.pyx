@@ -291,7 +291,7 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     memcpy(data + 16, &timeout, 8)
     store64(data + 24, options.memory_bytes)
     data[32] = (not options.rerun) | (bool(options.profiling) << 1) | (bool(options.stream_output) << 2)
-    data[32] |= (bool(options.intermediate) << 3) | (bool(options.shares_values) << 4)
+    data[32] |= (bool(options.intermediate) << 3) | (bool(options.shares_values) << 4) | (bool(options.grows) << 5)
     store32(data + 36, options.graph)
     if capabilities:
         data_words = capability_data(capabilities)
@@ -756,6 +756,7 @@ cdef object make_options(StructView* view, tuple capabilities):
         intermediate=field_bit(view, 259),
         graph=field32(view, 9),
         shares_values=field_bit(view, 260),
+        grows=field_bit(view, 261),
     )
 
 

@@ -132,6 +132,7 @@ class TaskOptions:
     intermediate: bool = False  # for its dependants, not for the client, to whom a failure still goes
     graph: int = 0  # number of the graph inside its session; 0: none
     shares_values: bool = False  # it changes none of its arguments: these may be the very objects that others made
+    grows: bool = False  # of a graph: later tasks name none whose result the client has released
 
 
 DEFAULT_OPTIONS = TaskOptions()

@@ -155,6 +155,7 @@ def test_options_and_capabilities() -> None:
         TaskOptions(intermediate=True),
         TaskOptions(graph=2**32 - 1),
         TaskOptions(shares_values=True),
+        TaskOptions(grows=True),
         samples.OPTIONS,
     ):
         received = round_trip(Tasks([samples.plain_run().with_options(options)]))

@@ -228,6 +228,53 @@ def test_a_large_target_that_others_need_stays_until_both_are_done():
     assert sorted(freed(said, agent)) == [(1, 1), (2, 1)]
 
 
+LARGE_PAYLOAD = (1 << 20).to_bytes(8, "little")
+
+
+def test_a_graph_that_grows_frees_what_its_client_has_released():
+    for grows in (True, False):
+        book = Playbook()
+        client, agent = book.client(), book.agent()
+        client.says(nodes(client, 1, [[]], 9, True, grows=grows))
+        agent.says(done(client, 1, status=Status.SUCCESS_LARGE, payload=LARGE_PAYLOAD))
+        said = client.says(ObjectRelease((ObjectKey(client.session, 1),)))
+        assert freed(said, agent) == ([(1, 1)] if grows else [])
+
+
+def test_a_released_value_of_a_graph_that_grows_stays_while_nodes_need_it():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(nodes(client, 1, [[]], 9, True, grows=True))
+    agent.says(done(client, 1, status=Status.SUCCESS_LARGE, payload=LARGE_PAYLOAD))
+    said = client.says(nodes(client, 4, [[1]], 9, True, grows=True), ObjectRelease((ObjectKey(client.session, 1),)))
+    assert freed(said, agent) == [] and handed(said, agent) == [(4, 1)]
+    assert freed(agent.says(done(client, 4, payload=b"r")), agent) == [(1, 1)]
+
+
+def test_a_cancel_of_its_number_closes_a_graph_that_grows():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(nodes(client, 1, [[]], 9, True, grows=True), nodes(client, 3, [[1]], 9, True, grows=True))
+    said = agent.says(done(client, 1, 3, payload=b"r"))
+    assert statuses(said, client) == {1: Status.SUCCESS, 3: Status.SUCCESS} and freed(said, agent) == []
+    said = client.says(Cancel((TaskColumn(client.session, (9,)),)))
+    assert sorted(freed(said, agent)) == [(1, 1), (3, 1)]
+    assert book.core.state.clients[client.session].table.graphs == {}
+
+
+def test_the_copies_of_a_large_result_are_released_with_it():
+    book = Playbook()
+    client, agent, other = book.client(), book.agent("holder"), book.agent("reader")
+    said = client.says(tasks(client, 1, 1))
+    holder, reader = (agent, other) if handed(said, agent) else (other, agent)
+    key = ObjectKey(client.session, 1)
+    holder.says(done(client, 1, status=Status.SUCCESS_LARGE, payload=LARGE_PAYLOAD))
+    reader.says(ObjectRequest(key))
+    said = client.says(ObjectRelease((key,)))
+    told = {name for name, body in said if isinstance(body, ObjectRelease) and key in body.keys}
+    assert told == {holder.name, reader.name}
+
+
 def test_a_graph_in_several_messages_keeps_its_values_until_it_is_complete():
     book = Playbook()
     client, agent = book.client(), book.agent()

@@ -196,6 +196,7 @@ struct TaskOptions {
   intermediate @9 :Bool;  # the result is for tasks of its graph, not for the client (to whom a failure still goes)
   graph @10 :UInt32;      # number of the graph inside its session; 0: none
   sharesValues @11 :Bool; # it changes none of its arguments, so that these may be the very objects that others made
+  grows @12 :Bool;        # of a graph: later tasks name none whose result the client has released
 }
 
 struct Capability {

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from scaler.client.calls import Encoder
+from scaler.client.future import FutureInArgument, ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.client.signatures import argument_labels, function_name
@@ -22,6 +23,7 @@ from scaler_protocol.objects.layout import ObjectLayout
 Payload = bytes | ObjectLayout | Upload
 
 _SMALL_SLOT_BYTES = 1024
+_SPECIAL_TYPES = frozenset({ObjectReference, ScalerFuture})
 _dumps = pickle.dumps
 
 
@@ -38,16 +40,22 @@ class Arguments:
         self._client_io = client_io
 
     def encode(self, values: Sequence[Any]) -> list[Any]:
-        """One payload per value. For a reference this is its upload, without a use."""
+        """One payload per value. For a reference this is its upload, without a use. Raises FutureInArgument for a
+        future."""
         plain, encode, dumps, protocol = self.plain_types, self._encode, _dumps, PICKLE_PROTOCOL
         return [
             dumps(value, protocol)
             if type(value) in plain
             else encode(value)
-            if type(value) is not ObjectReference
-            else self.upload_of(value)
+            if type(value) not in _SPECIAL_TYPES
+            else self._special(value)
             for value in values
         ]
+
+    def _special(self, value: Any) -> Upload:
+        if type(value) is ScalerFuture:
+            raise FutureInArgument("A future is an argument.")
+        return self.upload_of(value)
 
     def explain(
         self, error: Exception, callable_: Callable[..., Any], values: Sequence[Any], keywords: Sequence[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import concurrent.futures
 import os
 import pickle
 import threading
@@ -19,9 +20,11 @@ from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.client_pool import ClientParts
 from scaler.client.executor import Executor
-from scaler.client.future import CallSink, ScalerFuture, cancel_futures
+from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, cancel_futures
+from scaler.client.gathering import ScatteredFuture, gather
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
+from scaler.client.inputs import InputCalls
 from scaler.client.lock import Lock
 from scaler.client.map_items import ItemFailure
 from scaler.client.mapping import MapCall
@@ -101,6 +104,7 @@ class Client:
     _functions: FunctionBook
     _known: dict[int, tuple[Callable[..., Any], Function]]
     _client_io: ClientIO
+    _inputs: InputCalls
 
     def __init__(
         self,
@@ -252,6 +256,9 @@ class Client:
         else:
             try:
                 slots = self._arguments.encode(values)
+            except FutureInArgument:
+                self._send_with_inputs(fn, shape, values, future)
+                return
             except Exception as error:
                 raise self._arguments.explain(error, fn, values, shape.keywords) from None
             size = sum(map(len, slots))
@@ -282,6 +289,13 @@ class Client:
             client_io.wake_background()
         if client_io.notices or client_io.leading:
             client_io.settle_notices()
+
+    def _send_with_inputs(
+        self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: CallSink
+    ) -> None:
+        send = partial(self._inputs.send, fn, shape, values, future)
+        if not self._client_io.defers(send):
+            send()
 
     def _send_late_call(self, shape: Shape, payloads: Sequence[Payload], future: CallSink) -> None:
         try:
@@ -456,7 +470,8 @@ class Client:
             del failure  # no cycle through the traceback
 
     def _map_call(self, fn: Callable[..., Any], count: int, report: Callable[[int], object] | None = None) -> MapCall:
-        return MapCall(fn, self._arguments, self._client_io, count, report)
+        send = partial(self._inputs.send, fn)
+        return MapCall(fn, self._arguments, self._client_io, count, send, report)
 
     @overload
     def imap(
@@ -637,6 +652,44 @@ class Client:
             hide_frames(error)
             raise
 
+    def scatter(self, values: Iterable[T], *, shared: bool = True) -> list[ScalerFuture[T]]:
+        """Send each of the values once, and return futures that stand for them in arguments. ``shared`` as in
+        ``send_object``."""
+        try:
+            return [ScatteredFuture(self._client_io, self.send_object(each, shared=shared), each) for each in values]
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    # ---- futures -----------------------------------------------------------------------------------------------------
+
+    @overload
+    def gather(self, nested: dict[A, ScalerFuture[T]]) -> dict[A, T]: ...
+
+    @overload
+    def gather(self, nested: list[ScalerFuture[T]]) -> list[T]: ...
+
+    @overload
+    def gather(self, nested: Any) -> Any: ...
+
+    def gather(self, nested: Any) -> Any:
+        """Wait for all futures in lists, tuples, sets and dicts, at any depth, and return the same containers with
+        their results. Raises the first exception, in the order of the futures."""
+        try:
+            return gather(nested)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    def wait(
+        self,
+        futures: Iterable[ScalerFuture[T]],
+        timeout: float | None = None,
+        return_when: str = concurrent.futures.ALL_COMPLETED,
+    ) -> concurrent.futures._base.DoneAndNotDoneFutures[T]:
+        """``concurrent.futures.wait``."""
+        return concurrent.futures.wait(futures, timeout, return_when)
+
     def lock(self, name: str) -> Lock:
         """Make a lock that excludes all others of this name in the whole cluster. Use it like ``threading.Lock``. It
         may be passed to tasks."""
@@ -759,6 +812,7 @@ class Client:
             parts = client_pool.reuse(self._kind(), parent_task()) if agent else None
             self._arguments, self._functions, client_io = parts or self._make_parts(agent)
             self._known = self._functions.by_reference
+            self._inputs = InputCalls(self._arguments, self._functions, client_io)
             self._client_io = client_io
 
     def _make_parts(self, agent: str | None) -> ClientParts:
@@ -860,7 +914,7 @@ Lock.default_client = Client
 Executor.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened
-_PARTS = ("_arguments", "_functions", "_known", "_client_io")
+_PARTS = ("_arguments", "_functions", "_known", "_inputs", "_client_io")
 
 
 def _renew_lock() -> None:

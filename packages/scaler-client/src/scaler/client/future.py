@@ -18,6 +18,7 @@ from scaler.core.outcome import CANCELLED, Outcome, Sink
 from scaler.core.runs import TaskSink
 from scaler.shell.interruptions import is_interruption
 from scaler.shell.waiting import PendingAnswer
+from scaler.utility.exceptions import MissingObjects
 from scaler.utility.private_apis import (
     CANCELLED_AND_NOTIFIED,
     FINISHED,
@@ -28,13 +29,33 @@ from scaler.utility.private_apis import (
 from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
-    from scaler.core.runs import Range
+    from scaler.core.runs import Range, TaskSink
     from scaler.core.session import Session
     from scaler.shell.client_io import ClientIO
 
 T = TypeVar("T")
+
+
+class UnsentCall(Protocol):
+    """A call that waits in the client for other futures, which are its arguments."""
+
+    @property
+    def function_name(self) -> str: ...
+
+    def end(self, outcome: Outcome) -> bool:
+        """End its future. False: it was sent or has ended before."""
+
+    def withdraw(self, session: Session) -> None:
+        """Within a turn: cancel it."""
+
+
+class FutureInArgument(TypeError):
+    """A future was serialized. ``submit`` catches this to send the result of the future in its place."""
+
+
 _logger = logging.getLogger("concurrent.futures")
 _CANCELLED = int(Status.CANCELLED)
+_RELEASED = Outcome(Status.SUCCESS, b"")
 _new_tuple = tuple.__new__  # an Outcome without the Python call that its constructor is
 
 
@@ -73,6 +94,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
     _done_callbacks: Any = None
     _loaded = False
     _waits_in_task = False
+    held_call: UnsentCall | None = None
+    """The call of this future, while it waits here for other futures that are its arguments."""
+
+    _blamed: str = ""
 
     def __init__(self, client_io: ClientIO) -> None:  # does not call its base, which makes the condition
         self._client_io = client_io
@@ -127,6 +152,8 @@ class ScalerFuture(concurrent.futures.Future[T]):
             return self._cancel_unstarted()
         if client_io.defers(self.cancel):
             return True
+        if self.held_call is not None and self.held_call.end(CANCELLED):
+            return True
         must_finish = client_io.take_turn(lambda session: self._end_task() and not self.settle(CANCELLED))
         if must_finish:
             self.finish(CANCELLED)
@@ -141,7 +168,9 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def withdraw(self) -> None:
         """Within a turn: cancel the task of a future that no caller has."""
-        if self._end_task() and not self.settle(CANCELLED):
+        if self.held_call is not None:
+            self.held_call.withdraw(self._client_io.session)
+        elif self._end_task() and not self.settle(CANCELLED):
             self._client_io.notices.append(Finish(self, CANCELLED))
 
     def _end_task(self) -> bool:
@@ -152,6 +181,23 @@ class ScalerFuture(concurrent.futures.Future[T]):
             and self._state is RUNNING
             and self._client_io.session.endings.cancel(entry, self.task_index)
         )
+
+    def release(self) -> None:
+        """Give up the result: the cluster frees it when no call needs it any more, and ``result`` raises
+        MissingObjects. The result of a task that has not ended is given up when it ends."""
+        if self._state is RUNNING:
+            self.add_done_callback(ScalerFuture.release)
+        elif self._state is FINISHED:
+            self._result, self._exception = None, MissingObjects("The result was released by release().")
+            self._loaded = True
+            self._outcome = _RELEASED if self._outcome is None else self._outcome._replace(status=0, payload=b"")
+
+    def fetch_ahead(self) -> None:
+        """Begin to fetch a large result, if the task has ended."""
+        outcome, client_io = self._outcome, self._client_io
+        if outcome is None or self._answer is not None or outcome.status != Status.SUCCESS_LARGE or client_io.unusable:
+            return
+        self._begin_fetch(outcome.payload)
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         if self._state is RUNNING:
@@ -189,7 +235,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
         return asyncio.wrap_future(self).__await__()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A future cannot be sent to a task: pass its result().")
+        raise FutureInArgument(
+            "A future can be an argument of a task, also inside of its arguments, but not a part of anything else that "
+            "is sent: pass its result()."
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {id(self):#x} state={self._state.lower()}>"
@@ -254,6 +303,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
     def is_settled(self) -> bool:
         return self._state is not RUNNING
 
+    @property
+    def is_unsettled(self) -> bool:
+        """Without a look at the connection."""
+        return self._state is RUNNING
+
     if not TYPE_CHECKING:  # which expect an attribute, as ``concurrent.futures.wait`` and ``as_completed`` do
 
         @property
@@ -292,7 +346,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if self._state is RUNNING:
             self._client_io.wait(self, timeout)
         if self._state is not FINISHED:
-            raise concurrent.futures.CancelledError()
+            raise self._with_note(concurrent.futures.CancelledError())
         outcome = self._outcome
         if self._loaded:  # by another thread, just now
             return
@@ -322,7 +376,18 @@ class ScalerFuture(concurrent.futures.Future[T]):
         client_io.take_turn(begin)
 
     def _failure(self, outcome: Outcome) -> BaseException:
-        return failure_of(outcome)
+        return self._with_note(failure_of(outcome))
+
+    def _with_note(self, error: BaseException) -> BaseException:
+        if self._blamed:
+            error.add_note(self._blamed)
+        return error
+
+    def blame(self, culprit: TaskSink) -> None:
+        """The task cannot run because ``culprit``, one of its arguments, did not succeed."""
+        name = _description(culprit)
+        root = getattr(culprit, "_blamed", "")
+        self._blamed = root or f"An input of {_description(self)} did not succeed: {name}."
 
     def _take(self, outcome: Outcome) -> None:
         status, payload, duration_us, cpu_time_us, memory_peak = outcome
@@ -342,9 +407,20 @@ class ScalerFuture(concurrent.futures.Future[T]):
             return
         self._result, self._exception = result, exception
         self._loaded = True
-        self._outcome = _new_tuple(Outcome, (status, b"", duration_us, cpu_time_us, memory_peak))
+        kept = payload if status else b""  # of a failure, for tasks that have this future as an argument
+        self._outcome = _new_tuple(Outcome, (status, kept, duration_us, cpu_time_us, memory_peak))
         if self._answer is not None:
             self._answer.outcome = self._outcome
+
+
+def _description(future: TaskSink) -> str:
+    """The call of a future, for a note."""
+    entry = future.task_range
+    if entry is None:
+        held: UnsentCall | None = getattr(future, "held_call", None)
+        return f"{held.function_name}()" if held is not None else "a call that was not sent"
+    number = f", task {entry.first + future.task_index}" if entry.first else ""
+    return f"{entry.shape.function.name}(){number}"
 
 
 class CallSink(TaskSink, Protocol):

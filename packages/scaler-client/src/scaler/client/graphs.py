@@ -94,7 +94,7 @@ def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
 def ask_ahead(futures: Sequence[Future[Any]]) -> None:
     for future in futures:
         if isinstance(future, GraphFuture):
-            future.ask()
+            future.fetch_ahead()
 
 
 class GraphFuture(ScalerFuture[Any]):
@@ -116,13 +116,6 @@ class GraphFuture(ScalerFuture[Any]):
                 return True
             client_io.take_turn(lambda session: session.endings.cancel_graph(self._group), must_be_usable=False)
         return self._state is not RUNNING and self._state is not FINISHED
-
-    def ask(self) -> None:
-        """Begin to fetch a large result, if the task has ended."""
-        outcome, client_io = self._outcome, self._client_io
-        if outcome is None or self._answer is not None or outcome.status != Status.SUCCESS_LARGE or client_io.unusable:
-            return
-        self._begin_fetch(outcome.payload)
 
     def _failure(self, outcome: Outcome) -> BaseException:
         return self._failures.setdefault(0, failure_of(outcome))

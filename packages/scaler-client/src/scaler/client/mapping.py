@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from scaler.client.future import FutureInArgument, ScalerFuture, cancel_futures
 from scaler.client.map_items import ItemFailure
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.core.large_results import LargeResult
@@ -40,13 +42,17 @@ class MapCall:
         arguments: Arguments,
         client_io: ClientIO,
         count: int,
+        send_with_inputs: Callable[[Shape, Sequence[Any], ScalerFuture[Any]], object],
         report: Callable[[int], object] | None = None,
     ) -> None:
-        """``report`` is called, in the thread that called ``map``, with the number of further tasks that have ended."""
+        """``send_with_inputs`` submits a call that has futures as arguments. ``report`` is called, in the thread that
+        called ``map``, with the number of further tasks that have ended."""
         self._callable = callable_
         self._arguments = arguments
         self._client_io = client_io
         self._count = count
+        self._send_with_inputs = send_with_inputs
+        self._with_inputs: list[tuple[int, ScalerFuture[Any]]] = []
         self._report = report
         self._reported = 0
         self._loads: Callable[[bytes], Any] = client_io.loads
@@ -67,10 +73,11 @@ class MapCall:
         try:
             for shape, items in groups:
                 self._send_items(shape, items)
-            while self._ended < self._count:
+            while self._ended < self._count - len(self._with_inputs):
                 if not self._pending:
                     self._client_io.wait(self)
                 self._absorb()
+            self._take_with_inputs()
             self._fetch_large()
             return self._results
         except BaseException:
@@ -78,6 +85,7 @@ class MapCall:
             raise
         finally:
             self._let_go()
+            self._with_inputs = []
             self._results = []  # this call is part of a cycle, and large results must not wait for its collection
 
     # ---- sending -------------------------------------------------------------------------------------------------
@@ -96,6 +104,8 @@ class MapCall:
         """Send items in the common case of one small argument each. Returns False if nothing was sent."""
         try:
             slots = self._arguments.encode(chunk)
+        except FutureInArgument:
+            return False
         except Exception as error:
             raise self._unsendable(error, shape, chunk) from None
         total = sum(map(len, slots)) + len(slots) * SLOT_OVERHEAD_BYTES
@@ -119,6 +129,12 @@ class MapCall:
             values = item if shape.arity != 1 else (item,)
             try:
                 slots, uploads, size = self._arguments.slots_of(values, self._uploads, self._held)
+            except FutureInArgument:
+                if entry is not None:
+                    self._close(entry)
+                    entry = None
+                self._send_item_with_inputs(shape, values)
+                continue
             except Exception as error:
                 place = self._sent + (entry.builder.count if entry is not None and entry.builder is not None else 0)
                 raise ItemFailure(place, self._explained(error, shape, values)) from None
@@ -134,6 +150,17 @@ class MapCall:
             used += size + SLOT_OVERHEAD_BYTES
         if entry is not None:
             self._close(entry)
+
+    def _send_item_with_inputs(self, shape: Shape, values: Sequence[Any]) -> None:
+        """Such an item has a future of its own, because it may have to wait in the client."""
+        self._let_go()
+        future: ScalerFuture[Any] = ScalerFuture(self._client_io)
+        self._with_inputs.append((self._sent, future))
+        try:
+            self._send_with_inputs(shape, values, future)
+        except Exception as error:
+            raise ItemFailure(self._sent, error) from None
+        self._sent += 1
 
     def _unsendable(self, error: Exception, shape: Shape, chunk: Sequence[Any]) -> ItemFailure:
         """The failure of the first item of ``chunk``, the next to be sent, that cannot be encoded."""
@@ -238,7 +265,17 @@ class MapCall:
                 raise ItemFailure(place, error) from None
             del answer, outcome
 
+    def _take_with_inputs(self) -> None:
+        for place, future in self._with_inputs:
+            try:
+                self._results[place] = future.result()
+            except (Exception, CancelledError) as error:
+                raise ItemFailure(place, error) from None
+            if self._report is not None:
+                self._report(1)
+
     def _cancel_rest(self) -> None:
+        cancel_futures(self._client_io, [future for _, future in self._with_inputs])
         entries = list(self._entries)
         self._client_io.take_turn_shielded(lambda session: session.endings.cancel_map(entries))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scaler.core.graphs import GraphRange
 from scaler.core.kept_objects import KeptObjects
+from scaler.core.open_graph import NodeRange, OpenGraph
 from scaler.core.runs import ClosedRanges, Range
 
 
@@ -19,10 +20,33 @@ class Completion:
         if isinstance(entry, GraphRange):
             self._finish_target(entry, index)
             return
+        if type(entry) is NodeRange:
+            self._finish_node(entry, index)
+            return
         entry.remaining -= 1
         if entry.references:
             self._objects.unrefer(entry, index)
         if not entry.remaining and entry.first:
+            self._ranges.pop(entry.first, None)
+
+    def _finish_node(self, entry: NodeRange, index: int) -> None:
+        """A task that has succeeded stays until its graph is over."""
+        if index not in entry.values:
+            entry.remaining -= 1
+            if entry.references:
+                self._objects.unrefer(entry, index)
+            if not entry.remaining and entry.first:
+                self._ranges.pop(entry.first, None)
+        if entry.group.is_over:
+            self._drop_open_graph(entry.group)
+
+    def _drop_open_graph(self, group: OpenGraph) -> None:
+        ranges, group.ranges = group.ranges, []
+        for entry in ranges:
+            entry.values.clear()
+            entry.remaining = 0
+            for index in list(entry.references):
+                self._objects.unrefer(entry, index)
             self._ranges.pop(entry.first, None)
 
     def _finish_target(self, entry: GraphRange, index: int) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from scaler.core.completion import Completion
 from scaler.core.effects import Finish
 from scaler.core.graphs import GraphGroup, GraphRange
 from scaler.core.kept_objects import KeptObjects
 from scaler.core.large_results import LargeResults
+from scaler.core.open_graph import DependentSink, NodeRange
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.core.outgoing import Outgoing
 from scaler.core.runs import ClosedRanges, FutureRange, MapRange, Range
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from scaler_protocol.codec import ResultRun
 
 _LARGE = int(Status.SUCCESS_LARGE)
+_WITHOUT_INPUT = (Status.CANCELLED, Status.OBJECT_MISSING)
 _new_tuple = tuple.__new__
 """Makes an Outcome without the Python call that its constructor is."""
 
@@ -42,11 +44,14 @@ class TaskEndings:
         self._objects = objects
         self._large = large
         self._completion = completion
+        self._unexplained: list[tuple[NodeRange, int, Outcome]] = []
 
     def cancel(self, entry: Range, index: int) -> bool:
         """End a task. Returns False if it had ended before; otherwise the caller passes the outcome to its sink."""
         if not entry.is_unsettled(index):
             return False
+        if type(entry) is NodeRange:
+            entry.note_ended(index, CANCELLED)
         entry.settle_silently(index)
         if entry.left:
             self._outgoing.cancels.append(entry.first + index)
@@ -77,6 +82,8 @@ class TaskEndings:
                     self._take_rows(run)
                 else:
                     self._take_run(run)
+        if self._unexplained:
+            self._explain_late()
 
     def _take_run(self, run: ResultRun) -> None:
         """Take results of maps that all succeeded as they are, range by range, and all others row by row."""
@@ -137,12 +144,22 @@ class TaskEndings:
     def _take_outcome(self, entry: Range, index: int, outcome: Outcome) -> None:
         if isinstance(entry, GraphRange) and self._ends_graph(entry, index, outcome):
             return
+        if type(entry) is NodeRange:
+            known = self._node_outcome(entry, index, outcome)
+            if known is None:
+                return
+            outcome = known
         if not entry.is_unsettled(index):
             if index in entry.large:
                 self._large.replace(entry, index, outcome)
             elif outcome.status == Status.SUCCESS_LARGE:
                 self._outgoing.releases.append(ObjectKey(self._session, entry.first + index))  # it is here already
             return
+        self._settle(entry, index, outcome)
+
+    def _settle(self, entry: Range, index: int, outcome: Outcome) -> None:
+        if type(entry) is NodeRange:
+            entry.note_ended(index, outcome)
         sink = entry.settle_silently(index)
         if outcome.status == Status.SUCCESS_LARGE:
             outcome = self._large.keep(entry, index, outcome)
@@ -153,6 +170,31 @@ class TaskEndings:
                 self._outgoing.effects.append(Finish(sink, outcome))
         elif isinstance(entry, MapRange) and not entry.sink.take_outcome(entry, index, outcome):
             self._outgoing.effects.append(Finish(entry.sink, outcome))
+
+    # ---- nodes of the open graph ---------------------------------------------------------------------------------
+
+    def _node_outcome(self, entry: NodeRange, index: int, outcome: Outcome, is_late: bool = False) -> Outcome | None:
+        """The outcome of a node. The scheduler cancels a node when an input does not succeed: it ends like that input.
+        None: it is decided when the results that arrive together have been taken."""
+        if not entry.is_unsettled(index):
+            return outcome
+        if outcome.status in _WITHOUT_INPUT and index in entry.inputs:
+            culprit = entry.culprit(index)
+            if culprit is not None:
+                cast(DependentSink, entry.sinks[index]).blame(culprit[0])
+                return culprit[1]
+            if not is_late:
+                self._unexplained.append((entry, index, outcome))
+                return None
+        return outcome
+
+    def _explain_late(self) -> None:
+        """Nodes whose input failed in the same message, but behind them. An input may itself be such a node."""
+        unexplained, self._unexplained = self._unexplained, []
+        for entry, index, outcome in sorted(unexplained, key=lambda each: each[0].first + each[1]):
+            known = self._node_outcome(entry, index, outcome, is_late=True)
+            if known is not None and entry.is_unsettled(index):
+                self._settle(entry, index, known)
 
     # ---- graphs ------------------------------------------------------------------------------------------------
 
@@ -199,12 +241,14 @@ class TaskEndings:
         entry.remaining = 0
         entry.references.clear()
         entry.large.clear()
+        if isinstance(entry, NodeRange):
+            entry.values.clear()
 
     def check(self) -> None:
         for entry in self._ranges.values():
             unfinished = len(entry.unfinished())
             assert entry.remaining == unfinished, (entry.first, entry.remaining, unfinished)
-            assert unfinished or isinstance(entry, GraphRange), entry.first
+            assert unfinished or isinstance(entry, (GraphRange, NodeRange)), entry.first
             assert entry.run is not None and entry.run.first_task == entry.first
             assert all(not entry.is_unsettled(index) for index in entry.large)
 

@@ -6,6 +6,7 @@ from collections import deque
 
 from scaler.core.completion import Completion
 from scaler.core.graphs import GraphRange
+from scaler.core.open_graph import NodeRange
 from scaler.core.outcome import LOCATED, Outcome, Sink
 from scaler.core.outgoing import Outgoing
 from scaler.core.runs import Range
@@ -113,7 +114,7 @@ class LargeResults:
         size, store = outcome.payload[:_SIZE_BYTES], outcome.payload[_SIZE_BYTES:]
         large = LargeResult(key, entry, index, int.from_bytes(size, "little"), store, self.dropped)
         entry.large[index] = outcome
-        if isinstance(entry, GraphRange):
+        if isinstance(entry, (GraphRange, NodeRange)):
             entry.group.large += 1
         return outcome._replace(payload=large)
 
@@ -137,10 +138,13 @@ class LargeResults:
 
     def release(self, entry: Range, index: int) -> None:
         """Finish a task whose large result is here, or not needed any more."""
-        if entry.large.pop(index, None) is None:
+        known = entry.large.pop(index, None)
+        if known is None:
             return
-        if isinstance(entry, GraphRange):
+        if isinstance(entry, (GraphRange, NodeRange)):
             entry.group.large -= 1
+            if isinstance(entry, NodeRange) and known.status == Status.SUCCESS_LARGE:
+                entry.values.add(index)
         self.fetches.pop(ObjectKey(self._session, entry.first + index), None)
         self._outgoing.releases.append(ObjectKey(self._session, entry.first + index))
         self._completion.finish(entry, index)

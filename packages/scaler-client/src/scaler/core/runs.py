@@ -24,9 +24,10 @@ _GAPS_LIMIT = 64
 class Function:
     """A serialized function (or serializer). ``payload`` is kept as long as a task may have to be stated again.
     ``usual_shapes`` has the shapes with the client's own options, by number of arguments, or by that number and the
-    keyword names."""
+    keyword names. ``is_input``: results of this function have been arguments of other tasks, so that its next tasks
+    become nodes of the open graph."""
 
-    __slots__ = ("digest", "name", "payload", "definition", "shapes", "usual_shapes")
+    __slots__ = ("digest", "name", "payload", "definition", "shapes", "usual_shapes", "is_input")
 
     def __init__(self, name: str, payload: bytes) -> None:
         self.digest = digest(payload)
@@ -36,6 +37,7 @@ class Function:
         self.definition = FunctionDefinition(self.digest, name, inline, len(payload))
         self.shapes: dict[object, Shape] = {}
         self.usual_shapes: dict[object, Shape] = {}
+        self.is_input = False
 
     @property
     def is_large(self) -> bool:
@@ -44,17 +46,53 @@ class Function:
 
 class Shape:
     """The data that the tasks of one run share. ``open`` is the run that is being collected, if any. ``new_builder``
-    makes an empty builder; the session sets it when it first needs one."""
+    makes an empty builder; the session sets it when it first needs one. ``is_node``: whether the tasks become nodes of
+    the open graph; None: if their function says so. ``new_node_builder`` makes builders for nodes of
+    ``graph_of_nodes``."""
 
-    __slots__ = ("function", "arity", "keywords", "options", "open", "new_builder")
+    __slots__ = (
+        "function",
+        "arity",
+        "keywords",
+        "options",
+        "open",
+        "new_builder",
+        "new_node_builder",
+        "graph_of_nodes",
+        "_is_node",
+        "_variants",
+    )
 
-    def __init__(self, function: Function, arity: int, keywords: tuple[str, ...], options: TaskOptions) -> None:
+    def __init__(
+        self,
+        function: Function,
+        arity: int,
+        keywords: tuple[str, ...],
+        options: TaskOptions,
+        is_node: bool | None = None,
+    ) -> None:
         self.function = function
         self.arity = arity
         self.keywords = keywords
         self.options = options
         self.open: FutureRange | None = None
         self.new_builder: Callable[[], TaskRunBuilder] | None = None
+        self.new_node_builder: Callable[[], TaskRunBuilder] | None = None
+        self.graph_of_nodes: object = None
+        self._is_node = is_node
+        self._variants: dict[bool, Shape] = {}
+
+    @property
+    def is_node(self) -> bool:
+        return self.function.is_input if self._is_node is None else self._is_node
+
+    def variant(self, is_node: bool) -> Shape:
+        """The shape of the same calls as nodes of the open graph, or outside of it."""
+        found = self._variants.get(is_node)
+        if found is None:
+            shape = Shape(self.function, self.arity, self.keywords, self.options, is_node)
+            found = self._variants[is_node] = shape
+        return found
 
 
 class Range:

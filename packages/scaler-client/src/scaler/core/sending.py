@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scaler.core.definitions import Definitions
 from scaler.core.kept_objects import KeptObjects
+from scaler.core.open_graph import NodeRange
 from scaler.core.outgoing import Outgoing
 from scaler.core.runs import Range
 from scaler.core.scheduler_link import SchedulerLink
@@ -142,6 +144,18 @@ class Sender:
             upload.note_sent(piece)
             queue.note_sent(connection.link.sent, len(piece.data), now)
             self._objects.forget_sent(upload)
+
+
+def restated_runs(entry: Range) -> list[TaskRun]:
+    """The tasks of a range that a restarted scheduler must know. A node whose result is here is among them, because its
+    value may be needed."""
+    if not isinstance(entry, NodeRange):
+        return unfinished_runs(entry)
+    run = entry.run
+    assert run is not None
+    options = replace(run.options, intermediate=True)
+    parts = [(run.slice(start, stop), is_here) for start, stop, is_here in entry.restated()]
+    return [part.with_options(options) if is_here else part for part, is_here in parts]
 
 
 def unfinished_runs(entry: Range) -> list[TaskRun]:

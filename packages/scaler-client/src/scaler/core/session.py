@@ -23,7 +23,7 @@ from scaler.core.outgoing import Outgoing
 from scaler.core.questions import QUESTIONS, Questions
 from scaler.core.runs import ClosedRanges, Function
 from scaler.core.scheduler_link import SCHEDULER, SchedulerLink
-from scaler.core.sending import Sender, unfinished_runs
+from scaler.core.sending import Sender, restated_runs
 from scaler.core.submissions import Submissions
 from scaler.core.unstarted_cancels import UnstartedCancels
 from scaler_protocol.codec import split
@@ -192,8 +192,11 @@ class Session:
     def next_deadline(self) -> float | None:
         connection = self._connection
         if connection.welcomed:
-            due, cancels_due = connection.deadline_while_welcomed(), self._sender.cancels_due
-            return due if cancels_due is None or due < cancels_due else cancels_due
+            due = connection.deadline_while_welcomed()
+            cancels_due, graph_due = self._sender.cancels_due, self.submissions.graph_due
+            if cancels_due is not None and cancels_due < due:
+                due = cancels_due
+            return due if graph_due is None or due < graph_due else graph_due
         return None if connection.refusal else connection.deadline_while_away(self._is_waiting)
 
     def take_effects(self, now: float) -> list[Effect]:
@@ -203,7 +206,12 @@ class Session:
             self.large.forget_dropped()
         if connection.welcomed:
             if self.submissions.open_runs:
-                self.submissions.close_when_due()
+                if outgoing.releases:  # a task that names a released value leaves before the release
+                    self.submissions.close_batch()
+                else:
+                    self.submissions.close_when_due()
+            if self.submissions.graphs:
+                self.submissions.close_graphs(now)
             self._sender.send(now)
             connection.acknowledge_when_due(now)
         self._taken, outgoing.effects = outgoing.effects, []
@@ -309,6 +317,7 @@ class Session:
         scheduler had not finished, and about the cancels that it had not acknowledged, since agents may still have
         those tasks. ``unheard``: the messages that it did not receive."""
         outgoing = self._outgoing
+        self.submissions.end_graph()
         cancels = _cancelled_by([*unheard, *outgoing.urgent]) + outgoing.cancels
         waiting = [body for body in outgoing.waiting if isinstance(body, list)]
         outgoing.waiting.clear()
@@ -323,7 +332,7 @@ class Session:
         for entry in self.ranges.values():
             if entry.left:
                 self._definitions.define(entry.shape.function)
-                runs.extend(unfinished_runs(entry))
+                runs.extend(restated_runs(entry))
         outgoing.waiting.extend(self._definitions.restatements())
         outgoing.waiting.extend(Tasks(group, resubmitted=True) for group in split(runs))
         outgoing.waiting.extend(waiting)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from scaler.core.definitions import Definitions
 from scaler.core.graphs import GraphGroup, GraphRange
+from scaler.core.open_graph import NodeRange, OpenGraph
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, RUN_OVERHEAD_BYTES, SLOT_OVERHEAD_BYTES, Outgoing
 from scaler.core.runs import ClosedRanges, FutureRange, MapRange, MapSink, Range, Shape, TaskSink
 from scaler.core.scheduler_link import SchedulerLink
 from scaler_protocol.codec import TaskRunBuilder
-from scaler_protocol.messages import ObjectKey
+from scaler_protocol.messages import ObjectKey, TaskOptions
 
 _FLUSHES_UNDER_WAY_LIMIT = 8
 _TURN_MASK = 63
+_IDLE_SECONDS = 0.05
 
 
 class Submissions:
     """``submitted`` counts all tasks. ``open_runs`` is the open batch: the runs that further tasks of their shapes
-    join. A closed run has ids and waits in ``outgoing``."""
+    join. A closed run has ids and waits in ``outgoing``. ``graphs`` are not closed yet: the open graph, and others that
+    get no more nodes. ``graph_due``: when the open graph, which is idle, is to be closed."""
 
     def __init__(
         self,
@@ -33,6 +37,11 @@ class Submissions:
         self.open_runs: list[FutureRange] = []
         self._open_bytes = 0
         self._flush_asked = False
+        self._last_batch: list[Range] = []
+        self._last_batch_bytes = 0
+        self._graph: OpenGraph | None = None
+        self.graphs: list[OpenGraph] = []
+        self.graph_due: float | None = None
         self._session = session
         self._connection = connection
         self._outgoing = outgoing
@@ -81,7 +90,8 @@ class Submissions:
         self._flush_asked = False
 
     def close_batch(self) -> None:
-        """Give the tasks of the open runs their ids, run by run. Together the runs become one message."""
+        """Give the tasks of the open runs their ids, run by run. Together the runs become one message, also with those
+        that wait before them."""
         if not self.open_runs:
             return
         entries: list[Range] = []
@@ -90,9 +100,17 @@ class Submissions:
             if entry.remaining:
                 self._ranges.close(entry)
                 entries.append(entry)
+            if type(entry) is NodeRange:
+                entry.note_closed()
+        waiting, size = self._outgoing.waiting, self._open_bytes
+        joins = bool(waiting) and waiting[-1] is self._last_batch and self._last_batch_bytes + size <= BATCH_LIMIT_BYTES
         self.open_runs, self._open_bytes = [], 0
-        if entries:
-            self._outgoing.waiting.append(entries)
+        if joins:  # a chain of nodes has one task per run
+            self._last_batch_bytes += size
+            self._last_batch.extend(entries)
+        elif entries:
+            self._last_batch, self._last_batch_bytes = entries, size
+            waiting.append(entries)
 
     def mend(self) -> None:
         """Repair the open runs after an interruption, and close them."""
@@ -105,10 +123,17 @@ class Submissions:
         opened, self.open_runs, self._open_bytes = self.open_runs, [], 0
         for entry in opened:
             entry.shape.open = None
+        self._graph = self.graph_due = None
+        self.graphs.clear()
         return opened
 
     def _open_range(self, shape: Shape) -> FutureRange:
-        entry = FutureRange(shape, shape.new_builder() if shape.new_builder is not None else self._new_builder(shape))
+        entry: FutureRange
+        if shape.is_node:
+            entry = self._node_range(shape)
+        else:
+            builder = shape.new_builder() if shape.new_builder is not None else self._new_builder(shape)
+            entry = FutureRange(shape, builder)
         self.open_runs.append(entry)
         shape.open = entry
         self._open_bytes += RUN_OVERHEAD_BYTES
@@ -116,13 +141,79 @@ class Submissions:
             self._open_bytes += len(shape.function.definition.payload)
         return entry
 
+    # ---- nodes of the open graph -----------------------------------------------------------------------------------
+
+    @property
+    def current_graph(self) -> OpenGraph | None:
+        """The graph whose tasks may be inputs of the next nodes, if there is one."""
+        graph = self._graph
+        return graph if graph is not None and graph.has_room(self._ranges.next_task) else None
+
+    def open_graph(self) -> OpenGraph:
+        """The graph of the next nodes. Its earlier tasks may be their inputs."""
+        graph = self.current_graph
+        if graph is None:
+            self.end_graph()
+            graph = self._graph = OpenGraph(self._ranges.next_task, self._outgoing)
+            self.graphs.append(graph)
+        return graph
+
+    def end_graph(self) -> None:
+        """No more nodes join the open graph. It is closed when it is idle."""
+        self.close_batch()
+        self._graph = None
+
+    def close_graphs(self, now: float) -> None:
+        """Close graphs that get no more nodes, and the open one when it has been idle for a while."""
+        for graph in [each for each in self.graphs if each.is_idle]:
+            if graph is self._graph and not self._is_due(now):
+                continue
+            graph.close()
+            self.graphs.remove(graph)
+        if self._graph is not None and self._graph.is_closed:
+            self._graph = None
+        if self._graph is None or not self._graph.is_idle:
+            self.graph_due = None
+
+    def _is_due(self, now: float) -> bool:
+        """Whether the open graph has been idle for long enough."""
+        if self.graph_due is None:
+            self.graph_due = now + _IDLE_SECONDS
+        return now >= self.graph_due
+
+    def add_node(
+        self,
+        shape: Shape,
+        slots: Sequence[bytes | ObjectKey],
+        size: int,
+        sink: TaskSink,
+        inputs: Sequence[TaskSink],
+    ) -> bool:
+        """As ``add``, for a node of the open graph. ``inputs``: the nodes that it names, which have ids."""
+        must_turn = self.add(shape, slots, size, sink)
+        entry = sink.task_range
+        assert isinstance(entry, NodeRange)
+        entry.inputs[sink.task_index] = inputs
+        return must_turn
+
+    def _node_range(self, shape: Shape) -> NodeRange:
+        graph = self.open_graph()
+        factory = shape.new_node_builder
+        if shape.graph_of_nodes is not graph or factory is None:
+            factory = self._builder_factory(shape, replace(shape.options, graph=graph.number, grows=True))
+            shape.graph_of_nodes, shape.new_node_builder = graph, factory
+        return NodeRange(shape, factory(), graph)
+
     def _new_builder(self, shape: Shape) -> TaskRunBuilder:
         """Make a run builder, and store its factory in the shape: later builders need no Python call."""
+        shape.new_builder = self._builder_factory(shape, shape.options)
+        return shape.new_builder()
+
+    def _builder_factory(self, shape: Shape, options: TaskOptions) -> Callable[[], TaskRunBuilder]:
         function = shape.function
         serializer = self._definitions.serializer
         shared = (self._session, function.digest, function.name, b"" if serializer is None else serializer.digest, 0)
-        shape.new_builder = partial(TaskRunBuilder, *shared, shape.arity, shape.keywords, shape.options)
-        return shape.new_builder()
+        return partial(TaskRunBuilder, *shared, shape.arity, shape.keywords, options)
 
     # ---- maps ------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ cdef struct Node:
     uint32_t kib
     uint8_t present
     uint8_t delivered
+    uint8_t released
 
 cdef struct Edge:
     uint32_t input
@@ -35,6 +36,7 @@ cdef class Graph:
     cdef bint is_held
     cdef bint has_large
     cdef bint lacks_values
+    cdef bint grows
     cdef Node** blocks
     cdef uint32_t block_room
     cdef Edge* edges

@@ -103,6 +103,7 @@ cdef class NodeTable(TaskColumns):
         self.graphs[last] = graph
         graph.extend(record.first, record.stop)
         record.graph = graph
+        graph.grows = record.run.options.grows
         graph.live += record.stop - record.first
         if not record.intermediate:
             graph.targets += record.stop - record.first
@@ -272,6 +273,7 @@ cdef class NodeTable(TaskColumns):
         self.move(page, offset, STORED)
         self.count_done(record, SUCCESS_LARGE)
         self.deliver(record, graph, node)
+        node.released = 1
         self.tell().delivered.append(task)
         if node.uses == 0:
             self.drop_value(graph, page, task)
@@ -338,11 +340,12 @@ cdef class NodeTable(TaskColumns):
                 self.drop_value(graph, self.find(graph.base + source), graph.base + source)
 
     cdef drop_value(self, Graph graph, Page* page, uint64_t task):
-        """No dependant needs its value: the agents that have it are told, once no more dependants can come."""
+        """No dependant needs its value: the agents that have it are told, once no more dependants can come. To a graph
+        that grows they may come until the client has released the result."""
         cdef int offset = task & (PAGE_SIZE - 1)
         if page == NULL or page.state[offset] != STORED:
             return
-        if not graph.is_closed:
+        if not graph.is_closed and not (graph.grows and graph.at(task - graph.base).released):
             graph.must_sweep = True
             return
         self.tell().tell(page.agent[offset], task, page.attempt[offset])

@@ -496,7 +496,8 @@ cdef class TaskTable(NodeTable):
         elif action == DO_DELIVER:
             self.deliver_large(page, offset, task)
         elif action == DO_FREE_AT_AGENT:
-            cancelled.freed.setdefault(page.agent[offset], []).append(task)
+            for agent in (page.agent[offset], *self.copies.pop(task, ())):
+                cancelled.freed.setdefault(agent, []).append(task)
             self.count_large(record)
             self.end(page, task, CANCELLED)
         elif action == DO_TELL_CANCELLED:
@@ -526,6 +527,7 @@ cdef class TaskTable(NodeTable):
                 unneeded.append(task)
                 continue
             self.deliver(record, record.graph, node)
+            node.released = 1
             self.tell().delivered.append(task)
             self.finish_if_over(record.graph)
         return unneeded

@@ -1,0 +1,434 @@
+"""Calls with futures as arguments: the results take the places of the futures where the task runs.
+
+Small results that are here travel with the call. Results that stay in the cluster, or are still to be made there, are
+named by their tasks. A call that names a task that cannot be named yet waits here: it is *held*."""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import cloudpickle
+
+from scaler.client.arguments import Arguments
+from scaler.client.calls import FunctionBook, shape_of
+from scaler.client.future import FutureInArgument, ScalerFuture
+from scaler.client.gathering import ScatteredFuture
+from scaler.client.serializer import PICKLE_PROTOCOL
+from scaler.client.shims import call_with_inputs, pack_inputs
+from scaler.client.signatures import function_name
+from scaler.core.effects import Finish
+from scaler.core.large_results import LargeResult
+from scaler.core.open_graph import NodeRange
+from scaler.core.outcome import CANCELLED, Outcome
+from scaler.core.runs import Function, Shape
+from scaler.core.uploads import Upload
+from scaler_protocol.messages import ObjectKey, Status
+
+if TYPE_CHECKING:
+    from scaler.core.session import Session
+    from scaler.shell.client_io import ClientIO
+
+Future = ScalerFuture[Any]
+Part = bytes | ObjectKey | Future
+
+_INPUTS_LIMIT = 2048
+_FUNCTIONS_LIMIT = 1024
+
+
+class InputCalls:
+    """Sends the calls of one client that have futures as arguments."""
+
+    def __init__(self, arguments: Arguments, functions: FunctionBook, client_io: ClientIO) -> None:
+        self._arguments = arguments
+        self._functions = functions
+        self._client_io = client_io
+        self._wrapped: dict[Function, Function] = {}
+
+    def send(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: Future) -> None:
+        """Submit a call as soon as its inputs allow it."""
+        self._client_io.check_usable()
+        held: list[Upload] = []
+        try:
+            shape, parts = self._parts(fn, shape, values)
+            self._check_inputs(fn, parts)
+            payloads = [part for part in parts if not isinstance(part, ScalerFuture)]
+            slots, uploads, _ = self._arguments.place(payloads, held)
+        except BaseException:
+            self._arguments.let_go(held)
+            raise
+        placed = iter(slots)
+        parts = [part if isinstance(part, ScalerFuture) else next(placed) for part in parts]
+        _run([HeldCall(self._arguments, self._client_io, shape, parts, uploads, held, future)])
+
+    def _parts(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any]) -> tuple[Shape, list[Any]]:
+        """The shape of the task, and a payload or a future for each of its slots."""
+        inner: dict[int, Future] = {}
+        places: list[int] = []
+        parts: list[Any] = []
+        for place, value in enumerate(values):
+            if isinstance(value, ScalerFuture):
+                parts.append(value)
+                continue
+            try:
+                parts.append(self._arguments.encode((value,))[0])
+            except FutureInArgument:
+                parts.append(self._arguments.encode((_pickled_around(value, inner),))[0])
+                places.append(place)
+            except Exception as error:
+                raise self._arguments.explain(error, fn, values, shape.keywords) from None
+        if places:
+            shape, parts = self._with_inner(fn, shape, parts, places, list(inner.values()))
+        return shape, [self._sent_before(part) for part in parts]
+
+    def _sent_before(self, part: Any) -> Any:
+        """The upload of a scattered value; other parts as they are."""
+        if isinstance(part, ScatteredFuture) and part.reference is not None and part._client_io is self._client_io:
+            return self._arguments.upload_of(part.reference)
+        return part
+
+    def _with_inner(
+        self, fn: Callable[..., Any], shape: Shape, parts: list[Any], places: list[int], inner: list[Future]
+    ) -> tuple[Shape, list[Any]]:
+        """A call of a function that fills in the results. The results come first, in packs if there are very many."""
+        self._check_inputs(fn, inner)
+        is_packed = len(inner) > _INPUTS_LIMIT
+        if is_packed:
+            inner = [
+                self._packed(inner[start : start + _INPUTS_LIMIT], shape)
+                for start in range(0, len(inner), _INPUTS_LIMIT)
+            ]
+        header = self._arguments.encode(((len(inner), is_packed, places),))
+        function = self._wrapper_of(fn, shape.function)
+        count = 1 + len(inner) + len(parts)
+        return shape_of(function, count, shape.keywords, shape.options), [*header, *inner, *parts]
+
+    def _packed(self, futures: list[Future], shape: Shape) -> Future:
+        packed: Future = ScalerFuture(self._client_io)
+        function = self._functions.find(pack_inputs)
+        self.send(pack_inputs, shape_of(function, len(futures), (), shape.options), futures, packed)
+        return packed
+
+    def _wrapper_of(self, fn: Callable[..., Any], function: Function) -> Function:
+        known = self._wrapped.get(function)
+        if known is None:
+            wrapper = self._functions.find(partial(call_with_inputs, fn))
+            known = Function(function.name, wrapper.payload)
+            if len(self._wrapped) >= _FUNCTIONS_LIMIT:
+                self._wrapped.clear()
+            if not function.is_large:
+                self._wrapped[function] = known
+        return known
+
+    def _check_inputs(self, fn: Callable[..., Any], parts: Iterable[Any]) -> None:
+        for part in parts:
+            if isinstance(part, ScalerFuture) and part._client_io is not self._client_io:
+                raise ValueError(
+                    f"Cannot send a call of {function_name(fn)}(): an argument is a future of another client. Pass its "
+                    "result(), or submit both calls with one client."
+                )
+
+
+class HeldCall:
+    """A call until it has been sent. ``waits_for`` counts the futures that must end, or be sent, before."""
+
+    __slots__ = (
+        "_arguments",
+        "_client_io",
+        "_shape",
+        "_parts",
+        "_uploads",
+        "_held",
+        "_future",
+        "_waits_for",
+        "_followers",
+        "_must_turn",
+    )
+
+    def __init__(
+        self,
+        arguments: Arguments,
+        client_io: ClientIO,
+        shape: Shape,
+        parts: list[Part],
+        uploads: list[Upload],
+        held: list[Upload],
+        future: Future,
+    ) -> None:
+        self._arguments = arguments
+        self._client_io = client_io
+        self._shape = shape
+        self._parts = parts
+        self._uploads = uploads
+        self._held = held
+        self._future: Future | None = future
+        self._waits_for = 0
+        self._followers: list[HeldCall] = []
+        future.held_call = self
+
+    @property
+    def function_name(self) -> str:
+        return self._shape.function.name
+
+    def _detach(self) -> Future | None:
+        """With the lock held: the call is over, and must not hold its inputs, whose callbacks hold it. Returns its
+        future, unless the call was over before."""
+        future, self._future = self._future, None
+        self._parts = []
+        if future is not None:
+            future.held_call = None
+        return future
+
+    def attempt(self) -> list[HeldCall]:
+        """Send the call, or fail, if all its inputs allow it. Returns the calls that need wait for it no more."""
+        while self._future is not None:
+            try:
+                small = {id(part): self._small(part) for part in self._inputs() if not part.is_unsettled}
+                placement = self._place_now(small)
+            except _InputFailed as failed:
+                return self._fail(failed.future)
+            except Exception as error:
+                return self._break_off(error)
+            if placement is not None:
+                for future in placement:
+                    future.add_done_callback(self._on_input_ended)
+                return self._take_followers() if self._future is None else []
+        return self._take_followers()
+
+    def _place_now(self, small: dict[int, Any]) -> list[Future] | None:
+        """``_place`` with the lock held. As in ``submit``, most calls only join the open batch."""
+        client_io = self._client_io
+        client_io.check_usable()
+        with client_io.lock:
+            client_io.check_usable()
+            self._must_turn = False
+            try:
+                placement = self._place(small, client_io.session)
+            except BaseException as error:
+                client_io.note_interruption(error)
+                raise
+            if self._must_turn:
+                client_io.turn()
+        if client_io.background_dozes and not self._must_turn:
+            client_io.wake_background()
+        if client_io.notices or client_io.leading:
+            client_io.settle_notices()
+        return placement
+
+    def _inputs(self) -> list[Future]:
+        """Each once."""
+        return list({id(part): part for part in self._parts if isinstance(part, ScalerFuture)}.values())
+
+    # ---- inputs that have ended --------------------------------------------------------------------------------
+
+    def _small(self, future: Future) -> bytes | LargeResult | None:
+        """The bytes of an input that has ended, or the result that stays in the cluster. A result that was loaded here
+        is serialized again, and takes the place of the future at once if it is large."""
+        outcome = future._outcome
+        if outcome is not None and outcome.status == Status.SUCCESS_LARGE and future._answer is None:
+            large: LargeResult = outcome.payload
+            return large
+        if outcome is not None and outcome.status == Status.SUCCESS and not future._loaded:
+            payload = outcome.payload
+            if not future._loaded:  # still: it was not loaded between
+                return bytes(payload)
+        if future.cancelled() or future.exception() is not None:
+            raise _InputFailed(future)
+        slots, uploads, _ = self._arguments.place(self._arguments.encode((future.result(),)), self._held)
+        if type(slots[0]) is bytes:
+            return slots[0]
+        self._uploads = [*self._uploads, *uploads]
+        self._parts = [slots[0] if part is future else part for part in self._parts]
+        return None
+
+    # ---- within a turn -----------------------------------------------------------------------------------------
+
+    def _place(self, small: dict[int, Any], session: Session) -> list[Future] | None:
+        """Send the call, and return nothing to wait for. Otherwise return the inputs whose ends it must wait for;
+        those that are held themselves will say when they have been sent. None: an input has just ended, try again."""
+        if self._future is None:
+            return []
+        submissions = session.submissions
+        graph = submissions.current_graph
+        inputs = self._inputs()
+        nodes: list[Future] = []
+        elsewhere: list[Future] = []
+        waited: list[Future] = []
+        followed: list[HeldCall] = []
+        for future in inputs:
+            entry = future.task_range
+            if entry is not None:
+                entry.shape.function.is_input = True
+            known = small.get(id(future))
+            is_node = type(entry) is NodeRange and entry.group is graph and graph is not None and not graph.is_closed
+            if type(known) is bytes:
+                continue
+            if known is None and not future.is_unsettled:
+                return None
+            if known is not None and known.index not in known.range.large:
+                return None  # another thread has just begun to fetch it
+            if is_node:
+                nodes.append(future)
+            elif known is not None:
+                elsewhere.append(future)
+            elif future.held_call is not None:
+                followed.append(cast(HeldCall, future.held_call))
+            else:
+                waited.append(future)
+        if elsewhere:
+            waited += [future for future in nodes if future.is_unsettled]
+        self._waits_for = len(waited) + len(followed)
+        if self._waits_for:
+            for call in followed:
+                call._followers.append(self)
+            return waited
+        if any(not each.task_id for each in nodes):
+            submissions.close_batch()
+            if submissions.current_graph is not graph:
+                return None  # it is full now
+        self._submit(session, small, nodes, elsewhere)
+        return []
+
+    def _submit(self, session: Session, small: dict[int, Any], nodes: list[Future], elsewhere: list[Future]) -> None:
+        submissions, future = session.submissions, self._future
+        assert future is not None
+        slots = [self._slot(session, part, small) for part in self._parts]
+        size = sum(len(slot) if type(slot) is bytes else 24 for slot in slots)
+        if elsewhere:
+            self._must_turn = submissions.add(self._shape.variant(is_node=False), slots, size, future)
+        elif nodes:
+            self._must_turn = submissions.add_node(self._shape.variant(is_node=True), slots, size, future, nodes)
+        else:
+            self._must_turn = submissions.add(self._shape, slots, size, future)
+        entry = future.task_range
+        assert entry is not None
+        keepers = [_Keeper(small[id(each)]) for each in (*elsewhere, *nodes)] if elsewhere else []
+        if keepers or self._uploads:
+            session.objects.refer(entry, future.task_index, [*self._uploads, *keepers])  # type: ignore[list-item]
+        self._detach()
+        self._drop_uses(session)
+
+    def _drop_uses(self, session: Session) -> None:
+        held, self._held = self._held, []
+        for upload in held:
+            session.objects.let_go(upload)
+
+    def _slot(self, session: Session, part: Part, small: dict[int, Any]) -> bytes | ObjectKey:
+        if not isinstance(part, ScalerFuture):
+            return part
+        known = small.get(id(part))
+        if type(known) is bytes:
+            return known
+        return ObjectKey(session.session, part.task_id)
+
+    # ---- waiting and ending --------------------------------------------------------------------------------------
+
+    def _on_input_ended(self, future: object) -> None:
+        _run(self.advance())
+
+    def advance(self) -> list[HeldCall]:
+        """One of the futures that this call waits for has ended or was sent. Returns the calls to attempt."""
+        with self._client_io.lock:
+            self._waits_for -= 1
+            return [self] if self._waits_for == 0 else []
+
+    def _take_followers(self) -> list[HeldCall]:
+        followers, self._followers = self._followers, []
+        return [call for follower in followers for call in follower.advance()]
+
+    def _fail(self, culprit: Future) -> list[HeldCall]:
+        """An input did not succeed."""
+        future = self._future
+        if future is None:
+            return self._take_followers()
+        future.blame(culprit)
+        outcome = culprit._outcome
+        if outcome is None or outcome.status == Status.SUCCESS:  # other code has set its exception, or cannot load it
+            if not culprit.cancelled():
+                return self._break_off(culprit.exception() or RuntimeError("The input has no result."))
+            outcome = CANCELLED
+        self._end(outcome)
+        return self._take_followers()
+
+    def _break_off(self, error: BaseException) -> list[HeldCall]:
+        future = self._let_go()
+        if future is not None:
+            future.set_exception(error)
+        return self._take_followers()
+
+    def withdraw(self, session: Session) -> None:
+        """Within a turn: the future is not needed."""
+        future = self._detach()
+        self._drop_uses(session)
+        if future is not None and not future.settle(CANCELLED):
+            self._client_io.notices.append(Finish(future, CANCELLED))
+        self._client_io.defers(lambda: _run(self._take_followers()))
+
+    def end(self, outcome: Outcome) -> bool:
+        """End the future of this call, and of those that wait for it. False: it was sent or has ended before."""
+        has_ended = self._end(outcome)
+        _run(self._take_followers())
+        return has_ended
+
+    def _end(self, outcome: Outcome) -> bool:
+        future = self._let_go()
+        if future is not None and not future.settle(outcome):
+            future.finish(outcome)
+        return future is not None
+
+    def _let_go(self) -> Future | None:
+        with self._client_io.lock:
+            future = self._detach()
+            self._drop_uses(self._client_io.session)
+        return future
+
+
+class _InputFailed(Exception):
+    """An input of a call did not succeed."""
+
+    def __init__(self, future: Future) -> None:
+        super().__init__()
+        self.future = future
+
+
+class _Keeper:
+    """Keeps a large result in the cluster while a task uses it, in the place of an upload."""
+
+    __slots__ = ("result", "uses", "key")
+
+    def __init__(self, result: LargeResult) -> None:
+        self.result = result
+        self.uses = 1  # one more than tasks, so that it is never released as an upload
+        self.key = None
+
+
+def _run(calls: Iterable[HeldCall]) -> None:
+    """Attempt calls, and those that waited for them, one after another: a chain of held calls may be long."""
+    waiting = deque(calls)
+    while waiting:
+        waiting.extend(waiting.popleft().attempt())
+
+
+class _AroundFutures(cloudpickle.Pickler):
+    """Pickles an argument that contains futures: a persistent id takes the place of each."""
+
+    inner: dict[int, Future]
+    order: dict[int, int]
+
+    def persistent_id(self, obj: Any) -> int | None:
+        if not isinstance(obj, ScalerFuture):
+            return None
+        self.inner.setdefault(id(obj), obj)
+        return self.order.setdefault(id(obj), len(self.order))
+
+
+def _pickled_around(value: Any, inner: dict[int, Future]) -> bytes:
+    file = io.BytesIO()
+    pickler = _AroundFutures(file, PICKLE_PROTOCOL)
+    pickler.inner = inner
+    pickler.order = {identity: place for place, identity in enumerate(inner)}
+    pickler.dump(value)
+    return file.getvalue()

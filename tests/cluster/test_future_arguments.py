@@ -1,0 +1,303 @@
+"""Futures as arguments: values stay in the cluster, failures reach the calls that need them, and nothing remains."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import gc
+import operator
+import pickle
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scaler import Client, SchedulerClusterCombo, Serializer
+from scaler.utility.exceptions import ClientQuitException, MissingObjects
+from tests.cluster.conftest import Gate
+from tests.support import functions
+from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.waiting import wait_until
+
+
+class Wrapped:
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+
+def unwrap(wrapped: Wrapped, *, more: Any = None) -> Any:
+    return wrapped.inner, more
+
+
+def zeros(count: int) -> bytes:
+    return bytes(count)
+
+
+def nested_chain(client: Client, length: int) -> int:
+    value = client.submit(operator.neg, 1)
+    for _ in range(length):
+        value = client.submit(operator.neg, value)
+    return value.result()
+
+
+@pytest.fixture
+def client(combo: SchedulerClusterCombo) -> Iterator[Client]:
+    """A client that has nothing left of its calls after a test."""
+    with Client(combo.get_address()) as connected:
+        yield connected
+        wait_until(lambda: is_clear(connected))
+
+
+def is_clear(client: Client) -> bool:
+    gc.collect()
+    client_io = client._client_io
+    session = client_io.session
+    with client_io.lock:
+        client_io.turn()
+        session.check()
+        return not (session.ranges or session.objects.uploads or session.submissions.graphs)
+
+
+# ---- values ----------------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_an_argument_of_the_next_call(client: Client) -> None:
+    first = client.submit(functions.sleep_and_return, 0.1, 3)
+    assert client.submit(functions.square, first).result(timeout=20) == 9
+    assert client.submit(functions.square, first).result(timeout=20) == 9  # which is here by now
+    assert client.submit(functions.add, first, right=first).result(timeout=20) == 6
+    assert client.submit_verbose(functions.add, (first, 1), priority=3).result(timeout=20) == 4
+
+
+@pytest.mark.parametrize("rounds", (1, 2))
+def test_a_chain_runs_in_the_cluster(client: Client, rounds: int) -> None:
+    for _ in range(rounds):
+        value = client.submit(functions.increment, 0)
+        for _ in range(500):
+            value = client.submit(functions.increment, value)
+        assert value.result(timeout=30) == 501
+
+
+def test_futures_are_found_inside_of_arguments(client: Client) -> None:
+    early, late = client.submit(functions.square, 2), client.submit(functions.sleep_and_return, 0.1, "late")
+    early.result(timeout=20)
+    call = client.submit(unwrap, Wrapped([early, (late, {"k": late})]), more={"deep": [[early]]})
+    assert call.result(timeout=20) == ([4, ("late", {"k": "late"})], {"deep": [[4]]})
+
+
+def test_very_many_futures_are_one_argument(client: Client) -> None:
+    futures = [client.submit(functions.increment, number) for number in range(10_000)]
+    assert client.submit(sum, futures).result(timeout=100) == sum(range(10_001))
+
+
+def test_large_values_are_passed_on_by_name(client: Client) -> None:
+    value = client.submit(zeros, 1_000_000)
+    assert client.submit(len, value).result(timeout=20) == 1_000_000
+    longer = client.submit(functions.add, value, value)
+    assert client.submit(len, longer).result(timeout=20) == 2_000_000
+    assert value.result(timeout=20) == zeros(1_000_000)
+    assert client.submit(len, value).result(timeout=20) == 1_000_000  # it is here now
+
+
+def test_large_values_are_freed_on_the_way(client: Client) -> None:
+    value = client.submit(functions.add, zeros(300_000), b"")
+    for _ in range(50):
+        value = client.submit(functions.add, value, b"x")
+    assert len(value.result(timeout=30)) == 300_050
+
+
+def test_calls_of_imap_take_futures(client: Client) -> None:
+    futures = [client.submit(functions.increment, number) for number in range(20)]
+    assert list(client.imap(functions.square, futures)) == [(number + 1) ** 2 for number in range(20)]
+
+
+def test_items_of_maps_are_futures(client: Client) -> None:
+    items: list[Any] = [
+        client.submit(functions.increment, number) if number % 3 else number + 1 for number in range(50)
+    ]
+    assert client.map(functions.square, items) == [(number + 1) ** 2 for number in range(50)]
+    assert client.starmap(functions.add, [(item, item) for item in items]) == [2 * number + 2 for number in range(50)]
+    assert client.map(sum, [[item, 1] for item in items[:5]]) == [2, 3, 4, 5, 6]
+    items[7] = client.submit(functions.fail, "the item")
+    with pytest.raises(ValueError, match="the item") as caught:
+        client.map(functions.square, items)
+    assert any("item 7 of map()" in note for note in caught.value.__notes__)
+
+
+def test_gather_returns_the_same_containers(client: Client) -> None:
+    small, large = client.submit(functions.square, 3), client.submit(zeros, 100_000)
+    nested = {"a": [small, (large, 5)], "b": {small}}
+    assert client.gather(nested) == {"a": [9, (zeros(100_000), 5)], "b": {9}}
+    with pytest.raises(ValueError, match="why"):
+        client.gather([small, client.submit(functions.fail, "why")])
+
+
+def test_wait_is_that_of_the_standard_library(client: Client) -> None:
+    futures = [client.submit(functions.square, number) for number in range(5)]
+    done, unfinished = client.wait(futures, timeout=20)
+    assert done == set(futures) and not unfinished
+
+
+def test_scattered_values_are_arguments(client: Client) -> None:
+    small, large = client.scatter([3, zeros(1_000_000)])
+    assert client.submit(functions.square, small).result(timeout=20) == 9
+    assert client.submit(len, large).result(timeout=20) == 1_000_000
+    assert client.submit(sum, [small, small]).result(timeout=20) == 6
+    assert small.result() == 3
+    small.release()
+    with pytest.raises(MissingObjects, match="released"):
+        client.submit(functions.square, small).result(timeout=20)
+
+
+def test_a_released_result_stays_for_the_calls_that_need_it(client: Client) -> None:
+    for _ in range(2):
+        value = client.submit(zeros, 1_000_000)
+        calls = [client.submit(len, value)]
+        value.release()
+        assert calls[0].result(timeout=20) == 1_000_000
+        with pytest.raises(MissingObjects, match="released"):
+            value.result(timeout=20)
+        with pytest.raises(MissingObjects, match="released"):
+            client.submit(len, value).result(timeout=20)
+
+
+def test_targets_of_graphs_are_arguments(client: Client) -> None:
+    targets = client.get({"a": 5, "b": (functions.square, "a"), "c": (zeros, "b")}, ["b", "c"], block=False)
+    assert client.submit(functions.increment, targets["b"]).result(timeout=20) == 26
+    assert client.submit(len, targets["c"]).result(timeout=20) == 25
+
+
+def test_nested_clients_submit_chains(single_client: Client) -> None:
+    assert single_client.submit(nested_chain, single_client, 50).result(timeout=60) == -1
+
+
+def test_executors_take_futures(client: Client) -> None:
+    with client.as_executor() as executor:
+        first = executor.submit(functions.square, 3)
+        assert executor.submit(functions.increment, first).result(timeout=20) == 10
+
+
+class PickleSerializer(Serializer):
+    @staticmethod
+    def serialize(obj: Any) -> bytes:
+        return pickle.dumps(obj)
+
+    @staticmethod
+    def deserialize(payload: bytes) -> Any:
+        return pickle.loads(payload)
+
+
+def test_a_custom_serializer_carries_results(combo: SchedulerClusterCombo) -> None:
+    with Client(combo.get_address(), serializer=PickleSerializer()) as client:
+        first = client.submit(functions.sleep_and_return, 0.05, 4)
+        assert client.submit(functions.square, first).result(timeout=20) == 16
+        assert client.submit(sum, [first, first]).result(timeout=20) == 8
+
+
+# ---- failures --------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_input_fails_all_that_need_it(client: Client) -> None:
+    for _ in range(2):  # held in the client at first, in the cluster later
+        failing = client.submit(functions.fail, "why")
+        second = client.submit(functions.identity, failing)
+        last = client.submit(functions.identity, [second])
+        for future in (second, last):
+            with pytest.raises(ValueError, match="why") as caught:
+                future.result(timeout=20)
+            assert any("fail()" in note for note in caught.value.__notes__)
+    with pytest.raises(ValueError, match="why"):
+        client.submit(functions.identity, failing).result(timeout=20)
+
+
+def test_a_cancelled_input_cancels_all_that_need_it(client: Client, tmp_path: Any) -> None:
+    for place in range(2):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        gate = Gate(folder)
+        waiting = client.submit(functions.wait_at_gate, *gate.paths)
+        second = client.submit(functions.identity, waiting)
+        last = client.submit(functions.identity, second)
+        wait_until(gate.started.exists)
+        assert waiting.cancel()
+        for future in (second, last):
+            with pytest.raises(concurrent.futures.CancelledError) as caught:
+                future.result(timeout=20)
+            assert any("wait_at_gate()" in note for note in caught.value.__notes__)
+
+
+def test_a_call_is_cancelled_while_it_waits(client: Client, tmp_path: Any) -> None:
+    gate = Gate(tmp_path)
+    waiting = client.submit(functions.wait_at_gate, *gate.paths, 7)
+    second = client.submit(functions.identity, waiting)
+    last = client.submit(functions.identity, second)
+    assert second.cancel() and second.cancelled()
+    with pytest.raises(concurrent.futures.CancelledError):
+        last.result(timeout=20)
+    gate.gate.touch()
+    assert waiting.result(timeout=20) == 7
+
+
+def test_a_future_of_another_client_is_refused(client: Client, combo: SchedulerClusterCombo) -> None:
+    with Client(combo.get_address()) as other:
+        foreign = other.submit(functions.square, 2)
+        with pytest.raises(ValueError, match="future of another client"):
+            client.submit(functions.identity, foreign)
+        with pytest.raises(ValueError, match="future of another client"):
+            client.submit(functions.identity, [foreign])
+    with pytest.raises(ClientQuitException):
+        other.submit(functions.identity, foreign)
+
+
+def test_a_future_is_no_part_of_other_things(client: Client) -> None:
+    future = client.submit(functions.square, 2)
+    with pytest.raises(TypeError, match="A future can be an argument"):
+        client.send_object([future])
+    with pytest.raises(TypeError, match="A future can be an argument"):
+        pickle.dumps(future)
+    assert future.result(timeout=20) == 4
+
+
+def test_calls_that_wait_end_with_their_client(combo: SchedulerClusterCombo) -> None:
+    client = Client(combo.get_address())
+    waiting = client.submit(time.sleep, 60)
+    second = client.submit(functions.identity, waiting)
+    last = client.submit(functions.identity, second)
+    client.disconnect()
+    assert second.cancelled() and last.cancelled()
+
+
+# ---- losses ----------------------------------------------------------------------------------------------------
+
+
+def slow_chain(client: Client) -> Any:
+    """A future of 1, after a chain of calls that takes a second."""
+    value = client.submit(functions.increment, 0)
+    client.submit(functions.identity, client.submit(functions.sleep_and_return, 0.1, value)).result(timeout=30)
+    value = client.submit(functions.increment, 0)
+    for _ in range(30):
+        value = client.submit(functions.sleep_and_return, 0.03, value)
+    return value
+
+
+def test_a_restarted_scheduler_continues_a_chain() -> None:
+    address = free_address()
+    first = start_scheduler(address)
+    with start_cluster(address, "-n", 2), Client(address) as client:
+        try:
+            value = slow_chain(client)
+            time.sleep(0.3)
+        finally:
+            first.__exit__()
+        with start_scheduler(address):
+            assert value.result(timeout=60) == 1
+
+
+def test_values_of_a_lost_agent_are_made_again() -> None:
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 1), Client(address) as client:
+        with start_cluster(address, "-n", 1) as lost:
+            chains = [slow_chain(client) for _ in range(4)]
+            time.sleep(0.3)
+            lost.process.kill()
+            assert [chain.result(timeout=90) for chain in chains] == [1] * 4
