@@ -290,9 +290,9 @@ class Client:
         if client_io.notices or client_io.leading:
             client_io.settle_notices()
 
-    def _send_with_inputs(
-        self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: CallSink
-    ) -> None:
+    def _send_with_inputs(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: CallSink) -> None:
+        if not isinstance(future, ScalerFuture):
+            raise TypeError("Cannot pass a future as an argument here: await it, and pass its result.")
         send = partial(self._inputs.send, fn, shape, values, future)
         if not self._client_io.defers(send):
             send()
