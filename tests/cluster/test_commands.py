@@ -17,7 +17,7 @@ import pytest
 from scaler import Client
 from scaler.utility.exceptions import MissingObjects, TaskTimeoutError
 from tests.cluster.conftest import Gate
-from tests.support import functions
+from tests.support import functions, leftovers
 from tests.support.commands import (
     Command,
     Stopwatch,
@@ -635,7 +635,7 @@ def test_a_second_signal_ends_at_once(gate: Gate) -> None:
 @pytest.mark.parametrize("victim", ["scheduler", "cluster", "both"])
 def test_nothing_stays_behind_whoever_is_killed(victim: str, tmp_path: Path) -> None:
     address, monitor = f"ipc://{tmp_path}/scheduler", monitor_address(tmp_path)
-    shared_memory = set(os.listdir("/dev/shm"))
+    before = leftovers.present()
     with start_scheduler(address, "-ma", monitor) as scheduler, start_cluster(address, "-n", 2, "-ds", 2) as cluster:
         with Client(address) as client:
             assert len(client.submit(bytes, 5_000_000).result(timeout=10)) == 5_000_000
@@ -647,7 +647,7 @@ def test_nothing_stays_behind_whoever_is_killed(victim: str, tmp_path: Path) -> 
         cluster.process.poll() is None and cluster.wait(10)
         scheduler.process.poll() is None and scheduler.terminate()
         wait_until(lambda: not any(alive(member.pid) for member in members), 5, "every process ended")
-        assert set(os.listdir("/dev/shm")) <= shared_memory
+        assert not leftovers.shared_memory_since(before)
         if victim == "cluster":
             assert not (tmp_path / "scheduler").exists() and not (tmp_path / "monitor").exists()
 

@@ -18,7 +18,7 @@ import pytest
 
 from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import MissingObjects, ObjectStoreError
-from tests.support import functions
+from tests.support import functions, leftovers
 from tests.support.commands import child_environment, free_address, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
 
@@ -361,11 +361,11 @@ reference = client.send_object(kept)
 assert client.submit(lambda array: array.sum(), reference).result() == 1_000_000
 print(client._client_io.session.cluster.hex())
 """
-    before = set(os.listdir("/dev/shm"))
+    before = leftovers.present()
     done = subprocess.run(
         [sys.executable, "-c", source], env=child_environment(), capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
     cluster = done.stdout.split()[-1]
     wait_until(lambda: not any(cluster in " ".join(each.info["cmdline"] or ()) for each in stores()), 10)
-    assert set(os.listdir("/dev/shm")) <= before
+    assert not leftovers.shared_memory_since(before)

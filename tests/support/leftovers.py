@@ -41,6 +41,11 @@ def left_since(before: dict[str, str]) -> dict[str, str]:
         time.sleep(0.02)
 
 
+def shared_memory_since(before: dict[str, str]) -> list[str]:
+    """As ``left_since``, but shared memory alone."""
+    return [words for key, words in left_since(before).items() if key.startswith("shared-memory ")]
+
+
 def sweep(left: dict[str, str]) -> None:
     """End and remove what was left, so that the next tests do not meet it, and reap the orphans that ended."""
     for key in left:
@@ -150,7 +155,7 @@ def _is_of_others(key: str) -> bool:
 
 
 def _named_after(path: str) -> int | None:
-    found = re.fullmatch(r"scaler-fuzz-(\d+)-\w+", Path(path).name)
+    found = re.match(r"(?:scaler-fuzz-|sem\.loky-|joblib_memmapping_folder_)(\d+)[-_]", Path(path).name)
     return int(found[1]) if found else None
 
 
