@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,6 +126,23 @@ def test_an_exception_cancels_the_other_calls(on_scaler: Client) -> None:
         run(fail_at_three, [3, 1, 2, 4])
     assert time.monotonic() - began < 20
     assert run(square, [5]) == [25]
+
+
+def test_an_argument_that_does_not_pickle(on_scaler: Client) -> None:
+    """Whether this thread or a callback sends it."""
+    for count in (1, 30):
+        with pytest.raises(TypeError, match="lock"):
+            run(lambda item: None, [*range(count), threading.Lock()], batch_size=1)
+    assert run(square, [5]) == [25]
+
+
+def test_calls_of_parallel_do_not_disturb_one_another(on_scaler: Client) -> None:
+    kept = run(square, range(20), return_as="generator")
+    dropped = run(time.sleep, [20, 20], return_as="generator")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about tasks that were cancelled
+        del dropped
+    assert list(kept) == [number * number for number in range(20)]
 
 
 def test_a_timeout_ends_the_call(on_scaler: Client) -> None:

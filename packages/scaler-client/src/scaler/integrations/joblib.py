@@ -10,6 +10,7 @@ import io
 import pickle
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import lru_cache
 from typing import Any
 
@@ -68,6 +69,14 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         self._are_shared = True
         self._sent: dict[int, tuple[Any, ObjectReference[Any]]] = {}
         self._unfinished: set[ScalerFuture[Any]] = set()
+        self._is_of_one_call = False
+
+    def _for_one_call(self) -> ScalerBackend:
+        """A backend for one ``Parallel``: several may run at a time in one ``parallel_config``."""
+        backend = ScalerBackend(self._client, nesting_level=self.nesting_level)
+        backend.default_n_jobs = self.default_n_jobs
+        backend._is_of_one_call = True
+        return backend
 
     # ---- what joblib asks and tells ------------------------------------------------------------------------------
 
@@ -94,6 +103,8 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         that a task may change without effect on others. Other keywords are meant for other backends."""
         if n_jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
+        if not self._is_of_one_call:
+            raise FallbackToBackend(self._for_one_call())
         if mmap_mode in _WRITABLE_MODES and max_nbytes is not None:
             raise ValueError(
                 f"Cannot map arrays with mmap_mode={mmap_mode!r}: tasks on several hosts cannot write to the same "
@@ -104,21 +115,31 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         self._are_shared = mmap_mode != "c"
         return self.effective_n_jobs(n_jobs)
 
-    def submit(self, func: Any, callback: Callable[[Any], object] | None = None) -> ScalerFuture[Any]:
-        """Run ``func``, a batch of calls, as one task."""
-        objects: list[ObjectReference[Any]] = []
-        payload = self._pickle(func, objects)
-        future = self._client.submit(_batch_function(_name_of(func)), payload, *objects)
-        self._unfinished.add(future)
-        future.add_done_callback(self._unfinished.discard)
+    def submit(self, func: Any, callback: Callable[[Any], object] | None = None) -> Future[Any]:
+        """Run ``func``, a batch of calls, as one task. An error of sending it is that of the future: joblib also calls
+        this in threads where an exception would be lost."""
+        future: Future[Any]
+        try:
+            future = self._send_batch(func)
+        except Exception as error:
+            future = Future()
+            future.set_exception(error)
         if callback is not None:
             future.add_done_callback(callback)
+        return future
+
+    def _send_batch(self, batch: Any) -> ScalerFuture[Any]:
+        objects: list[ObjectReference[Any]] = []
+        payload = self._pickle(batch, objects)
+        future = self._client.submit(_batch_function(_name_of(batch)), payload, *objects)
+        self._unfinished.add(future)
+        future.add_done_callback(self._unfinished.discard)
         return future
 
     apply_async = submit
     """The name of ``submit`` before joblib 1.5."""
 
-    def retrieve_result_callback(self, out: ScalerFuture[Any]) -> Any:
+    def retrieve_result_callback(self, out: Future[Any]) -> Any:
         return out.result()
 
     def start_call(self) -> None:
@@ -154,26 +175,18 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         indexes: dict[int, int] = {}
 
         def index_of(value: Any) -> int | None:
-            if not self._is_large(value):
+            if value.nbytes <= (self._limit_bytes or 0) or value.dtype.hasobject:
                 return None
             if id(value) not in indexes:
                 indexes[id(value)] = len(objects)
                 objects.append(self._send(value))
             return indexes[id(value)]
 
+        numpy: Any = sys.modules.get("numpy")
+        is_mapped = numpy is not None and self._limit_bytes is not None
         file = io.BytesIO()
-        _BatchPickler(file, index_of).dump(batch)
+        _BatchPickler(file, (numpy.ndarray, numpy.memmap) if is_mapped else (), index_of).dump(batch)
         return file.getvalue()
-
-    def _is_large(self, value: Any) -> bool:
-        numpy = sys.modules.get("numpy")
-        return (
-            numpy is not None
-            and self._limit_bytes is not None
-            and type(value) in (numpy.ndarray, numpy.memmap)
-            and value.nbytes > self._limit_bytes
-            and not value.dtype.hasobject
-        )
 
     def _send(self, array: Any) -> ObjectReference[Any]:
         """Once per call of Parallel. The array is kept, so that no other one gets its id meanwhile."""
@@ -187,14 +200,16 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
 
 
 class _BatchPickler(cloudpickle.Pickler):
-    """``index_of``: the number of an object that travels on its own; None for all others."""
+    """``index_of``: the number of an array that travels on its own; None for all others. ``array_types``: of arrays."""
 
-    def __init__(self, file: io.BytesIO, index_of: Callable[[Any], int | None]) -> None:
+    def __init__(self, file: io.BytesIO, array_types: tuple[type, ...], index_of: Callable[[Any], int | None]) -> None:
         super().__init__(file, protocol=5)
+        self._array_types = array_types
         self._index_of = index_of
 
     def persistent_id(self, value: Any) -> int | None:
-        return self._index_of(value)
+        """Called for every object in the batch, so the check of its type comes first."""
+        return self._index_of(value) if type(value) in self._array_types else None
 
 
 @lru_cache(maxsize=256)
