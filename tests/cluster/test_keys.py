@@ -41,6 +41,12 @@ def copy_keys(keys: Path, folder: Path, *roles: str) -> Path:
     return folder
 
 
+def replace_key(path: Path, folder: Path) -> None:
+    """In one step: a scheduler that reads half a file does not find the key."""
+    new = shutil.copy2(path, folder / ".new")
+    os.replace(new, folder / path.name)
+
+
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_keys(tmp_path_factory.mktemp("keys") / "of the cluster")
@@ -321,11 +327,11 @@ def test_keys_are_replaced_while_a_task_runs(keys: Path, tmp_path: Path, monkeyp
         with Client(address) as client:
             future = client.submit(count_and_wait, str(tmp_path / "runs"), str(tmp_path / "go on"))
             wait_until((tmp_path / "runs").exists)
-            run_keygen(operator, "--rotate", "--keep-days", str(4 / 86_400))
+            run_keygen(operator, "--rotate", "--keep-days", str(8 / 86_400))
             for path in sorted(operator.glob("*.pub")):
-                shutil.copy2(path, servers)
-            shutil.copy2(operator / "work.key", workers)
-            shutil.copy2(operator / "submit.key", clients)
+                replace_key(path, servers)
+            replace_key(operator / "work.key", workers)
+            replace_key(operator / "submit.key", clients)
             for holder in ("submit", "work"):
                 scheduler.wait_for_output(f"A newer key has replaced that of {holder}")
             (tmp_path / "go on").touch()

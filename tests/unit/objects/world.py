@@ -94,12 +94,15 @@ class World:
             if isinstance(change, Publish):
                 assert change.key not in self.directory
                 tags = self.pages_of(change.extent)
-                assert all(tag[1] == change.key for tag in tags), f"{change.key} is published as {tags}"
+                self.check_published(change.key, tags)
                 self.directory[change.key] = (change.extent, tags)
                 self.seen.add("Publish")
             else:
                 del self.directory[change.key]
                 self.seen.add("Unpublish")
+
+    def check_published(self, key: ObjectKey, tags: list[Any]) -> None:
+        assert all(tag[1] == key for tag in tags), f"{key} is published as {tags}"
 
     def do_MakeSegment(self, effect: MakeSegment) -> None:
         if self.chance.random() < self.failing_share:
