@@ -5,7 +5,7 @@ import asyncio
 import concurrent.futures
 import math
 import operator
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
 from concurrent.futures import as_completed, wait
 from functools import partial
 from typing import Any, NamedTuple, assert_type
@@ -25,6 +25,10 @@ def scale(value: float, *, factor: float) -> str:
 
 def count(words: list[str]) -> dict[str, int]:
     return {word: len(word) for word in words}
+
+
+def total(values: Sequence[int]) -> int:
+    return sum(values)
 
 
 def look_up(words: list[str], place: int) -> str:
@@ -76,6 +80,17 @@ def submits() -> None:
     assert_type(client.submit(add, 1, profiling=True), ScalerFuture[int])
     assert_type(client.submit_verbose(add, (1, 2), priority=3, capabilities=["gpu"]), ScalerFuture[int])
 
+    one = client.submit(add, 1)
+    words, text = client.send_object(["x"]), client.submit(lambda: "x")
+    assert_type(client.submit(add, one), ScalerFuture[int])
+    assert_type(client.submit(add, one, 2), ScalerFuture[int])
+    assert_type(client.submit(add, 1, one), ScalerFuture[int])
+    assert_type(client.submit(look_up, words, one), ScalerFuture[str])
+    assert_type(client.submit(count, words), ScalerFuture[dict[str, int]])
+    assert_type(client.submit(total, [one, one]), ScalerFuture[int])
+
+    client.submit(look_up, one, 1)  # type: ignore
+    client.submit(total, [text])  # type: ignore
     client.submit(add, "1")  # type: ignore
     client.submit(add)  # type: ignore
     client.submit(add, 1, 2, 3)  # type: ignore
@@ -84,8 +99,8 @@ def submits() -> None:
     client.submit(scale, 1, fctor=2)  # type: ignore
     client.submit(3)  # type: ignore
     client.submit_verbose(add, (1,), priorty=3)  # type: ignore
-    text: str = client.submit(add, 1).result()  # type: ignore
-    print(text)
+    string: str = client.submit(add, 1).result()  # type: ignore
+    print(string)
 
 
 def waits() -> None:

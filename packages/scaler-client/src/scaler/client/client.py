@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
 
 from scaler.client import client_pool
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
@@ -79,6 +79,8 @@ D = TypeVar("D")
 E = TypeVar("E")
 P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
+Remote: TypeAlias = A | ScalerFuture[A]
+"""An argument: the value, or a future of it."""
 
 _FIRST_ANSWER_SECONDS = 0.5
 _dumps = pickle.dumps
@@ -140,6 +142,31 @@ class Client:
     def submit(  # type: ignore[overload-cannot-match]  # it is: by a function without this parameter
         self, fn: Callable[..., T], /, *args: Any, profiling: bool, **kwargs: Any
     ) -> ScalerFuture[T]: ...
+
+    @overload  # futures as arguments by position; elsewhere type checkers do not know them
+    def submit(self, fn: Callable[[A], T], first: Remote[A], /) -> ScalerFuture[T]: ...
+
+    @overload
+    def submit(self, fn: Callable[[A, B], T], first: Remote[A], second: Remote[B], /) -> ScalerFuture[T]: ...
+
+    @overload
+    def submit(
+        self, fn: Callable[[A, B, C], T], first: Remote[A], second: Remote[B], third: Remote[C], /
+    ) -> ScalerFuture[T]: ...
+
+    @overload
+    def submit(
+        self,
+        fn: Callable[[A, B, C, D], T],
+        first: Remote[A],
+        second: Remote[B],
+        third: Remote[C],
+        fourth: Remote[D],
+        /,
+    ) -> ScalerFuture[T]: ...
+
+    @overload
+    def submit(self, fn: Callable[[list[A]], T], first: list[ScalerFuture[A]], /) -> ScalerFuture[T]: ...
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]:
         """Run ``fn(*args, **kwargs)`` on a worker. Raises TypeError at once if the arguments do not fit the signature.
