@@ -101,8 +101,11 @@ class MapCall:
             size = min(size * 2, _CHUNK_LIMIT)
 
     def _send_plain(self, shape: Shape, chunk: Sequence[Any]) -> bool:
-        """Send items in the common case of one small argument each. Returns False if nothing was sent."""
+        """Send items in the common case of one small argument each. Returns False if nothing was sent. The first
+        item tells whether to try: large arguments are not encoded twice, and not all of them before one is sent."""
         try:
+            if len(self._arguments.encode(chunk[:1])[0]) * len(chunk) > 2 * BATCH_LIMIT_BYTES:
+                return False
             slots = self._arguments.encode(chunk)
         except FutureInArgument:
             return False
