@@ -5,10 +5,12 @@ from __future__ import annotations
 import pickle
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
 
+from scaler.client.captures import Snapshot, pickles_by_reference, take_snapshot
 from scaler.client.reducers import serialize_for_task
 from scaler.client.serializer import (
     PICKLE_PROTOCOL,
@@ -29,6 +31,7 @@ from scaler_protocol.messages import TaskOptions
 from scaler_protocol.objects.layout import ObjectLayout, load
 
 _REMEMBERED_LIMIT = 4096
+_CHANGES_LIMIT = 16
 _KEYWORDS_LIMIT_BYTES = 256 * 1024
 
 PLAIN_TYPES = frozenset({int, float, str, bytes, bool, complex, type(None)})
@@ -76,30 +79,60 @@ class Encoder:
         return self._serializer.deserialize(bytes(payload))
 
 
+@dataclass(frozen=True, slots=True)
+class _ByValue:
+    """The last function of some code. ``snapshot``: None if it must be serialized each time. ``changes``: how often
+    such a function was not the last one. Other threads may read: it is replaced, not changed."""
+
+    code: types.CodeType
+    snapshot: Snapshot | None
+    function: Function
+    changes: int
+
+
 class FunctionBook:
-    """Finds the Function of a callable. A callable that is pickled by reference is serialized once; any other is
-    serialized each time, because what it captures may have changed."""
+    """Finds the Function of a callable. A callable that is pickled by reference is serialized once; a function that is
+    pickled by value, when what it captures has changed; any other callable each time."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self.by_reference: dict[int, tuple[Callable[..., Any], Function]] = {}
+        self._by_code: dict[int, _ByValue] = {}
         self._by_content: dict[bytes, Function] = {}
 
     def find(self, callable_: Callable[..., Any]) -> Function:
         known = self.by_reference.get(id(callable_))
         if known is not None and known[0] is callable_:
             return known[1]
-        if not callable(callable_):
+        if type(callable_) is types.FunctionType:
+            last = self._by_code.get(id(callable_.__code__))
+            if last is not None and last.snapshot is not None and last.snapshot.is_of(callable_):
+                return last.function
+        elif not callable(callable_):
             raise TypeError(f"{callable_!r} is not callable.")
+        return self._serialize(callable_)
+
+    def _serialize(self, callable_: Callable[..., Any]) -> Function:
         try:
             payload = self._encoder.encode(callable_)
         except Exception as error:
             what = f"Cannot send the function {function_name(callable_)}()"
             raise explained(error, what, callable_, self._encoder.probe) from None
         function = self._remember(Function(function_name(callable_), payload))
-        if self._encoder.is_default and pickles_by_reference(callable_, payload):
-            _bound(self.by_reference)[id(callable_)] = (callable_, function)
+        if self._encoder.is_default:
+            if pickles_by_reference(callable_, payload):
+                _bound(self.by_reference)[id(callable_)] = (callable_, function)
+            elif type(callable_) is types.FunctionType:
+                self._remember_by_value(callable_, function)
         return function
+
+    def _remember_by_value(self, callable_: types.FunctionType, function: Function) -> None:
+        """A snapshot costs as much as serializing, so that a function that changes often has none."""
+        code = callable_.__code__
+        last = self._by_code.get(id(code))
+        changes = 0 if last is None else last.changes + 1
+        snapshot = take_snapshot(callable_) if changes <= _CHANGES_LIMIT else None
+        _bound(self._by_code)[id(code)] = _ByValue(code, snapshot, function, changes)
 
     def _remember(self, function: Function) -> Function:
         known = self._by_content.get(function.digest)
@@ -114,20 +147,6 @@ def _bound(book: dict[Any, Any]) -> dict[Any, Any]:
     if len(book) >= _REMEMBERED_LIMIT:
         book.clear()
     return book
-
-
-def pickles_by_reference(callable_: Callable[..., Any], payload: bytes) -> bool:
-    """Whether ``payload`` only names ``callable_``. Functions of ``__main__`` are named by pickle, not by
-    cloudpickle."""
-    if not isinstance(callable_, (types.FunctionType, types.BuiltinFunctionType, type)):
-        return False
-    owner = getattr(callable_, "__self__", None)
-    if owner is not None and not isinstance(owner, (types.ModuleType, type)):
-        return False
-    try:
-        return pickle.dumps(callable_, PICKLE_PROTOCOL) == payload
-    except Exception:
-        return False
 
 
 def shape_of(function: Function, arity: int, keywords: tuple[str, ...], options: TaskOptions) -> Shape:

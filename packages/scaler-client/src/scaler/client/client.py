@@ -180,7 +180,7 @@ class Client:
                 shape, args = self._keyword_call(fn, function, args, kwargs)
             else:
                 shape = function.usual_shapes.get(len(args))
-                if shape is None or known is None:
+                if shape is None:
                     check_call(fn, args, kwargs)
                     shape = function.usual_shapes[len(args)] = shape_of(function, len(args), (), self._options)
             future = ScalerFuture(self._client_io)
@@ -227,7 +227,7 @@ class Client:
             known = self._known.get(id(fn))
             function = known[1] if known is not None and known[0] is fn else self._functions.find(fn)
             key = (len(args), *kwargs) if kwargs else len(args)
-            shape = function.usual_shapes.get(key) if known is not None else None
+            shape = function.usual_shapes.get(key)
             if shape is None:
                 check_call(fn, args, kwargs)
                 shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), self._options)
@@ -251,7 +251,7 @@ class Client:
             return self._call_with(fn, function, args, kwargs, options)
         key = (len(args), *kwargs)
         shape = function.usual_shapes.get(key)
-        if shape is not None and id(fn) in self._known:
+        if shape is not None:
             return shape, (*args, *kwargs.values())
         shape, values = self._call_with(fn, function, args, kwargs, self._options)
         function.usual_shapes[key] = shape
