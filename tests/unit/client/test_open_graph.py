@@ -34,20 +34,16 @@ def side() -> SchedulerSide:
     return connected
 
 
-def send_node(side: SchedulerSide, *inputs: Sink) -> Dependent:
+def send_node(side: SchedulerSide, *inputs: Sink, function: Any = operator.neg) -> Dependent:
     """A call whose arguments are the results of ``inputs``, or 1."""
     sink = Dependent()
     submissions = side.session.submissions
-    shape = shape_of(side.book.find(operator.neg), max(1, len(inputs)), (), TaskOptions()).variant(is_node=True)
-    if any(not each.task_range.first for each in inputs):
+    shape = shape_of(side.book.find(function), max(1, len(inputs)), (), TaskOptions()).variant(is_node=True)
+    if any(not submissions.id_of(each) for each in inputs):
         submissions.close_batch()
-    slots = [ObjectKey(SESSION, task_of(each)) for each in inputs] or [success(1)[1]]
+    slots = [ObjectKey(SESSION, submissions.id_of(each)) for each in inputs] or [success(1)[1]]
     submissions.add_node(shape, slots, 24, sink, inputs)
     return sink
-
-
-def task_of(sink: Sink) -> int:
-    return int(sink.task_range.first + sink.task_index)
 
 
 def send_chain(side: SchedulerSide, length: int) -> list[Dependent]:
@@ -71,14 +67,49 @@ def test_nodes_join_one_graph_whose_number_is_no_task(side: SchedulerSide) -> No
     assert isinstance(body, Tasks) and tasks_in([body]) == [1, 2, 3, 4]
     options = {run.options for run in body.runs}
     assert len(options) == 1 and all(each.grows and each.graph > 4 for each in options)
-    assert body.runs[1].slot(0, 0) == ObjectKey(SESSION, 1)
+
+
+def links_in(bodies: list[Any]) -> dict[int, int]:
+    """The tasks that name another one, and that one."""
+    runs = [run for body in bodies if isinstance(body, Tasks) for run in body.runs]
+    slots = {run.first_task + row: run.slot(row, 0) for run in runs for row in range(run.count)}
+    return {task: slot.number for task, slot in slots.items() if isinstance(slot, ObjectKey)}
+
+
+def test_a_chain_of_calls_of_one_function_is_one_run(side: SchedulerSide) -> None:
+    send_chain(side, 4)
+    (body,) = side.exchange()
+    assert [(run.first_task, run.count) for run in body.runs] == [(1, 4)]
+    assert links_in([body]) == {2: 1, 3: 2, 4: 3}
+
+
+def test_a_node_may_name_any_node_of_the_open_batch(side: SchedulerSide) -> None:
+    first = send_node(side)
+    second = send_node(side, first, function=operator.pos)
+    third = send_node(side, second)
+    send_node(side, third, function=operator.pos)
+    bodies = side.exchange() + side.acknowledge()
+    assert tasks_in(bodies) == [1, 2, 3, 4]
+    assert links_in(bodies) == {2: 1, 3: 2, 4: 3}
+
+
+def test_a_cancelled_node_of_the_open_batch_keeps_its_id(side: SchedulerSide) -> None:
+    first = send_node(side)
+    second = send_node(side, first, function=operator.pos)
+    assert side.cancel(first)
+    first.settle(Outcome(*CANCELLED))
+    bodies = side.exchange() + side.acknowledge()
+    assert tasks_in(bodies) == [2] and links_in(bodies) == {2: 1}
+    side.say(Results([side.results((2, *MISSING))]))
+    assert statuses([second]) == [Status.CANCELLED] and second.culprit is first
+    assert not side.session.has_unfinished
 
 
 def test_other_tasks_stay_outside(side: SchedulerSide) -> None:
     send_chain(side, 2)
     side.submit(operator.pos, 1)
     runs = [run for body in side.exchange() + side.acknowledge() if isinstance(body, Tasks) for run in body.runs]
-    assert [run.options.graph > 0 for run in runs] == [True, True, False]
+    assert [run.options.graph > 0 for run in runs] == [True, False]
 
 
 def test_a_function_whose_results_are_arguments_makes_nodes(side: SchedulerSide) -> None:
@@ -110,7 +141,8 @@ def test_nodes_that_have_ended_are_stated_to_a_restarted_scheduler_as_intermedia
     side.welcome(epoch=8)
     side.exchange()
     stated = [run for body in side.bodies if isinstance(body, Tasks) for run in body.runs]
-    assert [(run.first_task, run.options.intermediate) for run in stated] == [(1, True), (2, False), (3, False)]
+    assert [(run.first_task, run.options.intermediate) for run in stated] == [(1, True), (2, False)]
+    assert tasks_in(side.bodies) == [1, 2, 3]
     assert send_node(side).task_range.group is not sinks[0].task_range.group
 
 

@@ -285,7 +285,7 @@ class HeldCall:
             for call in followed:
                 call._followers.append(self)
             return waited
-        if any(not each.task_id for each in nodes):
+        if any(not submissions.id_of(each) for each in nodes):
             submissions.close_batch()
             if submissions.current_graph is not graph:
                 return None  # it is full now
@@ -322,7 +322,7 @@ class HeldCall:
         known = small.get(id(part))
         if type(known) is bytes:
             return known
-        return ObjectKey(session.session, part.task_id)
+        return ObjectKey(session.session, session.submissions.id_of(part))
 
     # ---- waiting and ending --------------------------------------------------------------------------------------
 

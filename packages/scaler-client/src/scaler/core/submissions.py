@@ -97,7 +97,7 @@ class Submissions:
         entries: list[Range] = []
         for entry in self.open_runs:
             entry.shape.open = None
-            if entry.remaining:
+            if entry.remaining or (type(entry) is NodeRange and entry.sinks):  # others may name cancelled nodes
                 self._ranges.close(entry)
                 entries.append(entry)
             if type(entry) is NodeRange:
@@ -189,12 +189,22 @@ class Submissions:
         sink: TaskSink,
         inputs: Sequence[TaskSink],
     ) -> bool:
-        """As ``add``, for a node of the open graph. ``inputs``: the nodes that it names, which have ids."""
+        """As ``add``, for a node of the open graph. ``inputs``: the nodes that it names by ``id_of``."""
         must_turn = self.add(shape, slots, size, sink)
         entry = sink.task_range
         assert isinstance(entry, NodeRange)
         entry.inputs[sink.task_index] = inputs
         return must_turn
+
+    def id_of(self, sink: TaskSink) -> int:
+        """The id that a task has, or will get because its run is the first of the open batch. Otherwise 0: it is known
+        when the batch is closed."""
+        entry = sink.task_range
+        assert entry is not None
+        if entry.first:
+            return entry.first + sink.task_index
+        is_next = bool(self.open_runs) and entry is self.open_runs[0]
+        return self._ranges.next_task + sink.task_index if is_next else 0
 
     def _node_range(self, shape: Shape) -> NodeRange:
         graph = self.open_graph()
