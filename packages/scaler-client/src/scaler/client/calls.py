@@ -10,7 +10,7 @@ from typing import Any
 
 import cloudpickle
 
-from scaler.client.captures import Snapshot, pickles_by_reference, take_snapshot
+from scaler.client.captures import CaptureSnapshot, pickles_by_reference, take_snapshot
 from scaler.client.reducers import serialize_for_task
 from scaler.client.serializer import (
     PICKLE_PROTOCOL,
@@ -85,7 +85,7 @@ class _ByValue:
     such a function was not the last one. Other threads may read: it is replaced, not changed."""
 
     code: types.CodeType
-    snapshot: Snapshot | None
+    snapshot: CaptureSnapshot | None
     function: Function
     changes: int
 

@@ -54,7 +54,7 @@ class _Captured:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class CaptureSnapshot:
     """A function, and the functions that it captures, directly or through others. ``module_count``: the number of
     imported modules, if it captures a package: cloudpickle sends the package's imported modules with it."""
 
@@ -69,7 +69,7 @@ class Snapshot:
         return self.root.is_of(function) and all(captured.is_of(other) for other, captured in self.others)
 
 
-def take_snapshot(function: types.FunctionType) -> Snapshot | None:
+def take_snapshot(function: types.FunctionType) -> CaptureSnapshot | None:
     """None: something that the function captures may change and remain the same object."""
     modules_before = len(sys.modules)
     found: dict[int, tuple[types.FunctionType, _Captured]] = {}
@@ -90,7 +90,7 @@ def take_snapshot(function: types.FunctionType) -> Snapshot | None:
                 return None
             has_package = has_package or (type(value) is types.ModuleType and hasattr(value, "__path__"))
     (_, root), *others = found.values()
-    return Snapshot(root, tuple(others), modules_before if has_package else None)
+    return CaptureSnapshot(root, tuple(others), modules_before if has_package else None)
 
 
 def pickles_by_reference(value: Any, payload: bytes) -> bool:

@@ -51,17 +51,20 @@ class InputCalls:
     def send(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: Future) -> None:
         """Submit a call as soon as its inputs allow it."""
         self._client_io.check_usable()
+        uploads: list[Upload] = []
         held: list[Upload] = []
         try:
             shape, parts = self._parts(fn, shape, values)
-            self._check_inputs(fn, parts)
             payloads = [part for part in parts if not isinstance(part, ScalerFuture)]
-            slots, uploads, _ = self._arguments.place(payloads, held)
+            if len(payloads) < len(parts):
+                self._check_inputs(fn, parts)
+            if payloads:
+                slots, uploads, _ = self._arguments.place(payloads, held)
+                placed = iter(slots)
+                parts = [part if isinstance(part, ScalerFuture) else next(placed) for part in parts]
         except BaseException:
             self._arguments.let_go(held)
             raise
-        placed = iter(slots)
-        parts = [part if isinstance(part, ScalerFuture) else next(placed) for part in parts]
         _run([HeldCall(self._arguments, self._client_io, shape, parts, uploads, held, future)])
 
     def _parts(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any]) -> tuple[Shape, list[Any]]:
@@ -82,11 +85,11 @@ class InputCalls:
                 raise self._arguments.explain(error, fn, values, shape.keywords) from None
         if places:
             shape, parts = self._with_inner(fn, shape, parts, places, list(inner.values()))
-        return shape, [self._sent_before(part) for part in parts]
+        return shape, [self._sent_before(part) if isinstance(part, ScatteredFuture) else part for part in parts]
 
-    def _sent_before(self, part: Any) -> Any:
-        """The upload of a scattered value; other parts as they are."""
-        if isinstance(part, ScatteredFuture) and part.reference is not None and part._client_io is self._client_io:
+    def _sent_before(self, part: ScatteredFuture) -> Any:
+        """The upload of a scattered value, if there is one here."""
+        if part.reference is not None and part._client_io is self._client_io:
             return self._arguments.upload_of(part.reference)
         return part
 
@@ -186,8 +189,9 @@ class HeldCall:
         """Send the call, or fail, if all its inputs allow it. Returns the calls that need wait for it no more."""
         while self._future is not None:
             try:
-                small = {id(part): self._small(part) for part in self._inputs() if not part.is_unsettled}
-                placement = self._place_now(small)
+                inputs = self._inputs()
+                small = {id(part): self._small(part) for part in inputs if not part.is_unsettled}
+                placement = self._place_now(inputs, small)
             except _InputFailed as failed:
                 return self._fail(failed.future)
             except Exception as error:
@@ -198,7 +202,7 @@ class HeldCall:
                 return self._take_followers() if self._future is None else []
         return self._take_followers()
 
-    def _place_now(self, small: dict[int, Any]) -> list[Future] | None:
+    def _place_now(self, inputs: list[Future], small: dict[int, Any]) -> list[Future] | None:
         """``_place`` with the lock held. As in ``submit``, most calls only join the open batch."""
         client_io = self._client_io
         client_io.check_usable()
@@ -206,7 +210,7 @@ class HeldCall:
             client_io.check_usable()
             self._must_turn = False
             try:
-                placement = self._place(small, client_io.session)
+                placement = self._place(inputs, small, client_io.session)
             except BaseException as error:
                 client_io.note_interruption(error)
                 raise
@@ -246,14 +250,13 @@ class HeldCall:
 
     # ---- within a turn -----------------------------------------------------------------------------------------
 
-    def _place(self, small: dict[int, Any], session: Session) -> list[Future] | None:
+    def _place(self, inputs: list[Future], small: dict[int, Any], session: Session) -> list[Future] | None:
         """Send the call, and return nothing to wait for. Otherwise return the inputs whose ends it must wait for;
         those that are held themselves will say when they have been sent. None: an input has just ended, try again."""
         if self._future is None:
             return []
         submissions = session.submissions
         graph = submissions.current_graph
-        inputs = self._inputs()
         nodes: list[Future] = []
         elsewhere: list[Future] = []
         waited: list[Future] = []
@@ -263,14 +266,13 @@ class HeldCall:
             if entry is not None:
                 entry.shape.function.is_input = True
             known = small.get(id(future))
-            is_node = type(entry) is NodeRange and entry.group is graph and graph is not None and not graph.is_closed
             if type(known) is bytes:
                 continue
             if known is None and not future.is_unsettled:
                 return None
             if known is not None and known.index not in known.range.large:
                 return None  # another thread has just begun to fetch it
-            if is_node:
+            if type(entry) is NodeRange and entry.group is graph and graph is not None and not graph.is_closed:
                 nodes.append(future)
             elif known is not None:
                 elsewhere.append(future)
@@ -285,7 +287,7 @@ class HeldCall:
             for call in followed:
                 call._followers.append(self)
             return waited
-        if any(not submissions.id_of(each) for each in nodes):
+        if not all(map(submissions.id_of, nodes)):
             submissions.close_batch()
             if submissions.current_graph is not graph:
                 return None  # it is full now
@@ -296,7 +298,7 @@ class HeldCall:
         submissions, future = session.submissions, self._future
         assert future is not None
         slots = [self._slot(session, part, small) for part in self._parts]
-        size = sum(len(slot) if type(slot) is bytes else 24 for slot in slots)
+        size = sum([len(slot) if type(slot) is bytes else 24 for slot in slots])
         if elsewhere:
             self._must_turn = submissions.add(self._shape.variant(is_node=False), slots, size, future)
         elif nodes:
