@@ -58,7 +58,7 @@ def test_the_scenarios_reach_every_answer() -> None:
             world.step()
         seen |= world.seen
     expected = (StoreGranted, StoreExtent, StoreFound, StoreRefused, StoreRegion, ObjectMissing)
-    assert {each.__name__ for each in expected} | {"Publish", "Unpublish"} <= seen
+    assert {each.__name__ for each in expected} | {"Publish", "Unpublish", "SendPiece of what is coming"} <= seen
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler_protocol.messages import ObjectKey, StoreFound, StoreRefused, StoreSettings, StoreStatus
+from scaler_protocol.messages import UPLOAD_NUMBER, ObjectKey, StoreFound, StoreRefused, StoreSettings, StoreStatus
 from scaler_protocol.objects.agent_connection import AgentAnswer, AgentConnection
 from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.errors import Unreachable
@@ -20,6 +20,7 @@ from scaler_protocol.security import ensure_token
 from tests.support.waiting import wait_until
 
 KEY = ObjectKey(b"owner of objects", 1)
+KEY_OF_CLIENT = ObjectKey(b"owner of objects", UPLOAD_NUMBER + 1)
 SIZES = [0, 1, 32 * 1024, 512 * 1024, 512 * 1024 + 1, 20_000_001]
 
 
@@ -179,3 +180,50 @@ def test_a_store_killed_while_it_receives(hosts: list[Host]) -> None:
     wait_until(lambda: not one.status().pinned_bytes, 30)
     with pytest.raises(Unreachable):
         one.program.fetch(ObjectKey(KEY.owner, 2), 5, [other.endpoint], 30)
+
+
+def test_an_object_that_is_still_coming_goes_on_to_the_next_store(hosts: list[Host]) -> None:
+    first, second, third = hosts
+    size = 300_000_000
+    data = os.urandom(1000) * (size // 1000)
+    first.program.put(KEY_OF_CLIENT, data)
+    pid = first.status().pid
+    second.agent.fetch(KEY_OF_CLIENT, size, [first.endpoint])
+    while second.status().received_bytes < size // 10:
+        pass
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        third.agent.fetch(KEY_OF_CLIENT, size, [second.endpoint])
+        wait_until(lambda: third.status().received_bytes > size // 20, 30)
+        assert second.status().objects == 0
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert second.answers()[0] == third.answers()[0] == StoreFound(KEY_OF_CLIENT, size)
+    assert third.program.get(KEY_OF_CLIENT, 30) == data
+    assert first.status().sent_bytes == size
+    wait_until(lambda: not second.status().pinned_bytes, 30)
+
+
+def test_when_the_rest_does_not_come_the_next_store_continues_elsewhere(hosts: list[Host]) -> None:
+    first, second, third = hosts
+    size = 300_000_000
+    data = os.urandom(1000) * (size // 1000)
+    spare = Host()
+    try:
+        for each in (first, spare):
+            each.program.put(KEY_OF_CLIENT, data)
+        pid = first.status().pid
+        second.agent.fetch(KEY_OF_CLIENT, size, [first.endpoint])
+        while second.status().received_bytes < size // 10:
+            pass
+        os.kill(pid, signal.SIGSTOP)
+        third.agent.fetch(KEY_OF_CLIENT, size, [second.endpoint, spare.endpoint])
+        wait_until(lambda: third.status().received_bytes > size // 20, 30)
+        os.kill(pid, signal.SIGKILL)
+        assert isinstance(second.answers()[0], StoreRefused)
+        assert third.answers()[0] == StoreFound(KEY_OF_CLIENT, size)
+        assert third.program.get(KEY_OF_CLIENT, 30) == data
+        assert second.status().used_bytes == 0
+        assert spare.status().sent_bytes < size, "it began again"
+    finally:
+        spare.close()

@@ -9,6 +9,7 @@ from typing import Any
 
 from scaler_protocol.messages import (
     OWNER_SOURCE,
+    UPLOAD_NUMBER,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -143,6 +144,8 @@ class World:
     def do_SendPiece(self, effect: SendPiece) -> None:
         assert effect.offset + effect.length <= effect.size <= effect.extent.size
         tags = self.pages_of(effect.extent)
+        if effect.key in self.core.fetches:
+            self.seen.add("SendPiece of what is coming")
         if effect.direct:
             self.bulk.append((effect, list(tags)))
 
@@ -289,7 +292,7 @@ class World:
 
     def act(self, number: int) -> None:
         peer = self.peers[number]
-        key = ObjectKey(self.chance.choice(OWNERS), self.chance.randrange(12))
+        key = self.any_key()
         kind = self.chance.randrange(13)
         if kind == 0 and key not in peer["asked"] and key not in peer["writing"]:
             peer["asked"].add(key)
@@ -322,8 +325,13 @@ class World:
         elif kind == 10 and self.chance.random() < 0.1:
             self.say(number, StoreForget(key.owner))
         elif kind == 11:
-            self.sizes.setdefault(key, self.chance.choice([0, 1, 100_000, MEBIBYTE]))
+            self.sizes.setdefault(key, self.chance.choice([0, 1, 100_000, MEBIBYTE, 5 * MEBIBYTE]))
             self.say(number, StoreFetch(key, self.sizes[key], tuple(self.chance.sample([*ENDPOINTS, OWNER_SOURCE], 2))))
+
+    def any_key(self) -> ObjectKey:
+        """Of a value, or of what a client has sent."""
+        number = self.chance.randrange(12)
+        return ObjectKey(self.chance.choice(OWNERS), number if number < 6 else UPLOAD_NUMBER + number)
 
     def place(self, number: int, key: ObjectKey) -> None:
         region = self.peers[number]["region"]
@@ -340,7 +348,8 @@ class World:
         )
 
     def act_as_store(self, number: int) -> None:
-        key = ObjectKey(self.chance.choice(OWNERS), self.chance.randrange(12))
+        fetched = [key for key in self.sizes if key in self.core.fetches]
+        key = self.chance.choice(fetched) if fetched and self.chance.random() < 0.7 else self.any_key()
         roll = self.chance.random()
         if roll < 0.5:
             self.say(number, ObjectRequest(key, False, self.chance.choice([0, 0, 5000]), roll < 0.3))

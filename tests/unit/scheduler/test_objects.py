@@ -28,6 +28,7 @@ from scaler_protocol.messages import (
     Withdrawn,
 )
 from scaler_scheduler.core.objects import GONE_TEXT, SENDER_SECONDS, SENDERS_AT_ONCE, SILENT_TEXT, ObjectStore
+from scaler_scheduler.core.transfers import Transfers
 from tests.unit.scheduler.playbook import Playbook, handed, results, run, statuses, tasks
 from tests.unit.scheduler.test_graphs import done, nodes
 
@@ -539,7 +540,7 @@ def test_a_value_that_its_holder_asks_for_is_made_again():
 
 def test_what_only_a_lost_agent_asked_for_is_forgotten() -> None:
     """Also while its owner may still speak of it."""
-    store, key = ObjectStore(), ObjectKey(b"o" * 16, 0)
+    store, key = ObjectStore(Transfers(1e9)), ObjectKey(b"o" * 16, 0)
     store.on_request(b"agent", key, 1.0, {})
     store.expire(2.0, lambda _, now: now + 1)
     assert key in store.objects

@@ -24,13 +24,12 @@ from scaler_protocol.messages import (
     ObjectRequest,
     ObjectStored,
 )
+from scaler_scheduler.core.routes import source_for, usable_stores
 from scaler_scheduler.core.stored_objects import Assembly, Forged, StoredObject
+from scaler_scheduler.core.transfers import Transfers
 
 Replies = list[tuple[bytes, object]]
 """Messages to send, each with the session that receives it."""
-
-READERS_PER_STORE = 2
-"""How many stores fetch an object from one store at a time."""
 
 SOURCES_LIMIT = 4
 """How many stores a reader is told of. It tries the next one when a store is gone or stalls."""
@@ -40,9 +39,6 @@ SENDERS_AT_ONCE = 4
 
 SENDER_SECONDS = 1.0
 """How long a client has to send more of a function than the slowest sender, while others wait."""
-
-PUSH_BYTES = 1024 * 1024
-"""Smaller objects in a store of their owner's host that others cannot reach come through the scheduler."""
 
 OBJECT_BYTES = 1024
 """The memory of an object in addition to its bytes."""
@@ -61,12 +57,13 @@ class ObjectStore:
     by the time since when no bytes of them came (None: some came just now). ``held_bytes``: what is kept here, by
     owner."""
 
-    def __init__(self) -> None:
+    def __init__(self, transfers: Transfers) -> None:
         self.objects: dict[ObjectKey, StoredObject] = {}
         self.unstated: dict[ObjectKey, float] = {}
         self.awaited: dict[ObjectKey, float | None] = {}
         self.held_bytes: dict[bytes, int] = {}
         self._senders_at: float | None = None
+        self._transfers = transfers
 
     # ---- what owners send ------------------------------------------------------------------------------------------
 
@@ -171,7 +168,7 @@ class ObjectStore:
             return [(agent, ObjectMissing(key, LOST_TEXT if stored else GONE_TEXT))]
         stored.holders[agent] = True
         given_up = stored.fetching.pop(agent, None)
-        if stored.size >= 0 and _usable_stores(stored, agent, endpoints):
+        if stored.size >= 0 and usable_stores(stored, agent, endpoints):
             stored.waiting[agent] = True
             return self._send_to_stores(stored, endpoints)
         stored.readers[agent] = [0, 0]
@@ -183,18 +180,15 @@ class ObjectStore:
         return replies
 
     def _send_to_stores(self, stored: StoredObject, endpoints: Mapping[bytes, str]) -> Replies:
-        """Waiting agents are told of a store that serves few others, so an object reaches many hosts as a tree
-        grows."""
+        """Tell waiting agents of their sources, in the order in which they came, as far as there are any."""
         replies: Replies = []
+        slow = self._transfers.slow_agents()
         while stored.waiting:
-            users = list(stored.fetching.values())
             agent = next(iter(stored.waiting))
-            usable = _usable_stores(stored, agent, endpoints)
-            free = [store for store in usable if users.count(store) < READERS_PER_STORE]
-            if not free:
+            source = source_for(stored, agent, endpoints, slow)
+            if source is None:
                 break
             del stored.waiting[agent]
-            source = min(free, key=lambda store: (users.count(store), not endpoints.get(store)))
             stored.fetching[agent] = source
             replies += self._locate(stored, agent, source, endpoints)
         return replies
@@ -235,6 +229,7 @@ class ObjectStore:
         stored.fetching.pop(agent, None)
         if any(body.store) and not stored.is_function:
             stored.stores[body.store] = True
+            stored.replace_source(agent, body.store)
         return self._send_to_stores(stored, endpoints)
 
     def expire(self, now: float, until: Callable[[ObjectKey, float], float | None]) -> Replies:
@@ -444,10 +439,3 @@ class ObjectStore:
                 assert assembly is None or assembly.received == sum(map(len, assembly.chunks)), key
             assert all(sender in stored.owners for sender in stored.senders), key
         assert held == self.held_bytes, (held, self.held_bytes)
-
-
-def _usable_stores(stored: StoredObject, agent: bytes, endpoints: Mapping[bytes, str]) -> list[bytes]:
-    """The stores that have an object and that an agent's store can fetch it from, and the owner's own if the owner can
-    push it from there: a store without an agent has no endpoint."""
-    is_pushable = bool(endpoints.get(agent)) and bool(stored.owners) and stored.size >= PUSH_BYTES
-    return [store for store in stored.stores if endpoints.get(store) or (is_pushable and store == stored.home)]

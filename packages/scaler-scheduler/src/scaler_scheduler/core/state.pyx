@@ -25,7 +25,8 @@ cdef class SchedulerState:
         self.lineage, self.stopping, self.ignored, self.unclaimed = Lineage(), [], {}, Unclaimed()
         self.functions, self.function_users, self.function_loads = {}, {}, {}
         self.serializers, self.serializer_users = {}, {}
-        self.objects, self.relays, self.transfers = ObjectStore(), Relays(), Transfers(BYTES_PER_SECOND)
+        self.transfers = Transfers(BYTES_PER_SECOND)
+        self.objects, self.relays = ObjectStore(self.transfers), Relays()
         self.locks = LockTable(now)
         self.lock_requests_by_task = self.locks.by_task
         self.nested_clients = self.lineage.children

@@ -74,8 +74,8 @@ class StoredObject:
     ``home``: the store that its owner named. ``owners``: who has it, with what they have sent; of a function there may
     be several, and ``content`` is what was verified. ``senders``: owners of a function that may send on. ``readers``:
     {agent session: [sent, credit]}. ``asked``: the owner that was asked to send what is in a store only. ``lost``:
-    no peer has it any more. ``fetching``: agents whose stores fetch it, and from which; ``waiting``: those whose turn
-    comes when a store is free or has it.
+    no peer has it any more. ``fetching``: agents whose stores fetch it, and from which store, or from which agent whose
+    store fetches it, too; ``waiting``: those whose turn comes when there is a source for them.
     """
 
     def __init__(self, key: ObjectKey) -> None:
@@ -100,3 +100,7 @@ class StoredObject:
     @property
     def is_complete(self) -> bool:
         return self.content is not None and self.content.is_complete
+
+    def replace_source(self, agent: bytes, store: bytes) -> None:
+        """The store of an agent from which others fetch has the whole object now."""
+        self.fetching = {each: store if source == agent else source for each, source in self.fetching.items()}

@@ -54,6 +54,7 @@ class _Fetch:
     peers: list[int]  # whom to tell
     started: bool = False  # there is memory for it
     received: int = 0
+    written: int = 0  # what other stores may read
     deadline: float = 0.0
 
 
@@ -193,6 +194,18 @@ class Fetches:
         fetch.received += count
         fetch.deadline = now + STALL_SECONDS
         self.received_bytes += count
+
+    def note_written(self, key: ObjectKey) -> int:
+        """Everything that has come of an object was written. Returns how many bytes that are."""
+        fetch = self._fetches[key]
+        fetch.written = fetch.received
+        return fetch.written
+
+    def written(self, key: ObjectKey) -> int | None:
+        """The bytes that other stores may read before the object has come as a whole; None: none. Only what a client
+        has sent does not change when it continues from another source."""
+        fetch = self._fetches.get(key)
+        return fetch.written if fetch is not None and fetch.started and key.number >= UPLOAD_NUMBER else None
 
     def is_complete(self, key: ObjectKey) -> bool:
         fetch = self._fetches.get(key)

@@ -1,6 +1,7 @@
 """Objects on their way from here to other stores.
 
-They travel as chunks, a window at a time, or on a bulk connection, a few pieces at a time.
+They travel as chunks, a window at a time, or on a bulk connection, a few pieces at a time. An object that is still
+coming here from another store goes on to its readers as it comes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
+    CREDIT_WITHOUT_END,
     OBJECT_WINDOW_BYTES,
     ObjectChunk,
     ObjectCredit,
@@ -27,7 +29,8 @@ _Name = tuple[int, ObjectKey]
 
 @dataclass(slots=True)
 class _Serving:
-    """``waiting``: pieces that are on the bulk connection and have not been sent."""
+    """``waiting``: pieces that are on the bulk connection and have not been sent. ``available``: the bytes that are
+    here; the others are still to come."""
 
     extent: Extent
     size: int
@@ -35,7 +38,12 @@ class _Serving:
     offset: int
     limit: int
     direct: bool
+    available: int
     waiting: int = 0
+
+    def may_send(self, limit: int) -> bool:
+        """A whole piece is here, or the last one."""
+        return self.offset < self.size and (self.available >= self.size or self.available - self.offset >= limit)
 
 
 class Servings:
@@ -46,6 +54,7 @@ class Servings:
         self._effects = effects
         self._asked: dict[_Name, tuple[int, bool]] = {}  # where to begin, and whether on the bulk connection
         self._servings: dict[_Name, _Serving] = {}
+        self._growing: dict[ObjectKey, list[int]] = {}  # the readers of objects that are still coming
         self._ending: dict[_Name, deque[_Serving]] = {}  # given up; some of their pieces have not been sent
 
     def ask(self, peer: int, key: ObjectKey, offset: int, direct: bool) -> list[int]:
@@ -56,24 +65,48 @@ class Servings:
     def decline(self, peer: int, key: ObjectKey) -> None:
         self._asked.pop((peer, key), None)
 
-    def start(self, peer: int, key: ObjectKey, extent: Extent, size: int, pin: int) -> list[int]:
-        """Its bytes are pinned."""
+    def start(self, peer: int, key: ObjectKey, extent: Extent, size: int, pin: int, available: int) -> list[int]:
+        """Its memory is pinned, and ``available`` bytes are here; ``on_grown`` tells of the others."""
         offset, direct = self._asked.pop((peer, key), (size, False))
         offset = min(offset, size)
         if not size:
             self._effects.append(StoreAnswer(peer, ObjectChunk(key, 0, 0, b"")))
         direct = direct and offset < size
-        self._servings[peer, key] = _Serving(extent, size, pin, offset, offset + OBJECT_WINDOW_BYTES, direct)
-        return self._send_directly(peer, key) if direct else self._send(peer, key)
+        limit = offset + OBJECT_WINDOW_BYTES
+        self._servings[peer, key] = _Serving(extent, size, pin, offset, limit, direct, available)
+        if available < size:
+            self._growing.setdefault(key, []).append(peer)
+        return self._continue(peer, key)
+
+    def on_grown(self, key: ObjectKey, available: int) -> list[tuple[int, list[int]]]:
+        """More bytes of the object are here. Returns the pins that are not needed any more, by peer."""
+        ended = []
+        for peer in list(self._growing.get(key, ())):
+            serving = self._servings[peer, key]
+            serving.available = available
+            if available >= serving.size:
+                self._note_complete(peer, key)
+            ended.append((peer, self._continue(peer, key)))
+        return ended
+
+    def on_stopped(self, key: ObjectKey) -> list[tuple[int, list[int]]]:
+        """The rest of the object does not come. Returns pins as ``on_grown``, for each of its readers."""
+        return [(peer, self._end(peer, key)) for peer in list(self._growing.get(key, ()))]
 
     def on_credit(self, peer: int, credit: ObjectCredit) -> list[int]:
         serving = self._servings.get((peer, credit.key))
         if serving is None:
+            if credit.offset == CREDIT_WITHOUT_END:
+                self.decline(peer, credit.key)
             return []
         if credit.offset >= serving.size:
             return self._end(peer, credit.key)
         serving.limit = max(serving.limit, credit.offset + OBJECT_WINDOW_BYTES)
         return [] if serving.direct else self._send(peer, credit.key)
+
+    def _continue(self, peer: int, key: ObjectKey) -> list[int]:
+        is_direct = self._servings[peer, key].direct
+        return self._send_directly(peer, key) if is_direct else self._send(peer, key)
 
     def on_piece_sent(self, peer: int, key: ObjectKey) -> list[int]:
         """The oldest piece of the object that was on the peer's bulk connection."""
@@ -90,26 +123,39 @@ class Servings:
     def on_bulk_lost(self, peer: int) -> list[int]:
         """The peer's bulk connection is gone, with the pieces on it. The peer asks again for what it still needs."""
         names = [name for name, serving in self._servings.items() if name[0] == peer and serving.direct]
-        ended = [self._servings.pop(name) for name in names]
+        ended = [serving for name in names if (serving := self._pop(*name)) is not None]
         for name in [name for name in self._ending if name[0] == peer]:
             ended += self._ending.pop(name)
         return [serving.pin for serving in ended]
 
     def remove_peer(self, peer: int) -> None:
         """Its pins go with it."""
-        self._servings = {name: serving for name, serving in self._servings.items() if name[0] != peer}
+        for name in [name for name in self._servings if name[0] == peer]:
+            self._pop(*name)
         self._ending = {name: ending for name, ending in self._ending.items() if name[0] != peer}
         self._asked = {name: asked for name, asked in self._asked.items() if name[0] != peer}
 
     def _end(self, peer: int, key: ObjectKey) -> list[int]:
         """Its pin stays as long as pieces of it wait to be sent."""
-        serving = self._servings.pop((peer, key), None)
+        serving = self._pop(peer, key)
         if serving is None:
             return []
         if not serving.waiting:
             return [serving.pin]
         self._ending.setdefault((peer, key), deque()).append(serving)
         return []
+
+    def _pop(self, peer: int, key: ObjectKey) -> _Serving | None:
+        self._note_complete(peer, key)
+        return self._servings.pop((peer, key), None)
+
+    def _note_complete(self, peer: int, key: ObjectKey) -> None:
+        """The reader waits for no more bytes to come here."""
+        readers = self._growing.get(key)
+        if readers is not None and peer in readers:
+            readers.remove(peer)
+            if not readers:
+                del self._growing[key]
 
     def _take_ended(self, peer: int, key: ObjectKey) -> list[int]:
         ending = self._ending[peer, key]
@@ -122,16 +168,16 @@ class Servings:
 
     def _send(self, peer: int, key: ObjectKey) -> list[int]:
         serving = self._servings[peer, key]
-        while serving.offset < min(serving.size, serving.limit):
+        while serving.offset < serving.limit and serving.may_send(CHUNK_SIZE_BYTES):
             self._send_piece(peer, key, serving, CHUNK_SIZE_BYTES)
         return [] if serving.offset < serving.size else self._end(peer, key)
 
     def _send_directly(self, peer: int, key: ObjectKey) -> list[int]:
         serving = self._servings[peer, key]
-        while serving.offset < serving.size and serving.waiting < PIECES_AHEAD:
+        while serving.waiting < PIECES_AHEAD and serving.may_send(PIECE_BYTES):
             serving.waiting += 1
             self._send_piece(peer, key, serving, PIECE_BYTES)
-        return [] if serving.waiting else self._end(peer, key)
+        return [] if serving.waiting or serving.offset < serving.size else self._end(peer, key)
 
     def _send_piece(self, peer: int, key: ObjectKey, serving: _Serving, limit: int) -> None:
         length = min(limit, serving.size - serving.offset)

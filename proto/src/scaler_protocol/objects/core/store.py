@@ -3,7 +3,8 @@
 A peer that is told of bytes holds a pin until it releases it or its connection ends; memory is used again only when
 no peer holds one. An object that several peers write at once is the one that is sealed first. Of two messages on two
 connections the store may read the later one first, so an unknown key is looked up once more after everything that
-waited was read (``settle``).
+waited was read (``settle``). Another store may ask for an object before this one has heard that it should fetch it, so
+its question about an object that a client has sent stays open for ``EXPECT_SECONDS``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler_protocol.messages import (
+    UPLOAD_NUMBER,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -52,6 +54,10 @@ from scaler_protocol.objects.core.space import Extent, pages
 
 _MISSING_TEXT = "The object store of this host does not have the object."
 _LOST_LIMIT = 1024
+_EXPECTED_LIMIT = 1024
+
+EXPECT_SECONDS = 0.5
+"""A store that asks for an unknown object is told so after this long."""
 
 _ITSELF = 0
 """The store is a peer of its own while it fetches. Peers on this host have positive numbers, other stores negative."""
@@ -91,6 +97,7 @@ class StoreCore:
         self._waiting: dict[ObjectKey, list[_WaitingPeer]] = {}
         self._dropped: dict[int, Object] = {}  # by number: still pinned, or on their way
         self._doubts: list[tuple[int, Any]] = []
+        self._expected: dict[ObjectKey, dict[int, float]] = {}  # other stores that ask, and until when
         self._lost: dict[ObjectKey, str] = {}  # why the last objects that were lost are missing
         self._next_object = 1
         self._next_pin = 1
@@ -145,6 +152,9 @@ class StoreCore:
             self.fetches.on_offerer_lost(label_of(peer), now)
         for key in self.fetches.remove_peer(peer):
             self._end_fetch(key, None, now)
+        for asking in self._expected.values():
+            asking.pop(peer, None)
+        self._expected = {key: asking for key, asking in self._expected.items() if asking}
         self.memory.serve(now)
         self._after(now)
 
@@ -169,11 +179,13 @@ class StoreCore:
     def on_deadline(self, now: float) -> None:
         self.memory.on_deadline(now)
         self.fetches.on_deadline(now)
+        self._expect_no_longer(now)
         self._after(now)
 
     def next_deadline(self) -> float | None:
-        one, other = self.memory.next_deadline(), self.fetches.next_deadline()
-        return other if one is None else one if other is None else min(one, other)
+        deadlines = [self.memory.next_deadline(), self.fetches.next_deadline()]
+        deadlines += [until for asking in self._expected.values() for until in asking.values()]
+        return min((each for each in deadlines if each is not None), default=None)
 
     def take_effects(self) -> list[Effect]:
         for effect in list(self.memory.effects):
@@ -201,8 +213,21 @@ class StoreCore:
             if isinstance(body, StoreDrop):
                 self._drop_known(body.keys, now)
             elif peer is not None and not self._look_up(peer, body, now):
-                self._say_missing(number, body.key)
+                may_come = number < _ITSELF and body.key.number >= UPLOAD_NUMBER
+                if may_come and len(self._expected) < _EXPECTED_LIMIT:
+                    self._expected.setdefault(body.key, {})[number] = now + EXPECT_SECONDS
+                else:
+                    self._say_missing(number, body.key)
         self._after(now)
+
+    def _expect_no_longer(self, now: float) -> None:
+        """This store was not told to fetch what others have asked for."""
+        for key, asking in list(self._expected.items()):
+            for number in [number for number, until in asking.items() if until <= now]:
+                del asking[number]
+                self._say_missing(number, key)
+            if not asking:
+                del self._expected[key]
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -267,13 +292,15 @@ class StoreCore:
     def _stop_writing(self, peer: StorePeer, written: Object, now: float) -> None:
         del peer.writing[written.key]
         self._remove_writer(written)
-        written.dropped = True
+        written.writer, written.dropped = None, True
         self._let_go(written, now)
         self._answer_waiting(written.key, now)
 
     def _answer_waiting(self, key: ObjectKey, now: float) -> None:
-        """One writer less: those that wait go on waiting while there is another."""
-        for waiting in self._waiting.pop(key, ()):
+        """The object has come, or begins to come, or has one writer less. Those that cannot have it yet go on waiting
+        while there is a writer."""
+        expecting = [_WaitingPeer(number, StoreGet(key)) for number in self._expected.pop(key, ())]
+        for waiting in (*self._waiting.pop(key, ()), *expecting):
             peer = self._peers.get(waiting.peer)
             if peer is None:
                 continue
@@ -315,7 +342,10 @@ class StoreCore:
         if known is None:
             if body.key not in self._writers:
                 return False
-            self._waiting.setdefault(body.key, []).append(_WaitingPeer(peer.number, body))
+            if peer.number < _ITSELF and self.fetches.written(body.key) is not None:
+                self._pin(peer, self._itself.writing[body.key])
+            else:
+                self._waiting.setdefault(body.key, []).append(_WaitingPeer(peer.number, body))
         elif isinstance(body, StoreFind):
             self._answer(peer.number, StoreFound(body.key, known.size))
         elif known.extent is not None and not (known.moving and known.on_disk):
@@ -352,7 +382,7 @@ class StoreCore:
             return
         assert pinned.extent is not None
         self._pinned_bytes -= pinned.extent.size
-        if pinned.dropped:
+        if pinned.dropped and pinned.writer is None:
             self._let_go(pinned, now)
         else:
             self.memory.rest(pinned)
@@ -420,12 +450,18 @@ class StoreCore:
         if failed:
             text = "This host has no free memory. End other programs, or lower --object-store-memory."
             self._end_fetch(key, StoreRefused(key, StoreFailure.FULL, text), now)
-        elif self.fetches.is_complete(key):
-            size = self._itself.writing[key].size
-            peers = self.fetches.remove(key, now)
-            self._on_seal(self._itself, StoreSeal(key), now)
-            self._tell(peers, StoreFound(key, size))
+        elif key in self.fetches:
+            self._end_servings(self.servings.on_grown(key, self.fetches.note_written(key)), now)
+            if self.fetches.is_complete(key):
+                self._complete(key, now)
         self._after(now)
+
+    def _complete(self, key: ObjectKey, now: float) -> None:
+        """The object has come, and was written."""
+        size = self._itself.writing[key].size
+        peers = self.fetches.remove(key, now)
+        self._on_seal(self._itself, StoreSeal(key), now)
+        self._tell(peers, StoreFound(key, size))
 
     def _end_fetch(self, key: ObjectKey, answer: Any, now: float) -> None:
         """It will not come; ``answer`` goes to those who want it."""
@@ -433,6 +469,10 @@ class StoreCore:
         written = self._itself.writing.get(key)
         if written is not None:
             self._stop_writing(self._itself, written, now)
+        stopped = self.servings.on_stopped(key)
+        for reader, _ in stopped:
+            self._say_missing(reader, key)
+        self._end_servings(stopped, now)
 
     def _tell(self, peers: list[int], body: Any) -> None:
         for peer in peers:
@@ -448,6 +488,10 @@ class StoreCore:
     def _on_credit(self, peer: StorePeer, body: ObjectCredit, now: float) -> None:
         self._let_servings_go(peer, self.servings.on_credit(peer.number, body), now)
 
+    def _end_servings(self, ended: list[tuple[int, list[int]]], now: float) -> None:
+        for reader, pins in ended:
+            self._let_servings_go(self._peers[reader], pins, now)
+
     def _let_servings_go(self, peer: StorePeer, pins: list[int], now: float) -> None:
         for pin in pins:
             self._unpin(peer.pins.pop(pin), now)
@@ -462,7 +506,8 @@ class StoreCore:
         elif isinstance(body, StoreExtent):
             pinned = peer.pins[body.pin]
             assert pinned.extent is not None
-            pins = self.servings.start(number, body.key, pinned.extent, body.size, body.pin)
+            written = body.size if pinned.sealed else self.fetches.written(body.key) or 0
+            pins = self.servings.start(number, body.key, pinned.extent, body.size, body.pin, written)
             self._let_servings_go(peer, pins, now)
         else:
             self.servings.decline(number, body.key)
@@ -474,6 +519,7 @@ class StoreCore:
             return
         if isinstance(body, StoreGranted):
             self.fetches.start(body.key, now)
+            self._answer_waiting(body.key, now)
         else:
             self._end_fetch(body.key, body, now)
 
@@ -686,7 +732,7 @@ class StoreCore:
         pins = [each for peer in self._holders.values() for each in peer.pins.values()]
         for each in objects:
             assert each.pins == pins.count(each)
-            assert each.sealed or each.writer in self._peers
+            assert each.sealed or each.writer in self._peers or (each.dropped and each.pins)
         for key, known in self._objects.items():
             assert key == known.key and not known.dropped and known.sealed and key in self._owners[key.owner]
         assert sum(map(len, self._owners.values())) == len(self._objects)
