@@ -34,6 +34,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--worker-hosts", type=int, default=1)
     parser.add_argument("--bandwidth-bits", type=float, default=0.0, help="of each link, per second; 0: unlimited")
     parser.add_argument("--delay-seconds", type=float, default=0.0, help="of each packet, one way")
     parser.add_argument("--loss", type=float, default=0.0, help="part of the packets that are lost")
@@ -98,7 +99,7 @@ def main(given: list[str]) -> None:
     figures: Figures = defaultdict(list)
     for _ in range(arguments.runs):
         for name in arguments.peers.split(","):
-            with lab(3, links) as hosts:
+            with lab(2 + arguments.worker_hosts, links) as hosts:
                 if name == LIMITS:
                     run_limits(hosts, figures)
                 else:

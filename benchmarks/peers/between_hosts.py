@@ -32,13 +32,18 @@ Started = Iterator[tuple[str, dict[str, str]]]
 @dataclass(frozen=True)
 class RemotePeer:
     """``catalogue_name`` names the peer whose environment it needs. ``start`` gets the Python of that environment, the
-    hosts (scheduler, workers, client) and the number of workers; ``connect`` runs in that Python."""
+    hosts (scheduler, workers, client, further workers) and the number of workers of a host; ``connect`` runs in that
+    Python."""
 
     name: str
     title: str
     catalogue_name: str
     start: Callable[[str, list[Host], int], Any]
     connect: Callable[[str], Any]
+
+
+def _worker_hosts(hosts: list[Host]) -> list[Host]:
+    return [hosts[1], *hosts[3:]]
 
 
 def _command(python: str, name: str) -> str:
@@ -74,7 +79,8 @@ def _scaler(
             running(hosts[0], _command(python, "scaler_scheduler"), address, *options, *quiet, settings=settings)
         )
         cluster = (_command(python, "scaler_cluster"), "-n", str(workers), *quiet, address)
-        stack.enter_context(running(hosts[1], *cluster, settings=settings))
+        for host in _worker_hosts(hosts):
+            stack.enter_context(running(host, *cluster, settings=settings))
         yield address
 
 
@@ -96,10 +102,10 @@ def start_dask(python: str, hosts: list[Host], workers: int) -> Started:
     dask = _command(python, "dask")
     scheduler = (dask, "scheduler", "--host", hosts[0].address, "--port", str(_PORT))
     worker = (dask, "worker", address, "--nworkers", str(workers), "--nthreads", "1")
-    with (
-        running(hosts[0], *scheduler, "--no-dashboard"),
-        running(hosts[1], *worker, "--no-dashboard", "--host", hosts[1].address),
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(running(hosts[0], *scheduler, "--no-dashboard"))
+        for host in _worker_hosts(hosts):
+            stack.enter_context(running(host, *worker, "--no-dashboard", "--host", host.address))
         yield address, {}
 
 
@@ -127,7 +133,7 @@ def start_ray(python: str, hosts: list[Host], workers: int) -> Started:
         head = (*ray, "--head", "--port", str(_PORT), "--num-cpus", "0", "--include-dashboard", "false")
         stack.enter_context(running(hosts[0], *head, "--node-ip-address", hosts[0].address, "--temp-dir", folder))
         time.sleep(5 * _START_SECONDS)
-        for host, cpus in ((hosts[1], workers), (hosts[2], 0)):
+        for host, cpus in (*((each, workers) for each in _worker_hosts(hosts)), (hosts[2], 0)):
             node = (*ray, "--address", address, "--num-cpus", str(cpus), "--node-ip-address", host.address)
             stack.enter_context(running(host, *node))
         time.sleep(5 * _START_SECONDS)

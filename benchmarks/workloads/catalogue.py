@@ -18,6 +18,7 @@ from benchmarks.workloads import (
     nested,
     objects,
     sharing,
+    spreading,
     startup,
     throughput,
 )
@@ -107,6 +108,14 @@ WORKLOADS = {
         ),
         Workload(
             "broadcast_memory", "1 GB to 100 tasks", objects.broadcast_memory, "engine", "growth_gb", 100, 10.0, False
+        ),
+        Workload(
+            "broadcast", "1 GB to every host", spreading.broadcast, "engine", "all_hosts_seconds",
+            spreading.BROADCAST_BYTES, 1e9, False,
+        ),
+        Workload(
+            "shuffle", "8 x 8 parts of 16 MB from all hosts to all", spreading.shuffle, "engine", "mb_per_second",
+            spreading.SHUFFLE_BYTES, 1e9,
         ),
         Workload(
             "many_objects", "10,000 objects of 100 KB", objects.many_objects, "engine", "objects_per_second", 10_000,
