@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from scaler_protocol.messages import (
+    CHUNK_SIZE_BYTES,
+    UPLOAD_NUMBER,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -34,10 +36,11 @@ from scaler_protocol.messages import (
     StoreStatusRequest,
 )
 from scaler_protocol.objects.core.effects import (
+    SendPiece,
     StoreAnswer,
 )
 from scaler_protocol.objects.core.space import PAGE_BYTES
-from scaler_protocol.objects.core.store import MalformedRequest, StoreCore
+from scaler_protocol.objects.core.store import EXPECT_SECONDS, MISSING_TEXT, MalformedRequest, StoreCore
 from tests.unit.objects.world import MEBIBYTE, OWNERS, World, finish
 
 
@@ -127,3 +130,45 @@ def test_an_object_larger_than_the_memory_is_refused_with_the_flag_that_helps() 
     [answer] = core.take_effects()
     assert isinstance(answer, StoreAnswer) and isinstance(answer.body, StoreRefused)
     assert answer.body.failure == StoreFailure.TOO_LARGE and "--object-store-memory" in answer.body.text
+
+
+def asked_by_another_store(number: int) -> StoreCore:
+    """A store without objects, a local peer 1, and another store that has asked for an object."""
+    core = StoreCore(b"the store's name", 1, 64 * MEBIBYTE)
+    core.on_connected(1)
+    core.on_connected(-1)
+    core.on_message(-1, ObjectRequest(ObjectKey(OWNERS[0], number), False, 0, False), 0.0)
+    core.settle(0.0)
+    return core
+
+
+def test_another_store_may_ask_before_this_one_hears_that_it_should_fetch() -> None:
+    key, size = ObjectKey(OWNERS[0], UPLOAD_NUMBER), CHUNK_SIZE_BYTES + 1
+    core = asked_by_another_store(UPLOAD_NUMBER)
+    core.on_message(1, StoreFetch(key, size, ("tcp://a",)), 0.1)
+    core.on_source_welcomed("tcp://a", b"its name", 0.1)
+    assert not [each for each in core.take_effects() if isinstance(each, SendPiece)]
+    extent = core.on_source_chunk("tcp://a", ObjectChunk(key, size, 0, bytes(CHUNK_SIZE_BYTES)), 0.2)
+    core.on_piece_written(key, 0.2)
+    assert extent is not None
+    piece = SendPiece(-1, key, extent, size, 0, CHUNK_SIZE_BYTES)
+    assert [each for each in core.take_effects() if isinstance(each, SendPiece)] == [piece]
+    core.on_source_missing("tcp://a", ObjectMissing(key, ""), 0.3)
+    assert StoreAnswer(-1, ObjectMissing(key, MISSING_TEXT)) in core.take_effects()
+    assert core.status().pinned_bytes == core.status().used_bytes == 0
+    core.check()
+
+
+def test_what_does_not_come_is_missing_after_a_while() -> None:
+    core = asked_by_another_store(UPLOAD_NUMBER)
+    assert core.take_effects() == []
+    deadline = core.next_deadline()
+    assert deadline == EXPECT_SECONDS
+    core.on_deadline(deadline)
+    assert core.take_effects() == [StoreAnswer(-1, ObjectMissing(ObjectKey(OWNERS[0], UPLOAD_NUMBER), MISSING_TEXT))]
+    assert core.next_deadline() is None
+
+
+def test_a_value_that_is_not_here_is_missing_at_once() -> None:
+    missing = ObjectMissing(ObjectKey(OWNERS[0], 7), MISSING_TEXT)
+    assert asked_by_another_store(7).take_effects() == [StoreAnswer(-1, missing)]

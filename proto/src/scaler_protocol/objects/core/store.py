@@ -52,7 +52,7 @@ from scaler_protocol.objects.core.peer import StorePeer
 from scaler_protocol.objects.core.servings import Servings
 from scaler_protocol.objects.core.space import Extent, pages
 
-_MISSING_TEXT = "The object store of this host does not have the object."
+MISSING_TEXT = "The object store of this host does not have the object."
 _LOST_LIMIT = 1024
 _EXPECTED_LIMIT = 1024
 
@@ -693,7 +693,7 @@ class StoreCore:
         )
 
     def _say_missing(self, peer: int, key: ObjectKey) -> None:
-        self._answer(peer, ObjectMissing(key, self._lost.get(key, _MISSING_TEXT)))
+        self._answer(peer, ObjectMissing(key, self._lost.get(key, MISSING_TEXT)))
 
     def _note_lost(self, key: ObjectKey, text: str) -> None:
         while len(self._lost) >= _LOST_LIMIT:
