@@ -10,6 +10,7 @@ from benchmarks.workloads import (
     awaiting,
     balance,
     core,
+    dask_table,
     elastic,
     graphs,
     latency,
@@ -128,6 +129,9 @@ WORKLOADS = {
         Workload(
             "dask_array", "dask.array, small and large chunks", objects.dask_array, "engine", "small_chunks_s", 8_000,
             1e9, False,
+        ),
+        Workload(
+            "dask_table", "ten computations of Dask", dask_table.dask_table, "engine", "tree_s", 100, 1e9, False,
         ),
         Workload(
             "records", "core alone, event records", core.records_alone, "here", "records_ns_500_rows", 0, 0, False,

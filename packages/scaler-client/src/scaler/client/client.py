@@ -655,6 +655,20 @@ class Client:
             hide_frames(error)
             raise
 
+    def persist(self, collections: Sequence[Any], *, optimize_graph: bool = True, **dask_options: Any) -> list[Any]:
+        """Begin to compute collections of Dask, and return the same collections with futures for their values, which
+        stay in the cluster. Dask calls this for ``persist``."""
+        try:
+            from scaler.integrations.dask_scheduler import persist
+
+            self._client_io.check_usable()
+            parts = ClientParts(self._arguments, self._functions, self._client_io)
+            options = replace(self._options, shares_values=True)
+            return persist(parts, options, collections, optimize_graph, **dask_options)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
     asynchronous = False
     """Dask reads this attribute of a scheduler."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from scaler.client.client_pool import ClientParts
-from scaler.client.graphs import values_of
+from scaler.client.graph_calls import has_futures, submit_calls
+from scaler.client.graphs import FutureInData, values_of
 from scaler.client.options import capabilities_of
-from scaler.graph import read_plain
+from scaler.graph import CallGraph, read_plain
 from scaler.utility.private_apis import loaded_dask_task_spec
 from scaler_protocol.messages import TaskOptions
 
@@ -35,7 +36,7 @@ def get(
         raise TypeError(f"get() got an unexpected keyword argument {next(iter(dask_options))!r}")
     names = list(keys)
     read = read_plain(graph, names)
-    values = values_of(parts, replace(options, capabilities=capabilities_of(capabilities)), read, block)
+    values = _send(parts, replace(options, capabilities=capabilities_of(capabilities)), None, read, block)
     return dict(zip(names, values, strict=True))
 
 
@@ -61,16 +62,36 @@ def _get_dask(
 ) -> Any:
     """Callbacks of Dask observe a graph only if the caller waits for it."""
     from scaler.integrations import dask
+    from scaler.integrations.dask_scheduler import options_by_key
 
     mapping = dask.mapping_of(graph)
     shared = replace(options, capabilities=capabilities_of(capabilities), shares_values=True)
+    send = partial(_send, parts, shared, options_by_key(shared, graph))
     if not block:
-        return dask.nest(keys, iter(values_of(parts, shared, dask.read(mapping, keys), False)))
+        return dask.nest(keys, iter(send(dask.read(mapping, keys), block=False)))
     from scaler.integrations.dask_callbacks import Observation, callbacks_of
 
     with callbacks_of(dask_options.get("callbacks")) as callbacks:
         if not callbacks:
-            return dask.nest(keys, iter(values_of(parts, shared, dask.read(mapping, keys), True)))
+            return dask.nest(keys, iter(send(dask.read(mapping, keys), block=True)))
         observation = Observation(callbacks, mapping, keys)
-        send = partial(values_of, parts, shared, block=False)
-        return dask.nest(keys, iter(observation.get(lambda changed: dask.read(changed, keys), send)))
+        return dask.nest(
+            keys, iter(observation.get(lambda changed: dask.read(changed, keys), partial(send, block=False)))
+        )
+
+
+def _send(
+    parts: ClientParts,
+    options: TaskOptions,
+    options_of: Callable[[Any], TaskOptions] | None,
+    graph: CallGraph,
+    block: bool,
+) -> list[Any]:
+    """One result, or future, per target. ``options_of``: those of calls with annotations."""
+    if options_of is None and not has_futures(graph):
+        try:
+            return values_of(parts, options, graph, block)
+        except FutureInData:  # inside other data, or in a task that Dask has fused
+            pass
+    submitted = submit_calls(parts, graph, options_of or (lambda key: options))
+    return submitted.results() if block else list(submitted.targets)

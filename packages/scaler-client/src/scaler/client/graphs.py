@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.client_pool import ClientParts
-from scaler.client.future import ScalerFuture
+from scaler.client.future import FutureInArgument, ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.client.shims import call_with_packs, pack
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _SHARED_INLINE_LIMIT_BYTES = 4096
 _CROWDED_INLINE_LIMIT_BYTES = 64
-_SLOTS_LIMIT = 8192
+SLOTS_LIMIT = 8192
 _RUN_TASKS_LIMIT = 8192
 _FETCHES_AT_ONCE = 4
 _NUMBER_MASK = 2**32 - 1
@@ -97,6 +97,10 @@ def ask_ahead(futures: Sequence[Future[Any]]) -> None:
             future.fetch_ahead()
 
 
+class FutureInData(FutureInArgument):
+    """Data of the graph contains futures. Nothing was sent: its calls can be submitted one by one."""
+
+
 class GraphFuture(ScalerFuture[Any]):
     """The future of one target. All targets of a graph are cancelled together, and fail with one exception."""
 
@@ -136,7 +140,7 @@ class GraphCall:
         self._arguments = parts.arguments
         self._book = parts.functions
         self._client_io = parts.client_io
-        self._graph = split_wide(graph, _SLOTS_LIMIT, pack, call_with_packs)
+        self._graph = split_wide(graph, SLOTS_LIMIT, pack, call_with_packs)
         self._options = options
         self._groups, self._shapes = group_calls(self._graph, self._functions())
         self._analysis = analysis_for(len(self._graph))(self._graph, self._groups)
@@ -212,7 +216,7 @@ class GraphCall:
             if any(self._arguments.error_of(value) is not None for value in values):
                 failure = self._arguments.explain(error, graph.functions[call], values, graph.keywords.get(call, ()))
                 failure.add_note(f"Raised by an argument of node {graph.names[call]!r} of the graph.")
-                return failure
+                return FutureInData() if isinstance(failure, FutureInArgument) else failure
         return error
 
     def _upload_large(self, slots: list[bytes | Upload]) -> None:

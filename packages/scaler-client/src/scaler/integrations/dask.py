@@ -8,16 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scaler.client.shims import evaluate
 from scaler.graph import CallGraph
 from scaler.utility.private_apis import dask_task_spec
 
+if TYPE_CHECKING:
+    from scaler.client.client import Client
+    from scaler.integrations.dask_scheduler import Installation
+
 _task_spec: Any = dask_task_spec()
 Alias, DataNode, GraphNode = _task_spec.Alias, _task_spec.DataNode, _task_spec.GraphNode
 Task, TaskRef = _task_spec.Task, _task_spec.TaskRef
 _convert_legacy_task = _task_spec.convert_legacy_task
+
+
+def install(client: Client) -> Installation:
+    """Make ``client`` the scheduler of ``compute`` and ``persist`` for all collections of this process, unless a call
+    names another one. Call ``uninstall()`` of what this returns, or use it as a context manager, to end that."""
+    from scaler.integrations import dask_scheduler
+
+    return dask_scheduler.install(client)
 
 
 def read(graph: Any, keys: Any) -> CallGraph:

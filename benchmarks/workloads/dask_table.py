@@ -1,0 +1,169 @@
+"""Ten computations of Dask, in seconds: by the engine, and by Dask's own threads in the same process."""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable
+from typing import Any
+
+_WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "runs", "away", "from", "it")
+
+
+def spin(count: int) -> int:
+    """Work that holds the GIL."""
+    total = 0
+    for number in range(count):
+        total += number * number % 7
+    return total
+
+
+def word_at(index: int) -> str:
+    return _WORDS[index * 7919 % len(_WORDS)]
+
+
+def is_long(word: str) -> bool:
+    return len(word) > 3
+
+
+def slow_ratio(row: Any) -> float:
+    return float(spin(20) + row["value"]) / (1 + row["key"])
+
+
+def dask_table(engine: Any, scale: int) -> dict[str, float]:
+    """``scale``: per cent of the full sizes."""
+    figures: dict[str, float] = {}
+    for name, make in _COMPUTATIONS.items():
+        make_scaled = make(scale / 100)
+        engine.compute(make_scaled())  # imports, and memory for the first time
+        figures[f"{name}_s"] = _seconds(lambda: engine.compute(make_scaled()))  # noqa: B023
+        figures[f"{name}_threads_s"] = _seconds(lambda: make_scaled().compute(scheduler="threads"))  # noqa: B023
+    return figures
+
+
+def _seconds(compute: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    compute()
+    return time.perf_counter() - started
+
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def _random(side: int, chunk: int) -> Any:
+    import dask.array
+
+    return dask.array.random.default_rng(1).random((side, side), chunks=chunk)
+
+
+def _sum_of_small_chunks(scale: float) -> Callable[[], Any]:
+    side = max(200, int(4000 * scale**0.5))
+    return lambda: (_random(side, side // 40) + 1).sum()
+
+
+def _sum_of_large_chunks(scale: float) -> Callable[[], Any]:
+    side = max(400, int(8000 * scale**0.5))
+    return lambda: (_random(side, side // 4) + 1).sum()
+
+
+def _transposed(scale: float) -> Callable[[], Any]:
+    side = max(400, int(6000 * scale**0.5))
+
+    def make() -> Any:
+        array = _random(side, side // 10)
+        return (array + array.T).mean(axis=0).max()
+
+    return make
+
+
+def _product(scale: float) -> Callable[[], Any]:
+    side = max(400, int(3000 * scale**0.5))
+
+    def make() -> Any:
+        array = _random(side, side // 4)
+        return (array @ array).sum()
+
+    return make
+
+
+# ---- bags ------------------------------------------------------------------------------------------------------------
+
+
+def _frequencies(scale: float) -> Callable[[], Any]:
+    import dask.bag
+
+    count = max(1000, int(1_000_000 * scale))
+    return lambda: dask.bag.range(count, npartitions=20).map(word_at).filter(is_long).frequencies()
+
+
+def _fold(scale: float) -> Callable[[], Any]:
+    import dask.bag
+
+    count = max(200, int(20_000 * scale))
+    return lambda: dask.bag.range(count, npartitions=40).map(_spin_a_little).fold(operator.add)
+
+
+def _spin_a_little(number: int) -> int:
+    return spin(200) + number
+
+
+# ---- data frames -----------------------------------------------------------------------------------------------------
+
+
+def _frame(scale: float) -> Any:
+    import dask.dataframe
+    import pandas
+
+    rows = max(1000, int(2_000_000 * scale))
+    data = pandas.DataFrame({"key": [row % 100 for row in range(rows)], "value": range(rows)})
+    return dask.dataframe.from_pandas(data, npartitions=20)
+
+
+def _groups(scale: float) -> Callable[[], Any]:
+    frame = _frame(scale)
+    return lambda: frame.groupby("key").value.mean()
+
+
+def _rows(scale: float) -> Callable[[], Any]:
+    frame = _frame(scale / 20)
+    return lambda: frame.apply(slow_ratio, axis=1, meta=("ratio", float)).sum()
+
+
+# ---- delayed calls ---------------------------------------------------------------------------------------------------
+
+
+def _tree(scale: float) -> Callable[[], Any]:
+    import dask
+
+    count = max(100, int(10_000 * scale))
+
+    def make() -> Any:
+        add = dask.delayed(operator.add, pure=False)
+        level = [add(number, 1) for number in range(count)]
+        while len(level) > 1:
+            level = [add(*level[place : place + 2]) if place + 1 < len(level) else level[place]
+                     for place in range(0, len(level), 2)]  # fmt: skip
+        return level[0]
+
+    return make
+
+
+def _calls(scale: float) -> Callable[[], Any]:
+    import dask
+
+    count = max(10, int(200 * scale))
+    return lambda: dask.delayed(sum)([dask.delayed(spin, pure=False)(100_000) for _ in range(count)])
+
+
+_COMPUTATIONS = {
+    "small_chunks": _sum_of_small_chunks,
+    "large_chunks": _sum_of_large_chunks,
+    "transposed": _transposed,
+    "product": _product,
+    "frequencies": _frequencies,
+    "fold": _fold,
+    "groups": _groups,
+    "rows": _rows,
+    "tree": _tree,
+    "calls": _calls,
+}

@@ -1,0 +1,136 @@
+"""Scaler as Dask's scheduler: ``install(client)``, and collections whose values stay in the cluster.
+
+Dask asks the scheduler for the values of keys. To persist, it gets futures in their places; a graph that contains such
+futures is submitted call by call, and each value moves from where it was made to where it is needed."""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import dask
+from dask.base import normalize_token
+
+from scaler.client.client_pool import ClientParts
+from scaler.client.future import ScalerFuture
+from scaler.client.graph_calls import submit_calls
+from scaler.client.options import PRIORITY_LIMIT, RETRIES_LIMIT, capabilities_of, whole_number
+from scaler.integrations.dask import mapping_of, read
+from scaler_protocol.messages import TaskOptions
+
+if TYPE_CHECKING:
+    from scaler.client.client import Client
+
+SHORTENED = r"scaler[\\\/](client|core|shell|integrations|utility)[\\\/]"
+"""The frames that Dask leaves out of a traceback, as it leaves out its own."""
+
+_IGNORED = ("workers", "allow_other_workers")
+_SHORTEN = "admin.traceback.shorten"
+
+
+class Installation:
+    """A client as Dask's scheduler, until ``uninstall``. As a context manager, until the block ends."""
+
+    def __init__(self, client: Client) -> None:
+        patterns = [*dask.config.get(_SHORTEN, []), SHORTENED]
+        self._setting = dask.config.set({"scheduler": client, _SHORTEN: list(dict.fromkeys(patterns))})
+        self._is_installed = True
+
+    def uninstall(self) -> None:
+        """Give Dask the scheduler that it had before. May be called twice."""
+        if self._is_installed:
+            self._is_installed = False
+            self._setting.__exit__(None, None, None)
+
+    def __enter__(self) -> Installation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.uninstall()
+
+
+def install(client: Client) -> Installation:
+    """Make ``client`` the scheduler of ``compute`` and ``persist`` for all collections of this process, unless a call
+    names another one."""
+    if not callable(getattr(client, "get", None)) or not hasattr(client, "persist"):
+        raise TypeError(f"Cannot install {client!r} as Dask's scheduler: it is not a scaler.Client.")
+    return Installation(client)
+
+
+def persist(
+    parts: ClientParts, options: TaskOptions, collections: Sequence[Any], optimize_graph: bool, **dask_options: Any
+) -> list[Any]:
+    """The collections, with futures for their values. Dask itself makes them, with a scheduler that gives futures."""
+
+    def futures_of(graph: Any, keys: Sequence[Any], **_: Any) -> list[Any]:
+        options_of = options_by_key(options, graph) or (lambda key: options)
+        return submit_calls(parts, read(mapping_of(graph), list(keys)), options_of).targets
+
+    made = dask.persist(
+        *collections, traverse=False, optimize_graph=optimize_graph, scheduler=futures_of, **dask_options
+    )
+    return list(made)
+
+
+# ---- annotations -----------------------------------------------------------------------------------------------------
+
+
+def annotations_of(graph: Any) -> Mapping[str, Mapping[Any, Any]]:
+    """What ``dask.annotate`` says about the keys of a graph, by name and key."""
+    find = getattr(graph, "__dask_annotations__", None)
+    return find() if find is not None else {}
+
+
+def options_by_key(options: TaskOptions, graph: Any) -> Callable[[Any], TaskOptions] | None:
+    """A function from keys to the options of their tasks: ``options``, changed by annotations. ``priority`` and
+    ``retries`` are those of Scaler, ``resources`` are capabilities. None: nothing is annotated."""
+    annotations = annotations_of(graph)
+    if any(annotations.get(name) for name in _IGNORED):
+        text = "Dask's annotation 'workers' has no effect: Scaler chooses the workers. Annotate resources instead."
+        warnings.warn(text, stacklevel=2)
+    if not any(annotations.get(name) for name in ("priority", "retries", "resources")):
+        return None
+    return partial(_options_of, options, annotations, {})
+
+
+def _options_of(
+    options: TaskOptions, annotations: Mapping[str, Mapping[Any, Any]], known: dict[Any, TaskOptions], key: Any
+) -> TaskOptions:
+    """Equal annotations give the same object, so that tasks join one run."""
+    priority, retries, resources = (annotations.get(name, {}).get(key) for name in ("priority", "retries", "resources"))
+    names = None if resources is None else tuple(sorted(resources.items()))
+    found = known.get((priority, retries, names))
+    if found is None:
+        found = known[priority, retries, names] = _changed(options, priority, retries, resources)
+    return found
+
+
+def _changed(options: TaskOptions, priority: Any, retries: Any, resources: Any) -> TaskOptions:
+    if priority is not None:
+        options = replace(options, priority=whole_number("priority", priority, -PRIORITY_LIMIT, PRIORITY_LIMIT))
+    if retries is not None:
+        options = replace(options, retries=whole_number("retries", retries, 0, RETRIES_LIMIT))
+    if resources is not None:
+        options = replace(options, capabilities=capabilities_of(resources))
+    return options
+
+
+# ---- futures in collections ------------------------------------------------------------------------------------------
+
+_tokens: weakref.WeakKeyDictionary[ScalerFuture[Any], str] = weakref.WeakKeyDictionary()
+
+
+def _token_of(future: ScalerFuture[Any]) -> tuple[str, str]:
+    """Dask names what it makes of a collection by what is in it."""
+    return "scaler.ScalerFuture", _tokens.setdefault(future, uuid.uuid4().hex)
+
+
+normalize_token.register(ScalerFuture, _token_of)
