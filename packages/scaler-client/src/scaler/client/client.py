@@ -25,6 +25,7 @@ from scaler.client.gathering import ScatteredFuture, gather
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
 from scaler.client.inputs import InputCalls
+from scaler.client.keyed import Identity, KeyedFutures, identity_of, take_identity
 from scaler.client.lock import Lock
 from scaler.client.map_items import ItemFailure
 from scaler.client.mapping import MapCall
@@ -143,6 +144,16 @@ class Client:
         self, fn: Callable[..., T], /, *args: Any, profiling: bool, **kwargs: Any
     ) -> ScalerFuture[T]: ...
 
+    @overload
+    def submit(  # type: ignore[overload-cannot-match]
+        self, fn: Callable[..., T], /, *args: Any, key: Hashable, **kwargs: Any
+    ) -> ScalerFuture[T]: ...
+
+    @overload
+    def submit(  # type: ignore[overload-cannot-match]
+        self, fn: Callable[..., T], /, *args: Any, pure: bool, **kwargs: Any
+    ) -> ScalerFuture[T]: ...
+
     @overload  # futures as arguments by position; elsewhere type checkers do not know them
     def submit(self, fn: Callable[[A], T], first: Remote[A], /) -> ScalerFuture[T]: ...
 
@@ -170,9 +181,13 @@ class Client:
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]:
         """Run ``fn(*args, **kwargs)`` on a worker. Raises TypeError at once if the arguments do not fit the signature.
-        ``profiling=True`` is an option of the task if ``fn`` has no parameter of that name."""
+        ``profiling``, ``key`` and ``pure`` are those of ``submit_verbose`` if ``fn`` has no parameter of that name."""
         future: ScalerFuture[Any] | None = None
         try:
+            if kwargs and ("key" in kwargs or "pure" in kwargs):
+                identity = take_identity(fn, kwargs)
+                if identity is not None:
+                    return self._keyed_call(identity, fn, args, kwargs, partial(self.submit, fn, *args, **kwargs))
             known = self._known.get(id(fn))
             function = known[1] if known is not None and known[0] is fn else self._functions.find(fn)
             shape: Shape | None
@@ -203,11 +218,31 @@ class Client:
         timeout_seconds: float | None = None,
         memory_bytes: int | None = None,
         profiling: bool | None = None,
+        key: Hashable = None,
+        pure: bool = False,
     ) -> ScalerFuture[T]:
         """Submit a task with options. ``retries``: how often the task may run again after it has raised an exception.
-        ``rerun=False``: never start the task a second time, even if its process or its host dies."""
+        ``rerun=False``: never start the task a second time, even if its process or its host dies. ``key``: if a future
+        with this key is alive, it is returned, and no task is submitted. ``pure=True`` makes the key of function and
+        arguments."""
         future: ScalerFuture[T] | None = None
         try:
+            identity = identity_of(key, pure)
+            if identity is not None:
+                submit = partial(
+                    self.submit_verbose,
+                    fn,
+                    args,
+                    kwargs,
+                    capabilities=capabilities,
+                    priority=priority,
+                    retries=retries,
+                    rerun=rerun,
+                    timeout_seconds=timeout_seconds,
+                    memory_bytes=memory_bytes,
+                    profiling=profiling,
+                )
+                return self._keyed_call(identity, fn, args, dict(kwargs or {}), submit)
             options = self._make_options(
                 capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling
             )
@@ -241,6 +276,22 @@ class Client:
         """A :class:`concurrent.futures.Executor` that uses this client. Its ``shutdown`` waits for its own calls and
         leaves the client open."""
         return Executor.of_client(self)
+
+    def _keyed_call(
+        self,
+        identity: Identity,
+        fn: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        submit: Callable[[], ScalerFuture[Any]],
+    ) -> ScalerFuture[Any]:
+        """The future of the call with this identity; ``submit`` makes it if there is none."""
+        self._client_io.check_usable()
+        key = identity.key
+        if identity.is_pure:
+            function = self._functions.find(fn)
+            key = self._keyed.pure_key(self._arguments, function, (*args, *kwargs.values()), tuple(kwargs))
+        return self._keyed.future_of(key, submit)
 
     def _keyword_call(
         self, fn: Callable[..., Any], function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -854,6 +905,7 @@ class Client:
             self._arguments, self._functions, client_io = parts or self._make_parts(agent)
             self._known = self._functions.by_reference
             self._inputs = InputCalls(self._arguments, self._functions, client_io)
+            self._keyed = KeyedFutures()
             self._client_io = client_io
 
     def _make_parts(self, agent: str | None) -> ClientParts:
@@ -955,7 +1007,7 @@ Lock.default_client = Client
 Executor.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened
-_PARTS = ("_arguments", "_functions", "_known", "_inputs", "_client_io")
+_PARTS = ("_arguments", "_functions", "_known", "_inputs", "_keyed", "_client_io")
 
 
 def _renew_lock() -> None:

@@ -79,7 +79,7 @@ class InputCalls:
             try:
                 parts.append(self._arguments.encode((value,))[0])
             except FutureInArgument:
-                parts.append(self._arguments.encode((_pickled_around(value, inner),))[0])
+                parts.append(self._arguments.encode((pickled_around(value, inner),))[0])
                 places.append(place)
             except Exception as error:
                 raise self._arguments.explain(error, fn, values, shape.keywords) from None
@@ -427,7 +427,8 @@ class _AroundFutures(cloudpickle.Pickler):
         return self.order.setdefault(id(obj), len(self.order))
 
 
-def _pickled_around(value: Any, inner: dict[int, Future]) -> bytes:
+def pickled_around(value: Any, inner: dict[int, Future]) -> bytes:
+    """The pickle of a value that contains futures. They are added to ``inner``, by ``id``."""
     file = io.BytesIO()
     pickler = _AroundFutures(file, PICKLE_PROTOCOL)
     pickler.inner = inner

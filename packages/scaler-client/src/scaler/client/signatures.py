@@ -52,6 +52,11 @@ def takes_keyword(callable_: Callable[..., Any], name: str) -> bool:
     return parameter is not None and parameter.kind is not inspect.Parameter.POSITIONAL_ONLY
 
 
+def tells_keywords(callable_: Callable[..., Any]) -> bool:
+    """Whether it is known which keyword arguments belong to the function. Many builtins do not tell."""
+    return signature_of(callable_, follow_wrapped=True) is not None
+
+
 def argument_labels(callable_: Callable[..., Any], positional: int, keywords: Sequence[str]) -> list[str]:
     """Labels for the arguments of a call: the names of their parameters, if they are known."""
     signature = signature_of(callable_, follow_wrapped=True)
