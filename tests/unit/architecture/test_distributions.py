@@ -22,7 +22,12 @@ ROOMS = {
         "scaler_worker/worker_process/",
         "scaler_worker/symphony/",
     ),
-    "dask": ("scaler/integrations/dask_callbacks.py", "scaler/utility/private_apis.py"),
+    "dask": (
+        "scaler/integrations/dask.py",
+        "scaler/integrations/dask_callbacks.py",
+        "scaler/integrations/dask_persistence.py",
+        "scaler/utility/private_apis.py",
+    ),
     "graphblas": ("scaler/integrations/graphblas.py",),
     "joblib": ("scaler/integrations/joblib.py",),
     "numpy": (

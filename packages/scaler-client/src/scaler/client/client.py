@@ -710,7 +710,7 @@ class Client:
         """Begin to compute collections of Dask, and return the same collections with futures for their values, which
         stay in the cluster. Dask calls this for ``persist``."""
         try:
-            from scaler.integrations.dask_scheduler import persist
+            from scaler.integrations.dask_persistence import persist
 
             self._client_io.check_usable()
             parts = ClientParts(self._arguments, self._functions, self._client_io)

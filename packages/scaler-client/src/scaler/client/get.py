@@ -61,8 +61,8 @@ def _get_dask(
     dask_options: Mapping[str, Any],
 ) -> Any:
     """Callbacks of Dask observe a graph only if the caller waits for it."""
-    from scaler.integrations import dask
-    from scaler.integrations.dask_scheduler import options_by_key
+    from scaler.integrations import dask_graphs as dask
+    from scaler.integrations.dask_persistence import options_by_key
 
     mapping = dask.mapping_of(graph)
     shared = replace(options, capabilities=capabilities_of(capabilities), shares_values=True)

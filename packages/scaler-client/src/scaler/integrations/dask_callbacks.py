@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dask.callbacks import local_callbacks, unpack_callbacks
 
 from scaler.client.graphs import results_of
-from scaler.integrations.dask import Alias, DataNode, flatten, node_of
+from scaler.integrations.dask_graphs import Alias, DataNode, flatten, node_of
 
 if TYPE_CHECKING:
     from scaler.client.future import ScalerFuture

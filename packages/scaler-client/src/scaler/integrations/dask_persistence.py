@@ -1,4 +1,4 @@
-"""Scaler as Dask's scheduler: ``install(client)``, and collections whose values stay in the cluster.
+"""Dask's collections whose values stay in the cluster, and annotations of their tasks.
 
 Dask asks the scheduler for the values of keys. To persist, it gets futures in their places; a graph that contains such
 futures is submitted call by call, and each value moves from where it was made to where it is needed."""
@@ -11,8 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dask
 from dask.base import normalize_token
@@ -21,48 +20,10 @@ from scaler.client.client_pool import ClientParts
 from scaler.client.future import ScalerFuture
 from scaler.client.graph_calls import submit_calls
 from scaler.client.options import PRIORITY_LIMIT, RETRIES_LIMIT, capabilities_of, whole_number
-from scaler.integrations.dask import mapping_of, read
+from scaler.integrations.dask_graphs import mapping_of, read
 from scaler_protocol.messages import TaskOptions
 
-if TYPE_CHECKING:
-    from scaler.client.client import Client
-
-SHORTENED = r"scaler[\\\/](client|core|shell|integrations|utility)[\\\/]"
-"""The frames that Dask leaves out of a traceback, as it leaves out its own."""
-
 _IGNORED = ("workers", "allow_other_workers")
-_SHORTEN = "admin.traceback.shorten"
-
-
-class Installation:
-    """A client as Dask's scheduler, until ``uninstall``. As a context manager, until the block ends."""
-
-    def __init__(self, client: Client) -> None:
-        patterns = [*dask.config.get(_SHORTEN, []), SHORTENED]
-        self._setting = dask.config.set({"scheduler": client, _SHORTEN: list(dict.fromkeys(patterns))})
-        self._is_installed = True
-
-    def uninstall(self) -> None:
-        """Give Dask the scheduler that it had before. May be called twice."""
-        if self._is_installed:
-            self._is_installed = False
-            self._setting.__exit__(None, None, None)
-
-    def __enter__(self) -> Installation:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.uninstall()
-
-
-def install(client: Client) -> Installation:
-    """Make ``client`` the scheduler of ``compute`` and ``persist`` for all collections of this process, unless a call
-    names another one."""
-    if not callable(getattr(client, "get", None)) or not hasattr(client, "persist"):
-        raise TypeError(f"Cannot install {client!r} as Dask's scheduler: it is not a scaler.Client.")
-    return Installation(client)
 
 
 def persist(
