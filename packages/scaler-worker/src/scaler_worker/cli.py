@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Sequence
 
 from scaler_protocol.command import run_command, setup_logging
 from scaler_protocol.command.descriptors import allow_many_descriptors
 from scaler_worker import __version__
 from scaler_worker.config import ClusterSettings
+from scaler_worker.system import processor_count
+from scaler_worker.thread_limits import FOR_ALL, thread_limits
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -22,11 +26,22 @@ def _run(settings: ClusterSettings) -> int:
     setup_logging(settings)
     from scaler_worker.shell.zygote import Zygote
 
-    zygote = Zygote(allow_many_descriptors())
+    zygote = Zygote(allow_many_descriptors(), _limit_threads(count))
     zygote.start()  # it does its imports while this process does its own
     from scaler_worker.shell.agent import run_agent
 
     return run_agent(settings, count, zygote)
+
+
+def _limit_threads(worker_count: int) -> dict[str, str]:
+    """The variables that do it, for the worker processes."""
+    limits = thread_limits(worker_count, processor_count(), os.environ)
+    if FOR_ALL in limits:
+        logging.info(
+            f"Numerical libraries use at most {limits[FOR_ALL]} threads in each worker. "
+            f"Set {FOR_ALL} for another number."
+        )
+    return limits
 
 
 if __name__ == "__main__":

@@ -19,9 +19,14 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl failed")
 
 
+def processor_count() -> int:
+    """The processors that this process may use: of the host, or of its container."""
+    return max(1, min([len(os.sched_getaffinity(0)), *processor_limits()]))
+
+
 def default_worker_count() -> int:
-    """One less than there are processors that this process may use: of the host, or of its container."""
-    return max(1, min([len(os.sched_getaffinity(0)), *processor_limits()]) - 1)
+    """One less than there are processors."""
+    return max(1, processor_count() - 1)
 
 
 def adopt_orphans() -> None:

@@ -9,7 +9,7 @@ import pickle
 import resource
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from scaler_protocol.command import module_command
 from scaler_protocol.command.guarded_loop import GuardedLoop
@@ -31,11 +31,13 @@ class Zygote:
     called for every process asked for, and ``on_lost(numbers)`` for those that a zygote which died has not reported;
     the next zygote runs by then."""
 
-    def __init__(self, descriptor_limit: int | None = None) -> None:
-        """``descriptor_limit``: for what it forks; else as for this process."""
+    def __init__(self, descriptor_limit: int | None = None, variables: Mapping[str, str] | None = None) -> None:
+        """``descriptor_limit``: for what it forks; else as for this process. ``variables``: of the environment, in
+        addition to those of this process."""
         if descriptor_limit is None:
             descriptor_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._descriptor_limit = descriptor_limit
+        self._variables = variables or {}
         self._on_forked: Callable[[int, int], None] = lambda number, pid: None
         self._on_lost: Callable[[list[int]], None] = lambda numbers: None
         self._process: subprocess.Popen[bytes] | None = None
@@ -59,7 +61,11 @@ class Zygote:
         command, environment = module_command("scaler_worker.worker_process.zygote", *arguments)
         try:
             self._process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), process_group=0
+                command,
+                env={**environment, **self._variables},
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                process_group=0,
             )
         except OSError:
             ours.close()
