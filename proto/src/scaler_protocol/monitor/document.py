@@ -11,9 +11,11 @@ from scaler_protocol.monitor.workers import rows_of, total_of
 
 
 def document_of(snapshot: Snapshot) -> dict[str, Any]:
-    """Names as in the messages; sessions and digests are hexadecimal; ``workers`` are rows as screens show them."""
+    """Names as in the messages, except that ``tasks`` tells running tasks from those that are queued on hosts. Sessions
+    and digests are hexadecimal; ``workers`` are rows as screens show them."""
     rows = [row for agent in snapshot.agents for row in rows_of(agent)]
     document = _plain(snapshot)
+    document["tasks"] |= {"queued": snapshot.unfinished.queued, "running": snapshot.unfinished.running}
     document["sent"] = {each.name: each.count for each in snapshot.sent}
     document["received"] = {each.name: each.count for each in snapshot.received}
     document["settings"] = {each.name: each.value for each in snapshot.settings}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from typing import Union
+from typing import NamedTuple, Union
 
 from scaler_protocol.messages import WorkerStatus
 
@@ -46,11 +46,19 @@ class TaskCounts:
     """Tasks by state: the first two are now, the others since the scheduler started."""
 
     unassigned: int = 0
-    running: int = 0  # handed to an agent and unfinished
+    running: int = 0  # assigned to an agent and unfinished: running, or queued on its host
     success: int = 0
     failed: int = 0
     canceled: int = 0
     not_found: int = 0
+
+
+class Unfinished(NamedTuple):
+    """The unfinished tasks, by where they are; together they are ``unassigned`` and ``running`` of ``TaskCounts``."""
+
+    waiting: int  # not assigned to an agent
+    queued: int  # assigned to an agent, and waiting on its host
+    running: int  # in a worker process, as far as the agents have reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +200,13 @@ class Snapshot:
     graph_count: int = 0
     trouble: str = ""
     """A problem that does not stop the scheduler, as a sentence."""
+
+    @property
+    def unfinished(self) -> Unfinished:
+        """Agents report their workers every few seconds, so an agent cannot run more than it has now."""
+        busy = sum(min(agent.sent, sum(worker.has_task for worker in agent.workers)) for agent in self.agents)
+        running = min(self.tasks.running, busy)
+        return Unfinished(self.tasks.unassigned, self.tasks.running - running, running)
 
     def with_process(self, cpu_percent: float, rss_bytes: int) -> Snapshot:
         """The same snapshot with what the operating system says of the scheduler's process."""

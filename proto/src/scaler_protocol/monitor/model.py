@@ -53,7 +53,7 @@ HISTORIES = (
 )
 """Names of histories. ``throughput`` and ``failures`` are tasks per second, ``*_cpu`` percent of one processor,
 ``*_rss``, ``store_used`` and ``store_spilled`` bytes, ``store_sent`` and ``store_received`` bytes per second between
-hosts, the others how many."""
+hosts, the others how many: ``unassigned`` tasks wait at the scheduler, ``queued`` ones on the hosts."""
 
 
 class FeedState(enum.Enum):
@@ -227,10 +227,11 @@ class Model:
 
     def _add_levels(self, snapshot: Snapshot, time: float) -> None:
         agents, rows = snapshot.agents, self.worker_rows
+        unfinished = snapshot.unfinished
         levels = {
-            "unassigned": snapshot.tasks.unassigned,
-            "running": snapshot.tasks.running,
-            "queued": sum(agent.queued for agent in agents),
+            "unassigned": unfinished.waiting,
+            "running": unfinished.running,
+            "queued": unfinished.queued,
             "workers": len(rows),
             "scheduler_cpu": snapshot.scheduler.cpu_percent,
             "scheduler_rss": snapshot.scheduler.rss_bytes,

@@ -18,6 +18,7 @@ from scaler_protocol.monitor.messages import (
     SchedulerStatus,
     Snapshot,
     TaskCounts,
+    Unfinished,
     WaitGroup,
 )
 
@@ -59,6 +60,11 @@ class ClusterInfo:
     def tasks(self) -> TaskCounts:
         """Tasks of all clients by state; those that have ended are counted since the scheduler started."""
         return self.snapshot.tasks
+
+    @property
+    def unfinished(self) -> Unfinished:
+        """Unfinished tasks of all clients: waiting, queued on hosts, and running."""
+        return self.snapshot.unfinished
 
     @property
     def agents(self) -> tuple[AgentStatus, ...]:

@@ -39,7 +39,7 @@ _CHARTS = {
     "throughput": (("tasks", "throughput"), ("failures", "failures")),
     "cpu": (("workers", "workers_cpu"), ("agents", "agents_cpu"), ("scheduler", "scheduler_cpu")),
     "memory": (("workers", "workers_rss"), ("objects", "store_used"), ("scheduler", "scheduler_rss")),
-    "queue": (("unassigned", "unassigned"), ("running", "running"), ("queued", "queued")),
+    "queue": (("waiting", "unassigned"), ("running", "running"), ("queued on hosts", "queued")),
 }
 """Names of lines, and of the model's histories."""
 
@@ -52,13 +52,15 @@ def series(model: Model, chart: str, since: float) -> list[Series]:
 def figures(model: Model) -> list[Figure]:
     snapshot = model.snapshot
     tasks = snapshot.tasks if snapshot is not None else None
+    waiting, queued, running = snapshot.unfinished if snapshot is not None else (0, 0, 0)
     rows = model.worker_rows
     busy = sum(row.has_task for row in rows)
     failed = tasks.failed if tasks else 0
     return [
         Figure("tasks/s", _rate(model), help="tasks that ended in the last second"),
-        Figure("running", format_count(tasks.running if tasks else 0), help="handed to an agent and unfinished"),
-        Figure("waiting", format_count(tasks.unassigned if tasks else 0), help="not yet handed to an agent"),
+        Figure("running", format_count(running), help="in a worker process, when its agent last reported"),
+        Figure("queued", format_count(queued), help="assigned to a host, and waiting there"),
+        Figure("waiting", format_count(waiting), help="not yet assigned to a host"),
         Figure("success", format_count(tasks.success if tasks else 0), help="since the scheduler started"),
         Figure("failed", format_count(failed), "bad" if failed else "", "since the scheduler started"),
         Figure("canceled", format_count(tasks.canceled if tasks else 0), help="since the scheduler started"),

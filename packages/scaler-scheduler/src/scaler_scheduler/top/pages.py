@@ -164,11 +164,12 @@ def _tab(key: str, page: str, title: str, view: View) -> Line:
 
 
 def _totals(model: Model, snapshot: Snapshot, width: int) -> Line:
-    tasks, scheduler = snapshot.tasks, snapshot.scheduler
+    tasks, scheduler, unfinished = snapshot.tasks, snapshot.scheduler, snapshot.unfinished
     rate = model.history("throughput", model.time - 3)[1]
     counts = (
-        ("unassigned", tasks.unassigned, Style.PLAIN),
-        ("running", tasks.running, Style.PLAIN),
+        ("waiting", unfinished.waiting, Style.PLAIN),
+        ("queued", unfinished.queued, Style.PLAIN),
+        ("running", unfinished.running, Style.PLAIN),
         ("success", tasks.success, Style.GOOD),
         ("failed", tasks.failed, Style.BAD),
         ("canceled", tasks.canceled, Style.WARNING),

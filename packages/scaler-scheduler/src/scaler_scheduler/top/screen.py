@@ -18,7 +18,7 @@ from scaler_scheduler.top.tables import Table, client_entries, function_entries,
 from scaler_scheduler.top.view import SORT_KEYS, View
 from scaler_scheduler.top.workers import WorkerTable, worker_table
 
-HEADER_ROWS = 6
+HEADER_ROWS = 7
 OWN_LINES = ("status", "total", "header")
 """The lines that belong to the table of workers."""
 
@@ -133,7 +133,7 @@ def _lines_above(snapshot: Snapshot, width: int, height: int) -> list[Line]:
 
 
 def _wanted_header_lines(snapshot: Snapshot, height: int) -> int:
-    """More than seven on a tall screen, when there are more kinds of messages."""
+    """More than eight on a tall screen, when there are more kinds of messages."""
     messages = max(len(snapshot.sent), len(snapshot.received))
     return 1 + max(HEADER_ROWS, min(messages, height // 4))
 

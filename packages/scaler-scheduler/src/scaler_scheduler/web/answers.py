@@ -147,11 +147,11 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
     tasks, agents = snapshot.tasks, snapshot.agents
     workers, hosts = len(model.worker_rows), len({agent.host for agent in agents})
     causes = len(model.activity.failures.groups)
-    queued, lost = sum(agent.queued for agent in agents), tasks.not_found
+    unfinished, lost = snapshot.unfinished, tasks.not_found
     return {
         "throughput": [format_rate(_last(model, "throughput")), f"{format_count(ended_count(tasks))} ended"],
-        "running": [format_count(tasks.running), f"{format_count(queued)} queued at agents"],
-        "waiting": [format_count(tasks.unassigned), _waiting_note(model)],
+        "running": [format_count(unfinished.running), f"{format_count(unfinished.queued)} queued on hosts"],
+        "waiting": [format_count(unfinished.waiting), _waiting_note(model)],
         "success": [format_count(tasks.success), "since its start"],
         "failed": [format_count(tasks.failed), _plural(causes, "cause") if causes else "", tasks.failed > 0],
         "canceled": [format_count(tasks.canceled), f"{format_count(lost)} not found" if lost else ""],

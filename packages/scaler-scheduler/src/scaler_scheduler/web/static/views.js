@@ -14,7 +14,7 @@ const SPARK_SECONDS = 120;
 
 export const CHARTS = {
   throughput: { title: "Throughput", kind: "rate", series: [{ name: "throughput", label: "ended", colour: BLUE }, { name: "failures", label: "failed", colour: "var(--bad)" }] },
-  tasks: { title: "Unfinished tasks", kind: "count", series: [{ name: "unassigned", label: "waiting", colour: ORANGE }, { name: "running", label: "running", colour: BLUE }, { name: "queued", label: "queued there", colour: VIOLET }] },
+  tasks: { title: "Unfinished tasks", kind: "count", series: [{ name: "unassigned", label: "waiting", colour: ORANGE }, { name: "running", label: "running", colour: BLUE }, { name: "queued", label: "queued on hosts", colour: VIOLET }] },
   cpu: { title: "CPU", kind: "percent", series: [{ name: "workers_cpu", label: "workers", colour: GREEN }, { name: "agents_cpu", label: "agents", colour: VIOLET }, { name: "scheduler_cpu", label: "scheduler", colour: ORANGE }] },
   memory: { title: "Memory", kind: "bytes", series: [{ name: "workers_rss", label: "workers", colour: GREEN }, { name: "agents_rss", label: "agents", colour: VIOLET }, { name: "store_used", label: "stores", colour: BLUE }, { name: "store_spilled", label: "on disk", colour: PINK }, { name: "scheduler_rss", label: "scheduler", colour: ORANGE }] },
   transfers: { title: "Objects between hosts", kind: "byte_rate", series: [{ name: "store_sent", label: "sent", colour: BLUE }, { name: "store_received", label: "received", colour: GREEN }] },
@@ -374,7 +374,7 @@ export class Graphs extends View {
     const bar = h("div", { class: "progress", role: "progressbar", "aria-valuenow": percent, "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": name },
       shown.filter(([kind]) => kind !== "waiting").map(([kind, , share]) => h("i", { class: kind, style: { width: `${share * 100}%` } })));
     return h("section", { class: "card graph" }, h("div", { class: "line" }, h("b", {}, name), h("span", {}, client), h("span", {}, nodes),
-      parts.filter(([, text]) => text !== "0").map(([kind, text]) => h("span", {}, `${text} ${kind}`)), h("span", { class: "end" }, `${percent}%`)), bar);
+      parts.filter(([, text]) => text !== "0").map(([kind, text]) => h("span", {}, `${text} ${kind === "running" ? "on hosts" : kind}`)), h("span", { class: "end" }, `${percent}%`)), bar);
   }
 }
 
