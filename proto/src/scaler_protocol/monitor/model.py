@@ -20,6 +20,7 @@ from scaler_protocol.monitor.history import History
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot, TaskCounts
 from scaler_protocol.monitor.natural_order import NaturalKey, natural_key
 from scaler_protocol.monitor.records import BadRecord
+from scaler_protocol.monitor.running import RunningTaskRow, TaskKey, running_rows
 from scaler_protocol.monitor.store_rates import StoreRate, StoreRates
 from scaler_protocol.monitor.tables import Row
 from scaler_protocol.monitor.task_log import TaskLog
@@ -78,6 +79,9 @@ class Model:
         self.timeout_seconds = timeout_seconds
         self.snapshot: Snapshot | None = None
         self.worker_rows: tuple[WorkerRow, ...] = ()
+        self.running: dict[TaskKey, RunningTaskRow] = {}
+        """The tasks that have run for a second or longer."""
+
         self.store_rates: list[StoreRate] = []
         """How fast each of the snapshot's stores works."""
 
@@ -202,6 +206,7 @@ class Model:
         before, self.snapshot = self.snapshot, snapshot
         self.worker_rows = tuple(row for agent in snapshot.agents for row in rows_of(agent))
         time = snapshot.time or now
+        self.running = {row.key: row for row in running_rows(snapshot, self.running)}
         latest = max(self.activity.time, before.time if before is not None else 0.0)
         if snapshot.time and snapshot.time < latest - SET_BACK_SECONDS:
             self._follow_clock(snapshot.time)

@@ -23,10 +23,11 @@ Kind = Literal[
     "rate",
     "byte_rate",
     "flag",
+    "estimate",
 ]
 """How a value is meant: ``duration``, ``latency`` and ``age`` are seconds, ``time`` is unix seconds, ``share`` is from
 0 to 1, ``id`` is a number that is not a quantity, ``byte_rate`` is bytes per second,
-``flag`` is true or false."""
+``flag`` is true or false, ``estimate`` is seconds, or 0 if not known."""
 
 Row = tuple[Any, ...]
 
@@ -189,6 +190,33 @@ WAITS = TableSpec(
     help="tasks that do not run, and why",
 )
 
+RUNNING = TableSpec(
+    "running",
+    "Running",
+    (
+        Column("function", "function", "text", 28, "what runs"),
+        Column("seconds", "for", "age", 7, "how long it has run"),
+        Column("cpu", "cpu", "percent", 6, "processor time of its process"),
+        Column("rss", "rss", "bytes", 7, "memory of its process"),
+        Column("usual", "usual", "estimate", 7, "how long tasks of this function take; empty: none has ended"),
+        Column(
+            "state", "state", "text", 20,
+            "stuck?: it has run far longer than usual, or its process has used no CPU time for a while; "
+            "blocked: it waits for its own tasks or for a lock",
+        ),
+        Column("host", "host", "text", 12, "where it runs"),
+        Column("worker", "worker", "text", 14, "which worker runs it"),
+        Column("pid", "pid", "id", 7, "the process id of the worker process"),
+        Column("task", "task", "id", 8, "its number within its client"),
+        Column("session", "client", "text", 8, "whose task"),
+        Column("started", "started", "time", 12, "when"),
+    ),
+    "seconds",
+    ("session", "task"),
+    descending=True,
+    help="tasks that have run for a second or longer",
+)  # fmt: skip
+
 FAILURES = TableSpec(
     "failures",
     "Failures",
@@ -320,6 +348,7 @@ TABLES: dict[str, TableSpec] = {
         CLIENTS,
         FUNCTIONS,
         WAITS,
+        RUNNING,
         FAILURES,
         OBJECTS,
         GRAPHS,

@@ -86,7 +86,7 @@ export class Overview extends ChartsView {
   constructor(page) {
     super(page);
     this.tiles = {
-      throughput: new Tile("Throughput", "tasks", { spark: true }), running: new Tile("Running", "stream", { spark: true }),
+      throughput: new Tile("Throughput", "tasks", { spark: true }), running: new Tile("Running", "running", { spark: true }),
       waiting: new Tile("Waiting", "waiting", { spark: true }), success: new Tile("Succeeded", "tasks"), failed: new Tile("Failed", "failures"),
       canceled: new Tile("Cancelled", "tasks"), workers: new Tile("Workers", "workers"), cpu: new Tile("CPU", "processors", { spark: true }),
     };
@@ -159,6 +159,7 @@ const EMPTY = {
   workers: { icon: "workers", title: "No workers", text: "Start some with: scaler_cluster -n 4 ADDRESS. They appear here within a second." },
   tasks: { icon: "tasks", title: "No task has ended since this monitor looks", text: "Each one that ends is listed here, the newest first." },
   functions: { icon: "functions", title: "No functions yet", text: "They appear with the first tasks." },
+  running: { icon: "running", title: "No task has run for a second or longer", text: "Tasks that take longer are listed here while they run: what, where, since when, and whether they look stuck." },
   waits: { icon: "waiting", title: "Nothing waits for long", text: "Tasks that do not run are listed here with the reason: no worker, no worker with the right capabilities, all workers busy." },
   objects: { icon: "objects", title: "No objects", text: "Large arguments and results are kept by the hosts that need them, and are counted here." },
   clients: { icon: "clients", title: "No clients", text: "Client(\"ADDRESS\") in a program connects one." },
@@ -420,6 +421,7 @@ export const VIEWS = [
   ["Now", [
     ["overview", "Overview", "overview", (page) => new Overview(page)],
     ["stream", "Task stream", "stream", (page) => new Stream(page)],
+    ["running", "Running", "running", (page) => new TableView(page, "running")],
     ["workers", "Workers", "workers", (page) => new TableView(page, "workers")],
     ["processors", "Processors", "processors", (page) => new Processors(page)],
   ]],
