@@ -238,7 +238,7 @@ def test_the_stream_has_a_row_per_worker_and_a_colour_per_function(model: Model)
 def test_the_stream_on_a_terminal_without_colours_has_letters(model: Model) -> None:
     text = lines(drawn(model, "7", width=120, height=40, blocks=False))
     cells = "".join(line.split("|", 2)[2] for line in text if line.startswith("node-"))
-    assert set(cells) <= set(" abcdefX-")
+    assert set(cells) <= set(" abcdefX-=>")
     assert "a" in cells
 
 

@@ -19,6 +19,7 @@ from scaler_protocol.monitor.graphs import GraphNode, WatchedGraph, nodes_of
 from scaler_protocol.monitor.history import History
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot, TaskCounts
 from scaler_protocol.monitor.natural_order import NaturalKey, natural_key
+from scaler_protocol.monitor.open_bars import OpenBar, open_bars
 from scaler_protocol.monitor.records import BadRecord
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey, running_rows
 from scaler_protocol.monitor.store_rates import StoreRate, StoreRates
@@ -178,6 +179,13 @@ class Model:
         """The bars that ``width`` pixels show of the time from ``start`` to ``stop`` (unix seconds); see
         ``task_stream``."""
         return task_stream.bars(self.log, int(start * 1e6), int(stop * 1e6), width, workers)
+
+    def open_bars(self, start: float, stop: float, width: int, workers: Sequence[int]) -> list[OpenBar]:
+        """The bars of tasks that run, in addition to ``bars``: they end at the last snapshot."""
+        if self.snapshot is None:
+            return []
+        running = list(self.running.values())
+        return open_bars(self.activity, running, self.snapshot.time, start, stop, width, workers)
 
     def graph(self, session: bytes, number: int) -> tuple[WatchedGraph, list[GraphNode]] | None:
         """The shape of a graph and where its nodes are; None when nothing was heard of it."""

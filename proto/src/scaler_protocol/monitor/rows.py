@@ -185,8 +185,9 @@ def _setting_rows(model: Model) -> list[Row]:
 def _running_rows(model: Model) -> list[Row]:
     return [
         (
-            row.task.function, row.task.seconds, row.task.cpu_percent, row.task.rss_bytes, row.task.usual_seconds,
-            row.state, row.agent.host, row.worker, row.task.pid, row.task.task, short_id(row.task.session), row.started,
+            row.task.function, row.task.seconds, row.state, row.task.cpu_percent, row.task.rss_bytes,
+            row.task.usual_seconds, row.agent.host, row.worker, row.task.pid, row.task.task,
+            short_id(row.task.session), row.started,
         )
         for row in model.running.values()
     ]  # fmt: skip

@@ -196,14 +196,14 @@ RUNNING = TableSpec(
     (
         Column("function", "function", "text", 28, "what runs"),
         Column("seconds", "for", "age", 7, "how long it has run"),
-        Column("cpu", "cpu", "percent", 6, "processor time of its process"),
-        Column("rss", "rss", "bytes", 7, "memory of its process"),
-        Column("usual", "usual", "estimate", 7, "how long tasks of this function take; empty: none has ended"),
         Column(
             "state", "state", "text", 20,
             "stuck?: it has run far longer than usual, or its process has used no CPU time for a while; "
             "blocked: it waits for its own tasks or for a lock",
         ),
+        Column("cpu", "cpu", "percent", 6, "processor time of its process"),
+        Column("rss", "rss", "bytes", 7, "memory of its process"),
+        Column("usual", "usual", "estimate", 7, "how long tasks of this function take; empty: none has ended"),
         Column("host", "host", "text", 12, "where it runs"),
         Column("worker", "worker", "text", 14, "which worker runs it"),
         Column("pid", "pid", "id", 7, "the process id of the worker process"),

@@ -265,9 +265,9 @@ export class Stream extends View {
   recolour() { this.stream.draw(); }
   close() { this.stream.close(); }
 
-  showView({ following, span, tasks }) {
+  showView({ following, span, tasks, running }) {
     this.followButton.setAttribute("aria-pressed", String(following));
-    setText(this.about, `${tasks.toLocaleString("en-US")} tasks in ${span}`);
+    setText(this.about, `${tasks.toLocaleString("en-US")} tasks in ${span}${running ? `, ${running.toLocaleString("en-US")} running` : ""}`);
     this.choose.value = [...this.choose.options].find((option) => Number(option.value) === this.stream.span)?.value ?? "";
   }
 
@@ -417,11 +417,12 @@ export class Failures extends TableView {
   }
 }
 
+// Name, title, icon, what makes the view, and its key. Views without a key of their own have the digits.
 export const VIEWS = [
   ["Now", [
     ["overview", "Overview", "overview", (page) => new Overview(page)],
     ["stream", "Task stream", "stream", (page) => new Stream(page)],
-    ["running", "Running", "running", (page) => new TableView(page, "running")],
+    ["running", "Running", "running", (page) => new TableView(page, "running"), "r"],
     ["workers", "Workers", "workers", (page) => new TableView(page, "workers")],
     ["processors", "Processors", "processors", (page) => new Processors(page)],
   ]],
