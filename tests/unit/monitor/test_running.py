@@ -11,6 +11,11 @@ from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import RunningTaskStatus, Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.tables import RUNNING
+from scaler_scheduler.top.lines import Style, text_of
+from scaler_scheduler.top.screen import draw
+from scaler_scheduler.top.status import running_line
+from scaler_scheduler.top.view import View
+from scaler_scheduler.web.answers import answer
 from tests.support.monitoring import MIB, agent_status, snapshot
 
 TASK = RunningTaskStatus(b"\xab" * 16, "simulate", b"\x01" * 16, 7, 2, 1, 20_001, 60.0, 0.5, 50.0, 99.0, 200 * MIB)
@@ -84,3 +89,24 @@ def test_processes_for_nested_tasks_count_as_running() -> None:
     nested = replace(TASK, worker=NO_WORKER)
     assert shown(TASK).unfinished.running == 2
     assert shown(TASK, nested).unfinished.running == 3
+
+
+STUCK = replace(TASK, task=9, seconds=40.0, usual_seconds=2.0, function="hang")
+
+
+def test_the_terminal_names_the_longest_running_tasks_as_far_as_there_is_room() -> None:
+    model = model_of(TASK, STUCK)
+    texts = {width: text_of(running_line(model, width)) for width in (20, 60, 120)}
+    stuck = "hang 40 s on w1 (stuck? 20x usual)"
+    assert texts == {20: "", 60: f"longest: {stuck}", 120: f"longest: {stuck}, simulate 60 s on w1"}
+    assert running_line(model_of(), 120) == ()
+    styles = [span.style for span in running_line(model, 120)]
+    assert styles == [Style.DIM, Style.WARNING, Style.DIM, Style.PLAIN]
+    first = [text_of(line) for line in draw(model, View(), 120, 30, 0.0, "").lines]
+    assert first[10] == texts[120]
+
+
+def test_the_page_of_a_browser_counts_those_that_look_stuck() -> None:
+    overview = {"what": "overview"}
+    assert answer(model_of(TASK, STUCK), overview)["running"] == ["2", "1 looks stuck, 8 queued on hosts"]
+    assert answer(model_of(TASK), overview)["running"] == ["2", "8 queued on hosts"]

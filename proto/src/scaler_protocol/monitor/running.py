@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from scaler_protocol.monitor.format import format_duration
+from scaler_protocol.monitor.format import format_duration, printable
 from scaler_protocol.monitor.messages import AgentStatus, RunningTaskStatus, Snapshot
 
 STUCK = "stuck?"
@@ -62,6 +62,17 @@ class RunningTaskRow:
         if self.task.blocked:
             return "blocked"
         return f"{STUCK} {self.suspicion}" if self.suspicion else "running"
+
+
+def longest_running(rows: Iterable[RunningTaskRow]) -> list[RunningTaskRow]:
+    """Those that look stuck first, then those that started first."""
+    return sorted(rows, key=lambda row: (not row.suspicion, row.started))
+
+
+def summary_of(row: RunningTaskRow) -> str:
+    """One task in a few words: function, how long, where, and why it looks stuck."""
+    text = f"{printable(row.task.function)} {format_duration(row.task.seconds)} on {printable(row.worker)}"
+    return f"{text} ({row.state})" if row.suspicion else text
 
 
 def running_rows(snapshot: Snapshot, before: Mapping[TaskKey, RunningTaskRow]) -> Iterator[RunningTaskRow]:

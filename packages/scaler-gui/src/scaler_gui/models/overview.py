@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from scaler_protocol.monitor.format import format_bytes, format_count, format_percent, format_rate
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.running import longest_running, summary_of
 
 SPANS = (5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0)
 _FIRST_SPAN, _YOUNGEST_SPAN = 300.0, 15.0
@@ -34,6 +35,8 @@ class Figure(NamedTuple):
     tone: str = ""
     help: str = ""
 
+
+_RUNNING_NAMED = 10
 
 _CHARTS = {
     "throughput": (("tasks", "throughput"), ("failures", "failures")),
@@ -68,6 +71,16 @@ def figures(model: Model) -> list[Figure]:
         Figure("CPU", format_percent(sum(row.cpu_percent for row in rows)), help="of all workers; 100% is one core"),
         Figure("memory", format_bytes(sum(row.rss_bytes for row in rows)), help="of all workers"),
     ]
+
+
+def running_text(model: Model) -> tuple[str, str, str]:
+    """The longest-running tasks in one line, the tone of the line, and the same tasks one below the other."""
+    rows = longest_running(model.running.values())[:_RUNNING_NAMED]
+    texts = [summary_of(row) for row in rows]
+    if not texts:
+        return "No task has run for a second or longer.", "", ""
+    stuck = any(row.suspicion for row in rows)
+    return f"Longest running: {', '.join(texts)}", "warning" if stuck else "", "\n".join(texts)
 
 
 def first_time(model: Model) -> float:

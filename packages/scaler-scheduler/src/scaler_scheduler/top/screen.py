@@ -12,7 +12,7 @@ from scaler_protocol.monitor.workers import filter_rows, sort_rows, total_of
 from scaler_scheduler.top.help import help_lines
 from scaler_scheduler.top.lines import Line, Span, Style, cut, dimmed, joined, line_of, padded, width_of, wrapped
 from scaler_scheduler.top.pages import Body, details_lines, head_lines, scrolled, table_body
-from scaler_scheduler.top.status import status_line, waiting_lines
+from scaler_scheduler.top.status import running_line, status_line, waiting_lines
 from scaler_scheduler.top.stream import stream_body
 from scaler_scheduler.top.tables import Table, client_entries, function_entries, header_lines, table_of, widened
 from scaler_scheduler.top.view import SORT_KEYS, View
@@ -96,7 +96,7 @@ def _of_body(body: Body, width: int, height: int) -> Screen:
 
 def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Screen:
     above = _lines_above(snapshot, width, height)
-    status = _whole(status_line(model, view, now), width, height)
+    status = _whole(status_line(model, view, now) or running_line(model, width), width, height)
     page_rows = max(1, height - len(above) - len(OWN_LINES) + 1 - len(status))
     rows = sort_rows(filter_rows(model.worker_rows, view.filter_text), view.order)
     last_first_row = max(0, len(rows) - page_rows)

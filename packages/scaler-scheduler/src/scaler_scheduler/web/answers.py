@@ -152,7 +152,7 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
     unfinished, lost = snapshot.unfinished, tasks.not_found
     return {
         "throughput": [format_rate(_last(model, "throughput")), f"{format_count(ended_count(tasks))} ended"],
-        "running": [format_count(unfinished.running), f"{format_count(unfinished.queued)} queued on hosts"],
+        "running": [format_count(unfinished.running), _running_note(model, unfinished.queued)],
         "waiting": [format_count(unfinished.waiting), _waiting_note(model)],
         "success": [format_count(tasks.success), "since its start"],
         "failed": [format_count(tasks.failed), _plural(causes, "cause") if causes else "", tasks.failed > 0],
@@ -160,6 +160,12 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
         "workers": [format_count(workers), f"on {_plural(hosts, 'host')}"],
         "cpu": [_rounded_percent(_last(model, "workers_cpu")), f"of {workers * 100:,}%"],
     }  # fmt: skip
+
+
+def _running_note(model: Model, queued: int) -> str:
+    stuck = sum(bool(row.suspicion) for row in model.running.values())
+    looks = f"{format_count(stuck)} look{'s' if stuck == 1 else ''} stuck, " if stuck else ""
+    return f"{looks}{format_count(queued)} queued on hosts"
 
 
 def _waiting_note(model: Model) -> str:

@@ -101,17 +101,24 @@ export class Overview extends ChartsView {
       onRow: (values) => showTasks(page, "functions", values), rowTitle: "Show its tasks",
       empty: { icon: "functions", title: "No functions yet", text: "They appear with the first tasks." },
     }, page.changed);
+    this.running = new DataTable(page.tables.running, {
+      compact: true, limit: 5, hide: ["usual", "pid", "started"],
+      empty: { icon: "running", title: "No task has run for a second or longer" },
+    }, page.changed);
+    this.running.element.className = "table-card";
+    const running = h("section", { class: "card", style: { marginTop: "14px" } }, h("header", {}, h("h2", {}, "Longest-running tasks"), h("a", { href: "#/running" }, "All running tasks")), this.running.element);
     const functions = h("section", { class: "card", style: { marginTop: "14px" } }, h("header", {}, h("h2", {}, "Functions by total time"), h("a", { href: "#/functions" }, "All functions")), this.functions.element);
     this.functions.element.className = "table-card";
     this.element = h("div", {}, heading("Overview", "", this.spans()),
       h("div", { class: "tiles" }, Object.values(this.tiles).map((tile) => tile.element)),
-      h("div", { class: "grid charts", style: { marginTop: "14px" } }, this.makeCharts(["throughput", "tasks", "cpu", "memory"])), strip, functions);
+      h("div", { class: "grid charts", style: { marginTop: "14px" } }, this.makeCharts(["throughput", "tasks", "cpu", "memory"])), strip, running, functions);
   }
 
-  watch() { return { functions: this.functions.watch(), stream: this.stream.watch(), overview: { what: "overview" } }; }
+  watch() { return { functions: this.functions.watch(), running: this.running.watch(), stream: this.stream.watch(), overview: { what: "overview" } }; }
 
   update(key, result) {
     if (key === "functions") this.functions.update(result);
+    if (key === "running") this.running.update(result);
     if (key === "overview") for (const [name, shown] of Object.entries(result)) this.tiles[name]?.show(shown);
   }
 
