@@ -41,6 +41,7 @@ from tests.support.waiting import wait_until
 COLUMNS = ("worker", "agt_cpu", "agt_rss", "cpu", "rss", "free", "sent", "queued", "lag")
 AGENTS = (agent_status(0), agent_status(1))
 PAGE_TEXTS = (
+    "no task has run for a second or longer",
     "simulate",
     "no task waits",
     "no task has failed since this monitor looks",
@@ -379,21 +380,23 @@ def test_it_uses_nothing_else_of_the_scheduler() -> None:
 def test_every_page_fits_and_follows_the_size(serving: Feed) -> None:
     with Tmux(top(serving)) as terminal:
         terminal.wait_for("Total 8 worker(s)")
-        for key, text in zip("234567890", PAGE_TEXTS, strict=True):
+        for key, text in zip("t234567890", PAGE_TEXTS, strict=True):
             terminal.press(key)
             terminal.wait_for(text)
         terminal.press("2")
         terminal.wait_for("simulate")
         terminal.resize(250, 60)
-        terminal.wait_for("1 workers  2 functions  3 waiting  4 failures")
+        terminal.wait_for("1 workers  t running  2 functions  3 waiting  4 failures")
         terminal.resize(30, 6)
         terminal.wait_without("4 fail")
         terminal.wait_for("simulate")
         terminal.resize(80, 24)
-        terminal.wait_for("1 work 2 functions 3 wait")
+        terminal.wait_for("1 work t run 2 functions 3 wait")
         terminal.press("Tab")
         terminal.wait_for("3 waiting")
         terminal.press("BTab", "BTab")
+        terminal.wait_for("no task has run for a second or longer")
+        terminal.press("BTab")
         terminal.wait_for("Total 8 worker(s)")
 
 
