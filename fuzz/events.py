@@ -18,6 +18,7 @@ from scaler_protocol.monitor.messages import (
     HostStoreStatus,
     MessageCount,
     PeerState,
+    RunningTaskStatus,
     SchedulerStatus,
     Setting,
     Snapshot,
@@ -92,6 +93,14 @@ def some_events(choices: Choices) -> Events:
     )
 
 
+def some_running(choices: Choices) -> RunningTaskStatus:
+    numbers = [choices.pick(NUMBERS) for _ in range(4)]
+    reals = [choices.pick(REALS) for _ in range(4)]
+    return RunningTaskStatus(
+        choices.take(16), choices.pick(NAMES), choices.take(16), *numbers, *reals, choices.pick(NUMBERS), choices.flag()
+    )
+
+
 def a_snapshot(choices: Choices) -> Snapshot:
     number, name = lambda: choices.pick(NUMBERS), lambda: choices.pick(NAMES)  # noqa: E731
     real, session = lambda: choices.pick(REALS), lambda: choices.take(16)  # noqa: E731
@@ -101,7 +110,7 @@ def a_snapshot(choices: Choices) -> Snapshot:
     )
     agent = AgentStatus(
         session(), name(), name(), number(), choices.pick([*PeerState]), real(), number(), number(), number(), real(),
-        number(), number(), real(), workers,
+        number(), number(), real(), workers, (some_running(choices),) * choices.below(3),
     )  # fmt: skip
     return Snapshot(
         SchedulerStatus(name(), choices.below(3), name(), name(), choices.number(3), real(), real(), number()),

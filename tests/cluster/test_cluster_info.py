@@ -33,6 +33,13 @@ def test_counts_and_rows(gate: Gate) -> None:
             wait_until(lambda: any(worker.is_busy for worker in client.cluster_info().workers))
             assert any("square" in row.name for row in client.cluster_info().functions)
             assert [each.pid for each in info.clients] == [os.getpid()]
+            wait_until(lambda: client.cluster_info().running)
+            info = client.cluster_info()
+            (running,) = info.running
+            assert info.unfinished == (0, 0, 1)
+            assert running.pid == gate.waiting_pids[0] and running.worker in ("left", "right")
+            assert running.function == "wait_at_gate" and 1 <= running.seconds < 60
+            assert not running.is_blocked and not running.suspicion
             gate.open()
             busy.result()
 

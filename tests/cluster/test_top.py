@@ -41,6 +41,7 @@ from tests.support.waiting import wait_until
 COLUMNS = ("worker", "agt_cpu", "agt_rss", "cpu", "rss", "free", "sent", "queued", "lag")
 AGENTS = (agent_status(0), agent_status(1))
 PAGE_TEXTS = (
+    "no task has run for a second or longer",
     "simulate",
     "no task waits",
     "no task has failed since this monitor looks",
@@ -113,9 +114,9 @@ def test_the_screen_at_80x24(serving: Feed) -> None:
         terminal.wait_for("Total 8 worker(s)")
         lines = terminal.lines
         assert lines[0].startswith("scheduler        | task_manager        |")
-        assert lines[7] == "-" * 80
-        assert lines[8] == "worker[n] agt_cpu[C] agt_rss[M] cpu[c] rss[m] free[f] sent[w] queued[d] lag[l]"
-        assert lines[11].split() == [
+        assert lines[8] == "-" * 80
+        assert lines[9] == "worker[n] agt_cpu[C] agt_rss[M] cpu[c] rss[m] free[f] sent[w] queued[d] lag[l]"
+        assert lines[12].split() == [
             "worker",
             "agt_cpu",
             "agt_rss",
@@ -127,8 +128,8 @@ def test_the_screen_at_80x24(serving: Feed) -> None:
             "lag",
             "ITL",
         ]
-        assert lines[12].split()[1:] == ["0.5%", "111.0m", "2.5%", "113.0m", "998", "2", "3", "0.7ms", "100"]
-        assert [line[:6] for line in lines[12:20]] == [
+        assert lines[13].split()[1:] == ["0.5%", "111.0m", "2.5%", "113.0m", "998", "2", "3", "0.7ms", "100"]
+        assert [line[:6] for line in lines[13:21]] == [
             "20103|",
             "20102|",
             "20003|",
@@ -145,8 +146,8 @@ def test_the_screen_at_250x60(serving: Feed) -> None:
         terminal.wait_for("Total 8 worker(s)")
         lines = terminal.lines
         assert lines[0].split() == ["scheduler", "|", "task_manager", "|", "scheduler_sent", "|", "scheduler_received"]
-        assert lines[8].startswith("Shortcuts: worker[n]")
-        assert lines[11].endswith("client_manager")
+        assert lines[9].startswith("Shortcuts: worker[n]")
+        assert lines[12].endswith("client_manager")
         assert "func_to_num_tasks" in terminal.screen
         assert "collect.<locals>.<lambda>" in terminal.screen
 
@@ -159,9 +160,9 @@ def test_keys_sort_and_turn_the_order(serving: Feed) -> None:
             terminal.wait_for(f"[{name}]")
         terminal.press("n")
         terminal.wait_for("[worker]")
-        assert terminal.lines[12].startswith("20000|")
+        assert terminal.lines[13].startswith("20000|")
         terminal.press("n")
-        wait_until(lambda: terminal.lines[12].startswith("20103|"))
+        wait_until(lambda: terminal.lines[13].startswith("20103|"))
 
 
 def test_filter_help_and_quit(serving: Feed) -> None:
@@ -203,13 +204,13 @@ def test_resizing_while_it_runs(serving: Feed) -> None:
         terminal.wait_for("Total 8 worker(s)")
         terminal.resize(200, 50)
         terminal.wait_for("scheduler_received")
-        assert terminal.lines[7] == "-" * 200
+        assert terminal.lines[8] == "-" * 200
         terminal.resize(40, 8)
         terminal.wait_without("scheduler_received")
         terminal.wait_for("20103|")
         terminal.resize(2, 2)
         terminal.resize(100, 30)
-        wait_until(lambda: terminal.lines[7] == "-" * 100)
+        wait_until(lambda: terminal.lines[8] == "-" * 100)
         terminal.press("q")
         assert terminal.wait_for_exit() == 0
 
@@ -379,21 +380,23 @@ def test_it_uses_nothing_else_of_the_scheduler() -> None:
 def test_every_page_fits_and_follows_the_size(serving: Feed) -> None:
     with Tmux(top(serving)) as terminal:
         terminal.wait_for("Total 8 worker(s)")
-        for key, text in zip("234567890", PAGE_TEXTS, strict=True):
+        for key, text in zip("t234567890", PAGE_TEXTS, strict=True):
             terminal.press(key)
             terminal.wait_for(text)
         terminal.press("2")
         terminal.wait_for("simulate")
         terminal.resize(250, 60)
-        terminal.wait_for("1 workers  2 functions  3 waiting  4 failures")
+        terminal.wait_for("1 workers  t running  2 functions  3 waiting  4 failures")
         terminal.resize(30, 6)
         terminal.wait_without("4 fail")
         terminal.wait_for("simulate")
         terminal.resize(80, 24)
-        terminal.wait_for("1 work 2 functions 3 wait")
+        terminal.wait_for("1 work t run 2 functions 3 wait")
         terminal.press("Tab")
         terminal.wait_for("3 waiting")
         terminal.press("BTab", "BTab")
+        terminal.wait_for("no task has run for a second or longer")
+        terminal.press("BTab")
         terminal.wait_for("Total 8 worker(s)")
 
 

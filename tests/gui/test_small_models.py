@@ -11,7 +11,7 @@ from scaler_gui.models import recent
 from scaler_gui.models.alerts import QUIET_SECONDS, FailureAlerts, sentence
 from scaler_gui.models.csv_text import write_csv
 from scaler_gui.models.graph_view import Camera
-from scaler_gui.models.overview import SPANS, Overview, figures, series
+from scaler_gui.models.overview import SPANS, Overview, figures, running_text, series
 from scaler_gui.models.places import problem_of
 from scaler_gui.models.recent import RecentAddress
 from scaler_gui.models.status import live_status
@@ -122,6 +122,16 @@ def test_numbers_are_those_of_the_last_snapshot() -> None:
     assert shown["busy workers"].text.endswith("/ 8")
     lines = series(model, "throughput", 0.0)
     assert [line.name for line in lines] == ["tasks", "failures"] and len(lines[0].times) >= 4
+
+
+def test_the_longest_running_tasks_are_one_line_with_a_tone() -> None:
+    model = Model(0.0)
+    assert running_text(model) == ("No task has run for a second or longer.", "", "")
+    for message in synthetic_messages(1.0, 8, 300):
+        model.apply(message, 0.0)
+    text, tone, whole = running_text(model)
+    assert text.startswith("Longest running: simulate 60 s on ") and tone == "warning"
+    assert whole.splitlines()[0] in text and "stuck?" in whole
 
 
 # ---- sentences -------------------------------------------------------------------------------------------------------

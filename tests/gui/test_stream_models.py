@@ -197,3 +197,15 @@ def test_a_bar_says_what_it_stands_for() -> None:
     assert stream_rows.bar_at(found, 0, -50.0) is None
     assert len(stream_rows.labels(rows)) == len(rows)
     assert stream_rows.functions_in(found, 3)
+
+
+def test_a_running_task_has_a_tip_where_its_bar_is() -> None:
+    model = Model(0.0)
+    for message in synthetic_messages(2, 8, 100):
+        model.apply(message, 0.0)
+    bars = model.open_bars(model.time - 10, model.time, 100, [row.worker_index for row in model.stream_rows()])
+    assert stream_rows.open_bar_at(bars, bars[0].row, 50.0) == bars[0]
+    assert stream_rows.open_bar_at(bars, bars[0].row, 150.0) is None
+    lines = stream_rows.open_tip(bars[0]).splitlines()
+    assert lines[0] == "simulate" and lines[1].startswith("task 1000000 of client")
+    assert lines[2].startswith("stuck? ") and "for 60 s since" in lines[2]

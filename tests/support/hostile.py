@@ -22,6 +22,7 @@ from scaler_protocol.monitor.messages import (
     MessageCount,
     MonitorMessage,
     PeerState,
+    RunningTaskStatus,
     SchedulerStatus,
     Setting,
     Snapshot,
@@ -86,8 +87,15 @@ class Hostile:
         return AgentStatus(
             self.identity(), self.text(), self.text(), self.integer(), self.chance.choice(list(PeerState)),
             self.number(), self.integer(), self.integer(), self.integer(), self.number(), self.integer(),
-            self.integer(), self.number(), self.several(self.worker),
+            self.integer(), self.number(), self.several(self.worker), self.several(self.running),
         )  # fmt: skip
+
+    def running(self) -> RunningTaskStatus:
+        counts, reals = [self.integer() for _ in range(4)], [self.number() for _ in range(4)]
+        blocked = self.chance.random() < 0.5
+        return RunningTaskStatus(
+            self.identity(), self.text(), self.identity(), *counts, *reals, self.integer(), blocked
+        )
 
     def worker(self) -> WorkerStatus:
         flags = (self.chance.random() < 0.5 for _ in range(3))

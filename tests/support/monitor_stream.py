@@ -20,6 +20,7 @@ from scaler_protocol.monitor.messages import (
     HostStoreStatus,
     MessageCount,
     MonitorMessage,
+    RunningTaskStatus,
     SchedulerStatus,
     Setting,
     Snapshot,
@@ -229,7 +230,14 @@ class SyntheticCluster:
         return AgentStatus(
             _session(index), names["name"], names["host"], names["pid"], cpu_percent=2.5, rss_bytes=111 * MIB,
             rss_free_bytes=4096 * MIB, queued=40, lag_seconds=0.0007, sent=50, free=1000 * len(workers) - 50,
-            workers=workers,
+            workers=workers, running=(self._running(index),),
+        )  # fmt: skip
+
+    def _running(self, index: int) -> RunningTaskStatus:
+        """The first worker of each agent has run a task for a minute."""
+        return RunningTaskStatus(
+            _session(0), FUNCTIONS[0], _digest(0), 1_000_000 + index, 1, 0, 20_000 + 100 * index, 60.0, 60.0, 0.5,
+            0.0, 113 * MIB,
         )  # fmt: skip
 
     def _function(self, index: int) -> FunctionStatus:

@@ -86,6 +86,7 @@ _NAMES = {
 _COUNTS = {
     "worker_names": limits.WORKERS_LIMIT,
     "workers": limits.WORKERS_LIMIT,
+    "running_tasks": limits.WORKERS_LIMIT,
     "capabilities": limits.CAPABILITIES_LIMIT,
     "sources": limits.SOURCES_LIMIT,
     "features": limits.FEATURES_LIMIT,

@@ -317,6 +317,23 @@ class WorkerStatus:
 
 
 @value(frozen=True, slots=True)
+class RunningTask:
+    """A task that a worker process has run for a second or longer, for monitors. Times are on the clock of
+    ``Heartbeat.sent_at``."""
+
+    session: bytes
+    task: int
+    attempt: int
+    worker: int  # its index; NO_WORKER: a process for nested tasks
+    pid: int
+    started_at: float
+    active_at: float  # when its process was last seen to use processor time
+    cpu_percent: float
+    rss_bytes: int
+    blocked: bool  # it waits for tasks of its own, or for a lock
+
+
+@value(frozen=True, slots=True)
 class Heartbeat:
     """Agent to scheduler every ``heartbeat_interval_seconds``: a status report, not liveness. Unnumbered."""
 
@@ -327,6 +344,7 @@ class Heartbeat:
     rss_free_bytes: int
     queued: int
     workers: tuple[WorkerStatus, ...]
+    running_tasks: tuple[RunningTask, ...] = ()
 
 
 @value(frozen=True, slots=True)

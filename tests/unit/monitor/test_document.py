@@ -11,6 +11,7 @@ def test_a_document_is_json_and_says_everything() -> None:
     assert document["sent"] == SENT
     assert document["received"] == RECEIVED
     assert document["tasks"]["success"] == 53_704
+    assert [document["tasks"][name] for name in ("unassigned", "queued", "running")] == [2_000, 7, 3]
     assert [worker["name"] for worker in document["workers"]] == ["w0", "w1", "w2", "w100", "w101"]
     assert document["totals"]["workers"] == 5
     assert document["agents"][0]["state"] == "connected"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scaler_protocol.monitor.messages import MonitorMessage, PeerState, Snapshot
+from scaler_protocol.monitor.messages import MonitorMessage, PeerState, Snapshot, TaskCounts
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.workers import Order, SortKey, WorkerRow, filter_rows, rows_of, sort_rows, total_of
 from scaler_scheduler.web.samples import Samples
@@ -145,3 +145,11 @@ def _value(row: WorkerRow, key: SortKey) -> Any:
         SortKey.WORKER: "pid",
     }
     return getattr(row, names.get(key, key.value))
+
+
+def test_tasks_assigned_to_a_host_run_there_or_are_queued() -> None:
+    busy = agent_status(0, 6, sent=10)
+    assert snapshot((busy,)).unfinished == (2_000, 7, 3)
+    idle_since = agent_status(1, 6, sent=1)
+    assert snapshot((busy, idle_since)).unfinished == (2_000, 6, 4)
+    assert replace(snapshot((busy,)), tasks=TaskCounts(unassigned=1, running=2)).unfinished == (1, 0, 2)

@@ -57,10 +57,14 @@ def test_no_page_is_larger_than_the_terminal(model: Model, key: str, width: int,
 
 
 def test_the_page_names_stand_at_the_top(model: Model) -> None:
-    assert lines(drawn(model, "2"))[0] == "1 work 2 functions 3 wait 4 fail 5 obj 6 graph 7 stream 8 task 9 cli 0 set"
-    wide = lines(drawn(model, "2", width=120))[0]
+    assert (
+        lines(drawn(model, "2"))[0]
+        == "1 work t run 2 functions 3 wait 4 fail 5 obj 6 graph 7 stream 8 task 9 cli 0 set"
+    )
+    wide = lines(drawn(model, "2", width=130))[0]
     assert wide == (
-        "1 workers  2 functions  3 waiting  4 failures  5 objects  6 graphs  7 stream  8 tasks  9 clients  0 settings"
+        "1 workers  t running  2 functions  3 waiting  4 failures  5 objects  6 graphs  7 stream  8 tasks  9 clients  "
+        "0 settings"
     )
 
 
@@ -234,7 +238,7 @@ def test_the_stream_has_a_row_per_worker_and_a_colour_per_function(model: Model)
 def test_the_stream_on_a_terminal_without_colours_has_letters(model: Model) -> None:
     text = lines(drawn(model, "7", width=120, height=40, blocks=False))
     cells = "".join(line.split("|", 2)[2] for line in text if line.startswith("node-"))
-    assert set(cells) <= set(" abcdefX-")
+    assert set(cells) <= set(" abcdefX-=>")
     assert "a" in cells
 
 
@@ -294,7 +298,7 @@ def test_a_thousand_workers_are_drawn_far_faster_than_a_second() -> None:
 
 
 def test_keys_turn_pages() -> None:
-    assert View().pressed("tab", 10).page == "functions"
+    assert View().pressed("tab", 10).page == "running"
     assert View().pressed("backtab", 10).page == "settings"
     assert View().pressed("4", 10).pressed("tab", 10).page == "objects"
     assert View(page="failures", details_of=3).pressed("2", 10) == View(page="functions")

@@ -40,36 +40,37 @@ def test_the_layout_of_a_wide_terminal() -> None:
         lines[1] == "      cpu   1.5% |   unassigned  2,000 |    Acknowledgement   5,204 |        AgentAttach       2"
     )
     assert (
-        lines[2] == "      rss 130.0m |      running     10 |      HeartbeatEcho 283,701 |            Goodbye       3"
+        lines[2] == "      rss 130.0m |       queued      6 |      HeartbeatEcho 283,701 |            Goodbye       3"
     )
-    assert lines[3].startswith("                 |      success 53,704 |")
-    assert lines[7] == "-" * 130
+    assert lines[3].startswith("                 |      running      4 |")
+    assert lines[4].startswith("                 |      success 53,704 |")
+    assert lines[8] == "-" * 130
     shortcuts = "worker[n] agt_cpu[C] agt_rss[M] cpu[c] rss[m] free[f] sent[w] queued[d] lag[l]"
-    assert lines[8] == f"Shortcuts: {shortcuts}"
-    assert lines[9] == ""
-    assert lines[10].startswith("Total 8 worker(s)")
-    assert " agt_cpu agt_rss [cpu]    rss free sent queued   lag ITL | " in lines[11]
-    assert lines[11].endswith("client_manager")
-    assert lines[12].startswith("20103|sd-1e7d-dfba|w103    0.5%  111.0m  2.5% 113.0m  998")
-    assert " 0.7ms 100 | " in lines[12]
-    assert lines[12].endswith(" 777|notebook|aba+   2,010")
-    assert lines[13].endswith(" 778|batch-host|cdc+       0")
-    assert lines[15].endswith("func_to_num_tasks")
-    assert lines[16].endswith(" simulate   2,010")
+    assert lines[9] == f"Shortcuts: {shortcuts}"
+    assert lines[10] == ""
+    assert lines[11].startswith("Total 8 worker(s)")
+    assert " agt_cpu agt_rss [cpu]    rss free sent queued   lag ITL | " in lines[12]
+    assert lines[12].endswith("client_manager")
+    assert lines[13].startswith("20103|sd-1e7d-dfba|w103    0.5%  111.0m  2.5% 113.0m  998")
+    assert " 0.7ms 100 | " in lines[13]
+    assert lines[13].endswith(" 777|notebook|aba+   2,010")
+    assert lines[14].endswith(" 778|batch-host|cdc+       0")
+    assert lines[16].endswith("func_to_num_tasks")
+    assert lines[17].endswith(" simulate   2,010")
 
 
 def test_sums_stand_over_their_columns() -> None:
     lines = texts(draw_at(130, 30))
-    assert lines[10] == "Total 8 worker(s)          1.0%  222.0m 10.0% 904.0m 7980   20      6"
+    assert lines[11] == "Total 8 worker(s)          1.0%  222.0m 10.0% 904.0m 7980   20      6"
 
 
 def test_80x24_shows_every_column_and_what_stands_beside_goes_below() -> None:
     lines = texts(draw_at(80, 24))
     assert lines[0].endswith("messages    sent received")
-    assert lines[11].endswith("agt_cpu agt_rss [cpu]    rss free sent queued   lag ITL")
+    assert lines[12].endswith("agt_cpu agt_rss [cpu]    rss free sent queued   lag ITL")
     assert len(lines) <= 24
-    assert "client_manager" in lines[21]
-    assert "func_to_num_tasks" in lines[21]
+    assert "client_manager" in lines[22]
+    assert "func_to_num_tasks" in lines[22]
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
@@ -104,19 +105,19 @@ def test_the_sorted_column_stands_in_brackets() -> None:
 
 def test_a_filter_shows_how_many_of_how_many() -> None:
     lines = texts(draw_at(130, 30, view=View(filter_text="|w10")))
-    assert lines[9].startswith("filter: |w10")
-    assert lines[10].startswith("Total 4 of 8 worker(s)")
-    assert [line.split("|")[0] for line in lines[12:16]] == ["20103", "20102", "20101", "20100"]
+    assert lines[10].startswith("filter: |w10")
+    assert lines[11].startswith("Total 4 of 8 worker(s)")
+    assert [line.split("|")[0] for line in lines[13:17]] == ["20103", "20102", "20101", "20100"]
 
 
 def test_editing_a_filter_shows_what_is_typed() -> None:
-    assert texts(draw_at(80, 24, view=View(editing_filter=True, filter_text="ab")))[9] == "filter: ab_"
+    assert texts(draw_at(80, 24, view=View(editing_filter=True, filter_text="ab")))[10] == "filter: ab_"
 
 
 def test_more_workers_than_lines_scroll_to_the_last() -> None:
     model = model_of(*(agent_status(number, 10) for number in range(10)))
     screen = draw_at(100, 24, model=model)
-    assert (screen.page_rows, screen.last_first_row) == (12, 88)
+    assert (screen.page_rows, screen.last_first_row) == (11, 89)
     last = draw_at(100, 24, model=model, view=View(first_row=10_000))
     assert texts(last)[-1].startswith("20000|")
     assert len(texts(last)) == 24
@@ -132,23 +133,23 @@ def test_before_anything_arrived_the_screen_says_what_it_waits_for() -> None:
 
 def test_a_lost_scheduler_is_said_and_old_values_are_dim() -> None:
     screen = draw_at(100, 30, now=112.0)
-    assert texts(screen)[9] == "scheduler lost: silent for 12 s; waiting for it to come back"
-    styles = {span.style for number, line in enumerate(screen.lines) if number != 9 for span in line}
+    assert texts(screen)[10] == "scheduler lost: silent for 12 s; waiting for it to come back"
+    styles = {span.style for number, line in enumerate(screen.lines) if number != 10 for span in line}
     assert styles == {Style.DIM}
 
 
 def test_a_restart_is_said_for_a_while() -> None:
     model = model_of()
     model.apply(snapshot(epoch=99), 101.0)
-    assert texts(draw_at(100, 30, model=model, now=102.0))[9].startswith("the scheduler has restarted")
+    assert texts(draw_at(100, 30, model=model, now=102.0))[10].startswith("the scheduler has restarted")
     model.apply(snapshot(epoch=99), 120.0)
-    assert texts(draw_at(100, 30, model=model, now=120.0))[9] == ""
+    assert texts(draw_at(100, 30, model=model, now=120.0))[10] == ""
 
 
 def test_what_the_scheduler_cannot_do_is_said() -> None:
     model = model_of()
     model.apply(replace(snapshot(), trouble="The event log x cannot be written: No space left on device."), 101.0)
-    line = texts(draw_at(100, 30, model=model, now=101.0))[9]
+    line = texts(draw_at(100, 30, model=model, now=101.0))[10]
     assert line == "The event log x cannot be written: No space left on device."
 
 
@@ -156,14 +157,14 @@ def test_a_stream_that_cannot_be_read_is_said_and_the_screen_stays() -> None:
     model = model_of()
     model.refuse("the scheduler uses monitor protocol 2")
     lines = texts(draw_at(100, 30, model=model))
-    assert lines[9] == "the scheduler uses monitor protocol 2"
-    assert lines[10].startswith("Total 8 worker(s)")
+    assert lines[10] == "the scheduler uses monitor protocol 2"
+    assert lines[11].startswith("Total 8 worker(s)")
 
 
 def test_silent_agents_are_named_and_marked() -> None:
     model = model_of(agent_status(0, 1), agent_status(1, 1, state=PeerState.SUSPECT, silent_seconds=3.0))
     screen = draw_at(100, 30, model=model)
-    assert texts(screen)[9] == "1 agent(s) silent, longest 10001|sd-1e7d-dfba: 3 s"
+    assert texts(screen)[10] == "1 agent(s) silent, longest 10001|sd-1e7d-dfba: 3 s"
     row = next(line for line in screen.lines if text_of(line).startswith("20100"))
     assert row[0].style is Style.WARNING
 
@@ -173,8 +174,8 @@ def test_more_message_kinds_than_lines_end_in_dots_and_a_tall_screen_shows_all()
     kinds = tuple(MessageCount(f"Kind{letter}", 100 + number) for number, letter in enumerate("ABCDEFGHIJ"))
     model.apply(replace(snapshot(), sent=kinds, received=kinds), 100.0)
     small = texts(draw_at(120, 24, model=model))
-    assert small[6].count("...") == 2
-    assert "KindJ" in small[5]
+    assert small[7].count("...") == 2
+    assert "KindJ" in small[6]
     tall = texts(draw_at(120, 60, model=model))
     assert sum("Kind" in line for line in tall) == 10
 
@@ -187,7 +188,7 @@ def test_many_clients_leave_room_for_functions() -> None:
     lines = texts(draw_at(130, 40, model=model))
     assert sum("|host|" in line for line in lines) > 8
     assert sum(" f9" in line for line in lines) > 8
-    assert lines[12].endswith("99")
+    assert lines[13].endswith("99")
 
 
 def test_names_from_elsewhere_cannot_break_the_screen() -> None:

@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     ObjectKey,
     Results,
     Role,
+    RunningTask,
     TaskOptions,
     Tasks,
     WorkerStatus,
@@ -97,6 +98,7 @@ def test_the_time_that_a_task_may_take_is_a_number(number: float) -> None:
 
 
 LONG_NAME = "n" * (limits.NAME_LIMIT_BYTES + 1)
+RUNNING = RunningTask(b"s" * 16, 1, 1, 0, 1, 0.0, 0.0, 0.0, 0, False)
 WORKER = WorkerStatus("worker", 1, 0.0, 0, True, False, False)
 
 
@@ -110,6 +112,7 @@ WORKER = WorkerStatus("worker", 1, 0.0, 0, True, False, False)
         AgentAttach("name", "host", 1, ("worker",) * (limits.WORKERS_LIMIT + 1)),
         AgentAttach("name", "host", 1, ("worker",), (Capability("gpu"),) * (limits.CAPABILITIES_LIMIT + 1)),
         Heartbeat(1.0, 0.0, 0.0, 0, 0, 0, (WORKER,) * (limits.WORKERS_LIMIT + 1)),
+        Heartbeat(1.0, 0.0, 0.0, 0, 0, 0, (WORKER,), (RUNNING,) * (limits.WORKERS_LIMIT + 1)),
         Hello(Role.SUBMIT, b"s" * 16, host=LONG_NAME),
         Hello(Role.SUBMIT, b"s" * 16, features=("f",) * (limits.SOURCES_LIMIT + 1)),
     ],

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scaler_protocol.monitor.messages import HostStoreStatus
-from tests.support.monitoring import snapshot
+from tests.support.monitoring import agent_status, snapshot
 
 pytest.importorskip("prometheus_client")
 
@@ -26,3 +26,9 @@ def test_stores_have_figures_by_host() -> None:
     assert found["scaler_store_sent_bytes_total", "a"] == 300
     assert found["scaler_store_received_bytes_total", "a"] == 7
     assert found["scaler_store_objects", "b"] == 0
+
+
+def test_unfinished_tasks_are_told_apart_by_where_they_are() -> None:
+    samples = [sample for family in families_of(snapshot((agent_status(0, 6),))) for sample in family.samples]
+    found = {each.labels["state"]: each.value for each in samples if each.name == "scaler_tasks"}
+    assert found == {"unassigned": 2_000, "queued": 7, "running": 3}

@@ -347,7 +347,11 @@ def test_status_reports(scheduler: FakeScheduler, tmp_path: Path) -> None:
     scheduler.heartbeats.clear()
     scheduler.serve(lambda: any(is_half_busy(each) for each in scheduler.heartbeats[-1:]))
     report = scheduler.heartbeats[-1]
+    scheduler.serve(lambda: len(scheduler.heartbeats[-1].running_tasks) == 1)
+    (running,) = scheduler.heartbeats[-1].running_tasks
     gate.touch()
+    assert [each.pid for each in report.workers if each.has_task] == [running.pid]
+    assert running.worker in (0, 1) and running.rss_bytes > 1_000_000 and not running.blocked
     assert len(report.workers) == 2
     assert report.rss_bytes > 1_000_000 and all(each.rss_bytes > 1_000_000 for each in report.workers)
     scheduler.wait_for_results(1)

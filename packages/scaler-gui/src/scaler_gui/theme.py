@@ -141,7 +141,7 @@ QLabel[role="muted"] {{ color: {theme.muted}; }}
 QLabel[role="banner"] {{ background: {theme.warning}; color: {theme.surface}; padding: 6px 12px; font-weight: 600; }}
 QLabel[role="number"] {{ font-size: 17px; font-weight: 600; }}
 QLabel[role="number"][tone="bad"] {{ color: {theme.bad}; }}
-QLabel[role="number"][tone="warning"] {{ color: {theme.warning}; }}
+QLabel[role="number"][tone="warning"], QLabel[role="muted"][tone="warning"] {{ color: {theme.warning}; }}
 QFrame[role="card"] {{ background: {theme.surface}; border-radius: 6px; }}
 QWidget[role="surface"] {{ background: {theme.surface}; }}
 """

@@ -11,16 +11,22 @@ from scaler_protocol.monitor.workers import rows_of, total_of
 
 
 def document_of(snapshot: Snapshot) -> dict[str, Any]:
-    """Names as in the messages; sessions and digests are hexadecimal; ``workers`` are rows as screens show them."""
+    """Names as in the messages, except that ``tasks`` tells running tasks from those that are queued on hosts. Sessions
+    and digests are hexadecimal; ``workers`` are rows as screens show them; ``running`` are tasks
+    that have run for a second or longer."""
     rows = [row for agent in snapshot.agents for row in rows_of(agent)]
     document = _plain(snapshot)
+    document["tasks"] |= {"queued": snapshot.unfinished.queued, "running": snapshot.unfinished.running}
     document["sent"] = {each.name: each.count for each in snapshot.sent}
     document["received"] = {each.name: each.count for each in snapshot.received}
     document["settings"] = {each.name: each.value for each in snapshot.settings}
     document["workers"] = [_plain(row) for row in rows]
+    document["running"] = [
+        {**_plain(task), "agent": agent.name, "host": agent.host} for agent in snapshot.agents for task in agent.running
+    ]
     document["totals"] = total_of(rows)._asdict()
     for agent in document["agents"]:
-        del agent["workers"]
+        del agent["workers"], agent["running"]
     return document
 
 

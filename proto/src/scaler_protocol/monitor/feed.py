@@ -45,6 +45,7 @@ from scaler_protocol.monitor.messages import (
     MessageCount,
     MonitorMessage,
     PeerState,
+    RunningTaskStatus,
     SchedulerStatus,
     Setting,
     Snapshot,
@@ -141,6 +142,7 @@ def _decode_root(root: Any) -> Received:
 
 def _snapshot_to_wire(snapshot: Snapshot) -> dict[str, Any]:
     workers = [worker for agent in snapshot.agents for worker in agent.workers]
+    running = [task for agent in snapshot.agents for task in agent.running]
     return {
         "scheduler": _fields(snapshot.scheduler),
         "tasks": _fields(snapshot.tasks),
@@ -148,6 +150,7 @@ def _snapshot_to_wire(snapshot: Snapshot) -> dict[str, Any]:
         "received": _columns(MessageCount, snapshot.received),
         "agents": _columns(AgentStatus, snapshot.agents),
         "workers": _columns(WorkerStatus, workers),
+        "running": _columns(RunningTaskStatus, running),
         "clients": _columns(ClientStatus, snapshot.clients),
         "functions": _columns(FunctionStatus, snapshot.functions),
         "time": snapshot.time,
@@ -169,7 +172,7 @@ def _snapshot_from_wire(reader: Any) -> Snapshot:
         tasks=_struct(TaskCounts, reader.tasks),
         sent=tuple(_rows(MessageCount, reader.sent)),
         received=tuple(_rows(MessageCount, reader.received)),
-        agents=tuple(_agents(reader.agents, _rows(WorkerStatus, reader.workers))),
+        agents=tuple(_agents(reader)),
         clients=tuple(_rows(ClientStatus, reader.clients)),
         functions=tuple(_rows(FunctionStatus, reader.functions)),
         time=reader.time,
@@ -185,11 +188,14 @@ def _snapshot_from_wire(reader: Any) -> Snapshot:
     )
 
 
-def _agents(reader: Any, workers: Iterator[WorkerStatus]) -> Iterator[AgentStatus]:
-    for agent in _rows(AgentStatus, reader):
+def _agents(reader: Any) -> Iterator[AgentStatus]:
+    workers, running = _rows(WorkerStatus, reader.workers), _rows(RunningTaskStatus, reader.running)
+    for agent in _rows(AgentStatus, reader.agents):
         state = PeerState(agent.state) if agent.state <= PeerState.LOST else PeerState.SUSPECT
         count: Any = agent.workers
-        yield replace(agent, state=state, workers=tuple(islice(workers, count)))
+        running_count: Any = agent.running or 0
+        its_workers, its_tasks = tuple(islice(workers, count)), tuple(islice(running, running_count))
+        yield replace(agent, state=state, workers=its_workers, running=its_tasks)
 
 
 # ---- dataclass fields and schema fields have the same names, in snake_case and camelCase -----------------------------
@@ -200,8 +206,8 @@ def _camel(name: str) -> str:
 
 
 _STRUCTS = (
-    SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, ClientStatus, FunctionStatus, Setting,
-    WaitGroup, GraphStatus, HostStoreStatus, EventTotals, Events,
+    SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, RunningTaskStatus, ClientStatus,
+    FunctionStatus, Setting, WaitGroup, GraphStatus, HostStoreStatus, EventTotals, Events,
 )  # fmt: skip
 _NAMES: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _camel(field.name)) for field in fields(each)] for each in _STRUCTS
@@ -258,7 +264,7 @@ _PACKED = {"int": "Q", "float": "f", "bool": "?", "PeerState": "Q"}
 _COLUMNS: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _PACKED.get(str(field.type), str(field.type))) for field in fields(each)] for each in _STRUCTS
 }
-_COLUMNS[AgentStatus][-1] = ("workers", "count")
+_COLUMNS[AgentStatus][-2:] = [("workers", "count"), ("running", "count")]
 _COLUMNS[FunctionStatus][-1] = ("duration_seconds", "d")
 _COLUMNS[WaitGroup][4] = ("oldest_seconds", "d")
 

@@ -148,6 +148,7 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "share": lambda value: f"{value * 100:.0f}%",
     "latency": format_latency,
     "duration": format_span,
+    "estimate": lambda value: format_span(value) if value else "",
     "age": format_duration,
     "time": format_time,
     "rate": format_rate,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from typing import Union
+from typing import NamedTuple, Union
 
+from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import WorkerStatus
 
 MONITOR_MAJOR = 1
@@ -46,11 +47,19 @@ class TaskCounts:
     """Tasks by state: the first two are now, the others since the scheduler started."""
 
     unassigned: int = 0
-    running: int = 0  # handed to an agent and unfinished
+    running: int = 0  # assigned to an agent and unfinished: running, or queued on its host
     success: int = 0
     failed: int = 0
     canceled: int = 0
     not_found: int = 0
+
+
+class Unfinished(NamedTuple):
+    """The unfinished tasks, by where they are; together they are ``unassigned`` and ``running`` of ``TaskCounts``."""
+
+    waiting: int  # not assigned to an agent
+    queued: int  # assigned to an agent, and waiting on its host
+    running: int  # in a worker process, as far as the agents have reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,25 @@ class MessageCount:
 
     name: str
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTaskStatus:
+    """A task that has run for a second or longer when its agent last reported, and has not ended."""
+
+    session: bytes
+    function: str
+    digest: bytes = b""  # of the function
+    task: int = 0
+    attempt: int = 0
+    worker: int = 0  # index of the worker; 65535: a process for nested tasks
+    pid: int = 0
+    seconds: float = 0.0  # since it started
+    idle_seconds: float = 0.0  # since its process was last seen to use processor time
+    usual_seconds: float = 0.0  # how long tasks of this function take; 0: not known
+    cpu_percent: float = 0.0  # of its process
+    rss_bytes: int = 0  # of its process
+    blocked: bool = False  # it waits for tasks of its own, or for a lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +108,7 @@ class AgentStatus:
     free: int = 0  # how many more tasks the scheduler might hand over
     silent_seconds: float = 0.0  # since anything was heard from it
     workers: tuple[WorkerStatus, ...] = ()
+    running: tuple[RunningTaskStatus, ...] = ()  # at most one for each process
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +222,22 @@ class Snapshot:
     trouble: str = ""
     """A problem that does not stop the scheduler, as a sentence."""
 
+    @property
+    def unfinished(self) -> Unfinished:
+        """Agents report their processes every few seconds, so an agent cannot run more than it has now."""
+        running = min(self.tasks.running, sum(min(agent.sent, _busy_processes(agent)) for agent in self.agents))
+        return Unfinished(self.tasks.unassigned, self.tasks.running - running, running)
+
     def with_process(self, cpu_percent: float, rss_bytes: int) -> Snapshot:
         """The same snapshot with what the operating system says of the scheduler's process."""
         scheduler = replace(self.scheduler, cpu_percent=cpu_percent, rss_bytes=rss_bytes)
         return replace(self, scheduler=scheduler)
+
+
+def _busy_processes(agent: AgentStatus) -> int:
+    """Those for nested tasks are known only while they run a task that takes long."""
+    nested = sum(task.worker >= NO_WORKER for task in agent.running)
+    return nested + sum(worker.has_task for worker in agent.workers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,9 @@ from scaler_protocol.monitor.graphs import GraphNode, WatchedGraph, nodes_of
 from scaler_protocol.monitor.history import History
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot, TaskCounts
 from scaler_protocol.monitor.natural_order import NaturalKey, natural_key
+from scaler_protocol.monitor.open_bars import OpenBar, open_bars
 from scaler_protocol.monitor.records import BadRecord
+from scaler_protocol.monitor.running import RunningTaskRow, TaskKey, running_rows
 from scaler_protocol.monitor.store_rates import StoreRate, StoreRates
 from scaler_protocol.monitor.tables import Row
 from scaler_protocol.monitor.task_log import TaskLog
@@ -53,7 +55,7 @@ HISTORIES = (
 )
 """Names of histories. ``throughput`` and ``failures`` are tasks per second, ``*_cpu`` percent of one processor,
 ``*_rss``, ``store_used`` and ``store_spilled`` bytes, ``store_sent`` and ``store_received`` bytes per second between
-hosts, the others how many."""
+hosts, the others how many: ``unassigned`` tasks wait at the scheduler, ``queued`` ones on the hosts."""
 
 
 class FeedState(enum.Enum):
@@ -78,6 +80,9 @@ class Model:
         self.timeout_seconds = timeout_seconds
         self.snapshot: Snapshot | None = None
         self.worker_rows: tuple[WorkerRow, ...] = ()
+        self.running: dict[TaskKey, RunningTaskRow] = {}
+        """The tasks that have run for a second or longer."""
+
         self.store_rates: list[StoreRate] = []
         """How fast each of the snapshot's stores works."""
 
@@ -175,6 +180,13 @@ class Model:
         ``task_stream``."""
         return task_stream.bars(self.log, int(start * 1e6), int(stop * 1e6), width, workers)
 
+    def open_bars(self, start: float, stop: float, width: int, workers: Sequence[int]) -> list[OpenBar]:
+        """The bars of tasks that run, in addition to ``bars``: they end at the last snapshot."""
+        if self.snapshot is None:
+            return []
+        running = list(self.running.values())
+        return open_bars(self.activity, running, self.snapshot.time, start, stop, width, workers)
+
     def graph(self, session: bytes, number: int) -> tuple[WatchedGraph, list[GraphNode]] | None:
         """The shape of a graph and where its nodes are; None when nothing was heard of it."""
         for index, named in self.activity.sessions.items():
@@ -202,6 +214,7 @@ class Model:
         before, self.snapshot = self.snapshot, snapshot
         self.worker_rows = tuple(row for agent in snapshot.agents for row in rows_of(agent))
         time = snapshot.time or now
+        self.running = {row.key: row for row in running_rows(snapshot, self.running)}
         latest = max(self.activity.time, before.time if before is not None else 0.0)
         if snapshot.time and snapshot.time < latest - SET_BACK_SECONDS:
             self._follow_clock(snapshot.time)
@@ -227,10 +240,11 @@ class Model:
 
     def _add_levels(self, snapshot: Snapshot, time: float) -> None:
         agents, rows = snapshot.agents, self.worker_rows
+        unfinished = snapshot.unfinished
         levels = {
-            "unassigned": snapshot.tasks.unassigned,
-            "running": snapshot.tasks.running,
-            "queued": sum(agent.queued for agent in agents),
+            "unassigned": unfinished.waiting,
+            "running": unfinished.running,
+            "queued": unfinished.queued,
             "workers": len(rows),
             "scheduler_cpu": snapshot.scheduler.cpu_percent,
             "scheduler_rss": snapshot.scheduler.rss_bytes,

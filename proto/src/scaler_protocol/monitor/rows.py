@@ -182,6 +182,17 @@ def _setting_rows(model: Model) -> list[Row]:
 # ---- tables made of events -------------------------------------------------------------------------------------------
 
 
+def _running_rows(model: Model) -> list[Row]:
+    return [
+        (
+            row.task.function, row.task.seconds, row.state, row.task.cpu_percent, row.task.rss_bytes,
+            row.task.usual_seconds, row.agent.host, row.worker, row.task.pid, row.task.task,
+            short_id(row.task.session), row.started,
+        )
+        for row in model.running.values()
+    ]  # fmt: skip
+
+
 def _failure_rows(model: Model) -> list[Row]:
     return [
         (
@@ -297,6 +308,7 @@ _ROWS: dict[str, Callable[[Model], list[Row]]] = {
     "clients": _client_rows,
     "functions": _function_rows,
     "waits": _wait_rows,
+    "running": _running_rows,
     "failures": _failure_rows,
     "objects": _object_rows,
     "graphs": _graph_rows,

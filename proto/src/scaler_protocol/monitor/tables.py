@@ -23,10 +23,11 @@ Kind = Literal[
     "rate",
     "byte_rate",
     "flag",
+    "estimate",
 ]
 """How a value is meant: ``duration``, ``latency`` and ``age`` are seconds, ``time`` is unix seconds, ``share`` is from
 0 to 1, ``id`` is a number that is not a quantity, ``byte_rate`` is bytes per second,
-``flag`` is true or false."""
+``flag`` is true or false, ``estimate`` is seconds, or 0 if not known."""
 
 Row = tuple[Any, ...]
 
@@ -140,7 +141,7 @@ CLIENTS = TableSpec(
         Column("state", "state", "text", 9, "connected, or away"),
         Column("parent", "parent", "text", 8, "a nested client: the client whose task it lives in"),
         Column("unassigned", "unassigned", "count", 10, "tasks that wait"),
-        Column("running", "running", "count", 8, "tasks handed to an agent and unfinished"),
+        Column("running", "on hosts", "count", 8, "tasks assigned to an agent: they run, or are queued on its host"),
         Column("finished", "finished", "count", 11, "tasks that have ended"),
         Column("group", "group", "text", 12, "the clients with which it shares the workers"),
         Column("weight", "weight", "text", 7, "its weight within its group"),
@@ -188,6 +189,33 @@ WAITS = TableSpec(
     descending=True,
     help="tasks that do not run, and why",
 )
+
+RUNNING = TableSpec(
+    "running",
+    "Running",
+    (
+        Column("function", "function", "text", 28, "what runs"),
+        Column("seconds", "for", "age", 7, "how long it has run"),
+        Column(
+            "state", "state", "text", 20,
+            "stuck?: it has run far longer than usual, or its process has used no CPU time for a while; "
+            "blocked: it waits for its own tasks or for a lock",
+        ),
+        Column("cpu", "cpu", "percent", 6, "processor time of its process"),
+        Column("rss", "rss", "bytes", 7, "memory of its process"),
+        Column("usual", "usual", "estimate", 7, "how long tasks of this function take; empty: none has ended"),
+        Column("host", "host", "text", 12, "where it runs"),
+        Column("worker", "worker", "text", 14, "which worker runs it"),
+        Column("pid", "pid", "id", 7, "the process id of the worker process"),
+        Column("task", "task", "id", 8, "its number within its client"),
+        Column("session", "client", "text", 8, "whose task"),
+        Column("started", "started", "time", 12, "when"),
+    ),
+    "seconds",
+    ("session", "task"),
+    descending=True,
+    help="tasks that have run for a second or longer",
+)  # fmt: skip
 
 FAILURES = TableSpec(
     "failures",
@@ -241,7 +269,7 @@ GRAPHS = TableSpec(
         Column("nodes", "nodes", "count", 9, "how many calls"),
         Column("waiting", "waiting", "count", 9, "calls that wait for others"),
         Column("ready", "ready", "count", 9, "calls that could run"),
-        Column("running", "running", "count", 9, "calls handed to an agent"),
+        Column("running", "on hosts", "count", 9, "calls assigned to an agent: they run, or are queued on its host"),
         Column("done", "done", "count", 9, "calls that succeeded"),
         Column("failed", "failed", "count", 7, "calls that failed or were cancelled"),
         Column("progress", "progress", "share", 8, "what part has ended"),
@@ -320,6 +348,7 @@ TABLES: dict[str, TableSpec] = {
         CLIENTS,
         FUNCTIONS,
         WAITS,
+        RUNNING,
         FAILURES,
         OBJECTS,
         GRAPHS,

@@ -309,6 +309,21 @@ struct Heartbeat {
   rssFreeBytes @4 :UInt64;
   queued @5 :UInt64;
   workers @6 :List(WorkerStatus);
+  runningTasks @7 :List(RunningTask);  # those that have run for a second or longer
+}
+
+struct RunningTask {
+  # Times are on the clock of sentAt.
+  session @0 :Data;
+  task @1 :UInt64;
+  attempt @2 :UInt32;
+  worker @3 :UInt32;       # its index; 65535: none of the workers, but a process for nested tasks
+  pid @4 :UInt64;
+  startedAt @5 :Float64;
+  activeAt @6 :Float64;    # when its process was last seen to use processor time
+  cpuPercent @7 :Float64;
+  rssBytes @8 :UInt64;
+  blocked @9 :Bool;        # it waits for tasks of its own, or for a lock
 }
 
 struct HeartbeatEcho {

@@ -36,6 +36,7 @@ struct Snapshot {
   waitCount @15 :UInt64;
   graphCount @16 :UInt64;
   trouble @17 :Text;             # what the scheduler cannot do now, such as writing its event log: a plain sentence
+  running @18 :RunningTaskColumns;   # those of the first agent, then those of the second, ...
 }
 
 struct Events {
@@ -93,6 +94,24 @@ struct AgentColumns {
   free @11 :Data; # u64
   silentSeconds @12 :Data; # f32
   workers @13 :Data; # u64: how many
+  running @14 :Data; # u64: how many rows of running tasks
+}
+
+struct RunningTaskColumns {
+  # Tasks that have run for a second or longer.
+  session @0 :List(Data);
+  function @1 :List(Text);
+  digest @2 :List(Data);
+  task @3 :Data; # u64
+  attempt @4 :Data; # u64
+  worker @5 :Data; # u64: index of the worker; 65535: a process for nested tasks
+  pid @6 :Data; # u64
+  seconds @7 :Data; # f32: since it started
+  idleSeconds @8 :Data; # f32: since its process last used processor time
+  usualSeconds @9 :Data; # f32: how long tasks of this function take; 0: not known
+  cpuPercent @10 :Data; # f32
+  rssBytes @11 :Data; # u64
+  blocked @12 :Data; # u8
 }
 
 struct WorkerColumns {

@@ -18,8 +18,10 @@ from scaler_protocol.monitor.messages import (
     SchedulerStatus,
     Snapshot,
     TaskCounts,
+    Unfinished,
     WaitGroup,
 )
+from scaler_protocol.monitor.running import RunningTaskRow, longest_running, running_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,26 @@ class WorkerInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class RunningTaskInfo:
+    """A task that had run for a second or longer when its agent last reported.
+
+    ``worker`` is ``(nested)`` for a process that runs nested tasks in addition to the workers. ``seconds``: how long it
+    has run. ``cpu_percent`` and ``rss_bytes`` are those of its process. ``is_blocked``: it waits for its own tasks or
+    for a lock. ``suspicion``: why it looks stuck, or empty."""
+
+    function: str
+    task: int
+    host: str
+    worker: str
+    pid: int
+    seconds: float
+    cpu_percent: float
+    rss_bytes: int
+    is_blocked: bool
+    suspicion: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterInfo:
     """A cluster at one moment. ``snapshot`` has everything that monitors receive; the attributes name its parts. Of
     functions, waits and graphs, the 200 most interesting ones are listed."""
@@ -59,6 +81,18 @@ class ClusterInfo:
     def tasks(self) -> TaskCounts:
         """Tasks of all clients by state; those that have ended are counted since the scheduler started."""
         return self.snapshot.tasks
+
+    @property
+    def unfinished(self) -> Unfinished:
+        """Unfinished tasks of all clients: waiting, queued on hosts, and running."""
+        return self.snapshot.unfinished
+
+    @property
+    def running(self) -> tuple[RunningTaskInfo, ...]:
+        """The tasks of all clients that have run for a second or longer: those that look stuck first, then those that
+        started first."""
+        rows = longest_running(running_rows(self.snapshot, {}))
+        return tuple(map(_running_task, rows))
 
     @property
     def agents(self) -> tuple[AgentStatus, ...]:
@@ -97,6 +131,22 @@ def info_of(payload: bytes) -> ClusterInfo:
     snapshot = feed.decode(zlib.decompress(payload)).message
     assert isinstance(snapshot, Snapshot)
     return ClusterInfo(snapshot, tuple(worker for agent in snapshot.agents for worker in _workers_of(agent)))
+
+
+def _running_task(row: RunningTaskRow) -> RunningTaskInfo:
+    task = row.task
+    return RunningTaskInfo(
+        function=task.function,
+        task=task.task,
+        host=row.agent.host,
+        worker=row.worker,
+        pid=task.pid,
+        seconds=task.seconds,
+        cpu_percent=task.cpu_percent,
+        rss_bytes=task.rss_bytes,
+        is_blocked=task.blocked,
+        suspicion=row.suspicion,
+    )
 
 
 def _workers_of(agent: AgentStatus) -> Iterator[WorkerInfo]:

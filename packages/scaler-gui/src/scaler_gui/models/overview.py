@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from scaler_protocol.monitor.format import format_bytes, format_count, format_percent, format_rate
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.running import longest_running, summary_of
 
 SPANS = (5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0)
 _FIRST_SPAN, _YOUNGEST_SPAN = 300.0, 15.0
@@ -35,11 +36,13 @@ class Figure(NamedTuple):
     help: str = ""
 
 
+_RUNNING_NAMED = 10
+
 _CHARTS = {
     "throughput": (("tasks", "throughput"), ("failures", "failures")),
     "cpu": (("workers", "workers_cpu"), ("agents", "agents_cpu"), ("scheduler", "scheduler_cpu")),
     "memory": (("workers", "workers_rss"), ("objects", "store_used"), ("scheduler", "scheduler_rss")),
-    "queue": (("unassigned", "unassigned"), ("running", "running"), ("queued", "queued")),
+    "queue": (("waiting", "unassigned"), ("running", "running"), ("queued on hosts", "queued")),
 }
 """Names of lines, and of the model's histories."""
 
@@ -52,13 +55,15 @@ def series(model: Model, chart: str, since: float) -> list[Series]:
 def figures(model: Model) -> list[Figure]:
     snapshot = model.snapshot
     tasks = snapshot.tasks if snapshot is not None else None
+    waiting, queued, running = snapshot.unfinished if snapshot is not None else (0, 0, 0)
     rows = model.worker_rows
     busy = sum(row.has_task for row in rows)
     failed = tasks.failed if tasks else 0
     return [
         Figure("tasks/s", _rate(model), help="tasks that ended in the last second"),
-        Figure("running", format_count(tasks.running if tasks else 0), help="handed to an agent and unfinished"),
-        Figure("waiting", format_count(tasks.unassigned if tasks else 0), help="not yet handed to an agent"),
+        Figure("running", format_count(running), help="in a worker process, when its agent last reported"),
+        Figure("queued", format_count(queued), help="assigned to a host, and waiting there"),
+        Figure("waiting", format_count(waiting), help="not yet assigned to a host"),
         Figure("success", format_count(tasks.success if tasks else 0), help="since the scheduler started"),
         Figure("failed", format_count(failed), "bad" if failed else "", "since the scheduler started"),
         Figure("canceled", format_count(tasks.canceled if tasks else 0), help="since the scheduler started"),
@@ -66,6 +71,16 @@ def figures(model: Model) -> list[Figure]:
         Figure("CPU", format_percent(sum(row.cpu_percent for row in rows)), help="of all workers; 100% is one core"),
         Figure("memory", format_bytes(sum(row.rss_bytes for row in rows)), help="of all workers"),
     ]
+
+
+def running_text(model: Model) -> tuple[str, str, str]:
+    """The longest-running tasks in one line, the tone of the line, and the same tasks one below the other."""
+    rows = longest_running(model.running.values())[:_RUNNING_NAMED]
+    texts = [summary_of(row) for row in rows]
+    if not texts:
+        return "No task has run for a second or longer.", "", ""
+    stuck = any(row.suspicion for row in rows)
+    return f"Longest running: {', '.join(texts)}", "warning" if stuck else "", "\n".join(texts)
 
 
 def first_time(model: Model) -> float:

@@ -9,7 +9,8 @@ import numpy
 
 from scaler_protocol.monitor.format import format_time, format_value
 from scaler_protocol.monitor.model import Model, StreamRow
-from scaler_protocol.monitor.rows import task_row
+from scaler_protocol.monitor.open_bars import OpenBar
+from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.tables import TASKS
 from scaler_protocol.monitor.task_stream import Bars
 
@@ -46,6 +47,25 @@ def tip(model: Model, bars: Bars, bar: int) -> str:
     ]
     count = int(bars.counts[bar])
     return "\n".join([*lines, f"and {count - 1:,} shorter tasks here"] if count > 1 else lines)
+
+
+def open_bar_at(bars: Sequence[OpenBar], row: int, x: float) -> OpenBar | None:
+    """The bar of a running task at a pixel of a row; the last one drawn of several."""
+    return next((bar for bar in reversed(bars) if bar.row == row and bar.x0 - 2 <= x <= bar.x1 + 2), None)
+
+
+def open_tip(bar: OpenBar) -> str:
+    """The description of a running task, on a few lines."""
+    task, row = bar.running.task, bar.running
+    return "\n".join(
+        (
+            task.function or "(unknown function)",
+            f"task {task.task} of client {short_id(task.session)}, attempt {task.attempt}",
+            f"{row.state}, for {format_value('age', task.seconds)} since {format_time(row.started)}",
+            f"CPU {format_value('percent', task.cpu_percent)}, memory {format_value('bytes', task.rss_bytes)}",
+            f"{row.agent.host} {row.worker}, pid {task.pid}",
+        )
+    )
 
 
 def task_of(model: Model, bars: Bars, bar: int) -> int | None:

@@ -7,9 +7,10 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QGridLayout
+from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy
 
-from scaler_gui.models.overview import Overview, figures, first_time, series
+from scaler_gui.models.overview import Overview, figures, first_time, running_text, series
+from scaler_gui.models.tips import plain_tip
 from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
 from scaler_gui.views.figure_row import FigureRow
@@ -37,18 +38,34 @@ class OverviewPane(Pane):
         self._grid = QGridLayout()
         self._grid.setContentsMargins(4, 0, 6, 4)
         self._grid.setSpacing(4)
+        self._running = QLabel()
+        self._running.setProperty("role", "muted")
+        self._running.setTextFormat(Qt.TextFormat.PlainText)
+        self._running.setContentsMargins(10, 0, 10, 4)
+        self._running.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.box.addWidget(self._figures)
+        self.box.addWidget(self._running)
         self.box.addLayout(self._grid, 1)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
 
     def refresh(self) -> None:
         self._make_charts()
         self._figures.show_figures(figures(self.monitor.model))
+        self._show_running()
         if not self._state.is_due(self.monitor.model, self.monitor.now):
             return
         start, end = self.span
         for name, chart in self._charts.items():
             chart.show_lines(series(self.monitor.model, name, start), start, end)
+
+    def _show_running(self) -> None:
+        text, tone, whole = running_text(self.monitor.model)
+        room = self._running.contentsRect().width()
+        self._running.setText(self._running.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, room))
+        self._running.setToolTip(plain_tip(whole))
+        if self._running.property("tone") != tone:
+            self._running.setProperty("tone", tone)
+            self._running.style().polish(self._running)
 
     def replaced(self) -> None:
         self._state.follow()

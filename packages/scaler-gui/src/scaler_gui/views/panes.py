@@ -14,7 +14,7 @@ from scaler_protocol.monitor import tables
 CORNERS = {
     "top left": ("overview",),
     "bottom left": ("stream", "graphs"),
-    "top right": ("workers", "processors", "agents", "clients", "functions", "objects"),
+    "top right": ("workers", "running", "processors", "agents", "clients", "functions", "objects"),
     "bottom right": ("failures", "waits", "tasks", "messages", "notices", "settings"),
 }
 """The first layout: names of panes, tabbed in each corner."""
@@ -32,6 +32,7 @@ def make_panes(monitor: Monitor) -> list[Pane]:
         TablePane(monitor, tables.TASKS, "Task log", shows_events=True),
         GraphsPane(monitor),
         TablePane(monitor, tables.OBJECTS),
+        TablePane(monitor, tables.RUNNING),
         TablePane(monitor, tables.PROCESSORS),
         TablePane(monitor, tables.AGENTS),
         TablePane(monitor, tables.MESSAGES),

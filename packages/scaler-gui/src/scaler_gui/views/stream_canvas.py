@@ -197,11 +197,18 @@ class StreamCanvas(StreamDrawing):
     def text_at(self, position: QPoint) -> str:
         """The description of the bar there; empty if there is none."""
         bar = self._bar_at(position)
-        return "" if bar is None or self.bars is None else stream_rows.tip(self.monitor.model, self.bars, bar)
+        if bar is not None and self.bars is not None:
+            return stream_rows.tip(self.monitor.model, self.bars, bar)
+        running = stream_rows.open_bar_at(self.open_bars, *self._place_of(position))
+        return stream_rows.open_tip(running) if running is not None else ""
 
     def _bar_at(self, position: QPoint) -> int | None:
-        area = self.area()
-        if self.bars is None or not area.contains(position):
+        if self.bars is None or not self.area().contains(position):
             return None
+        return stream_rows.bar_at(self.bars, *self._place_of(position))
+
+    def _place_of(self, position: QPoint) -> tuple[int, float]:
+        """The row in sight, and the pixel of the bars."""
+        area = self.area()
         row = (position.y() - area.top()) // self.window_shown.row_height
-        return stream_rows.bar_at(self.bars, row, (position.x() - area.left()) * self.devicePixelRatioF())
+        return row, (position.x() - area.left()) * self.devicePixelRatioF()

@@ -23,7 +23,9 @@ from scaler_gui.models.time_axis import span_text, ticks
 from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
 from scaler_protocol.monitor.model import StreamRow
+from scaler_protocol.monitor.open_bars import OpenBar
 from scaler_protocol.monitor.palette import CANCELED_COLOUR, FAILED_COLOUR, function_colour
+from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
 
 _LEGEND_HEIGHT = 26
@@ -34,6 +36,7 @@ _NAMES_FROM_PIXELS = 46
 _NAMES_FROM_HEIGHT = 16
 _NAMES_MOST = 400
 _MARKS_MOST = 300
+_OPEN_ALPHA = 0.22
 _LEGEND_MOST = 10
 
 
@@ -47,6 +50,9 @@ class StreamDrawing(QWidget):
         self.chosen = StreamCursor()
         self.bars: Bars | None = None
         """The bars that were painted last."""
+
+        self.open_bars: list[OpenBar] = []
+        """Those of running tasks."""
 
         self.rows: list[StreamRow] = []
         self._labels: list[str] = []
@@ -148,6 +154,7 @@ class StreamDrawing(QWidget):
         shown, model = self.window_shown, self.monitor.model
         workers = [self.rows[row].worker_index for row in rows]
         self.bars = model.bars(shown.start, shown.end, width, workers)
+        self.open_bars = model.open_bars(shown.start, shown.end, width, workers)
         lines = paint(self.bars, len(rows), width, ink(self._theme.surface))
         self._pixels = stretched(lines, max(1, int(shown.row_height * ratio)), self._theme.surface)
         height, wide = self._pixels.shape if rows else (1, 1)
@@ -165,11 +172,41 @@ class StreamDrawing(QWidget):
         painter.save()
         painter.setClipRect(area)
         painter.drawImage(area.topLeft(), self._image)
+        self._paint_open_bars(painter, area)
         self._paint_lines(painter, area)
         if self.window_shown.row_height >= _NAMES_FROM_HEIGHT:
             self._paint_names(painter, area, self.bars)
         self._paint_marks(painter, area, self.bars)
         painter.restore()
+
+    def _paint_open_bars(self, painter: QPainter, area: QRect) -> None:
+        """Running tasks: pale, without a right edge, and with a name where there is room."""
+        height, ratio = self.window_shown.row_height, self.devicePixelRatioF()
+        tall = max(2, height - (1 if height < 12 else 2))
+        font = painter.font()
+        font.setPixelSize(max(6, min(12, height - 5)))
+        painter.setFont(font)
+        for bar in self.open_bars:
+            left, right = area.left() + bar.x0 / ratio, area.left() + bar.x1 / ratio
+            self._paint_open_bar(painter, QRectF(left, area.top() + bar.row * height, right - left, tall), bar)
+        painter.setFont(self.font())
+
+    def _paint_open_bar(self, painter: QPainter, box: QRectF, bar: OpenBar) -> None:
+        colour = QColor(self._theme.muted if bar.function is None else function_colour(bar.function))
+        edges = box.adjusted(0, 0, 0, -1)
+        painter.setPen(colour)
+        painter.drawLine(edges.topLeft(), edges.topRight())
+        painter.drawLine(edges.bottomLeft(), edges.bottomRight())
+        if bar.x0 > 0:
+            painter.drawLine(edges.topLeft(), edges.bottomLeft())
+        colour.setAlphaF(_OPEN_ALPHA)
+        painter.fillRect(box, colour)
+        if self.window_shown.row_height >= _NAMES_FROM_HEIGHT and box.width() >= _NAMES_FROM_PIXELS:
+            room = box.adjusted(5, 0, -4, 0)
+            name = bar.running.task.function + (f" ({STUCK})" if bar.running.suspicion else "")
+            text = painter.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, int(room.width()))
+            painter.setPen(QColor(self._theme.text))
+            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, text)
 
     def _paint_names(self, painter: QPainter, area: QRect, bars: Bars) -> None:
         """Of functions, into bars that have room for them."""
@@ -264,13 +301,15 @@ class StreamDrawing(QWidget):
             x += width
 
     def _legend(self) -> list[tuple[str, str]]:
-        if self.bars is None or not len(self.bars):
+        if self.bars is None or not (len(self.bars) or self.open_bars):
             return []
         activity = self.monitor.model.activity
         seen = set(self.bars.statuses)
         ends = ((FAILED, FAILED_COLOUR, "failed"), (CANCELED, CANCELED_COLOUR, "canceled"))
         entries = [(colour, name) for status, colour, name in ends if status in seen]
-        for function in stream_rows.functions_in(self.bars, _LEGEND_MOST):
+        functions = stream_rows.functions_in(self.bars, _LEGEND_MOST)
+        running = [bar.function for bar in self.open_bars if bar.function is not None]
+        for function in list(dict.fromkeys([*functions, *running]))[:_LEGEND_MOST]:
             entries.append((function_colour(function), activity.function_name(function) or "?"))
         return entries
 

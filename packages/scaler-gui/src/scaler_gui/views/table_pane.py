@@ -14,6 +14,7 @@ from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
 from scaler_gui.views.pane import Pane
 from scaler_gui.views.table_view import TableWidget
+from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import Row, TableSpec
 
 _TYPING_PAUSE_MILLISECONDS = 120
@@ -120,6 +121,6 @@ class TablePane(Pane):
         value = row[self.table.spec.index(key)]
         if value in _ALARMS or (key == "failed" and value) or (key == "status" and "fail" in str(value).lower()):
             return QColor(self._theme.bad)
-        if value in _WARNINGS:
+        if value in _WARNINGS or (key == "state" and str(value).startswith(STUCK)):
             return QColor(self._theme.warning)
         return QColor(self._theme.muted) if "cancel" in str(value).lower() else None

@@ -21,6 +21,7 @@ cdef class Agent:
     cdef readonly dict capabilities
     cdef readonly dict capacity
     cdef public object heartbeat
+    cdef public double heartbeat_at
     cdef public bytes store
     cdef public str store_endpoint
     cdef public object store_status

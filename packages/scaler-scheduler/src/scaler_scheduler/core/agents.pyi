@@ -43,6 +43,9 @@ class Agent:
     """Amounts of all workers together, in millionths."""
 
     heartbeat: Heartbeat | None
+    heartbeat_at: float
+    """When ``heartbeat`` arrived."""
+
     store: bytes
     store_endpoint: str
     store_status: StoreStatus | None

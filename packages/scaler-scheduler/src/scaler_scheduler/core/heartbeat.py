@@ -30,7 +30,7 @@ def on_heard(state: SchedulerState, agent: Agent, now: float) -> None:
 
 def on_heartbeat(state: SchedulerState, agent: Agent, body: Heartbeat, now: float) -> None:
     """The regular report of an agent. The echo lets the agent measure the round trip."""
-    agent.heartbeat = body
+    agent.heartbeat, agent.heartbeat_at = body, now
     outbox.send(state, agent, HeartbeatEcho(body.sent_at, state.events.is_on), now)
 
 

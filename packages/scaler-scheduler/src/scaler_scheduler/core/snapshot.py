@@ -23,6 +23,7 @@ from scaler_protocol.monitor.messages import (
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.running_tasks import running_tasks_of
 from scaler_scheduler.core.settings import OPTION_NAMES
 from scaler_scheduler.core.share_reports import shares_of
 from scaler_scheduler.core.state import SchedulerState
@@ -50,7 +51,7 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
     return Snapshot(
         scheduler=_scheduler(state, now),
         tasks=_tasks(state),
-        agents=tuple(_agent(agent, now) for agent in state.agents.values() if agent.attached),
+        agents=tuple(_agent(state, agent, now) for agent in state.agents.values() if agent.attached),
         clients=_clients(state),
         functions=_functions(state),
         settings=_settings(state),
@@ -100,7 +101,7 @@ def _tasks(state: SchedulerState) -> TaskCounts:
     )
 
 
-def _agent(agent: Agent, now: float) -> AgentStatus:
+def _agent(state: SchedulerState, agent: Agent, now: float) -> AgentStatus:
     beat = agent.heartbeat
     return AgentStatus(
         session=agent.shown_id,
@@ -117,6 +118,7 @@ def _agent(agent: Agent, now: float) -> AgentStatus:
         free=max(0, agent.load.ceiling - agent.load.outstanding),
         silent_seconds=now - agent.heard_at,
         workers=_workers(agent),
+        running=running_tasks_of(state, agent, now),
     )
 
 

@@ -35,8 +35,10 @@ def _scheduler(snapshot: Snapshot) -> Iterator[Metric]:
 
 def _tasks(snapshot: Snapshot) -> Iterator[Metric]:
     tasks = snapshot.tasks
-    now = {"unassigned": tasks.unassigned, "running": tasks.running}
-    yield _gauges("scaler_tasks", "Unfinished tasks.", ("state",), {(name,): value for name, value in now.items()})
+    unfinished = snapshot.unfinished
+    now = {"unassigned": unfinished.waiting, "queued": unfinished.queued, "running": unfinished.running}
+    values = {(name,): value for name, value in now.items()}
+    yield _gauges("scaler_tasks", "Unfinished tasks: unassigned, queued on hosts, running.", ("state",), values)
     ended = {
         ("success",): tasks.success,
         ("failed",): tasks.failed,

@@ -6,7 +6,7 @@ from scaler_protocol.monitor.format import clip
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
 
 KEYS = (
-    ("1", "workers, clients and functions"),
+    ("1 t", "workers, clients and functions; running tasks"),
     ("2 3 4 5", "functions, waiting tasks, failures, objects"),
     ("6 7 8 9 0", "graphs, task stream, ended tasks, clients, settings"),
     ("Tab, Shift-Tab", "next page, page before"),

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 from scaler_protocol.monitor.format import format_bytes, format_count, format_duration, format_percent, format_rate
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import TABLES, Row
 from scaler_scheduler.top.grid import grid_of
 from scaler_scheduler.top.lines import Line, Span, Style, joined, line_of, width_of, wrapped
@@ -15,6 +16,7 @@ from scaler_scheduler.top.view import CHOOSING, PAGES, View
 
 TITLES = {
     "workers": "workers",
+    "running": "running",
     "functions": "functions",
     "waits": "waiting",
     "failures": "failures",
@@ -27,6 +29,7 @@ TITLES = {
 }
 _SHORT_TITLES = {
     "workers": "work",
+    "running": "run",
     "functions": "func",
     "waits": "wait",
     "failures": "fail",
@@ -38,6 +41,7 @@ _SHORT_TITLES = {
     "settings": "set",
 }
 _COUNTED = {
+    "running": "running task",
     "functions": "function",
     "waits": "reason",
     "objects": "host",
@@ -55,6 +59,7 @@ REASON_HEIGHT_LEAST = 3
 _TALL = 36
 
 _NOTHING = {
+    "running": "no task has run for a second or longer",
     "functions": "no function has been called yet",
     "waits": "no task waits",
     "failures": "no task has failed since this monitor looks",
@@ -64,6 +69,8 @@ _NOTHING = {
     "clients": "no client is connected",
     "settings": "the scheduler does not say its settings",
 }
+
+_STATE_OF_RUNNING = TABLES["running"].index("state")
 
 
 class Body(NamedTuple):
@@ -164,11 +171,12 @@ def _tab(key: str, page: str, title: str, view: View) -> Line:
 
 
 def _totals(model: Model, snapshot: Snapshot, width: int) -> Line:
-    tasks, scheduler = snapshot.tasks, snapshot.scheduler
+    tasks, scheduler, unfinished = snapshot.tasks, snapshot.scheduler, snapshot.unfinished
     rate = model.history("throughput", model.time - 3)[1]
     counts = (
-        ("unassigned", tasks.unassigned, Style.PLAIN),
-        ("running", tasks.running, Style.PLAIN),
+        ("waiting", unfinished.waiting, Style.PLAIN),
+        ("queued", unfinished.queued, Style.PLAIN),
+        ("running", unfinished.running, Style.PLAIN),
         ("success", tasks.success, Style.GOOD),
         ("failed", tasks.failed, Style.BAD),
         ("canceled", tasks.canceled, Style.WARNING),
@@ -221,7 +229,8 @@ def _row_style(page: str, row: Row, chosen: bool) -> Style:
     if chosen:
         return Style.CHOSEN
     away = page == "clients" and row[3] != "connected"
-    return Style.WARNING if away else Style.PLAIN
+    stuck = page == "running" and row[_STATE_OF_RUNNING].startswith(STUCK)
+    return Style.WARNING if away or stuck else Style.PLAIN
 
 
 def scrolled(lines: Sequence[Line], first_line: int, height: int) -> Body:

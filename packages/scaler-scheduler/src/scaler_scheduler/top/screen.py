@@ -12,13 +12,13 @@ from scaler_protocol.monitor.workers import filter_rows, sort_rows, total_of
 from scaler_scheduler.top.help import help_lines
 from scaler_scheduler.top.lines import Line, Span, Style, cut, dimmed, joined, line_of, padded, width_of, wrapped
 from scaler_scheduler.top.pages import Body, details_lines, head_lines, scrolled, table_body
-from scaler_scheduler.top.status import status_line, waiting_lines
+from scaler_scheduler.top.status import running_line, status_line, waiting_lines
 from scaler_scheduler.top.stream import stream_body
 from scaler_scheduler.top.tables import Table, client_entries, function_entries, header_lines, table_of, widened
 from scaler_scheduler.top.view import SORT_KEYS, View
 from scaler_scheduler.top.workers import WorkerTable, worker_table
 
-HEADER_ROWS = 6
+HEADER_ROWS = 7
 OWN_LINES = ("status", "total", "header")
 """The lines that belong to the table of workers."""
 
@@ -96,7 +96,7 @@ def _of_body(body: Body, width: int, height: int) -> Screen:
 
 def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Screen:
     above = _lines_above(snapshot, width, height)
-    status = _whole(status_line(model, view, now), width, height)
+    status = _whole(status_line(model, view, now) or running_line(model, width), width, height)
     page_rows = max(1, height - len(above) - len(OWN_LINES) + 1 - len(status))
     rows = sort_rows(filter_rows(model.worker_rows, view.filter_text), view.order)
     last_first_row = max(0, len(rows) - page_rows)
@@ -133,7 +133,7 @@ def _lines_above(snapshot: Snapshot, width: int, height: int) -> list[Line]:
 
 
 def _wanted_header_lines(snapshot: Snapshot, height: int) -> int:
-    """More than seven on a tall screen, when there are more kinds of messages."""
+    """More than eight on a tall screen, when there are more kinds of messages."""
     messages = max(len(snapshot.sent), len(snapshot.received))
     return 1 + max(HEADER_ROWS, min(messages, height // 4))
 

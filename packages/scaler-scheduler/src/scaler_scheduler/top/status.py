@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scaler_protocol.monitor.format import format_duration
+from scaler_protocol.monitor.format import display_width, format_duration
 from scaler_protocol.monitor.messages import AgentStatus, PeerState
 from scaler_protocol.monitor.model import FeedState, Model
+from scaler_protocol.monitor.running import longest_running, summary_of
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
 from scaler_scheduler.top.view import View
 
@@ -31,6 +32,21 @@ def status_line(model: Model, view: View, now: float) -> Line:
     if silent_agents:
         return line_of(_silent_text(silent_agents), Style.WARNING)
     return line_of(f"filter: {view.filter_text}   / to change, Esc to drop", Style.DIM) if view.filter_text else ()
+
+
+def running_line(model: Model, width: int) -> Line:
+    """The longest-running tasks, as many as there is room for; empty if no task has run for long."""
+    spans = [Span("longest: ", Style.DIM)]
+    room = width - len(spans[0].text)
+    for row in longest_running(model.running.values()):
+        text = summary_of(row)
+        room -= display_width(text) + 2
+        if room < -2:
+            break
+        if len(spans) > 1:
+            spans.append(Span(", ", Style.DIM))
+        spans.append(Span(text, Style.WARNING if row.suspicion else Style.PLAIN))
+    return tuple(spans) if len(spans) > 1 else ()
 
 
 def waiting_lines(model: Model, now: float, address: str) -> list[Line]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from scaler_protocol.monitor.format import display_width, format_span, format_time, left
+from scaler_protocol.monitor.format import display_width, format_span, format_time, left, printable
 from scaler_protocol.monitor.model import Model, StreamRow
+from scaler_protocol.monitor.open_bars import OpenBar
 from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
 from scaler_scheduler.top.lines import FunctionColour, Line, Span, Style, line_of
 from scaler_scheduler.top.pages import Body
@@ -17,6 +18,9 @@ DELAY_SECONDS = 0.5
 """The stream ends so long before the newest message: what ended a moment ago is still on its way."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_NAME_MARGIN = 6
+"""An open bar that is longer than its name by this much contains it."""
+
 _SHADES = ((0.6, "█"), (0.35, "▓"), (0.15, "▒"), (0.0, "░"))
 """The character of a cell, by the part of its time that was spent in tasks."""
 
@@ -35,12 +39,13 @@ def stream_body(model: Model, view: View, width: int, height: int, blocks: bool)
     columns = max(1, width - label - 2)
     stop = model.time - DELAY_SECONDS - view.stream_back_seconds
     bars = model.bars(stop - view.stream_seconds, stop, columns, [row.worker_index for row in shown])
-    painted = _painted(bars, len(shown), columns, blocks)
-    lines = [_title(view, stop, bars)]
+    running = model.open_bars(stop - view.stream_seconds, stop, columns, [row.worker_index for row in shown])
+    painted = _painted(bars, running, len(shown), columns, blocks)
+    lines = [_title(view, stop, bars, len(running))]
     lines += [
         (Span(left(_label(row), label) + " |", Style.DIM), *cells) for row, cells in zip(shown, painted, strict=True)
     ]
-    lines += [_axis(stop - view.stream_seconds, stop, label + 2, columns), _legend(model, bars, blocks, width)]
+    lines += [_axis(stop - view.stream_seconds, stop, label + 2, columns), _legend(model, bars, running, blocks, width)]
     return Body(lines, room, last_first_row, len(rows))
 
 
@@ -48,23 +53,37 @@ def _label(row: StreamRow) -> str:
     return f"{row.worker.host}|{row.worker.name}"
 
 
-def _title(view: View, stop: float, bars: Bars) -> Line:
+def _title(view: View, stop: float, bars: Bars, running: int) -> Line:
     end = "now" if not view.stream_back_seconds else format_time(stop)
     span = format_span(view.stream_seconds)
     return (
-        Span(f"{span} until {end}: {bars.tasks:,} tasks"),
+        Span(f"{span} until {end}: {bars.tasks:,} tasks" + (f", {running:,} running" if running else "")),
         Span("   + - zoom   [ ] earlier, later   / filters", Style.DIM),
     )
 
 
-def _painted(bars: Bars, rows: int, width: int, blocks: bool) -> list[Line]:
+def _painted(bars: Bars, running: Sequence[OpenBar], rows: int, width: int, blocks: bool) -> list[Line]:
     cells: list[list[Span]] = [[Span(" ")] * width for _ in range(rows)]
+    for bar in running:
+        _paint_open(cells[bar.row], bar, blocks)
     columns = (bars.rows, bars.x0, bars.x1, bars.functions, bars.statuses, bars.busy)
     for row, x0, x1, function, status, busy in zip(*columns, strict=True):
         first = min(width - 1, int(x0))
         last = max(first + 1, min(width, round(x1)))
         cells[row][first:last] = [_cell(function, status, busy, blocks)] * (last - first)
     return [_merged(line) for line in cells]
+
+
+def _paint_open(cells: list[Span], bar: OpenBar, blocks: bool) -> None:
+    """An arrow. It begins with the name of the function where there is room, or without colours with its letter."""
+    first = min(len(cells) - 1, int(bar.x0))
+    length = max(1, min(len(cells), round(bar.x1)) - first)
+    name = printable(bar.running.task.function)
+    named = f"━ {name} " if name.isascii() and length >= len(name) + _NAME_MARGIN else ""
+    letter = "" if bar.function is None else _LETTERS[bar.function % len(_LETTERS)]
+    text = (named + "━" * length if blocks else letter + "=" * length)[: length - 1] + ">"
+    style = Style.PLAIN if bar.function is None else FunctionColour(bar.function)
+    cells[first : first + length] = [Span(character, style) for character in text]
 
 
 def _cell(function: int, status: int, busy: float, blocks: bool) -> Span:
@@ -94,12 +113,14 @@ def _axis(start: float, stop: float, indent: int, width: int) -> Line:
     return (Span(" " * indent + first + (" " * gap + last if gap > 0 else ""), Style.DIM),)
 
 
-def _legend(model: Model, bars: Bars, blocks: bool, width: int) -> Line:
+def _legend(model: Model, bars: Bars, running: Sequence[OpenBar], blocks: bool, width: int) -> Line:
     """The legend of colours: the functions on the screen, those with most tasks first."""
     counts: Counter[int] = Counter()
     for function, count in zip(bars.functions, bars.counts, strict=True):
         counts[function] += count
+    counts.update(bar.function for bar in running if bar.function is not None)
     entries = [
+        (Span("━" if blocks else "=", Style.PLAIN), "running"),
         (Span("█" if blocks else "X", Style.BAD), "failed"),
         (Span("█" if blocks else "-", Style.DIM), "canceled"),
     ]

@@ -80,10 +80,11 @@ def scheduler_table(snapshot: Snapshot) -> Table:
 
 
 def task_table(snapshot: Snapshot) -> Table:
-    tasks = snapshot.tasks
+    tasks, unfinished = snapshot.tasks, snapshot.unfinished
     entries = [
-        Entry("unassigned", format_count(tasks.unassigned)),
-        Entry("running", format_count(tasks.running)),
+        Entry("unassigned", format_count(unfinished.waiting)),
+        Entry("queued", format_count(unfinished.queued)),
+        Entry("running", format_count(unfinished.running)),
         Entry("success", format_count(tasks.success), Style.GOOD if tasks.success else Style.PLAIN),
         Entry("failed", format_count(tasks.failed), Style.BAD if tasks.failed else Style.PLAIN),
         Entry("canceled", format_count(tasks.canceled), Style.WARNING if tasks.canceled else Style.PLAIN),

@@ -22,6 +22,7 @@ SORT_KEYS = {
 
 PAGES = {
     "1": "workers",
+    "t": "running",
     "2": "functions",
     "3": "waits",
     "4": "failures",

@@ -19,12 +19,14 @@ from scaler_protocol.monitor.format import (
     format_latency,
     format_percent,
     format_rate,
+    format_time,
     format_value,
     printable,
 )
 from scaler_protocol.monitor.messages import AgentStatus, GraphStatus
 from scaler_protocol.monitor.model import Model, StreamRow, ended_count
 from scaler_protocol.monitor.natural_order import natural_key
+from scaler_protocol.monitor.open_bars import OpenBar
 from scaler_protocol.monitor.palette import function_colour
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.tables import TABLES, Column, Row, TableSpec
@@ -147,17 +149,23 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
     tasks, agents = snapshot.tasks, snapshot.agents
     workers, hosts = len(model.worker_rows), len({agent.host for agent in agents})
     causes = len(model.activity.failures.groups)
-    queued, lost = sum(agent.queued for agent in agents), tasks.not_found
+    unfinished, lost = snapshot.unfinished, tasks.not_found
     return {
         "throughput": [format_rate(_last(model, "throughput")), f"{format_count(ended_count(tasks))} ended"],
-        "running": [format_count(tasks.running), f"{format_count(queued)} queued at agents"],
-        "waiting": [format_count(tasks.unassigned), _waiting_note(model)],
+        "running": [format_count(unfinished.running), _running_note(model, unfinished.queued)],
+        "waiting": [format_count(unfinished.waiting), _waiting_note(model)],
         "success": [format_count(tasks.success), "since its start"],
         "failed": [format_count(tasks.failed), _plural(causes, "cause") if causes else "", tasks.failed > 0],
         "canceled": [format_count(tasks.canceled), f"{format_count(lost)} not found" if lost else ""],
         "workers": [format_count(workers), f"on {_plural(hosts, 'host')}"],
         "cpu": [_rounded_percent(_last(model, "workers_cpu")), f"of {workers * 100:,}%"],
     }  # fmt: skip
+
+
+def _running_note(model: Model, queued: int) -> str:
+    stuck = sum(bool(row.suspicion) for row in model.running.values())
+    looks = f"{format_count(stuck)} look{'s' if stuck == 1 else ''} stuck, " if stuck else ""
+    return f"{looks}{format_count(queued)} queued on hosts"
 
 
 def _waiting_note(model: Model) -> str:
@@ -287,7 +295,8 @@ def stream(model: Model, query: Query, key: str) -> bytes:
     shown = rows[first : first + _bounded(query["rows"], ROW_LIMIT)]
     width = _bounded(query["width"], PIXEL_LIMIT)
     bars = model.bars(stop - span, stop, width, [index for index, _ in shown])
-    hidden = len(shown) - _rows_needed(shown, set(bars.rows))
+    running = model.open_bars(stop - span, stop, width, [index for index, _ in shown])
+    hidden = len(shown) - _rows_needed(shown, {*bars.rows, *(bar.row for bar in running)})
     shown = shown[: len(shown) - hidden]
     head = {
         "key": key,
@@ -299,7 +308,8 @@ def stream(model: Model, query: Query, key: str) -> bytes:
         "rows": [(_shown(_label(row.worker)), _shown(row.worker.host)) for row in shown],
         "count": len(bars),
         "tasks": bars.tasks,
-        "functions": _legend(model, set(bars.functions)),
+        "functions": _legend(model, {*bars.functions, *(bar.function for bar in running if bar.function is not None)}),
+        "open": [_open_bar(bar) for bar in running],
         "oldest": _oldest(model),
         "latest": model.time,
         "hint": _hint(model),
@@ -310,6 +320,27 @@ def stream(model: Model, query: Query, key: str) -> bytes:
         bars.serials, bars.x0, bars.x1, bars.busy, bars.rows, bars.functions, bars.counts, bars.statuses,
     )  # fmt: skip
     return b"".join((struct.pack("<I", len(text)), text, *columns))
+
+
+def _open_bar(bar: OpenBar) -> dict[str, Any]:
+    """A running task: its place, and what a tooltip says of it."""
+    task = bar.running.task
+    facts = [
+        ("task", str(task.task)),
+        ("client", short_id(task.session)),
+        ("state", bar.running.state),
+        ("running for", format_duration(task.seconds)),
+        ("started", format_time(bar.running.started)),
+        ("CPU", format_percent(task.cpu_percent)),
+        ("memory", format_bytes(task.rss_bytes)),
+        ("worker", _shown(bar.running.worker)),
+        ("host", _shown(bar.running.agent.host)),
+        ("pid", str(task.pid)),
+    ]
+    return {
+        "row": bar.row, "x0": bar.x0, "x1": bar.x1, "function": bar.function, "name": _shown(task.function),
+        "stuck": bool(bar.running.suspicion), "facts": facts,
+    }  # fmt: skip
 
 
 def _rows_needed(rows: Sequence[StreamRow], used: set[int]) -> int:
@@ -337,8 +368,8 @@ def _oldest(model: Model) -> float | None:
 
 def _hint(model: Model) -> str:
     if model.log.total == 0:
-        return "Tasks appear when they have ended. None has since this monitor looks."
-    return "Tasks appear when they have ended. Zoom out, or go to another time."
+        return "Tasks appear when they have ended or run for a second. None has since this monitor looks."
+    return "Tasks appear when they have ended or run for a second. Zoom out, or go to another time."
 
 
 def _bounded(value: Any, limit: int) -> int:

@@ -61,6 +61,7 @@ def badges(model: Model) -> dict[str, tuple[str, bool]]:
     if snapshot is None:
         return {}
     return {
+        "running": (_number(len(model.running)), False),
         "workers": (_number(len(model.worker_rows)), False),
         "waiting": (_number(sum(each.count for each in snapshot.waits)), False),
         "failures": (_number(snapshot.tasks.failed), True),

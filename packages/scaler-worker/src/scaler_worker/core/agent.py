@@ -41,6 +41,7 @@ from scaler_protocol.messages import (
     Refused,
     Relay,
     ResultsReleased,
+    RunningTask,
     Status,
     Stop,
     StoreAttached,
@@ -556,10 +557,12 @@ class AgentCore:
     # ---- reports ---------------------------------------------------------------------------------------------
 
     def report(
-        self, cpu_percent: float, rss_bytes: int, rss_free_bytes: int, workers: tuple[WorkerStatus, ...], now: float
-    ) -> None:
+        self, cpu_percent: float, rss_bytes: int, rss_free_bytes: int, workers: tuple[WorkerStatus, ...], now: float,
+        running_tasks: tuple[RunningTask, ...] = (),
+    ) -> None:  # fmt: skip
         """Send a status report with these figures of the host."""
-        self._heartbeats.report(cpu_percent, rss_bytes, rss_free_bytes, self._backend.queued, workers, now)
+        queued = self._backend.queued
+        self._heartbeats.report(cpu_percent, rss_bytes, rss_free_bytes, queued, workers, running_tasks, now)
 
     def _on_heartbeat_echo(self, echo: HeartbeatEcho, now: float) -> None:
         self._heartbeats.on_echo(echo, now)

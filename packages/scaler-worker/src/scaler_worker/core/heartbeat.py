@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from scaler_protocol.messages import Envelope, Heartbeat, HeartbeatEcho, Ping, WorkerStatus
+from scaler_protocol.messages import Envelope, Heartbeat, HeartbeatEcho, Ping, RunningTask, WorkerStatus
 from scaler_worker.core.hot_path import PING_SECONDS
 from scaler_worker.core.state import AgentState
 
@@ -25,10 +25,12 @@ class Heartbeats:
 
     def report(
         self, cpu_percent: float, rss_bytes: int, rss_free_bytes: int, queued: int, workers: tuple[WorkerStatus, ...],
-        now: float,
+        running_tasks: tuple[RunningTask, ...], now: float,
     ) -> None:  # fmt: skip
         """Send a status report with these figures of the host."""
-        self.last = Heartbeat(now, self._lag_seconds, cpu_percent, rss_bytes, rss_free_bytes, queued, workers)
+        self.last = Heartbeat(
+            now, self._lag_seconds, cpu_percent, rss_bytes, rss_free_bytes, queued, workers, running_tasks
+        )
         if self._state.welcomed:
             self._send(self._state.link.wrap(self.last), now)
 

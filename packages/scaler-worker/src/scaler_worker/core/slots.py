@@ -30,6 +30,7 @@ from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import Row
 from scaler_worker.core.prefetch import Prefetcher
 from scaler_worker.core.roster import Roster
+from scaler_worker.core.running_tasks import RunningTasks
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
 from scaler_worker.core.timeouts import CANCELLED, Timeouts
@@ -60,6 +61,7 @@ class Slots:
             self._roster, state.queue, self.durations, state.nodes, DispatchContents(state), state.outbox
         )
         self._starts = Starts(worker_names, self._roster, state.outbox, process_limit, fixed_slots)
+        self.running_tasks = RunningTasks(self._roster)
         self.timeouts = Timeouts(self._roster, state.outbox, task_timeout_seconds)
         self._hot_path = SlotsHotPath(
             state, self._roster, self.durations, self._prefetcher, self._starts, self.timeouts, self, suspends

@@ -279,19 +279,25 @@ class AgentShell:
     def _send_report(self, read: Callable[[int], tuple[float, int]]) -> None:
         cpu_percent, rss_bytes = read(os.getpid())
         workers = tuple(self._worker_status(read))
-        self._core.report(cpu_percent, rss_bytes, free_bytes(), workers, time.monotonic())
+        running_tasks = self._core.slots.running_tasks.report(self._figures(read), time.monotonic())
+        self._core.report(cpu_percent, rss_bytes, free_bytes(), workers, time.monotonic(), running_tasks)
         self._conversation.expect_turn()
 
     def _worker_status(self, read: Callable[[int], tuple[float, int]]) -> list[WorkerStatus]:
         processes = [each for each in self._core.slots.processes.values() if each.slot is not None]
         processes.sort(key=lambda each: each.slot or 0)
-        self._meter.keep_only({os.getpid(), *(each.pid for each in processes)})
+        self._meter.keep_only({os.getpid(), *(each.pid for each in self._core.slots.processes.values())})
         statuses = []
         for each in processes:
             cpu_percent, rss_bytes = read(each.pid) if each.pid else (0.0, 0)
             flags = each.ready, each.busy, each.blocked
             statuses.append(WorkerStatus(each.name, each.pid, cpu_percent, rss_bytes, *flags))
         return statuses
+
+    def _figures(self, read: Callable[[int], tuple[float, int]]) -> dict[int, tuple[float, int]]:
+        """Processor time and memory of all worker processes; those of the workers have just been read."""
+        processes = [each for each in self._core.slots.processes.values() if each.pid]
+        return {each.pid: read(each.pid) if each.slot is None else self._meter.last(each.pid) for each in processes}
 
     def _check_memory(self) -> None:
         self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)

@@ -7,7 +7,7 @@ import { Replay } from "./replay.js";
 import { VIEWS } from "./views.js";
 
 const KEYS = [
-  [["1", "…", "9"], "the first nine views"], [["/"], "filter the table"], [["Esc"], "drop the filter"], [["t"], "light or dark"],
+  [["1", "…", "9"], "the first nine views"], [["r"], "running tasks"], [["/"], "filter the table"], [["Esc"], "drop the filter"], [["t"], "light or dark"],
   [["←", "→"], "task stream: earlier, later"], [["+", "-"], "task stream: zoom; the mouse wheel does it too"], [["↑", "↓"], "task stream: other workers"],
   [["Space"], "task stream: follow; replay: play or pause"], [["<", ">"], "replay: ten seconds back or on"], [["?"], "this help"],
 ];
@@ -39,13 +39,15 @@ class Page {
   makeNavigation() {
     this.links = new Map();
     this.badges = new Map();
+    this.keys = new Map();
     let number = 0;
     for (const [group, views] of VIEWS) {
       byId("navigation").append(h("h3", {}, group));
-      for (const [name, title, image] of views) {
-        number += 1;
+      for (const [name, title, image, , own] of views) {
+        const key = own ?? String(++number);
+        if (key.length === 1) this.keys.set(key, name);
         const badge = h("span", { class: "badge" });
-        const link = h("a", { href: `#/${name}`, title: number < 10 ? `${title} (${number})` : title }, icon(image), h("span", {}, title), badge);
+        const link = h("a", { href: `#/${name}`, title: this.keys.get(key) === name ? `${title} (${key})` : title }, icon(image), h("span", {}, title), badge);
         this.links.set(name, link);
         this.badges.set(name, badge);
         byId("navigation").append(link);
@@ -149,8 +151,7 @@ class Page {
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.target.matches?.("input:not([type=range]), select, textarea")) return;
-    const names = [...this.routes.keys()];
-    if (event.key >= "1" && event.key <= "9") location.hash = `#/${names[Number(event.key) - 1]}`;
+    if (this.keys.has(event.key)) location.hash = `#/${this.keys.get(event.key)}`;
     else if (event.key === "/") { event.preventDefault(); this.view?.focusFilter(); }
     else if (event.key === "t") this.turnTheme();
     else if (event.key === "?") this.help();

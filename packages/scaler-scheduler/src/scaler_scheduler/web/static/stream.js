@@ -194,6 +194,11 @@ export class TaskStream {
   hover(point) {
     this.hovered = point;
     const bar = this.barAt(point.x, point.y);
+    const open = bar === null ? this.openAt(point.x, point.y) : null;
+    if (open) {
+      this.asked = null;
+      return this.showFacts(open.name, this.openColour(open), open.facts, point);
+    }
     if (bar === null) return this.hide();
     const serial = String(this.data.serials[bar]);
     if (this.asked !== serial) {
@@ -218,6 +223,17 @@ export class TaskStream {
     return nearest;
   }
 
+  openAt(x, y) {
+    if (!this.data || x < this.gutter || y < AXIS) return null;
+    const row = this.firstRow + Math.floor((y - AXIS) / this.rowHeight) - this.data.head.first;
+    return this.data.head.open.findLast((each) => {
+      const [left, right] = this.edges(each.x0, each.x1);
+      return each.row === row && x >= left - 2 && x <= right + 2;
+    }) ?? null;
+  }
+
+  openColour(open) { return this.data.head.functions[open.function]?.[1] ?? this.colours.muted; }
+
   watchTask() { return this.asked ? { what: "task", serial: Number(this.asked) } : null; }
 
   takeTask(result) {
@@ -229,10 +245,14 @@ export class TaskStream {
   showTooltip(bar, point) {
     const { functions, counts, busy, statuses, head } = this.data;
     const known = head.functions[functions[bar]];
-    const name = h("b", {}, h("span", { class: "swatch", style: { background: this.colourOf(bar) } }), h("span", {}, known?.[0] ?? "?"));
     const many = counts[bar] > 1;
     const rows = many ? [["tasks", counts[bar].toLocaleString("en-US")], ["busy", `${(100 * busy[bar]).toFixed(0)}%`], ["worst", ["success", "failed", "canceled"][statuses[bar]]]] : [];
     const facts = [...rows, ...(this.facts ?? []).map(([key, value]) => [many && key === "task" ? "longest" : key, value])];
+    this.showFacts(known?.[0] ?? "?", this.colourOf(bar), facts, point);
+  }
+
+  showFacts(text, colour, facts, point) {
+    const name = h("b", {}, h("span", { class: "swatch", style: { background: colour } }), h("span", {}, text));
     this.tooltip.replaceChildren(name, h("dl", {}, facts.flatMap(([key, value]) => [h("dt", {}, key), h("dd", {}, value)])));
     this.tooltip.hidden = false;
     const { offsetWidth: width, offsetHeight: height } = this.tooltip;
@@ -250,12 +270,16 @@ export class TaskStream {
 
   // Left and right edge of a bar, wherever the time that is shown has moved since the server was asked.
   place(index) {
-    const { head, x0, x1 } = this.data;
+    return this.edges(this.data.x0[index], this.data.x1[index]);
+  }
+
+  edges(x0, x1) {
+    const { head } = this.data;
     const start = this.stop - this.span;
     const scale = this.plotWidth / this.span;
     const second = (head.stop - head.start) / head.width;
-    const left = this.gutter + (head.start + x0[index] * second - start) * scale;
-    const right = this.gutter + (head.start + x1[index] * second - start) * scale;
+    const left = this.gutter + (head.start + x0 * second - start) * scale;
+    const right = this.gutter + (head.start + x1 * second - start) * scale;
     return [left, right];
   }
 
@@ -341,6 +365,7 @@ export class TaskStream {
     context.rect(this.gutter, AXIS, this.plotWidth + 2, this.plotHeight + 4);
     context.clip();
     const rounded = tall > 14;
+    for (const open of data.head.open) this.paintOpen(context, open, tall, gap);
     for (let index = 0; index < data.rows.length; index++) {
       const y = AXIS + (data.head.first + data.rows[index] - this.firstRow) * tall;
       const [left, right] = this.place(index);
@@ -365,6 +390,32 @@ export class TaskStream {
     context.restore();
   }
 
+  // The bar of a task that runs is pale and has no right edge.
+  paintOpen(context, open, tall, gap) {
+    const y = AXIS + (this.data.head.first + open.row - this.firstRow) * tall + gap;
+    const [left, right] = this.edges(open.x0, open.x1);
+    if (right < this.gutter || y < AXIS - 0.5) return;
+    const high = tall - 2 * gap;
+    const dimmed = this.highlighted !== null && this.highlighted !== open.function;
+    context.fillStyle = context.strokeStyle = this.openColour(open);
+    context.globalAlpha = dimmed ? 0.05 : 0.22;
+    context.fillRect(left, y, right - left, high);
+    context.globalAlpha = dimmed ? 0.15 : 1;
+    context.lineWidth = tall > 12 ? 1.5 : 1;
+    context.beginPath();
+    context.moveTo(right, y + 0.5);
+    context.lineTo(left + 0.5, y + 0.5);
+    if (open.x0 > 0) context.lineTo(left + 0.5, y + high - 0.5);
+    else context.moveTo(left + 0.5, y + high - 0.5);
+    context.lineTo(right, y + high - 0.5);
+    context.stroke();
+    const from = Math.max(left, this.gutter) + 6;
+    if (tall < 14 || right - from < 40) return;
+    context.fillStyle = this.colours.text;
+    context.textAlign = "left";
+    context.fillText(fitted(context, open.stuck ? `${open.name} (stuck?)` : open.name, right - from - 4), from, y + high / 2 + 0.5);
+  }
+
   // Failures carry a band on their lower edge and cancels a stripe, so that colour is not all that tells.
   paintMark(context, status, single, left, y, wide, tall, dimmed) {
     context.globalAlpha = dimmed ? 0.15 : 1;
@@ -386,11 +437,11 @@ export class TaskStream {
   }
 
   say() {
-    const empty = this.data !== null && this.data.head.count === 0;
+    const empty = this.data !== null && this.data.head.count === 0 && this.data.head.open.length === 0;
     this.nothing.hidden = !empty || (this.small && this.element.clientHeight < 120);
     if (empty) setText(this.nothing.lastChild, this.data.head.hint);
     const following = this.end === null;
-    this.onView?.({ following, span: duration(this.span), tasks: this.data?.head.tasks ?? 0 });
+    this.onView?.({ following, span: duration(this.span), tasks: this.data?.head.tasks ?? 0, running: this.data?.head.open.length ?? 0 });
   }
 
   close() {

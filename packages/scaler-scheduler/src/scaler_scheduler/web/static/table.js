@@ -5,6 +5,7 @@ import { h, icon, setText } from "./dom.js";
 const STATES = {
   connected: "good", success: "good", suspect: "warning", lost: "bad", away: "warning", canceled: "", cancelled: "",
 };
+const stateOf = (text) => STATES[text] ?? (text.startsWith("stuck?") ? "warning" : undefined);
 const NO_STATUS = new Set(["id", "text"]);
 
 export class DataTable {
@@ -134,7 +135,7 @@ export class DataTable {
     if (typeof mark === "number") return cell.replaceChildren(text, meter(mark, column.kind === "share"));
     if (typeof mark === "string") return cell.replaceChildren(h("span", { class: "swatch", style: { background: mark } }), text);
     if (column.key === "state" || column.key === "status") {
-      const kind = STATES[text] ?? (column.key === "status" ? "bad" : "");
+      const kind = stateOf(text) ?? (column.key === "status" ? "bad" : "");
       return cell.replaceChildren(h("span", { class: `status ${kind}` }, text));
     }
     setText(cell, text);

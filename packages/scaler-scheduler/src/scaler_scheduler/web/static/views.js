@@ -14,7 +14,7 @@ const SPARK_SECONDS = 120;
 
 export const CHARTS = {
   throughput: { title: "Throughput", kind: "rate", series: [{ name: "throughput", label: "ended", colour: BLUE }, { name: "failures", label: "failed", colour: "var(--bad)" }] },
-  tasks: { title: "Unfinished tasks", kind: "count", series: [{ name: "unassigned", label: "waiting", colour: ORANGE }, { name: "running", label: "running", colour: BLUE }, { name: "queued", label: "queued there", colour: VIOLET }] },
+  tasks: { title: "Unfinished tasks", kind: "count", series: [{ name: "unassigned", label: "waiting", colour: ORANGE }, { name: "running", label: "running", colour: BLUE }, { name: "queued", label: "queued on hosts", colour: VIOLET }] },
   cpu: { title: "CPU", kind: "percent", series: [{ name: "workers_cpu", label: "workers", colour: GREEN }, { name: "agents_cpu", label: "agents", colour: VIOLET }, { name: "scheduler_cpu", label: "scheduler", colour: ORANGE }] },
   memory: { title: "Memory", kind: "bytes", series: [{ name: "workers_rss", label: "workers", colour: GREEN }, { name: "agents_rss", label: "agents", colour: VIOLET }, { name: "store_used", label: "stores", colour: BLUE }, { name: "store_spilled", label: "on disk", colour: PINK }, { name: "scheduler_rss", label: "scheduler", colour: ORANGE }] },
   transfers: { title: "Objects between hosts", kind: "byte_rate", series: [{ name: "store_sent", label: "sent", colour: BLUE }, { name: "store_received", label: "received", colour: GREEN }] },
@@ -86,7 +86,7 @@ export class Overview extends ChartsView {
   constructor(page) {
     super(page);
     this.tiles = {
-      throughput: new Tile("Throughput", "tasks", { spark: true }), running: new Tile("Running", "stream", { spark: true }),
+      throughput: new Tile("Throughput", "tasks", { spark: true }), running: new Tile("Running", "running", { spark: true }),
       waiting: new Tile("Waiting", "waiting", { spark: true }), success: new Tile("Succeeded", "tasks"), failed: new Tile("Failed", "failures"),
       canceled: new Tile("Cancelled", "tasks"), workers: new Tile("Workers", "workers"), cpu: new Tile("CPU", "processors", { spark: true }),
     };
@@ -101,17 +101,24 @@ export class Overview extends ChartsView {
       onRow: (values) => showTasks(page, "functions", values), rowTitle: "Show its tasks",
       empty: { icon: "functions", title: "No functions yet", text: "They appear with the first tasks." },
     }, page.changed);
+    this.running = new DataTable(page.tables.running, {
+      compact: true, limit: 5, hide: ["usual", "pid", "started"],
+      empty: { icon: "running", title: "No task has run for a second or longer" },
+    }, page.changed);
+    this.running.element.className = "table-card";
+    const running = h("section", { class: "card", style: { marginTop: "14px" } }, h("header", {}, h("h2", {}, "Longest-running tasks"), h("a", { href: "#/running" }, "All running tasks")), this.running.element);
     const functions = h("section", { class: "card", style: { marginTop: "14px" } }, h("header", {}, h("h2", {}, "Functions by total time"), h("a", { href: "#/functions" }, "All functions")), this.functions.element);
     this.functions.element.className = "table-card";
     this.element = h("div", {}, heading("Overview", "", this.spans()),
       h("div", { class: "tiles" }, Object.values(this.tiles).map((tile) => tile.element)),
-      h("div", { class: "grid charts", style: { marginTop: "14px" } }, this.makeCharts(["throughput", "tasks", "cpu", "memory"])), strip, functions);
+      h("div", { class: "grid charts", style: { marginTop: "14px" } }, this.makeCharts(["throughput", "tasks", "cpu", "memory"])), strip, running, functions);
   }
 
-  watch() { return { functions: this.functions.watch(), stream: this.stream.watch(), overview: { what: "overview" } }; }
+  watch() { return { functions: this.functions.watch(), running: this.running.watch(), stream: this.stream.watch(), overview: { what: "overview" } }; }
 
   update(key, result) {
     if (key === "functions") this.functions.update(result);
+    if (key === "running") this.running.update(result);
     if (key === "overview") for (const [name, shown] of Object.entries(result)) this.tiles[name]?.show(shown);
   }
 
@@ -159,6 +166,7 @@ const EMPTY = {
   workers: { icon: "workers", title: "No workers", text: "Start some with: scaler_cluster -n 4 ADDRESS. They appear here within a second." },
   tasks: { icon: "tasks", title: "No task has ended since this monitor looks", text: "Each one that ends is listed here, the newest first." },
   functions: { icon: "functions", title: "No functions yet", text: "They appear with the first tasks." },
+  running: { icon: "running", title: "No task has run for a second or longer", text: "Tasks that take longer are listed here while they run: what, where, since when, and whether they look stuck." },
   waits: { icon: "waiting", title: "Nothing waits for long", text: "Tasks that do not run are listed here with the reason: no worker, no worker with the right capabilities, all workers busy." },
   objects: { icon: "objects", title: "No objects", text: "Large arguments and results are kept by the hosts that need them, and are counted here." },
   clients: { icon: "clients", title: "No clients", text: "Client(\"ADDRESS\") in a program connects one." },
@@ -264,9 +272,9 @@ export class Stream extends View {
   recolour() { this.stream.draw(); }
   close() { this.stream.close(); }
 
-  showView({ following, span, tasks }) {
+  showView({ following, span, tasks, running }) {
     this.followButton.setAttribute("aria-pressed", String(following));
-    setText(this.about, `${tasks.toLocaleString("en-US")} tasks in ${span}`);
+    setText(this.about, `${tasks.toLocaleString("en-US")} tasks in ${span}${running ? `, ${running.toLocaleString("en-US")} running` : ""}`);
     this.choose.value = [...this.choose.options].find((option) => Number(option.value) === this.stream.span)?.value ?? "";
   }
 
@@ -374,7 +382,7 @@ export class Graphs extends View {
     const bar = h("div", { class: "progress", role: "progressbar", "aria-valuenow": percent, "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": name },
       shown.filter(([kind]) => kind !== "waiting").map(([kind, , share]) => h("i", { class: kind, style: { width: `${share * 100}%` } })));
     return h("section", { class: "card graph" }, h("div", { class: "line" }, h("b", {}, name), h("span", {}, client), h("span", {}, nodes),
-      parts.filter(([, text]) => text !== "0").map(([kind, text]) => h("span", {}, `${text} ${kind}`)), h("span", { class: "end" }, `${percent}%`)), bar);
+      parts.filter(([, text]) => text !== "0").map(([kind, text]) => h("span", {}, `${text} ${kind === "running" ? "on hosts" : kind}`)), h("span", { class: "end" }, `${percent}%`)), bar);
   }
 }
 
@@ -416,10 +424,12 @@ export class Failures extends TableView {
   }
 }
 
+// Name, title, icon, what makes the view, and its key. Views without a key of their own have the digits.
 export const VIEWS = [
   ["Now", [
     ["overview", "Overview", "overview", (page) => new Overview(page)],
     ["stream", "Task stream", "stream", (page) => new Stream(page)],
+    ["running", "Running", "running", (page) => new TableView(page, "running"), "r"],
     ["workers", "Workers", "workers", (page) => new TableView(page, "workers")],
     ["processors", "Processors", "processors", (page) => new Processors(page)],
   ]],

@@ -1,0 +1,41 @@
+"""The tasks that have run for a while, as agents report them, for monitors."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import RunningTask
+from scaler_protocol.monitor.messages import RunningTaskStatus
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.state import SchedulerState
+
+
+def running_tasks_of(state: SchedulerState, agent: Agent, now: float) -> tuple[RunningTaskStatus, ...]:
+    """Those of the last heartbeat that have not ended since. Heartbeats give times on the clock of the agent."""
+    beat = agent.heartbeat
+    if beat is None or not beat.running_tasks:
+        return ()
+    agent_now = beat.sent_at + max(0.0, now - agent.heartbeat_at)
+    rows = (_row(state, agent, each, agent_now) for each in beat.running_tasks)
+    return tuple(row for row in rows if row is not None)
+
+
+def _row(state: SchedulerState, agent: Agent, task: RunningTask, agent_now: float) -> RunningTaskStatus | None:
+    client = state.clients.get(task.session)
+    known = client.table.describe(task.task) if client is not None else None
+    if client is None or known is None or known[1] != task.attempt or known[2] != agent.index:
+        return None
+    function = known[5].function
+    return RunningTaskStatus(
+        session=client.shown_id,
+        function=function.name,
+        digest=function.digest,
+        task=task.task,
+        attempt=task.attempt,
+        worker=task.worker,
+        pid=task.pid,
+        seconds=max(0.0, agent_now - task.started_at),
+        idle_seconds=max(0.0, agent_now - task.active_at),
+        usual_seconds=function.duration_us / 1e6 if function.samples else 0.0,
+        cpu_percent=task.cpu_percent,
+        rss_bytes=task.rss_bytes,
+        blocked=task.blocked,
+    )

@@ -1,0 +1,89 @@
+"""The tasks that have run for a second or longer: what they are, since when, and whether they look stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from scaler_protocol.monitor.format import format_duration, printable
+from scaler_protocol.monitor.messages import AgentStatus, RunningTaskStatus, Snapshot
+
+STUCK = "stuck?"
+"""What the state of a task that looks stuck begins with."""
+
+SPARE_NAME = "(nested)"
+"""In place of the name of a worker: the process is not one of the workers, but runs nested tasks."""
+
+STUCK_SECONDS = 10.0
+"""No task that has run for less looks stuck."""
+
+STUCK_FACTOR = 10.0
+"""A task that has run this many times as long as usual looks stuck."""
+
+IDLE_SECONDS = 30.0
+"""A task looks stuck if its process has used no processor time for this long, and it has run for longer than usual."""
+
+IDLE_FACTOR = 2.0
+_STEADY_SECONDS = 5.0
+
+TaskKey = tuple[bytes, int, int]
+"""Session, task and attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTaskRow:
+    """One running task. ``started`` is in unix seconds of the scheduler's clock."""
+
+    task: RunningTaskStatus
+    agent: AgentStatus
+    worker: str
+    started: float
+
+    @property
+    def key(self) -> TaskKey:
+        return self.task.session, self.task.task, self.task.attempt
+
+    @property
+    def suspicion(self) -> str:
+        """Why the task looks stuck; empty if it does not. One that waits for other tasks or a lock does not."""
+        task = self.task
+        if task.blocked or task.seconds < STUCK_SECONDS:
+            return ""
+        reasons = []
+        if task.usual_seconds and task.seconds >= STUCK_FACTOR * task.usual_seconds:
+            reasons.append(f"{task.seconds / task.usual_seconds:,.0f}x usual")
+        if task.idle_seconds >= IDLE_SECONDS and task.seconds >= IDLE_FACTOR * task.usual_seconds:
+            reasons.append(f"no CPU {format_duration(task.idle_seconds)}")
+        return ", ".join(reasons)
+
+    @property
+    def state(self) -> str:
+        """One phrase for people."""
+        if self.task.blocked:
+            return "blocked"
+        return f"{STUCK} {self.suspicion}" if self.suspicion else "running"
+
+
+def longest_running(rows: Iterable[RunningTaskRow]) -> list[RunningTaskRow]:
+    """Those that look stuck first, then those that started first."""
+    return sorted(rows, key=lambda row: (not row.suspicion, row.started))
+
+
+def summary_of(row: RunningTaskRow) -> str:
+    """One task in a few words: function, how long, where, and why it looks stuck."""
+    text = f"{printable(row.task.function)} {format_duration(row.task.seconds)} on {printable(row.worker)}"
+    return f"{text} ({row.state})" if row.suspicion else text
+
+
+def running_rows(snapshot: Snapshot, before: Mapping[TaskKey, RunningTaskRow]) -> Iterator[RunningTaskRow]:
+    """All of a snapshot. A task keeps the start that it had ``before``: how long it has run is measured with the delay
+    of a message, which varies."""
+    for agent in snapshot.agents:
+        for task in agent.running:
+            known = task.worker < len(agent.workers)
+            name = agent.workers[task.worker].name if known else SPARE_NAME
+            started = snapshot.time - task.seconds
+            last = before.get((task.session, task.task, task.attempt))
+            if last is not None and abs(last.started - started) < _STEADY_SECONDS:
+                started = last.started
+            yield RunningTaskRow(task, agent, name, started)

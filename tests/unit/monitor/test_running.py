@@ -1,0 +1,112 @@
+"""Running tasks as monitors show them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scaler_protocol.limits import NO_WORKER
+from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.messages import RunningTaskStatus, Snapshot
+from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.tables import RUNNING
+from scaler_scheduler.top.lines import Style, text_of
+from scaler_scheduler.top.screen import draw
+from scaler_scheduler.top.status import running_line
+from scaler_scheduler.top.view import View
+from scaler_scheduler.web.answers import answer
+from tests.support.monitoring import MIB, agent_status, snapshot
+
+TASK = RunningTaskStatus(b"\xab" * 16, "simulate", b"\x01" * 16, 7, 2, 1, 20_001, 60.0, 0.5, 50.0, 99.0, 200 * MIB)
+
+
+def shown(*tasks: RunningTaskStatus, time: float = 1000.0) -> Snapshot:
+    return replace(snapshot((replace(agent_status(), running=tasks),)), time=time)
+
+
+def model_of(*tasks: RunningTaskStatus) -> Model:
+    model = Model(0.0)
+    model.apply(shown(*tasks), 0.0)
+    return model
+
+
+def state_of(task: RunningTaskStatus) -> str:
+    (row,), _ = model_of(task).rows("running")
+    return str(row[RUNNING.index("state")])
+
+
+def test_a_row_names_function_task_client_worker_and_start() -> None:
+    rows, total = model_of(TASK, replace(TASK, task=8, worker=NO_WORKER, pid=9, seconds=70.0)).rows("running")
+    assert total == 2
+    named = [dict(zip((column.key for column in RUNNING.columns), row, strict=True)) for row in rows]
+    assert [(row["task"], row["worker"], row["pid"]) for row in named] == [(8, "(nested)", 9), (7, "w1", 20_001)]
+    assert named[1]["started"] == 940.0
+    assert (named[1]["function"], named[1]["session"], named[1]["host"]) == ("simulate", "abababab", "sd-1e7d-dfba")
+    assert (named[1]["seconds"], named[1]["cpu"], named[1]["rss"], named[1]["usual"]) == (60.0, 99.0, 200 * MIB, 50.0)
+
+
+def test_a_start_does_not_move_with_the_delay_of_messages() -> None:
+    model = model_of(TASK)
+    model.apply(shown(replace(TASK, seconds=60.75), time=1001.0), 1.0)
+    (row,) = model.running.values()
+    assert row.started == 940.0
+    model.apply(shown(replace(TASK, attempt=3, seconds=1.5), time=1002.0), 2.0)
+    (row,) = model.running.values()
+    assert row.started == 1000.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({}, "running"),
+        ({"usual_seconds": 6.0}, "stuck? 10x usual"),
+        ({"usual_seconds": 6.5}, "running"),
+        ({"usual_seconds": 0.5, "seconds": 9.0}, "running"),
+        ({"usual_seconds": 0.0, "idle_seconds": 31.0}, "stuck? no CPU 31 s"),
+        ({"usual_seconds": 0.0, "idle_seconds": 29.0}, "running"),
+        ({"usual_seconds": 50.0, "idle_seconds": 60.0}, "running"),
+        ({"usual_seconds": 0.01, "idle_seconds": 60.0}, "stuck? 6,000x usual, no CPU 60 s"),
+        ({"usual_seconds": 0.01, "idle_seconds": 60.0, "blocked": True}, "blocked"),
+    ],
+)
+def test_what_looks_stuck_is_said(changes: dict[str, float], state: str) -> None:
+    assert state_of(replace(TASK, **changes)) == state  # type: ignore[arg-type]
+
+
+def test_running_tasks_arrive_with_their_agents() -> None:
+    agents = (
+        replace(agent_status(0), running=(TASK, replace(TASK, task=8))),
+        agent_status(1),
+        replace(agent_status(2), running=(replace(TASK, task=9, blocked=True),)),
+    )
+    message = feed.decode(feed.encode(snapshot(agents))).message
+    assert isinstance(message, Snapshot)
+    assert [agent.running for agent in message.agents] == [agent.running for agent in agents]
+
+
+def test_processes_for_nested_tasks_count_as_running() -> None:
+    nested = replace(TASK, worker=NO_WORKER)
+    assert shown(TASK).unfinished.running == 2
+    assert shown(TASK, nested).unfinished.running == 3
+
+
+STUCK = replace(TASK, task=9, seconds=40.0, usual_seconds=2.0, function="hang")
+
+
+def test_the_terminal_names_the_longest_running_tasks_as_far_as_there_is_room() -> None:
+    model = model_of(TASK, STUCK)
+    texts = {width: text_of(running_line(model, width)) for width in (20, 60, 120)}
+    stuck = "hang 40 s on w1 (stuck? 20x usual)"
+    assert texts == {20: "", 60: f"longest: {stuck}", 120: f"longest: {stuck}, simulate 60 s on w1"}
+    assert running_line(model_of(), 120) == ()
+    styles = [span.style for span in running_line(model, 120)]
+    assert styles == [Style.DIM, Style.WARNING, Style.DIM, Style.PLAIN]
+    first = [text_of(line) for line in draw(model, View(), 120, 30, 0.0, "").lines]
+    assert first[10] == texts[120]
+
+
+def test_the_page_of_a_browser_counts_those_that_look_stuck() -> None:
+    overview = {"what": "overview"}
+    assert answer(model_of(TASK, STUCK), overview)["running"] == ["2", "1 looks stuck, 8 queued on hosts"]
+    assert answer(model_of(TASK), overview)["running"] == ["2", "8 queued on hosts"]

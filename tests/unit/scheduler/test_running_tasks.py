@@ -1,0 +1,56 @@
+"""Running tasks, from heartbeats of agents to snapshots for monitors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scaler_protocol.messages import Heartbeat, RunningTask
+from scaler_protocol.monitor.messages import RunningTaskStatus
+from scaler_scheduler.core.snapshot import snapshot_of
+from tests.unit.scheduler.playbook import Playbook, results, tasks
+
+ROW = RunningTask(b"", 0, 1, 0, 4242, 46.0, 48.0, 1.5, 2**20, False)
+
+
+def beat(*rows: RunningTask) -> Heartbeat:
+    """On a clock that shows 50."""
+    return Heartbeat(50.0, 0.0, 0.0, 0, 0, 0, (), rows)
+
+
+def running(book: Playbook) -> list[RunningTaskStatus]:
+    return [task for agent in snapshot_of(book.core.state, book.now).agents for task in agent.running]
+
+
+def busy() -> tuple[Playbook, RunningTask]:
+    """A client has two tasks at an agent."""
+    book = Playbook()
+    agent, client = book.agent("agent", 2), book.client()
+    client.says(tasks(client, 0, 2))
+    row = replace(ROW, session=client.session)
+    agent.says(beat(row))
+    return book, row
+
+
+def test_a_row_gets_the_name_of_its_function_and_grows_older() -> None:
+    book, row = busy()
+    (shown,) = running(book)
+    assert (shown.task, shown.attempt, shown.pid, shown.cpu_percent, shown.rss_bytes) == (0, 1, 4242, 1.5, 2**20)
+    assert (shown.seconds, shown.idle_seconds, shown.usual_seconds) == (4.0, 2.0, 0.0)
+    assert shown.session[:4] == row.session[:4] and shown.session != row.session
+    assert shown.function
+    book.now += 1.5
+    assert [each.seconds for each in running(book)] == [5.5]
+
+
+def test_only_unfinished_tasks_of_that_agent_and_attempt_are_shown() -> None:
+    book, row = busy()
+    agent, client = (next(peer for peer in book.peers.values() if peer.name == name) for name in ("agent", "client"))
+    agent.says(beat(row, replace(row, task=1), replace(row, task=2), replace(row, attempt=2)))
+    assert [task.task for task in running(book)] == [0, 1]
+    agent.says(results(client, 0))
+    assert [task.task for task in running(book)] == [1]
+    agent.says(beat(replace(row, session=b"x" * 16)))
+    assert running(book) == []
+    other = book.agent("other", 1)
+    other.says(beat(replace(row, task=1)))
+    assert running(book) == []
